@@ -1,0 +1,1 @@
+//! The command line: one subcommand a file. Knows everything, decides nothing.

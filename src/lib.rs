@@ -1,0 +1,36 @@
+//! Lockkeeper: an OAuth-protected gateway for the Model Context Protocol.
+//!
+//! Like the keeper of a canal lock it keeps the gate (nobody passes without a grant) and carries every boat between
+//! levels: any MCP client, of any protocol version and transport, reaches any MCP server.
+//!
+//! # The map
+//!
+//! | Room | What |
+//! |---|---|
+//! | [`support`], [`model`] | time, randomness, secrets; who and what, as plain values |
+//! | [`mcp`] | the protocol: messages, versions, and the one interface [`mcp::Server`] |
+//! | [`wire`] | bytes to messages and back |
+//! | [`gateway`] | a server made of many servers: policy, routing, merging |
+//! | [`backend`] | the servers behind the gateway |
+//! | [`frontend`] | the clients in front of it |
+//! | [`oauth`], [`resource`] | the authorization server, and who is let in |
+//! | [`web`], [`http`] | pages for people, and the layers around every route |
+//! | [`storage`] | the SQLite database; the only room that knows SQL |
+//! | [`config`], [`cli`], [`telemetry`], [`app`] | how it is set up, started, watched and put together |
+
+pub mod app;
+pub mod backend;
+pub mod cli;
+pub mod config;
+pub mod frontend;
+pub mod gateway;
+pub mod http;
+pub mod mcp;
+pub mod model;
+pub mod oauth;
+pub mod resource;
+pub mod storage;
+pub mod support;
+pub mod telemetry;
+pub mod web;
+pub mod wire;

@@ -1,0 +1,22 @@
+//! The protocol: messages, revisions and calls as values. Knows nothing of transports, sessions and storage.
+//!
+//! The narrow waist of the gateway is here: a [`Server`] takes a [`Call`] and gives a [`Reply`]. The gateway is a server
+//! made of servers; a scripted test double is one too.
+
+pub mod call;
+pub mod error;
+pub mod json;
+pub mod jsonrpc;
+pub mod meta;
+pub mod method;
+pub mod payload;
+pub mod reply;
+pub mod revision;
+
+pub use call::{Call, Capabilities, ClientInfo, Context, Server, Trace};
+pub use error::ErrorObject;
+pub use jsonrpc::{Message, RequestId};
+pub use method::Method;
+pub use payload::Payload;
+pub use reply::{Answer, Answered, Event, Notification, Outcome, Question, Reply, Step};
+pub use revision::{Era, Feature, Revision};

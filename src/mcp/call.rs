@@ -1,0 +1,167 @@
+//! A call: everything that is needed to serve one request, as a 2026-07-28 request carries it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Method, Payload, Reply, Revision, json::Object};
+use crate::model::{Caller, SessionId};
+
+/// Whoever answers calls: a backend, the gateway made of them, a scripted test double.
+pub trait Server: Send + Sync {
+    /// Serves one call. Nothing is done before the reply is asked for its first step, and dropping the reply cancels the
+    /// call, all the way to the backend. The reply to a notification ends with an absent payload.
+    fn call(&self, call: Call) -> Reply;
+}
+
+/// One self-contained call.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// What is asked for.
+    pub method: Method,
+    /// Its parameters.
+    pub params: Payload,
+    /// Who asks, and how.
+    pub context: Context,
+}
+
+/// Who asks, and how. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// In whose name.
+    pub caller: Arc<Caller>,
+    /// The client's session, where it has one.
+    pub session: Option<SessionId>,
+    /// The client itself.
+    pub client: Arc<ClientInfo>,
+    /// What ties the call to logs and traces.
+    pub trace: Trace,
+}
+
+/// What a client said of itself: in `initialize`, or in the envelope of a 2026-07-28 request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientInfo {
+    /// The version that is spoken with it.
+    pub revision: Revision,
+    /// The text of its `Implementation` object.
+    pub implementation: Bytes,
+    /// What it can be asked.
+    pub capabilities: Capabilities,
+}
+
+/// What a client can be asked: the text of its capabilities, compared by what matters to a server.
+#[derive(Debug, Clone)]
+pub struct Capabilities {
+    json: Bytes,
+    key: String,
+}
+
+/// What ties a call to logs and traces.
+#[derive(Debug, Clone, Default)]
+pub struct Trace {
+    /// The id of the HTTP request, or of the message on a channel.
+    pub request: String,
+}
+
+// === impl ClientInfo ===
+
+impl ClientInfo {
+    /// The gateway itself as a client without capabilities, in the newest legacy version.
+    pub fn gateway() -> Self {
+        Self {
+            revision: Revision::NEWEST_LEGACY,
+            implementation: Self::gateway_implementation(),
+            capabilities: Capabilities::none(),
+        }
+    }
+
+    /// The gateway's own `Implementation` object.
+    pub fn gateway_implementation() -> Bytes {
+        Bytes::from_static(
+            concat!(r#"{"name":"lockkeeper","title":"Lockkeeper","version":""#, env!("CARGO_PKG_VERSION"), "\"}")
+                .as_bytes(),
+        )
+    }
+
+    /// `name version`, for people. Never longer than 100 characters.
+    pub fn display(&self) -> String {
+        let object = Object::parse(&self.implementation);
+        let part = |key| object.as_ref().and_then(|object| object.string(key)).unwrap_or_default();
+        let text = format!("{} {}", part("name"), part("version"));
+        text.trim().chars().filter(|c| !c.is_control()).take(100).collect()
+    }
+}
+
+// === impl Capabilities ===
+
+impl Capabilities {
+    /// No capabilities.
+    pub fn none() -> Self {
+        Self::new(Bytes::from_static(b"{}"))
+    }
+
+    /// The capabilities object that a client sent.
+    pub fn new(json: Bytes) -> Self {
+        let key = normalised(&json);
+        Self { json, key }
+    }
+
+    /// The object as it was written.
+    pub const fn json(&self) -> &Bytes {
+        &self.json
+    }
+
+    /// The capabilities that let a server ask, in a fixed spelling: what keys sessions and catalogs, since servers show
+    /// other tools to clients with other capabilities. Empty where there are none.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Whether a server can ask this client anything.
+    pub fn can_be_asked(&self) -> bool {
+        !self.key.is_empty()
+    }
+
+    /// Whether the capability `name` (`sampling`, `elicitation`, `roots`) is declared.
+    pub fn has(&self, name: &str) -> bool {
+        Object::parse(&self.json).is_some_and(|object| object.get(name).is_some())
+    }
+}
+
+impl PartialEq for Capabilities {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Capabilities {}
+
+fn normalised(json: &Bytes) -> String {
+    let Some(object) = Object::parse(json) else { return String::new() };
+    let mut parts = Vec::new();
+    for (name, details) in
+        [("elicitation", ["form", "url"].as_slice()), ("roots", &[]), ("sampling", &["context", "tools"])]
+    {
+        let Some(value) = object.get(name) else { continue };
+        let inner = Object::parse(value.as_bytes());
+        let declared = |detail: &&&str| inner.as_ref().is_some_and(|inner| inner.get(detail).is_some());
+        let details: Vec<&str> = details.iter().filter(declared).copied().collect();
+        parts.push(format!("{name}({})", details.join(",")));
+    }
+    parts.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_the_same_where_a_server_would_see_them_so() {
+        let of = |text: &'static str| Capabilities::new(Bytes::from_static(text.as_bytes()));
+        let one = of(r#"{"sampling":{"tools":{}},"roots":{"listChanged":true},"x":1}"#);
+        assert_eq!(one.key(), "roots() sampling(tools)");
+        assert_eq!(one, of(r#"{ "roots":{}, "sampling":{"tools":{}} }"#));
+        assert_ne!(one, of(r#"{"sampling":{}}"#));
+        assert!(!of(r#"{"experimental":{}}"#).can_be_asked());
+    }
+}

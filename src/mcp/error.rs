@@ -1,0 +1,100 @@
+//! The error member of a JSON-RPC response. Knows nothing of HTTP statuses.
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The error that a request ended with: the code, and the whole object as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorObject {
+    code: i64,
+    json: Bytes,
+}
+
+impl ErrorObject {
+    /// The text is no JSON (JSON-RPC 2.0).
+    pub const PARSE_ERROR: i64 = -32700;
+    /// The JSON is no request (JSON-RPC 2.0).
+    pub const INVALID_REQUEST: i64 = -32600;
+    /// There is no such method (JSON-RPC 2.0).
+    pub const METHOD_NOT_FOUND: i64 = -32601;
+    /// The parameters are wrong (JSON-RPC 2.0).
+    pub const INVALID_PARAMS: i64 = -32602;
+    /// The fault is on this side (JSON-RPC 2.0).
+    pub const INTERNAL_ERROR: i64 = -32603;
+    /// The resource does not exist (MCP 2024-11-05 to 2025-11-25, resources).
+    pub const RESOURCE_NOT_FOUND: i64 = -32002;
+
+    /// An error of the gateway's own.
+    pub fn new(code: i64, message: &str) -> Self {
+        Self::build(code, &json!({ "code": code, "message": message }))
+    }
+
+    /// An error of the gateway's own, with data.
+    pub fn with_data(code: i64, message: &str, data: &Value) -> Self {
+        Self::build(code, &json!({ "code": code, "message": message, "data": data }))
+    }
+
+    /// The error object that a peer sent; `None` where it has no integral code and no message.
+    pub fn read(json: Bytes) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct View {
+            code: i64,
+            #[serde(rename = "message")]
+            _message: serde::de::IgnoredAny,
+        }
+        let code = serde_json::from_slice::<View>(&json).ok()?.code;
+        Some(Self { code, json })
+    }
+
+    /// `-32602` with this message.
+    pub fn invalid_params(message: &str) -> Self {
+        Self::new(Self::INVALID_PARAMS, message)
+    }
+
+    /// `-32601` for this method.
+    pub fn method_not_found(method: &str) -> Self {
+        Self::new(Self::METHOD_NOT_FOUND, &format!("Method not found: {method}"))
+    }
+
+    /// `-32603` with this message.
+    pub fn internal(message: &str) -> Self {
+        Self::new(Self::INTERNAL_ERROR, message)
+    }
+
+    /// `-32603` for a call that a lost connection left without an answer: it may have run or not, and the client may try
+    /// it again.
+    pub fn retryable(message: &str) -> Self {
+        Self::with_data(Self::INTERNAL_ERROR, message, &json!({ "retryable": true }))
+    }
+
+    /// The code.
+    pub const fn code(&self) -> i64 {
+        self.code
+    }
+
+    /// The message; empty where it is no string.
+    pub fn message(&self) -> String {
+        serde_json::from_slice::<Value>(&self.json)
+            .ok()
+            .and_then(|error| error["message"].as_str().map(str::to_owned))
+            .unwrap_or_default()
+    }
+
+    /// The whole object as it was written.
+    pub const fn json(&self) -> &Bytes {
+        &self.json
+    }
+
+    fn build(code: i64, object: &Value) -> Self {
+        Self { code, json: object.to_string().into() }
+    }
+}
+
+impl fmt::Display for ErrorObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message(), self.code)
+    }
+}

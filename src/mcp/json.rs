@@ -1,0 +1,267 @@
+//! Raw JSON, read by view and edited by key: every byte that is not edited stays. Knows nothing of MCP.
+//!
+//! Values are never decoded into a tree and written again: numbers, spacing, repeated and unknown members survive as
+//! they came. Nested values are skipped without recursion, so depth costs nothing.
+
+use std::{borrow::Cow, fmt, ops::Range};
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use serde::{
+    Deserialize,
+    de::{Deserializer, MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+/// One step on the way to values inside a JSON text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// The member of this name of an object; every one of them where the name is repeated.
+    Key(&'static str),
+    /// Each element of an array.
+    Each,
+}
+
+/// The members of one JSON object, in order, borrowed from its text.
+#[derive(Debug)]
+pub struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+/// Replacements that are collected first and then made in one go.
+#[derive(Debug, Default)]
+pub struct Edits(Vec<(Range<usize>, Vec<u8>)>);
+
+// === impl Object ===
+
+impl<'a> Object<'a> {
+    /// Reads the members of the object that `text` is; `None` where it is no JSON object.
+    pub fn parse(text: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice(text).ok()
+    }
+
+    /// The text of the member `key`; the last one where the name is repeated, as JavaScript reads it.
+    pub fn get(&self, key: &str) -> Option<&'a str> {
+        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.get())
+    }
+
+    /// The member `key` where it is a string.
+    pub fn string(&self, key: &str) -> Option<String> {
+        self.get(key).and_then(|text| serde_json::from_str(text).ok())
+    }
+
+    /// The members in order, with the text of their values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
+        self.0.iter().map(|(name, value)| (name.as_ref(), value.get()))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Object<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
+                let mut members = Vec::new();
+                while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &'de RawValue>()? {
+                    members.push((name, value));
+                }
+                Ok(Object(members))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// A member name, borrowed where it holds no escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+// === impl Edits ===
+
+impl Edits {
+    /// Whether nothing is to be changed.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Offers every value of `text` at the end of `path` to `change`, and notes what it gives as its replacement. What
+    /// is not there, or of another shape, is passed over.
+    pub fn visit<F>(&mut self, text: &[u8], path: &[At], change: &mut F)
+    where
+        F: FnMut(&str) -> Option<String>,
+    {
+        let Ok(whole) = std::str::from_utf8(text) else { return };
+        self.descend(whole, whole, path, change);
+    }
+
+    fn descend<F>(&mut self, whole: &str, part: &str, path: &[At], change: &mut F)
+    where
+        F: FnMut(&str) -> Option<String>,
+    {
+        match path {
+            [] => {
+                if let Some(replacement) = change(part) {
+                    self.0.push((span(whole, part), replacement.into_bytes()));
+                }
+            }
+            [At::Key(key), rest @ ..] => {
+                let Some(object) = Object::parse(part.as_bytes()) else { return };
+                for (_, value) in object.0.iter().filter(|(name, _)| name == key) {
+                    self.descend(whole, value.get(), rest, change);
+                }
+            }
+            [At::Each, rest @ ..] => {
+                let Ok(elements) = serde_json::from_str::<Vec<&RawValue>>(part) else { return };
+                for element in elements {
+                    self.descend(whole, element.get(), rest, change);
+                }
+            }
+        }
+    }
+
+    /// The text with every replacement made. Where nothing changes it is the same buffer. Replacements must not overlap;
+    /// one that does is passed over.
+    pub fn apply(mut self, text: &Bytes) -> Bytes {
+        if self.0.is_empty() {
+            return text.clone();
+        }
+        self.0.sort_by_key(|(range, _)| range.start);
+        let grown: usize = self.0.iter().map(|(_, new)| new.len()).sum();
+        let mut edited = BytesMut::with_capacity(text.len() + grown);
+        let mut done = 0;
+        for (range, new) in self.0 {
+            if range.start >= done {
+                edited.put_slice(&text[done..range.start]);
+                edited.put_slice(&new);
+                done = range.end;
+            }
+        }
+        edited.put_slice(&text[done..]);
+        edited.freeze()
+    }
+}
+
+/// Sets the member `key` of the object `text` to the JSON text `value`: every occurrence of it is replaced, or it is
+/// added at the end. A text that is no object is given back as it is.
+pub fn with_member(text: &Bytes, key: &str, value: &str) -> Bytes {
+    let Some(object) = Object::parse(text) else { return text.clone() };
+    let mut edits = Edits::default();
+    for (_, old) in object.0.iter().filter(|(name, _)| name == key) {
+        edits.0.push((offset(text, old.get()), value.as_bytes().to_vec()));
+    }
+    if edits.is_empty() {
+        let end = closing_brace(text);
+        let comma = if object.0.is_empty() { "" } else { "," };
+        edits.0.push((end..end, format!("{comma}{}:{value}", quote(key)).into_bytes()));
+    }
+    edits.apply(text)
+}
+
+/// Removes every member `key` from the object `text`, with the comma that goes with it. Text around the other members
+/// stays; where nothing is removed the buffer is the same.
+pub fn without_member(text: &Bytes, key: &str) -> Bytes {
+    let Some(object) = Object::parse(text) else { return text.clone() };
+    if object.0.iter().all(|(name, _)| name != key) {
+        return text.clone();
+    }
+    let open = text.iter().position(|byte| *byte == b'{').map_or(0, |at| at + 1);
+    let close = closing_brace(text);
+    let mut kept: Vec<&[u8]> = Vec::with_capacity(object.0.len());
+    let mut start = open;
+    for (index, (name, value)) in object.0.iter().enumerate() {
+        let after = offset(text, value.get()).end;
+        let end = if index + 1 == object.0.len() { close } else { comma_after(text, after) };
+        if name != key {
+            kept.push(&text[start..end]);
+        }
+        start = end + 1;
+    }
+    let mut edited = BytesMut::with_capacity(text.len());
+    edited.put_slice(&text[..open]);
+    edited.put_slice(&kept.join(&b','));
+    edited.put_slice(&text[close..]);
+    edited.freeze()
+}
+
+/// The JSON text of a string.
+pub fn quote(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// The string that a JSON text is; `None` where it is something else.
+pub fn unquote(text: &str) -> Option<String> {
+    serde_json::from_str(text).ok()
+}
+
+fn closing_brace(text: &[u8]) -> usize {
+    text.iter().rposition(|byte| *byte == b'}').unwrap_or(text.len())
+}
+
+fn comma_after(text: &[u8], from: usize) -> usize {
+    text[from..].iter().position(|byte| *byte == b',').map_or(text.len(), |at| from + at)
+}
+
+/// Where `part` lies in `whole`; it must be a slice of it.
+fn span(whole: &str, part: &str) -> Range<usize> {
+    offset(whole.as_bytes(), part)
+}
+
+fn offset(whole: &[u8], part: &str) -> Range<usize> {
+    let start = part.as_ptr() as usize - whole.as_ptr() as usize;
+    start..start + part.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ODD: &str = r#"{ "a" : 1.0e+2 ,"name":"x", "deep":{"list":[{"uri":"u1"},{"uri":"u2"} ,3]},"name" : "y" , "z":12345678901234567890123 }"#;
+
+    #[test]
+    fn a_member_is_replaced_wherever_it_stands_and_nothing_else_is_touched() {
+        let edited = with_member(&Bytes::from_static(ODD.as_bytes()), "name", "\"new\"");
+        assert_eq!(edited, ODD.replace("\"x\"", "\"new\"").replace("\"y\"", "\"new\""));
+    }
+
+    #[test]
+    fn a_member_is_added_at_the_end() {
+        let add = |text: &'static str| with_member(&Bytes::from_static(text.as_bytes()), "k\"", "[]");
+        assert_eq!(add("{}"), r#"{"k\"":[]}"#);
+        assert_eq!(add(r#"{"a":1 }"#), r#"{"a":1 ,"k\"":[]}"#);
+        assert_eq!(add("[1]"), "[1]");
+    }
+
+    #[test]
+    fn a_member_is_removed_with_its_comma() {
+        let remove = |text: &'static str| without_member(&Bytes::from_static(text.as_bytes()), "b");
+        assert_eq!(remove(r#"{"b":1}"#), "{}");
+        assert_eq!(remove(r#"{"a":1, "b":{"x":[1,2]}}"#), r#"{"a":1}"#);
+        assert_eq!(remove(r#"{ "b":",}" , "a":1 }"#), r#"{ "a":1 }"#);
+        assert_eq!(remove(r#"{"b":1,"a":[","],"b":2}"#), r#"{"a":[","]}"#);
+        assert_eq!(remove(r#"{"a":1}"#), r#"{"a":1}"#);
+    }
+
+    #[test]
+    fn values_on_a_path_are_edited_in_place() {
+        let mut edits = Edits::default();
+        let path = [At::Key("deep"), At::Key("list"), At::Each, At::Key("uri")];
+        edits.visit(ODD.as_bytes(), &path, &mut |text| unquote(text).map(|uri| quote(&format!("b+{uri}"))));
+        let edited = edits.apply(&Bytes::from_static(ODD.as_bytes()));
+        assert_eq!(edited, ODD.replace("\"u1\"", "\"b+u1\"").replace("\"u2\"", "\"b+u2\""));
+    }
+
+    #[test]
+    fn the_last_of_repeated_members_counts() {
+        assert_eq!(Object::parse(ODD.as_bytes()).unwrap().get("name"), Some("\"y\""));
+    }
+
+    #[test]
+    fn depth_is_no_danger() {
+        let text = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(Object::parse(text.as_bytes()).unwrap().get("a").map(str::len), Some(200_000));
+    }
+}

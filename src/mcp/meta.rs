@@ -1,0 +1,39 @@
+//! The `_meta` member and the keys of it that belong to the protocol.
+
+use bytes::Bytes;
+
+use super::{
+    Payload,
+    json::{self, At, Object},
+};
+
+/// The server's name, in a result of 2026-07-28.
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// The name of the `_meta` member itself.
+pub const META: &str = "_meta";
+
+const PROGRESS_TOKEN: &[At] = &[At::Key(META), At::Key("progressToken")];
+
+/// The JSON text of the progress token that a request carries; `None` where there is none. A token is a string or an
+/// integer (all versions, progress).
+pub fn progress_token(params: &Payload) -> Option<Bytes> {
+    let meta = Object::parse(params.json())?.get(META)?;
+    let token = Object::parse(meta.as_bytes())?.get("progressToken")?;
+    let first = token.as_bytes().first()?;
+    (*first == b'"' || *first == b'-' || first.is_ascii_digit()).then(|| Bytes::copy_from_slice(token.as_bytes()))
+}
+
+/// The same parameters with their progress token, where there is one, replaced by the JSON text `token`.
+#[must_use]
+pub fn with_progress_token(params: &Payload, token: &str) -> Payload {
+    params.rewrite(&[PROGRESS_TOKEN], |_| Some(token.to_owned()))
+}
+
+/// The same parameters with a progress token of the gateway's own added, where the client sent none.
+#[must_use]
+pub fn add_progress_token(params: &Payload, token: &str) -> Payload {
+    let meta = params.object().and_then(|object| object.get(META).map(str::to_owned));
+    let meta = Bytes::from(meta.unwrap_or_else(|| "{}".to_owned()));
+    let meta = json::with_member(&meta, "progressToken", token);
+    params.with(META, &String::from_utf8_lossy(&meta))
+}

@@ -1,0 +1,98 @@
+//! The method names of every version. Knows nothing of their parameters.
+
+use std::fmt;
+
+/// Declares the methods with their names on the wire.
+macro_rules! methods {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?) => {
+        /// A method of a request or notification. A name that no version knows is kept as it came.
+        #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+        pub enum Method {
+            $(#[doc = concat!("`", $name, "`.")] $(#[$doc])* $variant,)*
+            /// Any other name.
+            Other(Box<str>),
+        }
+
+        impl Method {
+            /// The method of this name.
+            pub fn parse(name: &str) -> Self {
+                match name {
+                    $($name => Self::$variant,)*
+                    _ => Self::Other(name.into()),
+                }
+            }
+
+            /// The name on the wire.
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$variant => $name,)*
+                    Self::Other(name) => name,
+                }
+            }
+        }
+    };
+}
+
+methods! {
+    Initialize = "initialize",
+    Ping = "ping",
+    Discover = "server/discover",
+    Listen = "subscriptions/listen",
+    ToolsList = "tools/list",
+    ToolsCall = "tools/call",
+    PromptsList = "prompts/list",
+    PromptsGet = "prompts/get",
+    ResourcesList = "resources/list",
+    ResourceTemplatesList = "resources/templates/list",
+    ResourcesRead = "resources/read",
+    ResourcesSubscribe = "resources/subscribe",
+    ResourcesUnsubscribe = "resources/unsubscribe",
+    Complete = "completion/complete",
+    SetLevel = "logging/setLevel",
+    TasksGet = "tasks/get",
+    TasksResult = "tasks/result",
+    TasksList = "tasks/list",
+    TasksCancel = "tasks/cancel",
+    TasksUpdate = "tasks/update",
+    CreateMessage = "sampling/createMessage",
+    Elicit = "elicitation/create",
+    RootsList = "roots/list",
+    Initialized = "notifications/initialized",
+    Cancelled = "notifications/cancelled",
+    Progress = "notifications/progress",
+    LoggingMessage = "notifications/message",
+    ToolsListChanged = "notifications/tools/list_changed",
+    PromptsListChanged = "notifications/prompts/list_changed",
+    ResourcesListChanged = "notifications/resources/list_changed",
+    ResourceUpdated = "notifications/resources/updated",
+    RootsListChanged = "notifications/roots/list_changed",
+    TaskStatus = "notifications/tasks/status",
+    Tasks = "notifications/tasks",
+    ElicitationComplete = "notifications/elicitation/complete",
+    SubscriptionsAcknowledged = "notifications/subscriptions/acknowledged",
+}
+
+impl Method {
+    /// Whether messages of this method have no answer.
+    pub fn is_notification(&self) -> bool {
+        self.as_str().starts_with("notifications/")
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_nobody_knows_is_kept() {
+        assert_eq!(Method::parse("tools/call"), Method::ToolsCall);
+        assert_eq!(Method::parse("x-vendor/do").as_str(), "x-vendor/do");
+        assert!(Method::parse("notifications/x-vendor").is_notification());
+    }
+}

@@ -1,0 +1,91 @@
+//! The parameters or result of one message: raw JSON, tagged with the version it was written in.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Revision,
+    json::{self, At, Edits, Object},
+};
+
+/// The `params` or `result` of one message. It is read by view and edited by key; it is never decoded and written again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payload {
+    /// The version that it was written in.
+    pub revision: Revision,
+    json: Bytes,
+}
+
+impl Payload {
+    /// What was read from the wire; `json` must be one JSON value, as the envelope's parser has made sure, or empty where
+    /// the member was absent.
+    pub fn new(revision: Revision, json: Bytes) -> Self {
+        Self { revision, json }
+    }
+
+    /// The absent payload: a message without `params`.
+    pub const fn absent(revision: Revision) -> Self {
+        Self { revision, json: Bytes::new() }
+    }
+
+    /// The empty object: what an `EmptyResult` is in the legacy versions.
+    pub const fn empty(revision: Revision) -> Self {
+        Self { revision, json: Bytes::from_static(b"{}") }
+    }
+
+    /// Writes a value of the gateway's own making.
+    pub fn of<T: Serialize>(revision: Revision, value: &T) -> Self {
+        Self { revision, json: serde_json::to_vec(value).unwrap_or_default().into() }
+    }
+
+    /// The JSON text; empty where absent.
+    pub const fn json(&self) -> &Bytes {
+        &self.json
+    }
+
+    /// Whether there is no payload at all.
+    pub fn is_absent(&self) -> bool {
+        self.json.is_empty()
+    }
+
+    /// Reads the parts that `T` names, borrowed where it can be. `None` where they are not there or of another shape.
+    pub fn view<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
+        serde_json::from_slice(&self.json).ok()
+    }
+
+    /// The members, where the payload is an object.
+    pub fn object(&self) -> Option<Object<'_>> {
+        Object::parse(&self.json)
+    }
+
+    /// The member `key` where it is a string.
+    pub fn string(&self, key: &str) -> Option<String> {
+        self.object()?.string(key)
+    }
+
+    /// The same payload with the member `key` set to the JSON text `value`. Every other byte is kept.
+    #[must_use]
+    pub fn with(&self, key: &str, value: &str) -> Self {
+        let json = if self.is_absent() { Bytes::from_static(b"{}") } else { self.json.clone() };
+        Self { revision: self.revision, json: json::with_member(&json, key, value) }
+    }
+
+    /// The same payload without the member `key`. Every other byte is kept.
+    #[must_use]
+    pub fn without(&self, key: &str) -> Self {
+        Self { revision: self.revision, json: json::without_member(&self.json, key) }
+    }
+
+    /// The same payload with every value at the end of one of `paths` replaced by what `change` makes of it.
+    #[must_use]
+    pub fn rewrite<F>(&self, paths: &[&[At]], mut change: F) -> Self
+    where
+        F: FnMut(&str) -> Option<String>,
+    {
+        let mut edits = Edits::default();
+        for path in paths {
+            edits.visit(&self.json, path, &mut change);
+        }
+        Self { revision: self.revision, json: edits.apply(&self.json) }
+    }
+}

@@ -1,0 +1,212 @@
+//! The reply to a call: any number of notifications and questions, then exactly one outcome.
+
+use std::{
+    fmt,
+    pin::Pin,
+    task::{self, Poll},
+};
+
+use futures_util::{Stream, StreamExt as _, stream};
+use tokio::sync::oneshot;
+
+use super::{ErrorObject, Method, Payload};
+
+/// The reply to one call. It is driven by whoever reads it, and **dropping it cancels the call**.
+pub struct Reply(Pin<Box<dyn Stream<Item = Event> + Send>>);
+
+/// What a reply gave, and the rest of it.
+#[derive(Debug)]
+pub enum Step {
+    /// Something was told on the way.
+    Notified(Notification, Reply),
+    /// The server asks its client something, in the midst of the call.
+    Asked(Question, Reply),
+    /// The end.
+    Done(Outcome),
+}
+
+/// What the maker of a reply yields; nothing after [`Event::Done`] is read.
+#[derive(Debug)]
+pub enum Event {
+    /// Something is told on the way.
+    Notified(Notification),
+    /// The server asks its client something.
+    Asked(Question),
+    /// The end.
+    Done(Outcome),
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// With a result.
+    Complete(Payload),
+    /// With questions that the client answers by calling again (2026-07-28).
+    InputRequired(Payload),
+    /// With an error.
+    Failed(ErrorObject),
+}
+
+/// Something that was told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notification {
+    /// Its method, one of `notifications/…`.
+    pub method: Method,
+    /// Its parameters.
+    pub params: Payload,
+}
+
+/// Something that a server asks its client.
+#[derive(Debug)]
+pub struct Question {
+    /// `sampling/createMessage`, `elicitation/create` or `roots/list`.
+    pub method: Method,
+    /// Its parameters.
+    pub params: Payload,
+    /// Where the answer goes.
+    pub answer: Answer,
+}
+
+/// Where the answer to a question goes, once. Dropping it without an answer tells the server that there will be none.
+#[derive(Debug)]
+pub struct Answer(oneshot::Sender<Result<Payload, ErrorObject>>);
+
+/// The side of a question that waits for its answer. Dropping it withdraws the question.
+#[derive(Debug)]
+pub struct Answered(oneshot::Receiver<Result<Payload, ErrorObject>>);
+
+// === impl Reply ===
+
+impl Reply {
+    /// A reply that yields `events`. Where they end without an outcome, the call fails.
+    pub fn new(events: impl Stream<Item = Event> + Send + 'static) -> Self {
+        Self(Box::pin(events))
+    }
+
+    /// A reply that is an outcome and nothing else.
+    pub fn done(outcome: Outcome) -> Self {
+        Self::new(stream::iter([Event::Done(outcome)]))
+    }
+
+    /// A reply that is this result and nothing else.
+    pub fn complete(result: Payload) -> Self {
+        Self::done(Outcome::Complete(result))
+    }
+
+    /// A reply that is this error and nothing else.
+    pub fn failed(error: ErrorObject) -> Self {
+        Self::done(Outcome::Failed(error))
+    }
+
+    /// A reply that is found by waiting first.
+    pub fn later(reply: impl Future<Output = Self> + Send + 'static) -> Self {
+        Self(Box::pin(stream::once(reply).flat_map(|reply| reply.0)))
+    }
+
+    /// The next step; the reply is used up by it, so that nothing follows an outcome.
+    pub async fn next(mut self) -> Step {
+        match self.0.next().await {
+            Some(Event::Notified(notification)) => Step::Notified(notification, self),
+            Some(Event::Asked(question)) => Step::Asked(question, self),
+            Some(Event::Done(outcome)) => Step::Done(outcome),
+            None => Step::Done(Outcome::Failed(ErrorObject::internal("the call ended without an answer"))),
+        }
+    }
+
+    /// The same reply with every event put through `change`.
+    #[must_use]
+    pub fn map(self, change: impl FnMut(Event) -> Event + Send + 'static) -> Self {
+        Self(Box::pin(self.0.map(change)))
+    }
+
+    /// Reads to the end, letting notifications go by; questions are refused by being dropped.
+    pub async fn outcome(mut self) -> Outcome {
+        loop {
+            match self.next().await {
+                Step::Notified(_, rest) | Step::Asked(_, rest) => self = rest,
+                Step::Done(outcome) => return outcome,
+            }
+        }
+    }
+}
+
+/// A reply is a stream of its events, for those who poll.
+impl Stream for Reply {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Option<Event>> {
+        self.0.poll_next_unpin(cx)
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reply(…)")
+    }
+}
+
+// === impl Question ===
+
+impl Question {
+    /// A question, and the side that waits for its answer.
+    pub fn new(method: Method, params: Payload) -> (Self, Answered) {
+        let (sender, receiver) = oneshot::channel();
+        (Self { method, params, answer: Answer(sender) }, Answered(receiver))
+    }
+}
+
+impl Answer {
+    /// Gives the answer. It is lost, as it should be, where the question was withdrawn.
+    pub fn give(self, answer: Result<Payload, ErrorObject>) {
+        let _ = self.0.send(answer);
+    }
+
+    /// Waits until the server withdraws the question.
+    pub async fn withdrawn(&mut self) {
+        self.0.closed().await;
+    }
+}
+
+impl Answered {
+    /// Waits for the answer; `None` where nobody will give one.
+    pub async fn wait(self) -> Option<Result<Payload, ErrorObject>> {
+        self.0.await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::Revision;
+
+    const REVISION: Revision = Revision::V2025_11_25;
+
+    #[tokio::test]
+    async fn nothing_follows_an_outcome() {
+        let done = || Event::Done(Outcome::Complete(Payload::empty(REVISION)));
+        let told = Event::Notified(Notification { method: Method::Progress, params: Payload::absent(REVISION) });
+        let reply = Reply::new(stream::iter([told, done(), done()]));
+        let Step::Notified(_, rest) = reply.next().await else { panic!("a notification first") };
+        assert!(matches!(rest.next().await, Step::Done(Outcome::Complete(_))));
+    }
+
+    #[tokio::test]
+    async fn a_reply_without_an_outcome_is_a_failure() {
+        let Outcome::Failed(error) = Reply::new(stream::empty()).outcome().await else { panic!("a failure") };
+        assert_eq!(error.code(), ErrorObject::INTERNAL_ERROR);
+    }
+
+    #[tokio::test]
+    async fn a_dropped_question_tells_that_nobody_answers() {
+        let (question, answered) = Question::new(Method::RootsList, Payload::absent(REVISION));
+        drop(question);
+        assert_eq!(answered.wait().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_question_can_be_withdrawn() {
+        let (mut question, answered) = Question::new(Method::RootsList, Payload::absent(REVISION));
+        drop(answered);
+        question.answer.withdrawn().await;
+    }
+}

@@ -1,0 +1,117 @@
+//! The protocol versions and what each can do. The only place, beside the translation steps, that compares them.
+
+use std::fmt;
+
+/// A protocol version of MCP. Versions are ordered by their age.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Revision {
+    /// 2024-11-05: HTTP+SSE and stdio.
+    V2024_11_05,
+    /// 2025-03-26: Streamable HTTP, batches, audio, tool annotations.
+    V2025_03_26,
+    /// 2025-06-18: structured output, elicitation, resource links, the version header.
+    V2025_06_18,
+    /// 2025-11-25: tasks, URL elicitation, icons, tools in sampling, resumable polling.
+    V2025_11_25,
+    /// 2026-07-28: stateless; every request carries its own version and capabilities.
+    V2026_07_28,
+}
+
+/// Who keeps the state of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Era {
+    /// An `initialize` handshake opens a session.
+    Legacy,
+    /// Every request stands alone.
+    Modern,
+}
+
+/// A rule of the protocol that some versions have and others do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feature {
+    /// Arrays of messages are accepted (2025-03-26 alone).
+    Batches,
+    /// Clients send `MCP-Protocol-Version` after the handshake (2025-06-18 and later).
+    ProtocolVersionHeader,
+    /// An error whose request cannot be read has no `id` member, instead of `null` (2025-11-25 and later).
+    IdlessErrors,
+    /// Streams begin with an empty event that carries an id (2025-11-25 alone).
+    PrimingEvent,
+    /// `completions` is a declared server capability (2025-03-26 and later).
+    CompletionsCapability,
+}
+
+impl Revision {
+    /// Every version, oldest first.
+    pub const ALL: [Self; 5] =
+        [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
+
+    /// The newest version that has the `initialize` handshake.
+    pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
+
+    /// The version that a server assumes where the HTTP header is absent (2025-06-18 and 2025-11-25, transports).
+    pub const ASSUMED: Self = Self::V2025_03_26;
+
+    /// The version of this exact name. Version strings are identifiers: nothing else is understood.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|revision| revision.as_str() == name)
+    }
+
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::V2024_11_05 => "2024-11-05",
+            Self::V2025_03_26 => "2025-03-26",
+            Self::V2025_06_18 => "2025-06-18",
+            Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
+        }
+    }
+
+    /// Who keeps the state in this version.
+    pub const fn era(self) -> Era {
+        match self {
+            Self::V2026_07_28 => Era::Modern,
+            _ => Era::Legacy,
+        }
+    }
+
+    /// The answer to an `initialize` that asks for `requested`: a known legacy version is answered with itself, anything
+    /// else with the newest legacy one.
+    pub fn negotiate(requested: &str) -> Self {
+        Self::parse(requested).filter(|revision| revision.era() == Era::Legacy).unwrap_or(Self::NEWEST_LEGACY)
+    }
+
+    /// Whether this version has `feature`.
+    pub fn has(self, feature: Feature) -> bool {
+        match feature {
+            Feature::Batches => self == Self::V2025_03_26,
+            Feature::CompletionsCapability => self >= Self::V2025_03_26,
+            Feature::ProtocolVersionHeader => self >= Self::V2025_06_18,
+            Feature::PrimingEvent => self == Self::V2025_11_25,
+            Feature::IdlessErrors => self >= Self::V2025_11_25,
+        }
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_legacy_version_is_answered_with_itself_and_the_rest_with_the_newest() {
+        for revision in Revision::ALL {
+            let expected = if revision.era() == Era::Legacy { revision } else { Revision::V2025_11_25 };
+            assert_eq!(Revision::negotiate(revision.as_str()), expected);
+        }
+        for unknown in ["2099-01-01", "", "2025-06-18 ", "1.0"] {
+            assert_eq!(Revision::negotiate(unknown), Revision::V2025_11_25);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Who and what: the nouns of the gateway as plain values, with their states and transitions. No input or output here.
+
+pub mod backend;
+pub mod caller;
+pub mod endpoint;
+pub mod id;
+pub mod rights;
+pub mod scope;
+pub mod status;
+
+pub use backend::{BackendSpec, HttpSpec, OnLoss, Share, StdioSpec, TransportSpec};
+pub use caller::Caller;
+pub use endpoint::{Binding, Endpoint, Target};
+pub use id::{BackendId, ClientId, GrantId, InvalidBackendId, KeyId, SessionId, UserId};
+pub use rights::{Access, Backends, Rights};
+pub use scope::{InvalidScope, Scope, Scopes};

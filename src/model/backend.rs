@@ -1,0 +1,113 @@
+//! What the operator says of one backend. Knows nothing of files and of running processes.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::BackendId;
+use crate::support::Secret;
+
+/// Who shares one session of a backend (`design`: isolation between people).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Share {
+    /// A backend session for each client session.
+    Session,
+    /// A backend session for each user.
+    User,
+    /// One backend session for everybody.
+    All,
+}
+
+/// What a client session does when the state of a backend session is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnLoss {
+    /// Goes on with a fresh backend session.
+    Reinit,
+    /// Ends, honestly, with 404.
+    End,
+}
+
+/// One configured backend, checked.
+#[derive(Debug, Clone)]
+pub struct BackendSpec {
+    /// Its name on this gateway.
+    pub id: BackendId,
+    /// How it is reached.
+    pub transport: TransportSpec,
+    /// Who shares a session of it.
+    pub share: Share,
+    /// What happens when its session is lost.
+    pub on_loss: OnLoss,
+    /// How long a start may take, from the first byte sent to the handshake done.
+    pub start_timeout: Duration,
+    /// How long one call may stay without any sign of life from the backend before it fails.
+    pub call_timeout: Duration,
+    /// How long an unused backend session is kept.
+    pub idle_timeout: Duration,
+    /// The names of the tools that `mcp:<backend>:read` may call.
+    pub read_only_tools: Vec<String>,
+}
+
+/// How a backend is reached.
+#[derive(Debug, Clone)]
+pub enum TransportSpec {
+    /// A child process that speaks on its standard input and output.
+    Stdio(StdioSpec),
+    /// A Streamable HTTP endpoint.
+    Http(HttpSpec),
+    /// The built-in demonstration backend.
+    Demo,
+}
+
+/// A child process.
+#[derive(Debug, Clone)]
+pub struct StdioSpec {
+    /// The program, looked up in `PATH` where it has no slash.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables set beside the allow list.
+    pub env: BTreeMap<String, Secret>,
+    /// Its working directory; the gateway's own where absent.
+    pub cwd: Option<PathBuf>,
+}
+
+/// A Streamable HTTP endpoint.
+#[derive(Debug, Clone)]
+pub struct HttpSpec {
+    /// Its URL, http or https.
+    pub url: Url,
+    /// Headers sent with every request, such as `Authorization`.
+    pub headers: BTreeMap<String, Secret>,
+}
+
+impl BackendSpec {
+    /// A backend with the defaults: shared per session where it is a process, 60 s to start, 10 minutes of silence in a
+    /// call, 10 minutes idle.
+    pub fn new(id: BackendId, transport: TransportSpec) -> Self {
+        Self {
+            id,
+            transport,
+            share: Share::Session,
+            on_loss: OnLoss::Reinit,
+            start_timeout: Duration::from_mins(1),
+            call_timeout: Duration::from_mins(10),
+            idle_timeout: Duration::from_mins(10),
+            read_only_tools: Vec::new(),
+        }
+    }
+}
+
+impl TransportSpec {
+    /// The transport's name in configuration, status and logs.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Stdio(_) => "stdio",
+            Self::Http(_) => "streamable-http",
+            Self::Demo => "built-in",
+        }
+    }
+}

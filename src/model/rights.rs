@@ -1,0 +1,101 @@
+//! What somebody may do here. Knows nothing of where the right comes from (a key, a scope, a policy).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::BackendId;
+
+/// How far a right to one backend goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// The tools that the operator marked read-only, and everything that is no tool.
+    ReadOnly,
+    /// Everything.
+    Full,
+}
+
+/// Which backends a right reaches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backends {
+    /// Every backend, those configured later too.
+    All,
+    /// These alone.
+    Only(BTreeMap<String, Access>),
+}
+
+/// What somebody may do here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rights {
+    /// The backends that may be reached.
+    pub backends: Backends,
+    /// Whether the state of the gateway may be seen and administered.
+    pub admin: bool,
+}
+
+// === impl Rights ===
+
+impl Rights {
+    /// Nothing at all.
+    pub fn none() -> Self {
+        Self { backends: Backends::Only(BTreeMap::new()), admin: false }
+    }
+
+    /// Every backend, without administration.
+    pub fn all_backends() -> Self {
+        Self { backends: Backends::All, admin: false }
+    }
+
+    /// What both allow.
+    #[must_use]
+    pub fn intersect(&self, other: &Self) -> Self {
+        Self { backends: self.backends.intersect(&other.backends), admin: self.admin && other.admin }
+    }
+}
+
+// === impl Backends ===
+
+impl Backends {
+    /// How far the right to `backend` goes; `None` where there is none.
+    pub fn access(&self, backend: &BackendId) -> Option<Access> {
+        match self {
+            Self::All => Some(Access::Full),
+            Self::Only(backends) => backends.get(backend.as_str()).copied(),
+        }
+    }
+
+    /// Adds a right to `backend`; a wider one that is there already stays.
+    pub fn allow(&mut self, backend: &BackendId, access: Access) {
+        if let Self::Only(backends) = self {
+            let held = backends.entry(backend.as_str().to_owned()).or_insert(access);
+            *held = (*held).max(access);
+        }
+    }
+
+    fn intersect(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::All, rest) | (rest, Self::All) => rest.clone(),
+            (Self::Only(one), Self::Only(two)) => {
+                Self::Only(one.iter().filter_map(|(id, a)| two.get(id).map(|b| (id.clone(), *a.min(b)))).collect())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_intersection_is_never_wider_than_either() {
+        let git = BackendId::parse("git").unwrap();
+        let mut narrow = Rights::none();
+        narrow.backends.allow(&git, Access::ReadOnly);
+        let both = Rights { admin: true, ..Rights::all_backends() }.intersect(&narrow);
+        assert_eq!(both.backends.access(&git), Some(Access::ReadOnly));
+        assert_eq!(both.backends.access(&BackendId::parse("time").unwrap()), None);
+        assert!(!both.admin);
+    }
+}

@@ -1,0 +1,139 @@
+//! OAuth scopes of this gateway (RFC 6749 3.3). Knows nothing of who holds them.
+
+use std::{collections::BTreeSet, fmt};
+
+use super::{Access, BackendId, Backends, Rights};
+
+/// One scope that the gateway knows.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// `mcp:use`: every backend that the user may use; the baseline of the merged endpoint.
+    Use,
+    /// `mcp:<backend>`: one backend.
+    Backend(BackendId),
+    /// `mcp:<backend>:read`: the tools of one backend that the operator marked read-only.
+    BackendRead(BackendId),
+    /// `mcp:admin`: the status of the gateway and its administration. Never granted unless asked for by name.
+    Admin,
+}
+
+/// A set of known scopes. Displays as RFC 6749 writes it, separated by spaces, in a fixed order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scopes(BTreeSet<Scope>);
+
+/// A scope string has a character that RFC 6749 3.3 forbids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a scope holds a character that RFC 6749 3.3 does not allow")]
+pub struct InvalidScope;
+
+// === impl Scope ===
+
+impl Scope {
+    /// The scope of this name, where the gateway has one.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name.strip_prefix("mcp:")? {
+            "use" => Some(Self::Use),
+            "admin" => Some(Self::Admin),
+            rest => match rest.strip_suffix(":read") {
+                Some(backend) => BackendId::parse(backend).ok().map(Self::BackendRead),
+                None => BackendId::parse(rest).ok().map(Self::Backend),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Use => f.write_str("mcp:use"),
+            Self::Backend(backend) => write!(f, "mcp:{backend}"),
+            Self::BackendRead(backend) => write!(f, "mcp:{backend}:read"),
+            Self::Admin => f.write_str("mcp:admin"),
+        }
+    }
+}
+
+// === impl Scopes ===
+
+impl Scopes {
+    /// Reads a `scope` parameter. Unknown names are dropped; a forbidden character is an error.
+    pub fn parse(text: &str) -> Result<Self, InvalidScope> {
+        let allowed = |c: char| matches!(c, '\x20'..='\x7e') && c != '"' && c != '\\';
+        if !text.chars().all(allowed) {
+            return Err(InvalidScope);
+        }
+        Ok(text.split(' ').filter_map(Scope::parse).collect())
+    }
+
+    /// Whether there is no scope at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The scopes in their fixed order.
+    pub fn iter(&self) -> impl Iterator<Item = &Scope> {
+        self.0.iter()
+    }
+
+    /// Whether exactly this scope is in the set; what it implies is the business of [`Self::rights`].
+    pub fn contains(&self, scope: &Scope) -> bool {
+        self.0.contains(scope)
+    }
+
+    /// Whether every scope of `other` is in this set.
+    pub fn includes(&self, other: &Self) -> bool {
+        other.0.is_subset(&self.0)
+    }
+
+    /// What these scopes allow by themselves; the right of the user is intersected by the caller.
+    pub fn rights(&self) -> Rights {
+        let mut rights = Rights::none();
+        for scope in &self.0 {
+            match scope {
+                Scope::Use => rights.backends = Backends::All,
+                Scope::Admin => rights.admin = true,
+                Scope::Backend(id) => rights.backends.allow(id, Access::Full),
+                Scope::BackendRead(id) => rights.backends.allow(id, Access::ReadOnly),
+            }
+        }
+        rights
+    }
+}
+
+impl FromIterator<Scope> for Scopes {
+    fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> Self {
+        Self(scopes.into_iter().collect())
+    }
+}
+
+impl fmt::Display for Scopes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, scope) in self.0.iter().enumerate() {
+            write!(f, "{}{scope}", if index == 0 { "" } else { " " })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_scopes_are_dropped_and_the_rest_is_ordered() {
+        let scopes = Scopes::parse("openid mcp:git:read mcp:use claudeai mcp:admin").unwrap();
+        assert_eq!(scopes.to_string(), "mcp:use mcp:git:read mcp:admin");
+        assert_eq!(Scopes::parse("mcp:use \"x\""), Err(InvalidScope));
+        assert!(Scopes::parse("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_backend_scope_reaches_that_backend_alone() {
+        let rights = Scopes::parse("mcp:git:read mcp:time").unwrap().rights();
+        let access = |name| rights.backends.access(&BackendId::parse(name).unwrap());
+        assert_eq!(access("git"), Some(Access::ReadOnly));
+        assert_eq!(access("time"), Some(Access::Full));
+        assert_eq!(access("fetch"), None);
+        assert!(!rights.admin);
+    }
+}

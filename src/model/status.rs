@@ -1,0 +1,95 @@
+//! The state of the world as it is shown to people and machines (`lockkeeper status`, `GET /api/status`, the start page).
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that `/api/status` tells.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Status {
+    /// The version of the gateway.
+    pub version: String,
+    /// When it started, RFC 3339.
+    pub started: String,
+    /// The URL to give to clients.
+    pub url: String,
+    /// The backends in configured order.
+    pub backends: Vec<BackendStatus>,
+    /// The client sessions that are open.
+    pub sessions: Vec<SessionStatus>,
+}
+
+/// One backend.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BackendStatus {
+    /// Its name.
+    pub id: String,
+    /// Its transport: `stdio`, `streamable-http`, `built-in`.
+    pub transport: String,
+    /// The negotiated protocol version, once there is one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub protocol_version: Option<String>,
+    /// What the server calls itself, `name version`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server: Option<String>,
+    /// How it is.
+    #[serde(flatten)]
+    pub state: BackendState,
+    /// How many tools, prompts and resources (templates included) it offers, as far as they were listed.
+    pub counts: Counts,
+    /// How many sessions the gateway holds at it.
+    pub sessions: usize,
+    /// How often it was started again.
+    pub restarts: u64,
+    /// The last lines that it wrote on standard error, oldest first; given where it failed.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub stderr: Vec<String>,
+}
+
+/// How a backend is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum BackendState {
+    /// Its first handshake is under way.
+    Starting,
+    /// It answers.
+    Ready,
+    /// It failed and is started again by itself.
+    Restarting {
+        /// What happened.
+        reason: String,
+        /// Seconds until the next try.
+        retry_in: u64,
+    },
+    /// It cannot be used until the configuration or the server changes.
+    Failed {
+        /// What happened and what to do.
+        reason: String,
+    },
+}
+
+/// What a backend offers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Tools.
+    pub tools: usize,
+    /// Prompts.
+    pub prompts: usize,
+    /// Resources and resource templates.
+    pub resources: usize,
+}
+
+/// One client session.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SessionStatus {
+    /// The first characters of its id.
+    pub id: String,
+    /// The user it belongs to.
+    pub user: String,
+    /// What the client calls itself, `name version`.
+    pub client: String,
+    /// The path of its endpoint.
+    pub endpoint: String,
+    /// Its protocol version.
+    pub protocol_version: String,
+    /// Seconds since the last sign of activity.
+    pub idle_seconds: u64,
+}

@@ -1,0 +1,104 @@
+//! The SQLite database: the only room that knows SQL. Knows nothing of HTTP and MCP; what a row means is `model`'s.
+//!
+//! One file a table group; each adds functions to [`Storage`]. Look-ups return `Result<Option<T>>`; verbs are `lookup`,
+//! `find_by_*`, `add`, `list`, `count`, `delete`. Secrets are stored as digests or ciphertext alone.
+
+use std::{path::Path, str::FromStr as _, time::Duration};
+
+use sqlx::{
+    SqlitePool,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+
+/// The database of one gateway. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Storage {
+    pool: SqlitePool,
+}
+
+/// What can go wrong with the database.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be created or its mode cannot be set.
+    #[error("the database file {path} cannot be opened: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The schema cannot be brought up to date.
+    #[error("the database schema cannot be brought up to date: {0}")]
+    Migration(#[from] sqlx::migrate::MigrateError),
+    /// A query failed.
+    #[error("the database did not do it: {0}")]
+    Query(#[from] sqlx::Error),
+    /// A row holds what the gateway never writes.
+    #[error("the database is inconsistent: table {table}, column {column}")]
+    Inconsistent {
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+    },
+}
+
+impl Storage {
+    /// Opens the database at `path`, created with mode 0600 where it does not exist, in WAL mode, with foreign keys
+    /// enforced, waiting up to 5 s for a lock, and brought up to date by the migrations.
+    pub async fn open(path: &Path) -> Result<Self, Error> {
+        create_private(path).map_err(|source| Error::File { path: path.display().to_string(), source })?;
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full);
+        Self::connect(SqlitePoolOptions::new().max_connections(4), options).await
+    }
+
+    /// An empty database in memory, for tests.
+    pub async fn in_memory() -> Result<Self, Error> {
+        let options = SqliteConnectOptions::from_str("sqlite::memory:")?;
+        let pool = SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
+        Self::connect(pool, options).await
+    }
+
+    /// Writes everything out and closes the database.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    async fn connect(pool: SqlitePoolOptions, options: SqliteConnectOptions) -> Result<Self, Error> {
+        let options = options.foreign_keys(true).busy_timeout(Duration::from_secs(5));
+        let pool = pool.connect_with(options).await?;
+        sqlx::migrate!().run(&pool).await?;
+        Ok(Self { pool })
+    }
+}
+
+impl Error {
+    /// Whether the database was only busy and the same may be tried again.
+    pub fn is_busy(&self) -> bool {
+        match self {
+            Self::Query(sqlx::Error::PoolTimedOut) => true,
+            // SQLITE_BUSY and SQLITE_LOCKED, extended codes included
+            Self::Query(sqlx::Error::Database(error)) => {
+                error.code().and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| matches!(code & 0xff, 5 | 6))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Creates the file with mode 0600 where it does not exist; SQLite gives its WAL files the same mode.
+fn create_private(path: &Path) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+        let file = options.mode(0o600).open(path)?;
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))
+    }
+    #[cfg(not(unix))]
+    options.open(path).map(drop)
+}

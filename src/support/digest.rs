@@ -1,0 +1,71 @@
+//! SHA-256 digests: what the store holds in place of a secret. Knows nothing of the secret's form.
+
+use std::fmt;
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+/// A SHA-256 digest. Equality takes the same time wherever the two differ.
+#[derive(Clone, Copy, Hash)]
+#[expect(clippy::derived_hash_with_manual_eq, reason = "the manual equality is the same relation, in constant time")]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// The digest of `data`.
+    pub fn sha256(data: impl AsRef<[u8]>) -> Self {
+        Self(Sha256::digest(data).into())
+    }
+
+    /// The 32 bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// A digest read back from the store; `None` where it is not 32 bytes long.
+    pub fn from_slice(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
+    /// Base64url without padding, as RFC 7636 and RFC 7638 write digests (43 characters).
+    pub fn to_base64url(&self) -> String {
+        URL_SAFE_NO_PAD.encode(self.0)
+    }
+
+    /// The first `bytes` bytes (at most 32) in lower-case hexadecimal.
+    pub fn short_hex(&self, bytes: usize) -> String {
+        use fmt::Write as _;
+        self.0.iter().take(bytes).fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+}
+
+impl PartialEq for Digest {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for Digest {}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({}…)", self.short_hex(4))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_the_published_one() {
+        // FIPS 180-2, appendix B.1
+        let digest = Digest::sha256("abc");
+        assert_eq!(digest.short_hex(8), "ba7816bf8f01cfea");
+        assert_eq!(Digest::from_slice(digest.as_bytes()), Some(digest));
+        assert_ne!(digest, Digest::sha256("abd"));
+    }
+}

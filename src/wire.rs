@@ -1,0 +1,3 @@
+//! Bytes to messages and back: framing and headers. Knows nothing of policy, sessions and calls.
+
+pub mod headers;

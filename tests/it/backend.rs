@@ -1,0 +1,1 @@
+//! The `backend` room, from outside.

@@ -1,0 +1,1 @@
+//! The `frontend` room, from outside.

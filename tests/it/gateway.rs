@@ -1,0 +1,1 @@
+//! The `gateway` room, from outside.

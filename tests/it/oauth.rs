@@ -1,0 +1,1 @@
+//! The `oauth` room, from outside.
