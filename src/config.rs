@@ -12,6 +12,7 @@ pub mod backend;
 pub mod environment;
 pub mod expand;
 
+pub mod files;
 pub mod from_json;
 pub mod from_toml;
 pub mod http;
@@ -30,7 +31,7 @@ use std::{
 };
 
 pub use self::{
-    auth::Auth,
+    auth::{Advertise, Auth, Conceal, Register},
     environment::Environment,
     http::{Http, QueryKey},
     limits::Limits,

@@ -11,8 +11,8 @@ pub struct Http {
     /// `allowed_origins`: browser origins that may call `/mcp` and `/sse` beside the gateway's own and loopback ones
     /// (OA-25), each `scheme://host[:port]` in the form that browsers send.
     pub allowed_origins: Vec<String>,
-    /// `allowed_hosts`: names in the `Host` header that are answered beside the one of `public_url` (OA-138), each
-    /// `host[:port]`, lower case.
+    /// `allowed_hosts`: names in the `Host` header that are answered beside the one of `public_url` (OA-138), each a
+    /// name or an address without port, lower case.
     pub allowed_hosts: Vec<String>,
     /// `trusted_proxies`: the networks whose forwarding headers tell the client's address (OA-138).
     pub trusted_proxies: Vec<IpNet>,
@@ -64,16 +64,11 @@ fn origin(text: &str) -> Result<String, String> {
     if bare && !text.ends_with('/') && origin.is_tuple() { Ok(origin.ascii_serialization()) } else { Err(FORM.into()) }
 }
 
-/// `host[:port]` as a client sends it.
-fn host(text: &str) -> Result<String, String> {
-    let url = Url::parse(&format!("http://{text}/")).ok();
-    let whole = url.is_some_and(|url| {
-        url.path() == "/" && url.username().is_empty() && url.password().is_none() && url.query().is_none()
-    });
-    if whole && !text.contains('#') {
-        Ok(text.to_ascii_lowercase())
-    } else {
-        Err("a host is a name or an address, with `:port` where it is not the usual one; without `https://`".into())
+/// A name or an address, without port; an IPv6 address in brackets.
+pub(super) fn host(text: &str) -> Result<String, String> {
+    match url::Host::parse(text) {
+        Ok(host) => Ok(host.to_string()),
+        Err(_) => Err("a host is a name or an address such as `mcp.internal`, without scheme and port".to_owned()),
     }
 }
 

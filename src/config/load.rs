@@ -196,7 +196,8 @@ impl Loader<'_> {
             self.problems.push(Problem::new(place, what).advise("say where: `--data-dir DIR` or LOCKKEEPER_DATA_DIR"));
             PathBuf::new()
         });
-        self.folder.join(folder)
+        // Without the `.` components, which only confuse in messages.
+        self.folder.join(folder).components().collect()
     }
 
     /// `data_dir` of the file alone; a fault in it is noted.
