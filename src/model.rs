@@ -4,6 +4,7 @@ pub mod backend;
 pub mod caller;
 pub mod endpoint;
 pub mod id;
+pub mod request;
 pub mod rights;
 pub mod scope;
 pub mod status;
@@ -12,5 +13,6 @@ pub use backend::{BackendSpec, HttpSpec, OnLoss, Share, StdioSpec, TransportSpec
 pub use caller::Caller;
 pub use endpoint::{Binding, Endpoint, Target};
 pub use id::{BackendId, ClientId, GrantId, InvalidBackendId, KeyId, SessionId, UserId};
+pub use request::{ClientIp, RequestId};
 pub use rights::{Access, Backends, Rights};
 pub use scope::{InvalidScope, Scope, Scopes};

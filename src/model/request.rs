@@ -1,0 +1,28 @@
+//! What one HTTP request is known by while it is served. Knows nothing of HTTP.
+
+use std::{fmt, net::IpAddr};
+
+use crate::support::Random;
+
+/// The correlation id of one request: minted here for each, never taken from outside. It stands in the log, in the
+/// header `x-request-id` of the answer and on error pages. Displays as 16 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RequestId(u64);
+
+/// The address that a request came from, seen through the proxies that the operator trusts (`OA-138`). IPv4 addresses
+/// are never in their IPv6-mapped form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClientIp(pub IpAddr);
+
+impl RequestId {
+    /// A fresh id.
+    pub fn mint(random: &dyn Random) -> Self {
+        Self(u64::from_be_bytes(random.bytes()))
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
