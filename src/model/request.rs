@@ -1,6 +1,6 @@
 //! What one HTTP request is known by while it is served. Knows nothing of HTTP.
 
-use std::{fmt, net::IpAddr};
+use std::fmt;
 
 use crate::support::Random;
 
@@ -8,11 +8,6 @@ use crate::support::Random;
 /// header `x-request-id` of the answer and on error pages. Displays as 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RequestId(u64);
-
-/// The address that a request came from, seen through the proxies that the operator trusts (`OA-138`). IPv4 addresses
-/// are never in their IPv6-mapped form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ClientIp(pub IpAddr);
 
 impl RequestId {
     /// A fresh id.
