@@ -4,6 +4,7 @@
 //! `find_by_*`, `add`, `list`, `count`, `delete`. Secrets are stored as digests or ciphertext alone.
 
 pub mod browser_sessions;
+pub mod sessions;
 
 use std::{path::Path, str::FromStr as _, time::Duration};
 
