@@ -1,1 +1,8 @@
 //! The `backend` room, from outside.
+
+mod calls;
+mod demo;
+mod http;
+mod peers;
+mod starts;
+mod stdio;
