@@ -94,32 +94,50 @@ impl Edits {
     where
         F: FnMut(&str) -> Option<String>,
     {
-        let Ok(whole) = std::str::from_utf8(text) else { return };
-        self.descend(whole, whole, path, change);
+        self.visit_all(text, &[path], change);
     }
 
-    fn descend<F>(&mut self, whole: &str, part: &str, path: &[At], change: &mut F)
+    /// The same for several paths in one pass: parts that two paths share are read once. Where one path is the beginning
+    /// of another, the shorter one counts.
+    pub fn visit_all<F>(&mut self, text: &[u8], paths: &[&[At]], change: &mut F)
     where
         F: FnMut(&str) -> Option<String>,
     {
-        match path {
-            [] => {
-                if let Some(replacement) = change(part) {
-                    self.0.push((span(whole, part), replacement.into_bytes()));
-                }
+        let Ok(whole) = std::str::from_utf8(text) else { return };
+        self.descend(whole, whole, paths, change);
+    }
+
+    fn descend<F>(&mut self, whole: &str, part: &str, paths: &[&[At]], change: &mut F)
+    where
+        F: FnMut(&str) -> Option<String>,
+    {
+        if paths.iter().any(|path| path.is_empty()) {
+            if let Some(replacement) = change(part) {
+                self.0.push((span(whole, part), replacement.into_bytes()));
             }
-            [At::Key(key), rest @ ..] => {
-                let Some(object) = Object::parse(part.as_bytes()) else { return };
-                for (_, value) in object.0.iter().filter(|(name, _)| name == key) {
-                    self.descend(whole, value.get(), rest, change);
+            return;
+        }
+        match part.as_bytes().first() {
+            Some(b'[') => {
+                let inside = after(paths, |step| matches!(step, At::Each));
+                if inside.is_empty() {
+                    return;
                 }
-            }
-            [At::Each, rest @ ..] => {
                 let Ok(elements) = serde_json::from_str::<Vec<&RawValue>>(part) else { return };
                 for element in elements {
-                    self.descend(whole, element.get(), rest, change);
+                    self.descend(whole, element.get(), &inside, change);
                 }
             }
+            _ if paths.iter().any(|path| matches!(path.first(), Some(At::Key(_)))) => {
+                let Some(object) = Object::parse(part.as_bytes()) else { return };
+                for (name, value) in &object.0 {
+                    let inside = after(paths, |step| matches!(step, At::Key(key) if name == key));
+                    if !inside.is_empty() {
+                        self.descend(whole, value.get(), &inside, change);
+                    }
+                }
+            }
+            _ => {}
         }
     }
 
@@ -143,6 +161,11 @@ impl Edits {
         edited.put_slice(&text[done..]);
         edited.freeze()
     }
+}
+
+/// What is left of the paths whose first step is taken.
+fn after<'a>(paths: &[&'a [At]], taken: impl Fn(&At) -> bool) -> Vec<&'a [At]> {
+    paths.iter().filter_map(|path| path.split_first()).filter(|(step, _)| taken(step)).map(|(_, rest)| rest).collect()
 }
 
 /// Sets the member `key` of the object `text` to the JSON text `value`: every occurrence of it is replaced, or it is

@@ -76,16 +76,15 @@ impl Payload {
         Self { revision: self.revision, json: json::without_member(&self.json, key) }
     }
 
-    /// The same payload with every value at the end of one of `paths` replaced by what `change` makes of it.
+    /// The same payload with every value at the end of one of `paths` replaced by what `change` makes of it. One
+    /// pass over the text, whatever the number of paths.
     #[must_use]
     pub fn rewrite<F>(&self, paths: &[&[At]], mut change: F) -> Self
     where
         F: FnMut(&str) -> Option<String>,
     {
         let mut edits = Edits::default();
-        for path in paths {
-            edits.visit(&self.json, path, &mut change);
-        }
+        edits.visit_all(&self.json, paths, &mut change);
         Self { revision: self.revision, json: edits.apply(&self.json) }
     }
 }
