@@ -37,6 +37,17 @@ pub struct Data {
     pub data_dir: Option<PathBuf>,
 }
 
+/// One server alone.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Single {
+    /// This Streamable HTTP server alone, its names as they are
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    pub url: Option<String>,
+    /// This program alone, its names as they are
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
 /// How a result is printed.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct Form {
@@ -52,6 +63,19 @@ impl Configuration {
     pub fn given(&self) -> Given {
         let (config, data_dir) = (self.config.clone(), self.data_dir.clone());
         Given { config, data_dir, log: self.log.clone(), log_format: self.log_format, ..Given::default() }
+    }
+}
+
+// === impl Single ===
+
+impl Single {
+    /// The server, where one is given.
+    pub fn given(&self) -> Option<config::Single> {
+        match (&self.url, self.command.is_empty()) {
+            (Some(url), _) => Some(config::Single::Url(url.clone())),
+            (None, false) => Some(config::Single::Command(self.command.clone())),
+            (None, true) => None,
+        }
     }
 }
 

@@ -66,9 +66,12 @@ impl Control {
             .map(|((url, host), token)| Self { url, host, token: Secret::new(token) }))
     }
 
-    /// Removes it, at the end of the gateway.
-    pub fn remove(data_dir: &Path) {
-        let _ = fs::remove_file(files::control(data_dir));
+    /// Removes it, at the end of the gateway; that of another gateway, which has started meanwhile, stays.
+    pub fn remove(&self, data_dir: &Path) {
+        let own = |there: &Self| there.token.expose() == self.token.expose();
+        if Self::read(data_dir).ok().flatten().as_ref().is_some_and(own) {
+            let _ = fs::remove_file(files::control(data_dir));
+        }
     }
 }
 
@@ -93,7 +96,9 @@ mod tests {
             let mode = fs::metadata(files::control(folder.path())).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
-        Control::remove(folder.path());
+        Control::new("127.0.0.1:1".parse().unwrap(), &url, Secret::new("another")).remove(folder.path());
+        assert!(Control::read(folder.path()).unwrap().is_some());
+        control.remove(folder.path());
         assert!(Control::read(folder.path()).unwrap().is_none());
     }
 }

@@ -5,7 +5,7 @@ use super::{
     output::{Ink, Style},
 };
 use crate::{
-    config::{Config, Given, Log, LogFormat, Naming, Single, Source},
+    config::{Config, Given, Log, LogFormat, Naming, Source},
     support::Secret,
     telemetry::{self, Telemetry},
 };
@@ -33,12 +33,8 @@ pub struct Args {
     /// The URL under which clients reach the gateway; needed where others than this machine do
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
-    /// Serves this Streamable HTTP server alone, its names as they are
-    #[arg(long, value_name = "URL", conflicts_with = "command")]
-    url: Option<String>,
-    /// Serves this program alone, its names as they are
-    #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<String>,
+    #[command(flatten)]
+    single: arguments::Single,
 }
 
 /// What there is to say once the gateway listens.
@@ -69,12 +65,8 @@ impl Args {
 
     /// The configuration that these arguments lead to.
     pub fn config(&self, process: &Process) -> Result<Config, Failure> {
-        let single = match (&self.url, self.command.is_empty()) {
-            (Some(url), _) => Some(Single::Url(url.clone())),
-            (None, false) => Some(Single::Command(self.command.clone())),
-            (None, true) => None,
-        };
         let (listen, public_url) = (self.listen.clone(), self.public_url.clone());
+        let single = self.single.given();
         arguments::load(&Given { listen, public_url, single, ..self.configuration.given() }, process)
     }
 }
@@ -106,6 +98,24 @@ fn announce(config: &Config) {
 async fn hand_over(config: Config, telemetry: Telemetry, process: &mut Process) -> Result<(), Failure> {
     let _ = (config, telemetry, process);
     std::future::ready(Err(Failure::failed("the application is not built in yet"))).await
+}
+
+/// Waits until the process is told to stop: by SIGTERM, or by SIGINT from the keyboard.
+pub async fn told_to_stop() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let (Ok(mut terminate), Ok(mut interrupt)) =
+            (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+        {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            return;
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
 }
 
 // === impl Welcome ===

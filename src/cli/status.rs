@@ -46,9 +46,7 @@ pub fn render(status: &Status, style: Style) -> String {
 pub fn backends(backends: &[BackendStatus], style: Style) -> String {
     let heading = ["BACKEND", "TRANSPORT", "VERSION", "TOOLS", "PROMPTS", "RESOURCES", "SESSIONS", "RESTARTS", "STATE"];
     let mut table = Table::new(&heading);
-    let mut notes = String::new();
     for backend in backends {
-        let (word, ink, reason) = state(&backend.state);
         let numbers = [
             backend.counts.tools,
             backend.counts.prompts,
@@ -58,12 +56,30 @@ pub fn backends(backends: &[BackendStatus], style: Style) -> String {
         ];
         let named = [&backend.id, &backend.transport, backend.protocol_version.as_deref().unwrap_or("-")];
         let cells = named.map(Cell::from).into_iter().chain(numbers.map(Cell::from));
-        table.row(cells.chain([Cell::from(word).ink(ink)]));
-        if let Some(reason) = reason {
-            notes.push_str(&note(&backend.id, reason, &backend.stderr, style));
-        }
+        table.row(cells.chain([state(backend)]));
     }
-    table.render(style) + &notes
+    table.render(style) + &notes(backends, style)
+}
+
+/// How a backend is, in a word and a colour.
+pub(super) fn state(backend: &BackendStatus) -> Cell {
+    match &backend.state {
+        BackendState::Starting => Cell::from("starting").ink(Ink::Waiting),
+        BackendState::Ready => Cell::from("ready").ink(Ink::Good),
+        BackendState::Restarting { retry_in, .. } => Cell::from(format!("restarting in {retry_in}s")).ink(Ink::Waiting),
+        BackendState::Failed { .. } => Cell::from("failed").ink(Ink::Bad),
+    }
+}
+
+/// Why backends do not answer, and the last that they wrote.
+pub(super) fn notes(backends: &[BackendStatus], style: Style) -> String {
+    let note = |backend: &BackendStatus| match &backend.state {
+        BackendState::Restarting { reason, .. } | BackendState::Failed { reason } => {
+            Some(note(&backend.id, reason, &backend.stderr, style))
+        }
+        BackendState::Starting | BackendState::Ready => None,
+    };
+    backends.iter().filter_map(note).collect()
 }
 
 /// The client sessions as a table.
@@ -78,17 +94,6 @@ pub fn sessions(sessions: &[SessionStatus], style: Style) -> String {
         table.row(cells.into_iter().chain([Cell::from(format!("{idle_seconds}s"))]));
     }
     table.render(style)
-}
-
-fn state(state: &BackendState) -> (String, Ink, Option<&str>) {
-    match state {
-        BackendState::Starting => ("starting".to_owned(), Ink::Waiting, None),
-        BackendState::Ready => ("ready".to_owned(), Ink::Good, None),
-        BackendState::Restarting { reason, retry_in } => {
-            (format!("restarting in {retry_in}s"), Ink::Waiting, Some(reason))
-        }
-        BackendState::Failed { reason } => ("failed".to_owned(), Ink::Bad, Some(reason)),
-    }
 }
 
 /// Why a backend does not answer, and the last that it wrote.

@@ -17,9 +17,11 @@ impl Environment {
         self.0.get(std::ffi::OsStr::new(name))?.to_str()
     }
 
-    /// Every variable with its value, by name.
-    pub fn variables(&self) -> &BTreeMap<OsString, OsString> {
-        &self.0
+    /// Every variable with its value, by name; those that are no UTF-8 are left out.
+    pub fn to_strings(&self) -> BTreeMap<String, String> {
+        let text =
+            |(name, value): (&OsString, &OsString)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()));
+        self.0.iter().filter_map(text).collect()
     }
 }
 

@@ -211,6 +211,23 @@ fn the_version_names_the_protocol_versions() {
     assert_eq!(document["version"], env!("CARGO_PKG_VERSION"));
 }
 
+#[test]
+fn a_check_looks_at_every_server_and_fails_where_one_is_sick() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lockkeeper(folder.path(), &["check"], &[]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("built-in"), "{}", shown(folder.path(), &output));
+
+    let text = r#"{ "mcpServers": { "show": { "builtin": "demo" }, "gone": { "command": "no-such-server" } } }"#;
+    std::fs::write(folder.path().join("mcp.json"), text).unwrap();
+    let output = lockkeeper(folder.path(), &["check", "--config", "mcp.json", "--json"], &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["backends"][0]["state"], "ready");
+    assert_eq!(document["backends"][1]["state"], "failed");
+    assert!(document["backends"][0]["counts"]["tools"].as_u64().unwrap() > 0);
+}
+
 mod asked {
     //! What `status` makes of a gateway's answers.
 
