@@ -22,7 +22,7 @@ pub enum At {
 }
 
 /// The members of one JSON object, in order, borrowed from its text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 /// Replacements that are collected first and then made in one go.
