@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper::{
     mcp::{Event, Method, Outcome},
-    model::SessionId,
+    model::{OnLoss, SessionId},
 };
 use serde_json::{Value, json};
 
@@ -168,4 +168,18 @@ async fn a_clients_notification_reaches_its_session_and_starts_none() {
     result(call(&server, client("s1", ASKABLE), Method::ToolsList, &Value::Null)).await;
     tell().outcome().await;
     scripts.logged("told", "notifications/roots/list_changed").await;
+}
+
+#[tokio::test]
+async fn where_it_is_configured_so_a_lost_session_ends_the_clients() {
+    let scripts = Scripts::new();
+    let mut spec = scripts.spec("ends", &[]);
+    spec.on_loss = OnLoss::End;
+    let (supervisor, server) = started(spec).await;
+    let mut lost = supervisor.lost_sessions();
+    failure(tool(&server, client("s1", "{}"), &json!({ "name": "die" }))).await;
+    assert_eq!(lost.recv().await.unwrap(), SessionId::new("s1"));
+    text(tool(&server, client("s2", "{}"), &json!({ "name": "about" }))).await;
+    supervisor.shutdown().await;
+    assert!(lost.try_recv().is_err(), "a session survives the gateway's own end");
 }

@@ -374,3 +374,62 @@ async fn an_answer_of_another_kind_is_refused() {
     }
     assert!(result(tool(&server, gateway(), &named("x"))).await.contains("s1"));
 }
+
+#[tokio::test]
+async fn a_fresh_session_is_brought_to_what_the_client_had_set() {
+    let forgotten = Arc::new(AtomicUsize::new(0));
+    let flag = Arc::clone(&forgotten);
+    let script = move |seen: &Seen| {
+        let gone = flag.load(Ordering::SeqCst).to_string();
+        if seen.verb == Verb::POST && seen.header("mcp-session-id") == Some(&format!("s{gone}")) {
+            return Some(status(404));
+        }
+        let sets = seen.method() == "logging/setLevel" || seen.method().starts_with("resources/");
+        sets.then(|| reply(&seen.result(&json!({}))))
+    };
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let set = async |method, params: Value| result(call(&server, client("c", "{}"), method, &params)).await;
+    set(Method::SetLevel, json!({ "level": "debug" })).await;
+    set(Method::ResourcesSubscribe, json!({ "uri": "a:kept" })).await;
+    set(Method::ResourcesSubscribe, json!({ "uri": "a:left" })).await;
+    set(Method::ResourcesUnsubscribe, json!({ "uri": "a:left" })).await;
+    forgotten.store(2, Ordering::SeqCst);
+    assert_eq!(text(tool(&server, client("c", "{}"), &named("x"))).await, "s3");
+    let again: Vec<Value> = peer
+        .seen()
+        .into_iter()
+        .filter(|seen| seen.header("mcp-session-id") == Some("s3"))
+        .filter(|seen| seen.verb == Verb::POST)
+        .map(|seen| json!([seen.method(), seen.body["params"]]))
+        .collect();
+    insta::assert_snapshot!(Value::from(again), @r#"[["notifications/initialized",null],["logging/setLevel",{"level":"debug"}],["resources/subscribe",{"uri":"a:kept"}],["tools/call",{"name":"x"}]]"#);
+}
+
+#[tokio::test]
+async fn sessions_have_a_bound_and_the_idle_make_room() {
+    let script = |seen: &Seen| seen.is_tool("hang").then(|| open_events(": hanging\n\n".to_owned()));
+    let peer = Peer::start(script).await;
+    let (supervisor, server) = started(peer.spec()).await;
+    assert_eq!(text(tool(&server, client("idle", "{}"), &named("x"))).await, "s2");
+    let mut running = JoinSet::new();
+    for number in 0..64 {
+        running.spawn(tool(&server, client(&format!("c{number}"), "{}"), &named("hang")).outcome());
+    }
+    until("all calls", || (peer.seen().iter().filter(|seen| seen.is_tool("hang")).count() == 64).then_some(())).await;
+    let ended =
+        until("the end of the idle one", || peer.seen().into_iter().find(|seen| seen.verb == Verb::DELETE)).await;
+    assert_eq!(ended.header("mcp-session-id"), Some("s2"));
+    assert_eq!(supervisor.status()[0].sessions, 65);
+    let error = failure(tool(&server, client("more", "{}"), &named("x"))).await;
+    insta::assert_snapshot!(error, @"Backend `docs` is not available: all 64 sessions that it may have are in use; try again later (-32603)");
+}
+
+#[tokio::test]
+async fn a_server_that_knows_no_get_at_all_keeps_its_session() {
+    let peer = Peer::start(|seen: &Seen| (seen.verb == Verb::GET).then(|| status(404))).await;
+    let (supervisor, server) = started(peer.spec()).await;
+    until("the stream to be refused", || peer.seen().iter().any(|seen| seen.verb == Verb::GET).then_some(())).await;
+    assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "s1");
+    assert_eq!(supervisor.status()[0].state, BackendState::Ready);
+}
