@@ -87,7 +87,7 @@ impl FromRequestParts<Frontend> for Arrival {
         };
         let request = parts.headers.get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
         let trace = Trace { request: request.to_owned() };
-        Ok(Self { admission, endpoint, headers: parts.headers.clone(), trace })
+        Ok(Self { admission, endpoint, headers: std::mem::take(&mut parts.headers), trace })
     }
 }
 

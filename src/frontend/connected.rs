@@ -11,7 +11,7 @@ use axum::{
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream::SelectAll};
 use serde::Deserialize;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::{
     Frontend, answer,
@@ -72,7 +72,7 @@ pub(super) async fn post(
         Conversation { frontend: &frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
     match frame {
         Frame::Single(Message::Request { id, method, params }) => {
-            send(&session, talk.request(id, method, params)).await;
+            send(&session, talk.request(id.clone(), method, params)).map_err(|refusal| refusal.with_id(Some(id)))?;
         }
         Frame::Single(Message::Notification { method, params }) => talk.notification(method, params).await,
         Frame::Single(Message::Response { id, outcome }) => talk.response(id.as_ref(), outcome),
@@ -80,7 +80,7 @@ pub(super) async fn post(
             if session.revision().has(Feature::Batches) && messages.len() <= frontend.settings().batch =>
         {
             for exchange in begin(&talk, messages).await {
-                send(&session, exchange).await;
+                send(&session, exchange)?;
             }
         }
         Frame::Batch(_) => {
@@ -90,15 +90,15 @@ pub(super) async fn post(
     Ok(answer::accepted())
 }
 
-/// Hands a call to the connection, which waits until its reader has made room; a connection that is gone has ended the
-/// call.
-async fn send(session: &Session, exchange: Exchange) {
-    if let Some(intake) = &session.intake {
-        tokio::select! {
-            _ = intake.send(exchange) => {}
-            () = session.ended.cancelled() => {}
-        }
+/// Hands a call to the connection. One that is not read has no room for it at some point; one that is gone has ended
+/// the call.
+fn send(session: &Session, exchange: Exchange) -> Result<(), Refusal> {
+    let sent = session.intake.as_ref().map(|intake| intake.try_send(exchange));
+    if let Some(Err(TrySendError::Full(_))) = sent {
+        metrics::counter!("lockkeeper_frontend_unread_connections_total").increment(1);
+        return Err(Refusal::unread());
     }
+    Ok(())
 }
 
 fn events(

@@ -3,6 +3,9 @@
 //! An exchange is a stream that is driven by whoever reads it: no task and no channel stand behind it. When the client
 //! vanishes in the midst of a call, the exchange goes on by itself as a task, since a disconnect is no cancel in the
 //! legacy versions (2025-03-26 to 2025-11-25, transports, *Sending Messages*).
+//!
+//! Nothing is buffered here: an exchange that is not read does not read its reply. What a server says in the meantime
+//! waits, or is dropped, where its messages are read from the wire.
 
 use std::{
     collections::VecDeque,
@@ -17,7 +20,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{calls::Running, level::Level, questions::Settled, session::Session};
 use crate::mcp::{
-    ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId, json,
+    ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId,
+    json::{self, Object},
 };
 
 /// One call on its way: a stream of messages for the client, the response last.
@@ -200,7 +204,7 @@ impl Inner {
     /// Asks the client, where it can be asked: it has said that it can answer, and a stream leads to it.
     fn ask(&mut self, question: Question) {
         let Question { method, params, answer } = question;
-        if let Err(error) = self.may_ask(&method) {
+        if let Err(error) = self.may_ask(&method, &params) {
             metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
             if let Some(error) = error {
                 answer.give(Err(error));
@@ -218,12 +222,13 @@ impl Inner {
     }
 
     /// Refuses with the error for the server, or with none where nobody is there to be asked.
-    fn may_ask(&self, method: &Method) -> Result<(), Option<ErrorObject>> {
+    fn may_ask(&self, method: &Method, params: &Payload) -> Result<(), Option<ErrorObject>> {
         let able = |name| self.session.client().is_some_and(|client| client.capabilities.has(name));
         let refusal = |name: &str| Some(ErrorObject::invalid_params(&format!("the client did not declare `{name}`")));
         match method {
             Method::CreateMessage if !able("sampling") => return Err(refusal("sampling")),
             Method::Elicit if !able("elicitation") => return Err(refusal("elicitation")),
+            Method::Elicit if !self.has_mode(params) => return Err(refusal("elicitation in this mode")),
             Method::RootsList if !able("roots") => return Err(Some(ErrorObject::method_not_found(method.as_str()))),
             _ => {}
         }
@@ -233,6 +238,18 @@ impl Inner {
         };
         // 2025-11-25 lifecycle: before `initialized` a server asks nothing but pings
         if reachable && self.session.is_initialized() { Ok(()) } else { Err(None) }
+    }
+
+    /// 2025-11-25 elicitation: a client that names no mode has `form` alone, as has every client before.
+    fn has_mode(&self, params: &Payload) -> bool {
+        let Some(client) = self.session.client() else { return false };
+        let modes =
+            Object::parse(client.capabilities.json()).and_then(|all| Object::parse(all.get("elicitation")?.as_bytes()));
+        let has = |mode| modes.as_ref().is_some_and(|modes| modes.get(mode).is_some());
+        match params.string("mode").as_deref() {
+            Some("url") => has("url"),
+            _ => has("form") || !has("url"),
+        }
     }
 
     fn settle(&mut self, settled: Settled) {

@@ -21,13 +21,20 @@ pub(crate) struct Refusal {
     id: Option<RequestId>,
     /// Whose rules say how an error without id is written.
     revision: Option<Revision>,
-    extra: Option<(header::HeaderName, &'static str)>,
+    hint: Option<Hint>,
+}
+
+/// What a header tells beside the error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hint {
+    AllowPost,
+    RetryAfter,
 }
 
 impl Refusal {
     /// Refuses with this status, code and message.
     pub(crate) fn new(status: StatusCode, code: i64, message: &str) -> Self {
-        Self { status, error: ErrorObject::new(code, message), id: None, revision: None, extra: None }
+        Self { status, error: ErrorObject::new(code, message), id: None, revision: None, hint: None }
     }
 
     /// 400 with `-32600`.
@@ -70,7 +77,7 @@ impl Refusal {
     pub(crate) fn method_not_allowed() -> Self {
         let message = "Method Not Allowed: without an Mcp-Session-Id header only POST is served; begin with initialize";
         let refusal = Self::new(StatusCode::METHOD_NOT_ALLOWED, ErrorObject::INVALID_REQUEST, message);
-        Self { extra: Some((header::ALLOW, "POST")), ..refusal }
+        Self { hint: Some(Hint::AllowPost), ..refusal }
     }
 
     /// 400: the version in the header is not served in a session.
@@ -97,6 +104,11 @@ impl Refusal {
         }
     }
 
+    /// 503: the client does not read the stream that its answers go down.
+    pub(crate) fn unread() -> Self {
+        Self::retry(StatusCode::SERVICE_UNAVAILABLE, "Too many answers wait on the event stream; read it and try again")
+    }
+
     /// 429 where the caller is at its bound, 503 where the gateway is; both with `Retry-After`.
     pub(crate) fn full(full: Full) -> Self {
         match full {
@@ -116,14 +128,14 @@ impl Refusal {
         Self { id, ..self }
     }
 
-    /// The same refusal, written as this version wants it.
+    /// The same refusal, written as this version wants it; what was said of the version before stays.
     pub(crate) fn toward(self, revision: Option<Revision>) -> Self {
-        Self { revision, ..self }
+        Self { revision: self.revision.or(revision), ..self }
     }
 
     fn retry(status: StatusCode, message: &str) -> Self {
         let refusal = Self::new(status, ErrorObject::INTERNAL_ERROR, message);
-        Self { extra: Some((header::RETRY_AFTER, "30")), ..refusal }
+        Self { hint: Some(Hint::RetryAfter), ..refusal }
     }
 
     /// The JSON-RPC error response. One without id has `null` there, except toward versions that leave it out.
@@ -136,13 +148,15 @@ impl Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let (status, extra) = (self.status, self.extra.clone());
+        let (status, hint) = (self.status, self.hint);
         let mut response = Response::new(Body::from(self.body()));
         *response.status_mut() = status;
         let fields = response.headers_mut();
         fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(headers::JSON));
-        if let Some((name, value)) = extra {
-            fields.insert(name, HeaderValue::from_static(value));
+        match hint {
+            Some(Hint::AllowPost) => drop(fields.insert(header::ALLOW, HeaderValue::from_static("POST"))),
+            Some(Hint::RetryAfter) => drop(fields.insert(header::RETRY_AFTER, HeaderValue::from_static("30"))),
+            None => {}
         }
         response
     }

@@ -114,7 +114,7 @@ impl Sessions {
 
     /// Writes what changed of one session.
     pub(crate) async fn save(&self, session: &Session) {
-        if session.endpoint.binding == Binding::Mcp && session.take_changed() {
+        if has_row(session) && session.take_changed() {
             self.write(&[session]).await;
         }
     }
@@ -139,11 +139,7 @@ impl Sessions {
 
     /// Ends a session: from now on it is unknown.
     pub(crate) async fn end(&self, session: &Session) {
-        let _store = self.store.lock().await;
-        self.forget(session);
-        if session.endpoint.binding == Binding::Mcp {
-            self.delete(&[Digest::sha256(session.id.as_str())]).await;
-        }
+        self.end_all(&[session]).await;
     }
 
     /// Ends a session that has no row.
@@ -163,21 +159,17 @@ impl Sessions {
     /// Ends the sessions that are due, in memory and in the store, and tells the store what changed.
     pub(crate) async fn sweep(&self) {
         let now = self.now();
-        let mut changed = Vec::new();
-        for session in self.table.all() {
-            if self.is_due(&session, now) {
-                tracing::info!(session = ?session.id, "the session was idle for too long and is ended");
-                self.end(&session).await;
-            } else {
-                if session.is_active() {
-                    session.touch(now);
-                }
-                if session.endpoint.binding == Binding::Mcp && session.take_changed() {
-                    changed.push(session);
-                }
-            }
+        let (due, alive): (Vec<_>, Vec<_>) =
+            self.table.all().into_iter().partition(|session| self.is_due(session, now));
+        for session in &due {
+            tracing::info!(session = ?session.id, "the session was idle for too long and is ended");
         }
-        self.write(&changed.iter().map(AsRef::as_ref).collect::<Vec<_>>()).await;
+        self.end_all(&due.iter().map(AsRef::as_ref).collect::<Vec<_>>()).await;
+        for session in alive.iter().filter(|session| session.is_active()) {
+            session.touch(now);
+        }
+        let changed = alive.iter().filter(|session| has_row(session) && session.take_changed());
+        self.write(&changed.map(AsRef::as_ref).collect::<Vec<_>>()).await;
         let (idle_since, unready_since) = (now - self.settings.session_idle, now - self.settings.handshake);
         if let Err(error) = self.deps.storage.delete_idle_mcp_sessions(idle_since, unready_since).await {
             tracing::warn!(%error, "idle sessions stay in the store until the next round");
@@ -254,11 +246,22 @@ impl Sessions {
         }
     }
 
-    async fn delete(&self, digests: &[Digest]) {
-        if let Err(error) = self.deps.storage.delete_mcp_sessions(digests).await {
+    async fn end_all(&self, sessions: &[&Session]) {
+        let _store = self.store.lock().await;
+        let rows = sessions.iter().filter(|session| has_row(session));
+        let rows: Vec<_> = rows.map(|session| Digest::sha256(session.id.as_str())).collect();
+        for session in sessions {
+            self.forget(session);
+        }
+        if let Err(error) = self.deps.storage.delete_mcp_sessions(&rows).await {
             tracing::error!(%error, "an ended session stays in the store until it is idle for too long");
         }
     }
+}
+
+/// Whether the store knows sessions of this kind.
+fn has_row(session: &Session) -> bool {
+    session.endpoint.binding == Binding::Mcp
 }
 
 impl fmt::Debug for Deps {

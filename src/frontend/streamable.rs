@@ -34,30 +34,31 @@ use crate::{
 
 /// A message, a batch of them, or the `initialize` that opens a session.
 pub(super) async fn post(State(frontend): State<Frontend>, arrival: Arrival, body: Body) -> Result<Response, Refusal> {
+    let named = arrival.version().revision();
+    serve(&frontend, &arrival, body).await.map_err(|refusal| refusal.toward(named))
+}
+
+async fn serve(frontend: &Frontend, arrival: &Arrival, body: Body) -> Result<Response, Refusal> {
     if !headers::accepts(&arrival.headers, headers::JSON) || !headers::accepts(&arrival.headers, sse::MEDIA_TYPE) {
         return Err(Refusal::not_acceptable("both application/json and text/event-stream"));
     }
     if !headers::is_json(&arrival.headers) {
         return Err(Refusal::not_json());
     }
-    let body = read(&frontend, body).await?;
-    let named = arrival.version().revision();
+    let body = read(frontend, body).await?;
     let Some(id) = arrival.session() else {
-        let frame = Frame::parse(&body).map_err(|malformed| Refusal::malformed(&malformed).toward(named))?;
-        return open(&frontend, &arrival, frame).await.map_err(|refusal| refusal.toward(named));
+        let frame = Frame::parse(&body).map_err(|malformed| Refusal::malformed(&malformed))?;
+        return open(frontend, arrival, frame).await;
     };
-    let session = find(&frontend, &arrival, id).await.map_err(|refusal| refusal.toward(named))?;
-    let refuse = |refusal: Refusal| refusal.toward(Some(session.revision()));
-    if arrival.version() == VersionHeader::Unknown {
-        return Err(refuse(Refusal::unsupported_version()));
-    }
-    let frame = Frame::parse(&body).map_err(|malformed| refuse(Refusal::malformed(&malformed)))?;
-    let talk =
-        Conversation { frontend: &frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
-    match frame {
-        Frame::Single(message) => single(&talk, message).await.map_err(refuse),
-        Frame::Batch(messages) => batch(&talk, messages).await.map_err(refuse),
-    }
+    let session = find(frontend, arrival, id).await?;
+    let talk = Conversation { frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
+    let served = match (arrival.version(), Frame::parse(&body)) {
+        (VersionHeader::Unknown, _) => Err(Refusal::unsupported_version()),
+        (_, Err(malformed)) => Err(Refusal::malformed(&malformed)),
+        (_, Ok(Frame::Single(message))) => single(&talk, message).await,
+        (_, Ok(Frame::Batch(messages))) => batch(&talk, messages).await,
+    };
+    served.map_err(|refusal| refusal.toward(Some(session.revision())))
 }
 
 /// A standalone stream: what the servers say outside any call.

@@ -50,8 +50,19 @@ struct Scripted {
     /// What became of calls to `hold`: `done` or `dropped`.
     fates: mpsc::UnboundedSender<&'static str>,
     fate: tokio::sync::Mutex<mpsc::UnboundedReceiver<&'static str>>,
+    /// What becomes of `server/discover`.
+    start: Mutex<Start>,
     /// What listens yield.
     told: broadcast::Sender<(Method, Value)>,
+}
+
+/// How a server starts.
+#[derive(Clone, Copy)]
+enum Start {
+    Ready,
+    /// It waits for a permit of the gate first.
+    Slow,
+    Broken,
 }
 
 struct Fate(mpsc::UnboundedSender<&'static str>, &'static str);
@@ -133,6 +144,7 @@ impl Scripted {
             gate: Arc::new(Semaphore::new(0)),
             fates,
             fate: tokio::sync::Mutex::new(fate),
+            start: Mutex::new(Start::Ready),
             told: broadcast::channel(16).0,
         })
     }
@@ -146,6 +158,24 @@ impl Scripted {
     async fn wait_for(&self, method: Method, count: usize) {
         while self.calls.lock().iter().filter(|call| call.method == method).count() < count {
             tokio::task::yield_now().await;
+        }
+    }
+
+    fn discover(&self) -> Reply {
+        let (start, gate) = (*self.start.lock(), Arc::clone(&self.gate));
+        let result = json!({
+            "supportedVersions": ["2026-07-28"],
+            "capabilities": { "tools": { "listChanged": true }, "logging": {} },
+            "_meta": { "io.modelcontextprotocol/serverInfo": { "name": self.name, "version": "1" } },
+        });
+        let result = Payload::of(Revision::V2026_07_28, &result);
+        match start {
+            Start::Ready => Reply::complete(result),
+            Start::Slow => Reply::later(async move {
+                gate.acquire_owned().await.unwrap().forget();
+                Reply::complete(result)
+            }),
+            Start::Broken => Reply::failed(ErrorObject::internal("it does not start")),
         }
     }
 
@@ -192,8 +222,10 @@ impl Drop for Fate {
 /// A tool that asks its client what the argument `method` says, or asks and withdraws.
 fn ask(revision: Revision, arguments: &Value) -> Reply {
     let method = Method::parse(arguments["method"].as_str().unwrap_or("elicitation/create"));
+    let mode = arguments["mode"].as_str().unwrap_or("form");
     let withdraw = arguments["withdraw"] == true;
-    let (question, answered) = Question::new(method, Payload::of(revision, &json!({ "message": "name?" })));
+    let (question, answered) =
+        Question::new(method, Payload::of(revision, &json!({ "message": "name?", "mode": mode })));
     Reply::new(async_stream::stream! {
         yield Event::Asked(question);
         if withdraw {
@@ -214,14 +246,7 @@ impl Server for Scripted {
     fn call(&self, call: Call) -> Reply {
         self.calls.lock().push(call.clone());
         match &call.method {
-            Method::Discover => Reply::complete(Payload::of(
-                Revision::V2026_07_28,
-                &json!({
-                    "supportedVersions": ["2026-07-28"],
-                    "capabilities": { "tools": { "listChanged": true }, "logging": {} },
-                    "_meta": { "io.modelcontextprotocol/serverInfo": { "name": self.name, "version": "1" } },
-                }),
-            )),
+            Method::Discover => self.discover(),
             Method::ToolsCall => self.tool(&call),
             Method::Listen => {
                 let (mut told, revision) = (self.told.subscribe(), call.params.revision);

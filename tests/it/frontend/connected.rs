@@ -1,7 +1,7 @@
 //! HTTP+SSE (2024-11-05): the connection is the session.
 
 use http::StatusCode;
-use lockkeeper::mcp::Method;
+use lockkeeper::{frontend::Settings, mcp::Method};
 use serde_json::{Value, json};
 
 use super::{Client, Events, World, call, initialize, text};
@@ -160,4 +160,42 @@ async fn a_revoked_credential_ends_the_connection() {
     assert_eq!(connected.events.message().await, None);
     drop(connected.events);
     assert_eq!(world.front.status().len(), 0);
+}
+
+#[tokio::test]
+async fn answers_that_nobody_reads_are_bounded() {
+    let world = World::with(Settings { calls_per_session: 2, ..Settings::default() }).await;
+    let mut connected = Connected::open(&world, "/sse").await;
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    connected.tell(ping.clone()).await;
+    connected.tell(ping.clone()).await;
+    let refused = connected.client.send(ping.clone()).await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(connected.events.message().await.unwrap()["result"], json!({}));
+    connected.tell(ping).await;
+}
+
+#[tokio::test]
+async fn a_batch_is_answered_message_by_message() {
+    let world = World::new().await;
+    let mut connected = Connected::ready(&world, "2025-03-26").await;
+    let batch = json!([call(1, "echo", json!({ "say": "one" })), call(2, "echo", json!({ "say": "two" }))]);
+    let mut said = [connected.ask(batch.clone()).await, connected.events.message().await.unwrap()];
+    said.sort_by_key(|answer| answer["id"].to_string());
+    assert_eq!((&said[0]["result"]["said"], &said[1]["result"]["said"]), (&json!("one"), &json!("two")));
+    let newer = Connected::ready(&world, "2025-06-18").await;
+    assert_eq!(newer.client.send(batch).await.status(), StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn draining_ends_connections_and_standalone_streams() {
+    let world = World::new().await;
+    let mut connected = Connected::ready(&world, "2024-11-05").await;
+    let client = world.ready("bob", "2025-06-18").await;
+    let mut stream = Events::of(client.get().await);
+    stream.raw().await.unwrap();
+    world.front.drain();
+    assert_eq!(connected.events.message().await, None);
+    assert_eq!(stream.raw().await, None);
+    assert_eq!(client.send(call(1, "echo", json!({}))).await.status(), StatusCode::OK);
 }

@@ -2,9 +2,10 @@
 
 use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode};
 use insta::assert_snapshot;
+use lockkeeper::support::{Random, SeededRandom};
 use serde_json::{Value, json};
 
-use super::{World, body, call, initialize, text};
+use super::{Events, Start, World, body, call, initialize, text};
 
 const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
@@ -38,6 +39,31 @@ async fn an_initialize_that_cannot_be_read_opens_no_session() {
     assert_eq!(response.status(), StatusCode::OK);
     assert!(!response.headers().contains_key("mcp-session-id"));
     assert_eq!(body(response).await["error"]["code"], -32602);
+    assert!(world.front.status().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_starts_slowly_is_waited_for_on_a_stream_that_names_the_session() {
+    let world = World::new().await;
+    *world.server.start.lock() = Start::Slow;
+    let mut client = world.client("ann");
+    tokio::time::pause();
+    let response = client.send(initialize("2025-06-18", json!({}))).await;
+    tokio::time::resume();
+    client.session = Some(response.headers()["mcp-session-id"].to_str().unwrap().to_owned());
+    world.server.gate.add_permits(1);
+    let mut events = Events::of(response);
+    assert_eq!(events.message().await.unwrap()["result"]["protocolVersion"], "2025-06-18");
+    assert_eq!(client.send(call(1, "echo", json!({}))).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_start_leaves_no_session() {
+    let world = World::new().await;
+    *world.server.start.lock() = Start::Broken;
+    let response = world.client("ann").send(initialize("2025-06-18", json!({}))).await;
+    assert!(!response.headers().contains_key("mcp-session-id"));
+    assert_eq!(body(response).await["error"]["message"], "it does not start");
     assert!(world.front.status().is_empty());
 }
 
@@ -114,6 +140,31 @@ async fn an_error_without_id_is_written_as_each_version_wants_it() {
     assert_eq!(body(early.post("{").await).await.get("id"), Some(&Value::Null));
     early.version = Some("2025-11-25");
     assert_eq!(body(early.post("{").await).await.get("id"), None);
+    let narrow = early.request(Verb::POST, "{".into(), |h| drop(h.insert("accept", HeaderValue::from_static(""))));
+    assert_eq!(body(narrow.await).await.get("id"), None);
+}
+
+#[tokio::test]
+async fn garbage_is_refused_and_breaks_nothing() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-03-26").await;
+    let random: &dyn Random = &SeededRandom::new(7);
+    let whole = call(1, "echo", json!({ "say": "\u{e9}" })).to_string().into_bytes();
+    for round in 0..2000 {
+        let [at, byte, kind, to] = random.bytes::<4>();
+        let mut text = whole.clone();
+        let at = usize::from(at) % text.len();
+        match kind % 4 {
+            0 => text[at] = byte,
+            1 => text.truncate(at),
+            2 => drop(text.drain(at..text.len().min(at + usize::from(to % 8)))),
+            _ => text.insert(at, byte),
+        }
+        let response = client.post(text).await;
+        let fine = [StatusCode::OK, StatusCode::ACCEPTED, StatusCode::BAD_REQUEST].contains(&response.status());
+        assert!(fine, "round {round}: {}", response.status());
+    }
+    assert!(body(client.send(call(1, "echo", json!({}))).await).await["result"].is_object());
 }
 
 #[tokio::test]

@@ -59,6 +59,23 @@ async fn a_client_is_not_asked_what_it_cannot_answer() {
 }
 
 #[tokio::test]
+async fn a_client_is_asked_only_in_the_modes_that_it_declared() {
+    let world = World::new().await;
+    for (declared, mode, code) in [
+        (json!({}), "url", json!(-32602)),
+        (json!({ "form": {} }), "url", json!(-32602)),
+        (json!({ "url": {} }), "form", json!(-32602)),
+    ] {
+        let client = asking(&world, json!({ "elicitation": declared })).await;
+        let answer = body(client.send(call(1, "ask", json!({ "mode": mode }))).await).await;
+        assert_eq!(answer["result"]["code"], code, "{declared} {mode}");
+    }
+    let client = asking(&world, json!({ "elicitation": { "url": {} } })).await;
+    let mut events = Events::of(client.send(call(1, "ask", json!({ "mode": "url" }))).await);
+    assert_eq!(events.message().await.unwrap()["params"]["mode"], "url");
+}
+
+#[tokio::test]
 async fn a_client_is_not_asked_before_it_is_initialized() {
     let world = World::new().await;
     let mut client = world.client("ann");

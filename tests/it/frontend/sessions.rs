@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 use lockkeeper::{frontend::Settings, mcp::Method};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::{Events, World, body, call, initialize};
 
@@ -207,4 +208,35 @@ async fn closing_ends_what_runs_and_keeps_the_sessions() {
     assert_eq!(stream.raw().await, None);
     client.router = world.restarted().router;
     assert_eq!(client.send(call(1, "echo", json!({}))).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn the_reaper_sweeps_once_more_when_it_is_stopped() {
+    let world = World::new().await;
+    let mut client = world.ready("ann", "2025-06-18").await;
+    world.clock.advance(29 * MINUTE);
+    client.send(call(1, "echo", json!({}))).await;
+    let stopped = CancellationToken::new();
+    stopped.cancel();
+    world.front.run_reaper(stopped).await;
+    world.clock.advance(29 * MINUTE);
+    client.router = world.restarted().router;
+    assert_eq!(client.get().await.status(), StatusCode::OK, "the store knows of the last call");
+}
+
+#[tokio::test]
+async fn a_store_that_is_gone_is_no_lost_session() {
+    let world = World::new().await;
+    let before = world.ready("ann", "2025-06-18").await;
+    world.storage.close().await;
+    let mut unknown = before.clone();
+    unknown.session = Some("unknown".to_owned());
+    let response = unknown.send(call(1, "echo", json!({}))).await;
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(response.headers()["retry-after"], "30");
+    assert_eq!(before.send(call(1, "echo", json!({}))).await.status(), StatusCode::OK);
+    let after = world.ready("bob", "2025-06-18").await;
+    world.front.sweep().await;
+    assert_eq!(after.send(call(1, "echo", json!({}))).await.status(), StatusCode::OK);
+    assert_eq!(after.delete().await.status(), StatusCode::NO_CONTENT);
 }
