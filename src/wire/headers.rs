@@ -24,7 +24,8 @@ pub fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
         return true;
     }
     let (main, _) = media_type.split_once('/').unwrap_or((media_type, ""));
-    let ranges = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).flat_map(|list| list.split(','));
+    let ranges =
+        headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).flat_map(|list| list.split(','));
     // the most specific range that covers the type decides
     let mut best = (0, false);
     for range in ranges {
@@ -66,10 +67,18 @@ mod tests {
 
     #[test]
     fn the_most_specific_range_decides() {
-        for value in ["application/json", "text/html, Application/JSON;q=0.5", "*/*", "application/*", "*/*;q=0, application/json"] {
+        for value in [
+            "application/json",
+            "text/html, Application/JSON;q=0.5",
+            "*/*",
+            "application/*",
+            "*/*;q=0, application/json",
+        ] {
             assert!(accepts(&accept(value), JSON), "{value}");
         }
-        for value in ["text/event-stream", "", "application/json;q=0", "*/*, application/json;q=0.0", "application/jsonx"] {
+        for value in
+            ["text/event-stream", "", "application/json;q=0", "*/*, application/json;q=0.0", "application/jsonx"]
+        {
             assert!(!accepts(&accept(value), JSON), "{value}");
         }
         assert!(accepts(&HeaderMap::new(), JSON));
