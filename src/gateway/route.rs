@@ -99,6 +99,7 @@ fn forward(seen: &Seen, place: Place, original: &str, call: Call) -> Reply {
 
 /// The error for a tool or prompt that is not there, or not there for this caller: nobody can tell which.
 pub(crate) fn unknown(kind: Kind, name: &str) -> ErrorObject {
+    metrics::counter!("lockkeeper_gateway_unknown_names_total").increment(1);
     let what = if kind == Kind::Prompts { "prompt" } else { "tool" };
     ErrorObject::invalid_params(&format!("Unknown {what}: {name}"))
 }
