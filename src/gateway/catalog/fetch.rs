@@ -43,9 +43,13 @@ pub(super) async fn list(catalog: Arc<Catalog>, rack: Arc<Rack>, kind: Kind) {
         // what keeps the backend from saying what it offers was told already
         let known = rack.about.look(Duration::MAX).failure.or_else(|| rack.list(kind).look(Duration::MAX).failure);
         note(&catalog, &kind.method(), asked.as_ref().err().filter(|error| known.as_ref() != Some(error)));
+        // before the change is told, so that nobody is forgotten who looks because of it
+        let wanted = rack.wanted[kind as usize].swap(false, Ordering::Relaxed);
         let settled = rack.list(kind).finish(asked);
+        if !settled.changed && wanted {
+            rack.wanted[kind as usize].store(true, Ordering::Relaxed);
+        }
         if settled.changed {
-            rack.wanted[kind as usize].store(false, Ordering::Relaxed);
             let change = Change { backend: catalog.backend.clone(), rack: rack.key.clone(), kind };
             // nobody listens: nobody is told
             let _ = catalog.settings.changes.send(change);
