@@ -40,6 +40,8 @@ use crate::{
 const MOST_RACKS: usize = 1_000;
 /// How many times longer a list is trusted that the server promises to tell the changes of.
 const TRUST: u32 = 10;
+/// How long a change is told to those who begin to listen after it.
+const A_MOMENT: Duration = Duration::from_mins(1);
 
 /// What one backend offers.
 pub(crate) struct Catalog {
@@ -196,6 +198,13 @@ impl Catalog {
                 self.look_list(&rack, *kind);
             }
         }
+    }
+
+    /// The kinds whose list changed a moment ago, for those who begin to listen: they may have been given the old one.
+    pub(crate) fn just_changed(&self, context: &Context) -> Vec<Kind> {
+        let rack = self.racks.read().get(&self.key(context)).cloned();
+        let changed = |kind: &Kind| rack.as_ref().is_some_and(|rack| rack.list(*kind).changed_within(A_MOMENT));
+        Kind::ALL.into_iter().filter(changed).collect()
     }
 
     /// Fetches what the gateway itself sees, as far as it is not there and due.

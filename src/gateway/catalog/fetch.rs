@@ -95,8 +95,8 @@ async fn whole(catalog: &Arc<Catalog>, rack: &Arc<Rack>, kind: Kind) -> Result<L
     if !known(catalog, rack).await?.has(kind.capability()) {
         return Ok(List::empty());
     }
-    let mut pages: Vec<Payload> = Vec::new();
-    let (mut bytes, mut entries) = (0, 0);
+    let mut list = List::empty();
+    let (mut pages, mut bytes) = (0, 0);
     let mut cursor: Option<String> = None;
     loop {
         let params = match &cursor {
@@ -109,20 +109,21 @@ async fn whole(catalog: &Arc<Catalog>, rack: &Arc<Rack>, kind: Kind) -> Result<L
             page => page?,
         };
         bytes += page.json().len();
-        entries += List::of(kind, &catalog.backend, std::slice::from_ref(&page)).len();
+        pages += 1;
+        list.add(kind, &catalog.backend, &page);
         let next = page.string("nextCursor");
-        pages.push(page);
         // A server that gives the same cursor again would be asked for ever.
         if next.is_none() || next == cursor {
             break;
         }
-        if pages.len() >= MOST_PAGES || entries >= MOST_ENTRIES || bytes >= MOST_BYTES {
+        if pages >= MOST_PAGES || list.len() >= MOST_ENTRIES || bytes >= MOST_BYTES {
+            let entries = list.len();
             tracing::warn!(backend = %catalog.backend, method = %kind.method(), entries, "a list has no end; it was cut");
             break;
         }
         cursor = next;
     }
-    Ok(List::of(kind, &catalog.backend, &pages))
+    Ok(list)
 }
 
 /// What the backend says of itself, fetched first where it is not known for sure.

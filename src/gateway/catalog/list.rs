@@ -32,7 +32,7 @@ pub(crate) enum Kind {
 pub(crate) struct List {
     /// The entries, in the backend's order.
     pub(crate) entries: Vec<Entry>,
-    /// The result as it came, where the list was one page.
+    /// The result as it came, where one page held all entries.
     pub(crate) whole: Option<Payload>,
     /// The place of each entry whose merged name was shortened.
     short: HashMap<String, usize>,
@@ -131,20 +131,18 @@ impl List {
         Self { entries: Vec::new(), whole: None, short: HashMap::new() }
     }
 
-    /// The list that these pages make.
-    pub(crate) fn of(kind: Kind, backend: &BackendId, pages: &[Payload]) -> Self {
-        let entries: Vec<Entry> = pages.iter().flat_map(|page| entries(kind, backend, page)).collect();
-        let mut short = HashMap::new();
-        if matches!(kind, Kind::Tools | Kind::Prompts) {
-            for (at, entry) in entries.iter().enumerate() {
+    /// Adds the entries of one more page.
+    pub(crate) fn add(&mut self, kind: Kind, backend: &BackendId, page: &Payload) {
+        self.whole = self.entries.is_empty().then(|| page.clone());
+        for entry in entries(kind, backend, page) {
+            if matches!(kind, Kind::Tools | Kind::Prompts) {
                 let shown = names::exposed(backend, &entry.key);
                 if names::split(&shown).is_some_and(|(_, rest)| rest != entry.key) {
-                    short.entry(shown).or_insert(at);
+                    self.short.entry(shown).or_insert(self.entries.len());
                 }
             }
+            self.entries.push(entry);
         }
-        let whole = if let [page] = pages { Some(page.clone()) } else { None };
-        Self { entries, whole, short }
     }
 
     /// The original of a shortened merged name.
@@ -202,7 +200,9 @@ mod tests {
 
     fn list(kind: Kind, text: &'static str) -> List {
         let page = Payload::new(Revision::V2025_11_25, Bytes::from_static(text.as_bytes()));
-        List::of(kind, &BackendId::parse("b1").unwrap(), &[page])
+        let mut list = List::empty();
+        list.add(kind, &BackendId::parse("b1").unwrap(), &page);
+        list
     }
 
     fn shown(list: &List) -> String {

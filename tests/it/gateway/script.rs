@@ -29,6 +29,10 @@ pub(crate) struct Backend {
     pub(crate) answer: Mutex<Option<Answer>>,
     /// What it was asked: method and parameters.
     pub(crate) calls: Mutex<Vec<(String, String)>>,
+    /// The sessions in which it was asked: method and session.
+    pub(crate) sessions: Mutex<Vec<(String, Option<String>)>>,
+    /// In which sessions it does not answer while it is not awake.
+    pub(crate) sleeps: Mutex<fn(&Context) -> bool>,
     /// Whether it answers what it offers.
     pub(crate) awake: watch::Sender<bool>,
     /// What it tells those that listen: to the gateway itself (`None`) or to a session.
@@ -53,6 +57,8 @@ impl Backend {
             failure: Mutex::default(),
             answer: Mutex::default(),
             calls: Mutex::default(),
+            sessions: Mutex::default(),
+            sleeps: Mutex::new(|_| true),
             awake: watch::Sender::new(true),
             tells: broadcast::Sender::new(64),
         });
@@ -111,6 +117,8 @@ impl Server for Shared {
     fn call(&self, call: Call) -> Reply {
         let backend = Arc::clone(&self.0);
         let params = String::from_utf8(call.params.json().to_vec()).unwrap();
+        let session = call.context.session.as_ref().map(|session| session.as_str().to_owned());
+        backend.sessions.lock().push((call.method.to_string(), session));
         backend.calls.lock().push((call.method.to_string(), params.clone()));
         match call.method {
             Method::Listen => backend.listened(call.context),
@@ -119,7 +127,10 @@ impl Server for Shared {
             | Method::PromptsList
             | Method::ResourcesList
             | Method::ResourceTemplatesList => Reply::later(async move {
-                backend.awake.subscribe().wait_for(|awake| *awake).await.unwrap();
+                let sleeps = *backend.sleeps.lock();
+                if sleeps(&call.context) {
+                    backend.awake.subscribe().wait_for(|awake| *awake).await.unwrap();
+                }
                 Reply::done(backend.offers(&call))
             }),
             _ => match &*backend.answer.lock() {
