@@ -93,7 +93,12 @@ impl Ears {
     async fn hear(&mut self) -> Vec<Event> {
         let due = self.pending.due;
         tokio::select! {
-            Some(event) = self.told.next(), if !self.told.is_empty() => return vec![event],
+            Some(event) = self.told.next(), if !self.told.is_empty() => match event {
+                Event::Notified(Notification { method, .. }) if !Kind::changed_by(&method).is_empty() => {
+                    self.pending.add([method]);
+                }
+                event => return vec![event],
+            },
             change = self.changes.recv() => match change {
                 Ok(change) if self.concerns(&change) => self.pending.add([change.method()]),
                 Ok(_) => {}

@@ -195,6 +195,7 @@ fn merged(kind: Kind, backend: &BackendId, revision: Revision, raw: &Bytes) -> B
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
+    use proptest::{collection::vec, prelude::*};
 
     use super::*;
 
@@ -208,6 +209,25 @@ mod tests {
     fn shown(list: &List) -> String {
         let texts: Vec<_> = list.entries.iter().map(|entry| String::from_utf8_lossy(&entry.merged)).collect();
         texts.join("\n")
+    }
+
+    proptest! {
+        #[test]
+        fn every_listed_name_leads_back_to_its_tool(
+            names in vec("[a-z_]{1,4}|.{0,40}|[a-z.]{50,80}|[a-z]{0,3}_[0-9a-f]{8}", 0..12)
+        ) {
+            let b1 = BackendId::parse("b1").unwrap();
+            let tools: Vec<_> = names.iter().map(|name| serde_json::json!({ "name": name })).collect();
+            let mut list = List::empty();
+            list.add(Kind::Tools, &b1, &Payload::of(Revision::V2025_11_25, &serde_json::json!({ "tools": tools })));
+            prop_assert_eq!(list.len(), names.len());
+            for (entry, name) in list.entries.iter().zip(&names) {
+                let shown = Object::parse(&entry.merged).unwrap().string("name").unwrap();
+                let rest = names::split(&shown).unwrap().1;
+                let original = if names::may_be_short(rest) { list.unshorten(&shown).unwrap_or(rest) } else { rest };
+                prop_assert_eq!((&entry.key, original), (name, name.as_str()));
+            }
+        }
     }
 
     #[test]

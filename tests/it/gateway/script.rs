@@ -1,7 +1,13 @@
 //! A scripted backend, and a client that asks the gateway.
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -35,6 +41,8 @@ pub(crate) struct Backend {
     pub(crate) sleeps: Mutex<fn(&Context) -> bool>,
     /// Whether it answers what it offers.
     pub(crate) awake: watch::Sender<bool>,
+    /// Whether it refuses listens.
+    pub(crate) deaf: AtomicBool,
     /// What it tells those that listen: to the gateway itself (`None`) or to a session.
     pub(crate) tells: broadcast::Sender<(Option<String>, Notification)>,
 }
@@ -60,6 +68,7 @@ impl Backend {
             sessions: Mutex::default(),
             sleeps: Mutex::new(|_| true),
             awake: watch::Sender::new(true),
+            deaf: AtomicBool::new(false),
             tells: broadcast::Sender::new(64),
         });
         backend.set_tools(names);
@@ -121,6 +130,9 @@ impl Server for Shared {
         backend.sessions.lock().push((call.method.to_string(), session));
         backend.calls.lock().push((call.method.to_string(), params.clone()));
         match call.method {
+            Method::Listen if backend.deaf.load(Ordering::SeqCst) => {
+                Reply::failed(ErrorObject::method_not_found(call.method.as_str()))
+            }
             Method::Listen => backend.listened(call.context),
             Method::Discover
             | Method::ToolsList
