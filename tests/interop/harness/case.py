@@ -21,11 +21,17 @@ def check(sentence):
     except Exception as error:
         _failed.append(sentence)
         print(f"not ok - {sentence}", flush=True)
-        for line in (str(error) or repr(error)).splitlines()[:12]:
-            print(f"# {line}", flush=True)
+        for leaf in leaves(error):
+            for line in (str(leaf) or repr(leaf)).splitlines()[:12]:
+                print(f"# {line[:600]}", flush=True)
         traceback.print_exc()
     else:
         print(f"ok - {sentence}", flush=True)
+
+
+def leaves(error):
+    """The errors that a task group wraps, or the error itself."""
+    return [leaf for part in error.exceptions for leaf in leaves(part)] if isinstance(error, BaseExceptionGroup) else [error]
 
 
 def equal(found, expected):
