@@ -9,6 +9,7 @@ from pathlib import Path
 
 SUITE = Path(__file__).parent.parent
 ROOT = SUITE.parent.parent
+BROWSER = ROOT / "tests" / "browser"
 ENVIRONMENTS = ("servers", "client-1", "client-old")
 
 
@@ -44,20 +45,20 @@ def run(*command, **options):
         raise RuntimeError(f"{' '.join(str(part) for part in command)} ended with {done.returncode}:\n{done.stdout[-3000:]}")
 
 
-def node_modules():
-    """The npm packages, linked beside the cases, where Node looks for them."""
-    pins = [SUITE / "npm" / name for name in ("package.json", "package-lock.json", ".npmrc")]
+def node_modules(name, pins, beside):
+    """npm packages, linked beside the scripts that use them, where Node looks for them."""
 
     def install(folder):
         for pin in pins:
             shutil.copy(pin, folder)
-        run("npm", "ci", "--loglevel=error", cwd=folder)
+        run("npm", "ci", "--loglevel=error", "--no-fund", "--no-audit", cwd=folder)
 
-    installed = kept("npm", pins, install) / "node_modules"
-    link = SUITE / "node_modules"
-    if link.is_symlink() or link.exists():
+    installed = kept(name, pins, install) / "node_modules"
+    link = beside / "node_modules"
+    if link.is_symlink():
         link.unlink()
-    link.symlink_to(installed)
+    if not link.exists():
+        link.symlink_to(installed)
     return installed
 
 
@@ -74,4 +75,8 @@ def python(name):
 
 def install():
     """Everything: the folder of npm packages, and the interpreter of each environment by its name."""
-    return node_modules(), {name: python(name) for name in ENVIRONMENTS}
+    for_pages = [BROWSER / name for name in ("package.json", "package-lock.json")]
+    if all(pin.exists() for pin in for_pages):
+        node_modules("npm-browser", for_pages, BROWSER)
+    peers = [SUITE / "npm" / name for name in ("package.json", "package-lock.json", ".npmrc")]
+    return node_modules("npm", peers, SUITE), {name: python(name) for name in ENVIRONMENTS}
