@@ -4,7 +4,7 @@ from case import check, contains, context, equal, finish
 from gateway import Gateway
 from wire import Login, Wire
 
-gateway = Gateway.alone(context, "restart")
+gateway = Gateway.alone(context, "restart", context["config"])
 gateway.start()
 printed = gateway.keys_printed()
 plain, direct = gateway.create_key("plain"), gateway.create_key("direct", "--direct")

@@ -22,7 +22,9 @@ def free_port():
 
 class Gateway:
     def __init__(self, binary, config, folder, port):
-        self.binary, self.config, self.folder, self.port = binary, config, Path(folder), port
+        """`config` is a file, or None where the command line says it all."""
+        self.binary, self.folder, self.port = binary, Path(folder), port
+        self.configured = ["--config", str(config)] if config else []
         self.data, self.log, self.process = self.folder / "data", self.folder / "gateway.log", None
         self.url = f"http://127.0.0.1:{port}"
 
@@ -32,17 +34,20 @@ class Gateway:
         return cls(context["binary"], context["config"], context["gateway"], int(context["url"].rsplit(":", 1)[1]))
 
     @classmethod
-    def alone(cls, context, name):
-        """A gateway of a case's own, with the same backends."""
+    def alone(cls, context, name, config):
+        """A gateway of a case's own."""
         folder = Path(context["work"]) / name
         folder.mkdir()
-        return cls(context["binary"], context["config"], folder, free_port())
+        return cls(context["binary"], config, folder, free_port())
 
-    def start(self):
+    def start(self, *arguments):
         """Starts and waits until it answers."""
-        command = [self.binary, "serve", "--config", self.config, "--data-dir", str(self.data), "--listen", f"127.0.0.1:{self.port}"]
+        own = ["--data-dir", str(self.data), "--listen", f"127.0.0.1:{self.port}"]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+            self.process = subprocess.Popen(
+                [self.binary, "serve", *self.configured, *own, *arguments],
+                cwd=self.folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
+            )
         end = time.monotonic() + START_SECONDS
         while not self.answers():
             if self.process.poll() is not None:
@@ -77,8 +82,8 @@ class Gateway:
 
     def cli(self, *arguments):
         """What a subcommand prints."""
-        command = [self.binary, *arguments, "--config", self.config, "--data-dir", str(self.data)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, env={**os.environ, "NO_COLOR": "1"})
+        command = [self.binary, *arguments, *self.configured, "--data-dir", str(self.data)]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=30, env={**os.environ, "NO_COLOR": "1"})
         if done.returncode != 0:
             raise RuntimeError(f"`lockkeeper {' '.join(arguments)}` ended with {done.returncode}:\n{done.stderr or done.stdout}")
         return done.stdout
@@ -97,4 +102,5 @@ class Gateway:
         return self.log.read_text(errors="replace")
 
     def keys_printed(self):
-        return len(set(KEY.findall(self.log_text())))
+        """The keys that it has shown since its first start."""
+        return sorted(set(KEY.findall(self.log_text())))
