@@ -12,6 +12,7 @@ mod key;
 mod legacy;
 mod link;
 mod listens;
+mod memory;
 mod open;
 mod pool;
 mod served;

@@ -135,7 +135,7 @@ impl Gateway {
         let mounted: Vec<Arc<Mounted>> = mounts
             .into_iter()
             .map(|mount| {
-                let kept = old.find(&mount.id).filter(|kept| kept.is(&mount));
+                let kept = old.find(mount.id.as_str()).filter(|kept| kept.is(&mount));
                 kept.cloned().unwrap_or_else(|| Arc::new(Mounted::new(mount, settings.clone())))
             })
             .collect();
@@ -157,14 +157,14 @@ impl Gateway {
 
     /// One backend with its own names; `None` where there is none of this name now.
     pub fn single(self: &Arc<Self>, id: &BackendId) -> Option<Arc<dyn Server>> {
-        self.set.load().find(id)?;
+        self.set.load().find(id.as_str())?;
         Some(Arc::new(Face { gateway: Arc::clone(self), target: Target::One(id.clone()) }))
     }
 
     /// How much a backend offers to a client without capabilities, as far as it was listed.
     pub fn counts(&self, id: &BackendId) -> Counts {
         let set = self.set.load();
-        let Some(mounted) = set.find(id) else { return Counts::default() };
+        let Some(mounted) = set.find(id.as_str()) else { return Counts::default() };
         let count = |kind| mounted.catalog.count(kind);
         Counts {
             tools: count(Kind::Tools),

@@ -16,13 +16,14 @@ use std::sync::Arc;
 
 use axum::{
     Router,
+    body::Body,
     extract::{DefaultBodyLimit, Request, State},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse as _, Response},
 };
 use http::{StatusCode, header};
+use http_body_util::Limited;
 use ipnet::IpNet;
-use tower_http::{catch_panic::CatchPanicLayer, limit::RequestBodyLimitLayer};
 use tracing::Instrument as _;
 use url::Url;
 
@@ -75,11 +76,8 @@ struct Guard {
 /// requests; where it is absent the client counts as loopback.
 pub fn layers(router: Router, settings: &Settings) -> Router {
     let guard = Arc::new(Guard::new(settings));
-    router
-        .layer(CatchPanicLayer::custom(panics::answer))
-        .layer(DefaultBodyLimit::disable())
-        .layer(RequestBodyLimitLayer::new(settings.body_limit))
-        .layer(from_fn_with_state(guard, stand_guard))
+    // axum's own limit of 2 MB is lifted: the guard has one
+    router.layer(DefaultBodyLimit::disable()).layer(from_fn_with_state(guard, stand_guard))
 }
 
 async fn stand_guard(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
@@ -90,7 +88,7 @@ async fn stand_guard(State(guard): State<Arc<Guard>>, mut request: Request, next
     request.extensions_mut().insert(from);
     let mut answer = async {
         let answer = match guard.check(&request) {
-            Ok(()) => next.run(request).await,
+            Ok(()) => panics::caught(next.run(guard.limited(request))).await,
             Err(refusal) => refusal.into_response(),
         };
         trace::answered(&answer);
@@ -139,15 +137,29 @@ impl Guard {
         self.announced_size(request)
     }
 
-    /// Refuses a body that announces itself as too large; one that grows too large is cut off while it is read.
+    /// Refuses a body that announces itself as too large.
     fn announced_size(&self, request: &Request) -> Result<(), Refusal> {
-        let announced = request.headers().get(header::CONTENT_LENGTH);
-        let announced = announced.and_then(|length| length.to_str().ok()).and_then(|length| length.parse::<u64>().ok());
-        let limit = u64::try_from(self.body_limit).unwrap_or(u64::MAX);
-        if announced.is_none_or(|length| length <= limit) {
+        let limit = self.body_limit;
+        if announced(request).is_none_or(|length| length <= u64::try_from(limit).unwrap_or(u64::MAX)) {
             return Ok(());
         }
         let description = format!("The request body is larger than the {limit} bytes that this gateway accepts.");
         Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", description))
     }
+
+    /// Cuts a body off that grows too large while it is read. One that announced its size cannot: HTTP sees to that.
+    fn limited(&self, request: Request) -> Request {
+        match announced(&request) {
+            Some(_) => request,
+            None => request.map(|body| Body::new(Limited::new(body, self.body_limit))),
+        }
+    }
+}
+
+/// The length of the body in bytes, where the request says it and nothing overrides it (RFC 9112 6.3).
+fn announced(request: &Request) -> Option<u64> {
+    if request.headers().contains_key(header::TRANSFER_ENCODING) {
+        return None;
+    }
+    request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use tokio::time::Instant;
-use tokio::time::timeout_at;
+use tokio::{
+    sync::broadcast,
+    time::{Instant, timeout_at},
+};
 
 use super::{
     error::StartError,
@@ -20,7 +22,7 @@ use super::{
 };
 use crate::{
     mcp::{ClientInfo, Revision},
-    model::{BackendSpec, TransportSpec},
+    model::{BackendSpec, SessionId, TransportSpec},
 };
 
 /// What every backend needs of the world.
@@ -32,6 +34,8 @@ pub(crate) struct Room {
     pub(crate) client: reqwest::Client,
     /// Where tasks run.
     pub(crate) tasks: Tasks,
+    /// Who is told which client sessions are over because a backend has lost its side of them (`OnLoss::End`).
+    pub(crate) lost: broadcast::Sender<SessionId>,
 }
 
 /// A start that failed, and the last lines that the server wrote beside the protocol.

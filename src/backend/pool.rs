@@ -17,6 +17,7 @@ use super::{
     error::StartError,
     key::{Key, Scope},
     legacy::Session,
+    memory::Memory,
 };
 use crate::model::SessionId;
 
@@ -32,6 +33,8 @@ pub(crate) struct Slot {
     state: watch::Sender<SlotState>,
     used: Mutex<Instant>,
     running: AtomicUsize,
+    lives: AtomicUsize,
+    memory: Memory,
 }
 
 /// What is in a slot.
@@ -134,17 +137,30 @@ impl Pool {
 impl Slot {
     fn new() -> Self {
         let state = watch::Sender::new(SlotState::New);
-        Self { state, used: Mutex::new(Instant::now()), running: AtomicUsize::new(0) }
+        let used = Mutex::new(Instant::now());
+        Self { state, used, running: AtomicUsize::new(0), lives: AtomicUsize::new(0), memory: Memory::default() }
     }
 
     /// Puts something else into the slot.
     pub(crate) fn set(&self, state: SlotState) {
+        if matches!(state, SlotState::Ready(_)) {
+            self.lives.fetch_add(1, Ordering::AcqRel);
+        }
         self.state.send_replace(state);
     }
 
-    /// Takes it upon the caller to open a session, where nobody has and there is none. Gives what was there before.
-    pub(crate) fn begin(&self) -> Option<SlotState> {
-        let mut before = None;
+    /// Whether there has been a session here.
+    pub(crate) fn has_lived(&self) -> bool {
+        self.lives.load(Ordering::Acquire) > 0
+    }
+
+    /// What its client has set.
+    pub(crate) const fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Takes it upon the caller to open a session, where nobody has and there is none. Whether the caller is to.
+    pub(crate) fn begin(&self) -> bool {
         self.state.send_if_modified(|state| {
             let vacant = match state {
                 SlotState::New | SlotState::Gone | SlotState::Failed(_) => true,
@@ -152,11 +168,10 @@ impl Slot {
                 SlotState::Starting => false,
             };
             if vacant {
-                before = Some(std::mem::replace(state, SlotState::Starting));
+                *state = SlotState::Starting;
             }
             vacant
-        });
-        before
+        })
     }
 
     /// Waits for the session that is being opened; `None` where it ended before it could be used.

@@ -6,8 +6,9 @@ use futures_util::StreamExt as _;
 use tokio::time::timeout;
 
 use super::{
+    error::StartError,
     health::Health,
-    key::Key,
+    key::{Key, Scope},
     legacy::{Session, call::NotRun},
     listens::Listens,
     open::{Failure, Room},
@@ -86,7 +87,7 @@ impl Backend {
                     match event {
                         Ok(event) => {
                             if let Event::Done(outcome) = &event {
-                                self.count(&method, if matches!(outcome, Outcome::Failed(_)) { "error" } else { "ok" });
+                                self.ended(&method, &params, outcome, &lease);
                             }
                             yield event;
                         }
@@ -113,7 +114,7 @@ impl Backend {
         let found = async {
             loop {
                 if !key.is_base() {
-                    self.begin(lease.slot(), &key, &context.client)?;
+                    self.begin(lease.slot(), &key, &context.client);
                 }
                 match lease.slot().wait().await {
                     Ok(Some(session)) => return Ok(session),
@@ -130,24 +131,26 @@ impl Backend {
     }
 
     /// Sees to it that the session of `slot` is being opened, by a task that all who wait for it share.
-    fn begin(self: &Arc<Self>, slot: &Arc<Slot>, key: &Key, client: &Arc<ClientInfo>) -> Result<(), ErrorObject> {
-        let Some(before) = slot.begin() else { return Ok(()) };
+    fn begin(self: &Arc<Self>, slot: &Arc<Slot>, key: &Key, client: &Arc<ClientInfo>) {
+        if !slot.begin() {
+            return;
+        }
         if let Some(trouble) = self.health.trouble() {
-            let error = self.unavailable(&trouble);
-            slot.set(before);
-            return Err(error);
+            slot.set(SlotState::Failed(StartError::Unreachable(trouble)));
+            return;
         }
         let (backend, slot, key, client) = (Arc::clone(self), Arc::clone(slot), key.clone(), Arc::clone(client));
-        let again = matches!(before, SlotState::Ready(_) | SlotState::Gone);
         self.room.tasks.spawn(async move {
             match backend.open(&key, &client).await {
                 Ok(session) => {
-                    if again {
+                    if slot.has_lived() {
+                        slot.memory().replay(&session, backend.spec.start_timeout).await;
                         backend.tell_fresh(&key, &session);
                     }
                     slot.set(SlotState::Ready(Arc::clone(&session)));
                     let reason = session.over().await;
                     slot.gone();
+                    backend.lost(&key);
                     tracing::info!(backend = %backend.spec.id, reason, "a session at the backend ended");
                 }
                 Err(Failure { error, last_words }) => {
@@ -156,7 +159,16 @@ impl Backend {
                 }
             }
         });
-        Ok(())
+    }
+
+    /// Ends the client session whose backend session is gone, where that is how it is to be. Sessions that the gateway
+    /// leaves at its own end are kept: they survive it.
+    fn lost(&self, key: &Key) {
+        let stopping = self.room.tasks.end().is_cancelled();
+        if let (OnLoss::End, Scope::Session(id), false) = (self.spec.on_loss, &key.scope, stopping) {
+            // nobody may be there to be told
+            let _ = self.room.lost.send(id.clone());
+        }
     }
 
     /// Opens a session, with what is to be logged and counted of it.
@@ -183,6 +195,15 @@ impl Backend {
             self.listens.tell(key, &Notification { method: Method::LoggingMessage, params });
         }
         self.listens.tell_all_changed(key);
+    }
+
+    /// Notes how a call ended.
+    fn ended(&self, method: &Method, params: &Payload, outcome: &Outcome, lease: &Lease) {
+        if matches!(outcome, Outcome::Failed(_)) {
+            return self.count(method, "error");
+        }
+        lease.slot().memory().note(method, params);
+        self.count(method, "ok");
     }
 
     fn unavailable(&self, reason: &str) -> ErrorObject {

@@ -63,6 +63,7 @@ fn incoming(
     backend: BackendId,
     exit: watch::Receiver<Option<String>>,
 ) -> Incoming {
+    let mut warned = false;
     let read = lines.flat_map(move |line| {
         let arrivals = match line {
             Ok(line) if line.first().is_some_and(|first| matches!(first, b'{' | b'[')) => {
@@ -70,7 +71,10 @@ fn incoming(
             }
             Ok(line) => {
                 let text: String = String::from_utf8_lossy(&line).chars().take(200).collect();
-                tracing::warn!(%backend, text, "the server wrote something else than messages on its standard output");
+                if !std::mem::replace(&mut warned, true) {
+                    tracing::warn!(%backend, "the server writes something else than messages on its standard output");
+                }
+                tracing::debug!(%backend, text, "passed over on standard output");
                 Vec::new()
             }
             Err(error) => vec![Arrival::Lost(format!("its standard output cannot be read: {error}"))],

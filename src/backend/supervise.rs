@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, interval, sleep};
 
 use super::{key::Key, open::Failure, pool::SlotState, served::Backend};
-use crate::mcp::ClientInfo;
+use crate::{mcp::ClientInfo, model::OnLoss};
 
 /// The longest wait between two starts.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
@@ -21,13 +21,17 @@ impl Backend {
     pub(super) async fn supervise(self: Arc<Self>) {
         let end = self.room.tasks.end().clone();
         tokio::select! {
+            biased;
             () = end.cancelled() => {}
             () = self.hold_base() => {}
         }
     }
 
-    /// Ends idle sessions until the gateway stops.
+    /// Ends idle sessions until the gateway stops; none where the loss of one ends the client's.
     pub(super) async fn sweep(self: Arc<Self>) {
+        if self.spec.on_loss == OnLoss::End {
+            return;
+        }
         let end = self.room.tasks.end().clone();
         let period = (self.spec.idle_timeout / 2).clamp(Duration::from_millis(10), SWEEP);
         let mut ticks = interval(period);
@@ -75,6 +79,7 @@ impl Backend {
             Ok(session) => session,
             Err(failure) => return Ended::Failed(failure),
         };
+        base.memory().replay(&session, self.spec.start_timeout).await;
         base.set(SlotState::Ready(Arc::clone(&session)));
         // who listens has seen either nothing of this backend or another life of it
         self.listens.tell_all_changed(&Key::base());

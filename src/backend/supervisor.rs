@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use tokio::time::timeout;
+use tokio::{sync::broadcast, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
@@ -21,6 +21,9 @@ use crate::{
     support::Clock,
 };
 
+/// How many lost sessions wait for a slow receiver; beyond, the oldest are forgotten.
+const LOST: usize = 1024;
+
 /// What backends need of the world.
 pub struct Deps {
     /// The time of day, for the demonstration backend.
@@ -35,6 +38,7 @@ pub struct Deps {
 pub struct Supervisor {
     members: Vec<Member>,
     tasks: Tasks,
+    lost: broadcast::Sender<SessionId>,
     _end: DropGuard,
 }
 
@@ -45,11 +49,17 @@ enum Member {
 
 impl Supervisor {
     /// Starts every backend, all at the same time, and does not wait for any. Must be called on a tokio runtime. Fails
-    /// only where the machine lacks what every HTTP backend needs, such as certificates.
+    /// only where no HTTP client can be made: certificates are missing, or a proxy in the environment is no URL.
     pub fn start(specs: Vec<BackendSpec>, deps: Deps) -> Result<Self, reqwest::Error> {
         let end = deps.shutdown.child_token();
         let tasks = Tasks::new(end.clone());
-        let room = Room { environment: Arc::new(deps.environment), client: http::guarded()?, tasks: tasks.clone() };
+        let lost = broadcast::Sender::new(LOST);
+        let room = Room {
+            client: http::guarded(&deps.environment)?,
+            environment: Arc::new(deps.environment),
+            tasks: tasks.clone(),
+            lost: lost.clone(),
+        };
         let member = |spec: BackendSpec| {
             if matches!(spec.transport, TransportSpec::Demo) {
                 return Member::Demo(Box::new(spec), Arc::new(Demo::new(Arc::clone(&deps.clock))));
@@ -60,7 +70,7 @@ impl Supervisor {
             Member::Remote(backend)
         };
         let members = specs.into_iter().map(member).collect();
-        Ok(Self { members, tasks, _end: end.drop_guard() })
+        Ok(Self { members, tasks, lost, _end: end.drop_guard() })
     }
 
     /// Every backend as a server, in configured order.
@@ -114,6 +124,12 @@ impl Supervisor {
                 backend.pool.forget(session);
             }
         }
+    }
+
+    /// The client sessions that end because a backend lost its side of them, where it is configured so
+    /// ([`crate::model::OnLoss::End`]): whoever keeps client sessions answers 404 for them from then on.
+    pub fn lost_sessions(&self) -> broadcast::Receiver<SessionId> {
+        self.lost.subscribe()
     }
 
     /// Ends every session and every process, and waits until they have ended: some seconds at most.

@@ -17,7 +17,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -38,6 +38,10 @@ use crate::{
 
 /// The most racks of one backend; the least recently used one goes when there are more.
 const MOST_RACKS: usize = 1_000;
+/// How many times longer a list is trusted that the server promises to tell the changes of.
+const TRUST: u32 = 10;
+/// How long a change is told to those who begin to listen after it.
+const A_MOMENT: Duration = Duration::from_mins(1);
 
 /// What one backend offers.
 pub(crate) struct Catalog {
@@ -86,6 +90,8 @@ pub(crate) struct Rack {
     context: Context,
     about: Arc<Cell<About>>,
     lists: [Arc<Cell<List>>; 4],
+    /// Whether a client looked at the list since a change of it was told.
+    wanted: [AtomicBool; 4],
     used: AtomicU64,
 }
 
@@ -118,27 +124,35 @@ impl Catalog {
         Self { backend, server, share, settings, racks: RwLock::default(), uses: AtomicU64::new(0) }
     }
 
-    /// A context of the gateway's own that can be asked what `capabilities` say.
+    /// A context of the gateway's own that can be asked what `capabilities` say. Without any it has no session, and so
+    /// is the one whose backend session is always held; with some it stands for all clients that have the same.
     pub(crate) fn base_context(capabilities: &Capabilities) -> Context {
+        let session = || SessionId::new(format!("catalog {}", capabilities.key()));
         Context {
             caller: Arc::new(Caller::gateway()),
-            session: None,
+            session: capabilities.can_be_asked().then(session),
             client: Arc::new(ClientInfo { capabilities: capabilities.clone(), ..ClientInfo::gateway() }),
             trace: Trace::default(),
         }
     }
 
-    /// What the backend says of itself; a fetch is started where it is due.
+    /// What the backend says of itself; a fetch is started where it is due. What it says to the gateway itself stands in
+    /// at once, so that no session waits for it twice.
     pub(crate) fn about(self: &Arc<Self>, context: &Context) -> Asked<About> {
         let rack = self.rack(context);
+        let mut look = self.look_about(&rack);
         let fallback = self.base().and_then(|base| base.about.value());
-        Asked { cell: Arc::clone(&rack.about), look: self.look_about(&rack), fallback }
+        look.value = look.value.or_else(|| fallback.clone());
+        Asked { cell: Arc::clone(&rack.about), look, fallback }
     }
 
     /// A whole list; a fetch is started where it is due.
     pub(crate) fn list(self: &Arc<Self>, context: &Context, kind: Kind) -> Asked<List> {
         let rack = self.rack(context);
-        let fallback = self.base().and_then(|base| base.list(kind).value());
+        rack.wanted[kind as usize].store(true, Ordering::Relaxed);
+        let alike = RackKey { scope: Scope::Base, ..rack.key.clone() };
+        let alike = self.racks.read().get(&alike).and_then(|alike| alike.list(kind).value());
+        let fallback = alike.or_else(|| self.base()?.list(kind).value());
         Asked { cell: Arc::clone(rack.list(kind)), look: self.look_list(&rack, kind), fallback }
     }
 
@@ -174,16 +188,23 @@ impl Catalog {
         false
     }
 
-    /// The backend says so in its session with the gateway itself: what everybody sees is fetched again, what single
-    /// users and sessions see when they ask.
+    /// The backend says so in its session with the gateway itself: what everybody sees is fetched again, if somebody
+    /// looked at it since the last change was told; what single users and sessions see, when they ask.
     pub(crate) fn changed(self: &Arc<Self>, kinds: &[Kind]) {
         let racks: Vec<_> = self.racks.read().values().cloned().collect();
         for rack in racks {
             rack.invalidate(kinds);
-            for kind in kinds.iter().filter(|_| rack.key.scope == Scope::Base) {
+            for kind in kinds.iter().filter(|kind| rack.is_followed(**kind)) {
                 self.look_list(&rack, *kind);
             }
         }
+    }
+
+    /// The kinds whose list changed a moment ago, for those who begin to listen: they may have been given the old one.
+    pub(crate) fn just_changed(&self, context: &Context) -> Vec<Kind> {
+        let rack = self.racks.read().get(&self.key(context)).cloned();
+        let changed = |kind: &Kind| rack.as_ref().is_some_and(|rack| rack.list(*kind).changed_within(A_MOMENT));
+        Kind::ALL.into_iter().filter(changed).collect()
     }
 
     /// Fetches what the gateway itself sees, as far as it is not there and due.
@@ -244,12 +265,14 @@ impl Catalog {
 
     fn look_list(self: &Arc<Self>, rack: &Arc<Rack>, kind: Kind) -> Look<List> {
         let cell = rack.list(kind);
-        let look = cell.look(self.settings.refresh);
+        let tells = rack.about.value().is_some_and(|about| about.tells_changes(kind.capability()));
+        let refresh = if tells { self.settings.refresh * TRUST } else { self.settings.refresh };
+        let look = cell.look(refresh);
         if !(look.due && cell.begin()) {
             return look;
         }
         self.settings.tracker.spawn(fetch::list(Arc::clone(self), Arc::clone(rack), kind));
-        cell.look(self.settings.refresh)
+        cell.look(refresh)
     }
 }
 
@@ -262,12 +285,19 @@ impl Rack {
             context,
             about: Arc::new(Cell::new()),
             lists: std::array::from_fn(|_| Arc::new(Cell::new())),
+            wanted: std::array::from_fn(|_| AtomicBool::new(false)),
             used: AtomicU64::new(used),
         }
     }
 
     fn list(&self, kind: Kind) -> &Arc<Cell<List>> {
         &self.lists[kind as usize]
+    }
+
+    /// Whether a change of this list is fetched before somebody asks.
+    fn is_followed(&self, kind: Kind) -> bool {
+        let own = self.key.capabilities.is_empty();
+        self.key.scope == Scope::Base && (own || self.wanted[kind as usize].load(Ordering::Relaxed))
     }
 
     fn invalidate(&self, kinds: &[Kind]) {

@@ -7,12 +7,12 @@ use super::{
     catalog::Kind,
     discover, fanout, listen,
     lists::{self, View},
-    route::{self, Place},
+    route,
     set::Seen,
 };
 use crate::{
-    mcp::{Call, ErrorObject, Method, Payload, Reply, Revision, Server},
-    model::{BackendId, Caller},
+    mcp::{Call, ErrorObject, Method, Payload, Reply, Revision, Server, json},
+    model::{Access, BackendId, Caller},
 };
 
 /// One face.
@@ -63,10 +63,10 @@ impl Gateway {
 
 fn merged(gateway: &Arc<Gateway>, call: Call) -> Reply {
     match &call.method {
-        Method::ToolsCall => route::by_name(gateway, Kind::Tools, Place::Param("name"), call),
-        Method::PromptsGet => route::by_name(gateway, Kind::Prompts, Place::Param("name"), call),
+        Method::ToolsCall => route::by_name(gateway, Kind::Tools, route::NAME, call),
+        Method::PromptsGet => route::by_name(gateway, Kind::Prompts, route::NAME, call),
         Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
-            route::by_uri(gateway, Place::Param("uri"), call)
+            route::by_uri(gateway, route::URI, call)
         }
         Method::Complete => route::completion(gateway, call),
         Method::Listen => listen::listen(Arc::clone(gateway), Target::Merged, call),
@@ -106,14 +106,17 @@ fn single(gateway: &Arc<Gateway>, target: &Target, call: Call) -> Reply {
         Method::Discover => Reply::later(async move { Reply::done(discover::own(&one, &call.context).await) }),
         Method::Listen => listen::listen(Arc::clone(gateway), target.clone(), call),
         Method::ToolsCall => {
-            let name = call.params.string("name").unwrap_or_default();
-            if one.allows_tool(&name) {
-                // a repeated member must not be read otherwise than it was checked
-                let params = call.params.with("name", &crate::mcp::json::quote(&name));
-                one.mounted.server.call(Call { params, ..call })
-            } else {
-                Reply::failed(route::unknown(Kind::Tools, &name))
+            if one.access == Access::Full {
+                return one.mounted.server.call(call);
             }
+            let found = call.params.find(route::NAME);
+            let name = found.string(call.params.json()).unwrap_or_default();
+            if !one.allows_tool(&name) {
+                return Reply::failed(route::unknown(Kind::Tools, &name));
+            }
+            // a repeated member must not be read otherwise than it was checked
+            let params = call.params.replaced(found, &json::quote(&name));
+            one.mounted.server.call(Call { params, ..call })
         }
         method => match Kind::listed_by(method) {
             Some(kind) => own_list(gateway, one, kind, call),

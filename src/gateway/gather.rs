@@ -1,7 +1,7 @@
 //! Waiting for what several backends were asked, and for how long. Knows nothing of what it is.
 //!
 //! A cold start waits for a short budget, counted from the start of each fetch, so that a backend which never answers
-//! delays the first calls alone. For a sole backend it waits to the end (`translation` 6.7).
+//! delays the first calls alone. A sole backend of which nothing is known is waited for to the end (`translation` 6.7).
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,7 +25,9 @@ pub(crate) enum Patience {
 
 /// What each asked one has to give, in their order. Those who come later are owed: a change is told when they come.
 pub(crate) async fn gather<T: PartialEq>(asked: Vec<Asked<T>>, budget: Duration, patience: Patience) -> Vec<Given<T>> {
-    if asked.len() == 1 {
+    if let [one] = asked.as_slice()
+        && one.fallback.is_none()
+    {
         return join_all(asked.into_iter().map(sole)).await;
     }
     wait(&asked, budget, patience).await;

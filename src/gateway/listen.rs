@@ -83,22 +83,31 @@ impl Ears {
         self.sets.mark_unchanged();
         let (view, seen) = self.gateway.seen(&self.target, &self.call.context.caller);
         self.told = select_all(seen.iter().map(|one| follow(one.clone(), view, self.call.clone())));
+        for one in &seen {
+            let changed = one.mounted.catalog.just_changed(&self.call.context);
+            self.pending.add(changed.into_iter().map(Kind::change));
+        }
         self.seen = seen;
     }
 
     async fn hear(&mut self) -> Vec<Event> {
         let due = self.pending.due;
         tokio::select! {
-            Some(event) = self.told.next(), if !self.told.is_empty() => return vec![event],
+            Some(event) = self.told.next(), if !self.told.is_empty() => match event {
+                Event::Notified(Notification { method, .. }) if !Kind::changed_by(&method).is_empty() => {
+                    self.pending.add([method]);
+                }
+                event => return vec![event],
+            },
             change = self.changes.recv() => match change {
-                Ok(change) if self.concerns(&change) => self.pending.add(&[change.method()]),
+                Ok(change) if self.concerns(&change) => self.pending.add([change.method()]),
                 Ok(_) => {}
                 // Too many to follow: all may have changed.
-                Err(_) => self.pending.add(&Pending::ALL),
+                Err(_) => self.pending.add(Pending::ALL),
             },
             Ok(()) = self.sets.changed() => {
                 self.open();
-                self.pending.add(&Pending::ALL);
+                self.pending.add(Pending::ALL);
             }
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => return self.pending.take(),
         }
@@ -119,13 +128,13 @@ impl Ears {
 impl Pending {
     const ALL: [Method; 3] = [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged];
 
-    fn add(&mut self, methods: &[Method]) {
+    fn add(&mut self, methods: impl IntoIterator<Item = Method>) {
         for method in methods {
-            if !self.methods.contains(method) {
-                self.methods.push(method.clone());
+            self.due.get_or_insert_with(|| Instant::now() + TOGETHER);
+            if !self.methods.contains(&method) {
+                self.methods.push(method);
             }
         }
-        self.due.get_or_insert_with(|| Instant::now() + TOGETHER);
     }
 
     fn take(&mut self) -> Vec<Event> {

@@ -21,7 +21,7 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Set {
     pub(crate) mounts: Vec<Arc<Mounted>>,
-    index: HashMap<BackendId, usize>,
+    index: HashMap<String, usize>,
 }
 
 /// One backend in its place.
@@ -54,18 +54,18 @@ pub(crate) struct Seen {
 impl Set {
     /// These backends. Of two with one name the first counts; the configuration does not let it come to that.
     pub(crate) fn new(mounts: Vec<Arc<Mounted>>) -> Self {
-        let index = mounts.iter().enumerate().rev().map(|(at, mounted)| (mounted.id.clone(), at)).collect();
+        let index = mounts.iter().enumerate().rev().map(|(at, mounted)| (mounted.id.to_string(), at)).collect();
         Self { mounts, index }
     }
 
     /// The backend of this name, whoever may see it.
-    pub(crate) fn find(&self, id: &BackendId) -> Option<&Arc<Mounted>> {
-        self.index.get(id).map(|at| &self.mounts[*at])
+    pub(crate) fn find(&self, name: &str) -> Option<&Arc<Mounted>> {
+        self.index.get(name).map(|at| &self.mounts[*at])
     }
 
     /// The backend of this name, where the caller may see it.
     pub(crate) fn seen(&self, caller: &Caller, name: &str) -> Option<Seen> {
-        self.see(caller, self.find(&BackendId::parse(name).ok()?)?)
+        self.see(caller, self.find(name)?)
     }
 
     /// Every backend that the caller may see.

@@ -29,6 +29,11 @@ pub struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 #[derive(Debug, Default)]
 pub struct Edits(Vec<(Range<usize>, Vec<u8>)>);
 
+/// Where the values at the end of one path stand in a text, so that they can be read first and replaced later without
+/// parsing it twice.
+#[derive(Debug, Clone, Default)]
+pub struct Found(Vec<Range<usize>>);
+
 // === impl Object ===
 
 impl<'a> Object<'a> {
@@ -163,6 +168,42 @@ impl Edits {
     }
 }
 
+// === impl Found ===
+
+impl Found {
+    /// The values of `text` at the end of `path`.
+    pub fn at(text: &[u8], path: &[At]) -> Self {
+        let mut found = Vec::new();
+        if let Ok(whole) = std::str::from_utf8(text) {
+            Edits::default().descend(whole, whole, &[path], &mut |part| {
+                found.push(span(whole, part));
+                None
+            });
+        }
+        Self(found)
+    }
+
+    /// How many there are: more than one where a name is repeated.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The last of them, as JavaScript reads repeated members, where it is a string. `text` is the one that was looked at.
+    pub fn string(&self, text: &[u8]) -> Option<String> {
+        serde_json::from_slice(text.get(self.0.last()?.clone())?).ok()
+    }
+
+    /// The text with the JSON text `value` in the place of each. `text` is the one that was looked at.
+    pub fn replace(self, text: &Bytes, value: &str) -> Bytes {
+        Edits(self.0.into_iter().map(|range| (range, value.as_bytes().to_vec())).collect()).apply(text)
+    }
+}
+
 /// What is left of the paths whose first step is taken.
 fn after<'a>(paths: &[&'a [At]], taken: impl Fn(&At) -> bool) -> Vec<&'a [At]> {
     paths.iter().filter_map(|path| path.split_first()).filter(|(step, _)| taken(step)).map(|(_, rest)| rest).collect()
@@ -240,6 +281,8 @@ fn offset(whole: &[u8], part: &str) -> Range<usize> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*};
+
     use super::*;
 
     const ODD: &str = r#"{ "a" : 1.0e+2 ,"name":"x", "deep":{"list":[{"uri":"u1"},{"uri":"u2"} ,3]},"name" : "y" , "z":12345678901234567890123 }"#;
@@ -280,6 +323,41 @@ mod tests {
     #[test]
     fn the_last_of_repeated_members_counts() {
         assert_eq!(Object::parse(ODD.as_bytes()).unwrap().get("name"), Some("\"y\""));
+    }
+
+    #[test]
+    fn what_was_found_is_replaced_wherever_it_stands() {
+        let text = Bytes::from_static(ODD.as_bytes());
+        let found = Found::at(&text, &[At::Key("name")]);
+        assert_eq!((found.len(), found.string(&text).as_deref()), (2, Some("y")));
+        assert_eq!(found.replace(&text, "\"new\""), with_member(&text, "name", "\"new\""));
+        assert!(Found::at(&text, &[At::Key("no")]).is_empty());
+        assert_eq!(Found::at(&text, &[At::Key("a")]).string(&text), None);
+    }
+
+    proptest! {
+        #[test]
+        fn editing_one_member_leaves_every_other_byte(
+            members in vec(("[abk]{1,2}|\"|\u{e9}", "-?[1-9][0-9]{0,25}(\\.[0-9]{1,5})?|\"[a-z{},:\\[\\]]{0,9}\"|\\{\"k\":[0-9]\\}|\\[1, 2\\]"), 0..8),
+            space in "[ \\n\\t]{0,2}",
+        ) {
+            let write = |members: &[(String, String)]| {
+                let members: Vec<String> = members.iter()
+                    .map(|(name, value)| format!("{space}{}{space}:{space}{value}{space}", quote(name))).collect();
+                Bytes::from(format!("{{{}}}{space}", members.join(",")))
+            };
+            let text = write(&members);
+            let others: Vec<_> = members.iter().filter(|(name, _)| name != "k").cloned().collect();
+            prop_assert_eq!(without_member(&text, "k"), write(&others));
+            if others.len() < members.len() {
+                let set = |(name, value): &(String, String)| {
+                    (name.clone(), if name == "k" { "[7]".to_owned() } else { value.clone() })
+                };
+                let expected = write(&members.iter().map(set).collect::<Vec<_>>());
+                prop_assert_eq!(with_member(&text, "k", "[7]"), &expected);
+                prop_assert_eq!(Found::at(&text, &[At::Key("k")]).replace(&text, "[7]"), expected);
+            }
+        }
     }
 
     #[test]

@@ -1,11 +1,16 @@
 //! The authorization request (RFC 6749 4.1) as a state machine. Knows nothing of HTML, cookies and CSRF tokens.
 
+mod request;
+
 use std::{fmt, time::Duration};
 
-use super::{Error, KeyHolder, OAuth};
+use request::{AuthorizationRequest, Rejected};
+use serde::{Deserialize, Serialize};
+
+use super::{Error, KeyHolder, OAuth, opaque, redirect_uri::RedirectUri};
 use crate::{
-    model::{ClientId, Endpoint, Scopes},
-    support::{Digest, Timestamp},
+    model::{ClientId, Endpoint, Grant, GrantId, Scope, Scopes, Target},
+    support::{Digest, Secret, Timestamp},
 };
 
 /// A browser: the digest of its session id, to which transactions are bound (`OA-68`). A browser that is not logged in
@@ -56,7 +61,8 @@ pub struct Pending {
 }
 
 /// Whether the person must log in again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Login {
     /// A live session is enough.
     IfNeeded,
@@ -120,20 +126,44 @@ impl OAuth {
     /// Checks the raw query string of an authorization request in the order of `OA-63`. A valid one is stored, bound
     /// to the browser.
     pub async fn begin(&self, query: &str, browser: &Browser) -> Begun {
-        let _ = (query, browser);
-        Begun::Page(Refusal { error: "server_error", description: "not built yet".to_owned(), status: 500 })
+        let request = match self.read_request(query).await {
+            Ok(request) => request,
+            Err(Rejected::Page(refusal)) => return Begun::Page(refusal),
+            Err(Rejected::Client(answer)) => return Begun::Redirect(answer.redirect(self.settings())),
+        };
+        let id = TransactionId(self.0.random.token());
+        match self.wait(&request, &id, browser).await {
+            Ok(()) => Begun::Consent(id),
+            Err(error) => Begun::Page(Refusal::internal(&error)),
+        }
     }
 
     /// The request that waits, for rendering; `None` where it lapsed, was decided, or belongs to another browser.
     pub async fn pending(&self, id: &TransactionId, browser: &Browser) -> Result<Option<Pending>, Error> {
-        let _ = (id, browser);
-        Err(Error::Unfinished)
+        let Some((text, expires)) = self.0.storage.lookup_transaction(&id.digest(), &browser.0).await? else {
+            return Ok(None);
+        };
+        let request = AuthorizationRequest::from_text(&text)?;
+        let client = self.0.storage.lookup_client(&request.client).await?;
+        let Some(client) = client.filter(|_| self.0.clock.now() < expires) else { return Ok(None) };
+        Ok(Some(Pending {
+            id: id.clone(),
+            client: client.id,
+            client_name: client.name,
+            client_origin: ClientOrigin::Registered,
+            redirect: RedirectUri::stored(&request.redirect_uri).target().clone(),
+            resource: self.settings().resource(&request.endpoint),
+            endpoint: request.endpoint,
+            scopes: request.scopes,
+            grant_lifetime: self.settings().refresh_absolute,
+            expires,
+            login: request.login,
+        }))
     }
 
     /// Moves what waits from one browser session id to the next, for the rotation at login (`OA-69`).
     pub async fn rebind(&self, from: &Browser, to: &Browser) -> Result<(), Error> {
-        let _ = (from, to);
-        Err(Error::Unfinished)
+        Ok(self.0.storage.rebind_transactions(&from.0, &to.0).await?)
     }
 
     /// The person approves: makes the grant and the code. Works once; afterwards the transaction is gone.
@@ -143,14 +173,110 @@ impl OAuth {
         browser: &Browser,
         holder: &KeyHolder,
     ) -> Result<Redirect, Refusal> {
-        let _ = (id, browser, holder);
-        Err(Refusal { error: "server_error", description: "not built yet".to_owned(), status: 500 })
+        if !self.key_is_live(&holder.key).await.map_err(|error| Refusal::internal(&error))? {
+            return Err(Refusal::logged_out());
+        }
+        let request = self.take_request(id, browser).await?;
+        let scopes = request.scopes_for(holder);
+        let reached = match &request.endpoint.target {
+            Target::Merged => true,
+            Target::Backend(backend) => holder.rights.backends.access(backend).is_some(),
+        };
+        if !reached {
+            return Ok(request
+                .fail("access_denied", "the API key does not reach this backend")
+                .redirect(self.settings()));
+        }
+        let code = Secret::new(self.0.random.token());
+        match self.grant(&request, scopes, holder, &code).await {
+            Ok(()) => Ok(request.succeed(&code, self.settings())),
+            Err(error) => Err(Refusal::internal(&error)),
+        }
     }
 
     /// The person refuses: the client is told `access_denied`. Works once.
     pub async fn deny(&self, id: &TransactionId, browser: &Browser) -> Result<Redirect, Refusal> {
-        let _ = (id, browser);
-        Err(Refusal { error: "server_error", description: "not built yet".to_owned(), status: 500 })
+        let request = self.take_request(id, browser).await?;
+        tracing::info!(target: "audit", client = %request.client, "authorization denied");
+        Ok(request.fail("access_denied", "the person did not approve").redirect(self.settings()))
+    }
+
+    async fn wait(&self, request: &AuthorizationRequest, id: &TransactionId, browser: &Browser) -> Result<(), Error> {
+        let expires = self.0.clock.now() + self.settings().transaction_lifetime;
+        Ok(self.0.storage.add_transaction(&id.digest(), &browser.0, &request.to_text()?, expires).await?)
+    }
+
+    /// Takes the request out, so that it is decided once.
+    async fn take_request(&self, id: &TransactionId, browser: &Browser) -> Result<AuthorizationRequest, Refusal> {
+        let taken = self.0.storage.take_transaction(&id.digest(), &browser.0).await;
+        let taken = taken.map_err(|error| Refusal::internal(&error.into()))?;
+        let Some((text, expires)) = taken else { return Err(Refusal::gone()) };
+        if self.0.clock.now() >= expires {
+            return Err(Refusal::lapsed());
+        }
+        AuthorizationRequest::from_text(&text).map_err(|error| Refusal::internal(&error))
+    }
+
+    async fn grant(
+        &self,
+        request: &AuthorizationRequest,
+        scopes: Scopes,
+        holder: &KeyHolder,
+        code: &Secret,
+    ) -> Result<(), Error> {
+        let now = self.0.clock.now();
+        let end = now + self.settings().refresh_absolute;
+        let grant = Grant {
+            id: GrantId::new(opaque::base62(&*self.0.random, 22)),
+            user: holder.user.clone(),
+            key: holder.key.clone(),
+            client: request.client.clone(),
+            endpoint: request.endpoint.clone(),
+            scopes,
+            redirect_uri: request.redirect_uri.clone(),
+            created: now,
+            expires: self.key_expires(&holder.key).await?.map_or(end, |key_end| key_end.min(end)),
+            last_used: None,
+            revoked: None,
+        };
+        let lapses = now + self.settings().code_lifetime;
+        self.0.storage.add_grant(&grant, &code.digest(), request.challenge.as_str(), lapses).await?;
+        tracing::info!(target: "audit", client = %grant.client, user = %grant.user, grant = %grant.id, endpoint = %grant.endpoint, scopes = %grant.scopes, "authorization approved");
+        Ok(())
+    }
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    pub(super) fn request(error: &'static str, description: impl Into<String>) -> Self {
+        Self { error, description: description.into(), status: 400 }
+    }
+
+    fn internal(error: &Error) -> Self {
+        tracing::error!(%error, "an authorization request failed");
+        if error.is_busy() {
+            let description = "The gateway is busy. Try again in a moment.".to_owned();
+            return Self { error: "temporarily_unavailable", description, status: 503 };
+        }
+        let description =
+            "Something inside the gateway failed. Try again; if it goes on, tell the operator.".to_owned();
+        Self { error: "server_error", description, status: 500 }
+    }
+
+    fn gone() -> Self {
+        let description = "This request was decided already, or it was begun in another browser. Start again from your \
+                           MCP client.";
+        Self { error: "invalid_request", description: description.to_owned(), status: 403 }
+    }
+
+    fn lapsed() -> Self {
+        Self::request("invalid_request", "This request has lapsed. Start again from your MCP client.")
+    }
+
+    fn logged_out() -> Self {
+        let description = "The API key of this session has ended. Log in with another one.".to_owned();
+        Self { error: "access_denied", description, status: 403 }
     }
 }
 
@@ -159,9 +285,14 @@ impl OAuth {
 impl Pending {
     /// What the holder of this key would grant: administration only where the key has it (`OA-67`, N-61).
     pub fn scopes_for(&self, holder: &KeyHolder) -> Scopes {
-        let allowed = |scope: &&crate::model::Scope| holder.rights.admin || **scope != crate::model::Scope::Admin;
-        self.scopes.iter().filter(allowed).cloned().collect()
+        grantable(&self.scopes, holder)
     }
+}
+
+/// The scopes that the holder of this key may grant.
+fn grantable(scopes: &Scopes, holder: &KeyHolder) -> Scopes {
+    let allowed = |scope: &&Scope| holder.rights.admin || **scope != Scope::Admin;
+    scopes.iter().filter(allowed).cloned().collect()
 }
 
 // === impl TransactionId ===
@@ -176,6 +307,10 @@ impl TransactionId {
     /// The id's text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::sha256(&self.0)
     }
 }
 

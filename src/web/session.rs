@@ -14,7 +14,7 @@ use url::Url;
 
 use super::{State, visit};
 use crate::{
-    storage::{self, Storage, browser_sessions::BrowserSession},
+    storage::{self, BrowserSession, Storage},
     support::{Clock, Digest, Random},
 };
 

@@ -1,9 +1,9 @@
 //! The guarded client: everything that the gateway sends to backends over HTTP goes through it.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::redirect::Policy;
+use reqwest::{NoProxy, Proxy, redirect::Policy};
 
 use crate::{
     backend::{error::StartError, link::LinkError},
@@ -15,13 +15,26 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The client: no redirects (they would carry the configured credentials elsewhere), no cookies, a bound on connecting.
 /// Answers have no bound in time here: calls have one on silence.
-pub(crate) fn guarded() -> Result<reqwest::Client, reqwest::Error> {
-    reqwest::Client::builder()
+///
+/// The proxies are those of `environment`, which is given; loopback addresses are always reached directly.
+pub(crate) fn guarded(environment: &BTreeMap<String, String>) -> Result<reqwest::Client, reqwest::Error> {
+    let mut client = reqwest::Client::builder()
         .redirect(Policy::none())
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_keepalive(Duration::from_mins(1))
         .user_agent(concat!("lockkeeper/", env!("CARGO_PKG_VERSION")))
-        .build()
+        .no_proxy();
+    let variable = |lower: &str, upper: &str| environment.get(lower).or_else(|| environment.get(upper));
+    let direct = variable("no_proxy", "NO_PROXY").map_or("", String::as_str);
+    let direct = NoProxy::from_string(&format!("localhost,127.0.0.0/8,::1,{direct}"));
+    // `HTTP_PROXY` in capitals can be set by a client of a CGI program, so programs have learnt to leave it
+    if let Some(url) = environment.get("http_proxy").filter(|url| !url.is_empty()) {
+        client = client.proxy(Proxy::http(url)?.no_proxy(direct.clone()));
+    }
+    if let Some(url) = variable("https_proxy", "HTTPS_PROXY").filter(|url| !url.is_empty()) {
+        client = client.proxy(Proxy::https(url)?.no_proxy(direct));
+    }
+    client.build()
 }
 
 /// The configured headers, marked as secrets.

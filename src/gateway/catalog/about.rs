@@ -14,14 +14,23 @@ impl About {
 
     /// Whether the server offers `resources.subscribe`.
     pub(crate) fn subscribes(&self) -> bool {
-        self.capability("resources", |text| {
-            Object::parse(text.as_bytes()).is_some_and(|resources| resources.get("subscribe") == Some("true"))
-        })
+        self.flag("resources", "subscribe")
+    }
+
+    /// Whether the server promises to tell when its lists under this capability change.
+    pub(crate) fn tells_changes(&self, capability: &str) -> bool {
+        self.flag(capability, "listChanged")
     }
 
     /// What the server tells about its use, where it is not blank.
     pub(crate) fn instructions(&self) -> Option<String> {
         self.0.string("instructions").filter(|text| !text.trim().is_empty())
+    }
+
+    fn flag(&self, capability: &str, name: &str) -> bool {
+        self.capability(capability, |text| {
+            Object::parse(text.as_bytes()).is_some_and(|flags| flags.get(name) == Some("true"))
+        })
     }
 
     fn capability(&self, name: &str, test: impl Fn(&str) -> bool) -> bool {

@@ -27,6 +27,8 @@ struct State<T> {
     began: Option<Instant>,
     /// When the last fetch ended.
     ended: Option<Instant>,
+    /// When a fetch last gave another value than was given out before.
+    changed: Option<Instant>,
     /// Whether the backend said that the value changed since the running, or the last, fetch began.
     stale: bool,
     /// What was given out in the place of the value that was not there: nothing, or another one.
@@ -65,7 +67,8 @@ pub(crate) struct Settled {
 impl<T: PartialEq> Cell<T> {
     /// Nothing yet.
     pub(crate) fn new() -> Self {
-        let state = State { value: None, failure: None, began: None, ended: None, stale: true, owed: None };
+        let state =
+            State { value: None, failure: None, began: None, ended: None, changed: None, stale: true, owed: None };
         Self { state: Mutex::new(state), rounds: watch::Sender::new(0) }
     }
 
@@ -120,6 +123,9 @@ impl<T: PartialEq> Cell<T> {
                     (None, None) => false,
                 };
                 state.owed = None;
+                if changed {
+                    state.changed = state.ended;
+                }
                 if state.value.as_deref() != Some(&value) {
                     state.value = Some(Arc::new(value));
                 }
@@ -141,7 +147,12 @@ impl<T: PartialEq> Cell<T> {
         self.state.lock().stale = true;
     }
 
-    /// Whether there is a value.
+    /// Whether the value changed within this time.
+    pub(crate) fn changed_within(&self, time: Duration) -> bool {
+        self.state.lock().changed.is_some_and(|changed| changed.elapsed() < time)
+    }
+
+    /// The value, where there is one.
     pub(crate) fn value(&self) -> Option<Arc<T>> {
         self.state.lock().value.clone()
     }

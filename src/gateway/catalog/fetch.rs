@@ -1,6 +1,9 @@
 //! Asking a backend for what goes on a rack, page by page to the end. Knows nothing of who looks at it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use metrics::counter;
 use tokio::time::{sleep, timeout};
@@ -24,7 +27,8 @@ pub(super) async fn about(catalog: Arc<Catalog>, rack: Arc<Rack>) {
     loop {
         let params = Payload::absent(Revision::NEWEST_LEGACY);
         let asked = bounded(&catalog, ask(&catalog, &rack, Method::Discover, params)).await;
-        note(&catalog, &Method::Discover, asked.as_ref().err());
+        let known = rack.about.look(Duration::MAX).failure;
+        note(&catalog, &Method::Discover, asked.as_ref().err().filter(|error| known.as_ref() != Some(error)));
         if !rack.about.finish(asked.map(About)).again || !rack.about.begin() {
             return;
         }
@@ -36,8 +40,15 @@ pub(super) async fn about(catalog: Arc<Catalog>, rack: Arc<Rack>) {
 pub(super) async fn list(catalog: Arc<Catalog>, rack: Arc<Rack>, kind: Kind) {
     loop {
         let asked = bounded(&catalog, whole(&catalog, &rack, kind)).await;
-        note(&catalog, &kind.method(), asked.as_ref().err());
+        // what keeps the backend from saying what it offers was told already
+        let known = rack.about.look(Duration::MAX).failure.or_else(|| rack.list(kind).look(Duration::MAX).failure);
+        note(&catalog, &kind.method(), asked.as_ref().err().filter(|error| known.as_ref() != Some(error)));
+        // before the change is told, so that nobody is forgotten who looks because of it
+        let wanted = rack.wanted[kind as usize].swap(false, Ordering::Relaxed);
         let settled = rack.list(kind).finish(asked);
+        if !settled.changed && wanted {
+            rack.wanted[kind as usize].store(true, Ordering::Relaxed);
+        }
         if settled.changed {
             let change = Change { backend: catalog.backend.clone(), rack: rack.key.clone(), kind };
             // nobody listens: nobody is told
@@ -62,18 +73,20 @@ async fn bounded<T>(
             &serde_json::json!({ "backend": catalog.backend.as_str() }),
         )
     };
-    match catalog.settings.cancel.run_until_cancelled(timeout(LONGEST, fetch)).await {
+    let outcome = match catalog.settings.cancel.run_until_cancelled(timeout(LONGEST, fetch)).await {
         None => Err(failed("the gateway is shutting down")),
         Some(Err(_)) => Err(failed("it took longer than 5 minutes; see whether the backend is well")),
         Some(Ok(outcome)) => outcome,
-    }
+    };
+    let word = if outcome.is_ok() { "ok" } else { "failed" };
+    counter!("lockkeeper_catalog_fetches_total", "backend" => catalog.backend.to_string(), "outcome" => word)
+        .increment(1);
+    outcome
 }
 
-fn note(catalog: &Catalog, method: &Method, failure: Option<&ErrorObject>) {
-    let outcome = if failure.is_some() { "failed" } else { "ok" };
-    counter!("lockkeeper_catalog_fetches_total", "backend" => catalog.backend.to_string(), "outcome" => outcome)
-        .increment(1);
-    if let Some(error) = failure {
+/// Logs a failure that is news.
+fn note(catalog: &Catalog, method: &Method, news: Option<&ErrorObject>) {
+    if let Some(error) = news {
         tracing::warn!(backend = %catalog.backend, %method, %error, "a backend could not be asked what it offers");
     }
 }
@@ -82,8 +95,8 @@ async fn whole(catalog: &Arc<Catalog>, rack: &Arc<Rack>, kind: Kind) -> Result<L
     if !known(catalog, rack).await?.has(kind.capability()) {
         return Ok(List::empty());
     }
-    let mut pages: Vec<Payload> = Vec::new();
-    let (mut bytes, mut entries) = (0, 0);
+    let mut list = List::empty();
+    let (mut pages, mut bytes) = (0, 0);
     let mut cursor: Option<String> = None;
     loop {
         let params = match &cursor {
@@ -96,20 +109,21 @@ async fn whole(catalog: &Arc<Catalog>, rack: &Arc<Rack>, kind: Kind) -> Result<L
             page => page?,
         };
         bytes += page.json().len();
-        entries += List::of(kind, &catalog.backend, std::slice::from_ref(&page)).len();
+        pages += 1;
+        list.add(kind, &catalog.backend, &page);
         let next = page.string("nextCursor");
-        pages.push(page);
         // A server that gives the same cursor again would be asked for ever.
         if next.is_none() || next == cursor {
             break;
         }
-        if pages.len() >= MOST_PAGES || entries >= MOST_ENTRIES || bytes >= MOST_BYTES {
+        if pages >= MOST_PAGES || list.len() >= MOST_ENTRIES || bytes >= MOST_BYTES {
+            let entries = list.len();
             tracing::warn!(backend = %catalog.backend, method = %kind.method(), entries, "a list has no end; it was cut");
             break;
         }
         cursor = next;
     }
-    Ok(List::of(kind, &catalog.backend, &pages))
+    Ok(list)
 }
 
 /// What the backend says of itself, fetched first where it is not known for sure.

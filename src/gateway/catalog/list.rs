@@ -32,7 +32,7 @@ pub(crate) enum Kind {
 pub(crate) struct List {
     /// The entries, in the backend's order.
     pub(crate) entries: Vec<Entry>,
-    /// The result as it came, where the list was one page.
+    /// The result as it came, where one page held all entries.
     pub(crate) whole: Option<Payload>,
     /// The place of each entry whose merged name was shortened.
     short: HashMap<String, usize>,
@@ -131,20 +131,18 @@ impl List {
         Self { entries: Vec::new(), whole: None, short: HashMap::new() }
     }
 
-    /// The list that these pages make.
-    pub(crate) fn of(kind: Kind, backend: &BackendId, pages: &[Payload]) -> Self {
-        let entries: Vec<Entry> = pages.iter().flat_map(|page| entries(kind, backend, page)).collect();
-        let mut short = HashMap::new();
-        if matches!(kind, Kind::Tools | Kind::Prompts) {
-            for (at, entry) in entries.iter().enumerate() {
+    /// Adds the entries of one more page.
+    pub(crate) fn add(&mut self, kind: Kind, backend: &BackendId, page: &Payload) {
+        self.whole = self.entries.is_empty().then(|| page.clone());
+        for entry in entries(kind, backend, page) {
+            if matches!(kind, Kind::Tools | Kind::Prompts) {
                 let shown = names::exposed(backend, &entry.key);
                 if names::split(&shown).is_some_and(|(_, rest)| rest != entry.key) {
-                    short.entry(shown).or_insert(at);
+                    self.short.entry(shown).or_insert(self.entries.len());
                 }
             }
+            self.entries.push(entry);
         }
-        let whole = if let [page] = pages { Some(page.clone()) } else { None };
-        Self { entries, whole, short }
     }
 
     /// The original of a shortened merged name.
@@ -197,17 +195,39 @@ fn merged(kind: Kind, backend: &BackendId, revision: Revision, raw: &Bytes) -> B
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
+    use proptest::{collection::vec, prelude::*};
 
     use super::*;
 
     fn list(kind: Kind, text: &'static str) -> List {
         let page = Payload::new(Revision::V2025_11_25, Bytes::from_static(text.as_bytes()));
-        List::of(kind, &BackendId::parse("b1").unwrap(), &[page])
+        let mut list = List::empty();
+        list.add(kind, &BackendId::parse("b1").unwrap(), &page);
+        list
     }
 
     fn shown(list: &List) -> String {
         let texts: Vec<_> = list.entries.iter().map(|entry| String::from_utf8_lossy(&entry.merged)).collect();
         texts.join("\n")
+    }
+
+    proptest! {
+        #[test]
+        fn every_listed_name_leads_back_to_its_tool(
+            names in vec("[a-z_]{1,4}|.{0,40}|[a-z.]{50,80}|[a-z]{0,3}_[0-9a-f]{8}", 0..12)
+        ) {
+            let b1 = BackendId::parse("b1").unwrap();
+            let tools: Vec<_> = names.iter().map(|name| serde_json::json!({ "name": name })).collect();
+            let mut list = List::empty();
+            list.add(Kind::Tools, &b1, &Payload::of(Revision::V2025_11_25, &serde_json::json!({ "tools": tools })));
+            prop_assert_eq!(list.len(), names.len());
+            for (entry, name) in list.entries.iter().zip(&names) {
+                let shown = Object::parse(&entry.merged).unwrap().string("name").unwrap();
+                let rest = names::split(&shown).unwrap().1;
+                let original = if names::may_be_short(rest) { list.unshorten(&shown).unwrap_or(rest) } else { rest };
+                prop_assert_eq!((&entry.key, original), (name, name.as_str()));
+            }
+        }
     }
 
     #[test]

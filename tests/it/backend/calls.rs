@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper::{
     mcp::{Event, Method, Outcome},
-    model::SessionId,
+    model::{OnLoss, SessionId},
 };
 use serde_json::{Value, json};
 
@@ -37,9 +37,10 @@ async fn a_dropped_reply_is_cancelled_at_the_server() {
     let (_supervisor, server) = started(scripts.spec("hang", &[])).await;
     let mut listen = call(&server, gateway(), Method::Listen, &Value::Null);
     let reply = tool(&server, gateway(), &json!({ "name": "hang" }));
-    let running = tokio::spawn(reply.outcome());
+    let mut running = tokio::task::JoinSet::new();
+    running.spawn(reply.outcome());
     hanging(&mut listen).await;
-    running.abort();
+    running.abort_all();
     let log = scripts.logged("hang", "notifications/cancelled").await;
     let line =
         |word: &str| -> Value { serde_json::from_str(log.lines().find(|line| line.contains(word)).unwrap()).unwrap() };
@@ -167,4 +168,18 @@ async fn a_clients_notification_reaches_its_session_and_starts_none() {
     result(call(&server, client("s1", ASKABLE), Method::ToolsList, &Value::Null)).await;
     tell().outcome().await;
     scripts.logged("told", "notifications/roots/list_changed").await;
+}
+
+#[tokio::test]
+async fn where_it_is_configured_so_a_lost_session_ends_the_clients() {
+    let scripts = Scripts::new();
+    let mut spec = scripts.spec("ends", &[]);
+    spec.on_loss = OnLoss::End;
+    let (supervisor, server) = started(spec).await;
+    let mut lost = supervisor.lost_sessions();
+    failure(tool(&server, client("s1", "{}"), &json!({ "name": "die" }))).await;
+    assert_eq!(lost.recv().await.unwrap(), SessionId::new("s1"));
+    text(tool(&server, client("s2", "{}"), &json!({ "name": "about" }))).await;
+    supervisor.shutdown().await;
+    assert!(lost.try_recv().is_err(), "a session survives the gateway's own end");
 }

@@ -75,7 +75,9 @@ pub(crate) async fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -
 #[expect(clippy::disallowed_methods, reason = "the test stands for `config` here")]
 pub(crate) fn start(specs: Vec<BackendSpec>) -> Supervisor {
     let path = std::env::var("PATH").unwrap_or_default();
-    let environment = [("PATH", path.as_str()), ("HOME", "/tmp"), ("LOCKKEEPER_SECRET", "x")];
+    // the proxy is not there: loopback addresses must be reached without it
+    let proxy = "http://127.0.0.1:1";
+    let environment = [("PATH", path.as_str()), ("HOME", "/tmp"), ("LOCKKEEPER_SECRET", "x"), ("http_proxy", proxy)];
     let deps = Deps {
         clock: Arc::new(ManualClock::default()),
         environment: environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),

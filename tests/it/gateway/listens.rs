@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use lockkeeper::{
+    gateway::Mount,
     mcp::Method,
-    model::{Access, Rights},
+    model::{Access, Rights, SessionId, Share},
 };
 
 use super::script::{Backend, Client, background, gateway, heard, id, mount};
@@ -63,10 +64,62 @@ async fn a_session_whose_own_backend_session_changed_has_its_own_list() {
     assert_eq!(told, "notifications/tools/list_changed");
     assert_eq!(client.tools().await, "b1__a b1__unlocked");
     let mut other = client.clone();
-    other.context.session = Some(lockkeeper::model::SessionId::new("session-2"));
+    other.context.session = Some(SessionId::new("session-2"));
     assert_eq!(other.tools().await, "b1__a");
     gateway.session_ended(client.context.session.as_ref().unwrap());
     assert_eq!(client.tools().await, "b1__a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_all_share_changes_for_all() {
+    let backend = Backend::with_tools(&["a"]);
+    let shared = Mount { share: Share::All, ..mount("b1", &backend) };
+    let client = Client::new(gateway(vec![shared]).merged()).able(r#"{"roots":{}}"#);
+    let mut other = client.clone();
+    other.context.session = Some(SessionId::new("session-2"));
+    assert_eq!(client.tools().await, "b1__a");
+    let listens = [&client, &other].map(|client| background(heard(client.call(Method::Listen, ""))));
+    settle().await;
+    backend.set_tools(&["a2"]);
+    backend.tell(Some("session-2"), Method::ToolsListChanged, "");
+    for listen in listens {
+        assert_eq!(listen.await.unwrap().0, "notifications/tools/list_changed");
+    }
+    assert_eq!((client.tools().await, other.tools().await), ("b1__a2".to_owned(), "b1__a2".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_session_that_is_another_now_is_told_once_for_each_list() {
+    let backend = Backend::with_tools(&["a"]);
+    let client = Client::new(gateway(vec![mount("b1", &backend)]).merged());
+    client.tools().await;
+    let first = background(heard(client.call(Method::Listen, "")));
+    settle().await;
+    let methods = [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged];
+    for method in methods.iter().chain(&methods) {
+        backend.tell(Some("session-1"), method.clone(), "");
+    }
+    let (told, mut rest) = first.await.unwrap();
+    let mut all = vec![told];
+    for _ in 0..2 {
+        let (told, after) = heard(rest).await;
+        all.push(told);
+        rest = after;
+    }
+    assert_eq!(all, methods.map(|method| method.to_string()));
+    assert!(tokio::time::timeout(Duration::from_secs(5), heard(rest)).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listen_that_a_backend_ends_is_opened_again_with_pauses() {
+    let backend = Backend::with_tools(&["a"]);
+    backend.deaf.store(true, std::sync::atomic::Ordering::SeqCst);
+    let client = Client::new(gateway(vec![mount("b1", &backend)]).merged());
+    let listen = client.call(Method::Listen, "");
+    assert!(tokio::time::timeout(Duration::from_mins(5), heard(listen)).await.is_err());
+    // two listens, each after 1 (or 2), 2, 4 … 60 s
+    let tries = backend.asked("subscriptions/listen").len();
+    assert!((10..=24).contains(&tries), "{tries}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use lockkeeper::{
     model::{Access, Rights, Share},
 };
 
-use super::script::{Backend, Client, about, background, gateway, gateway_with, id, mount};
+use super::script::{Backend, Client, about, background, gateway, gateway_with, heard, id, mount};
 
 fn two() -> (Arc<Backend>, Arc<Backend>, Arc<Gateway>) {
     let (one, two) = (Backend::with_tools(&["look", "write"]), Backend::with_tools(&["look"]));
@@ -96,7 +96,7 @@ async fn a_backend_that_does_not_answer_delays_nobody_for_long_and_is_listed_whe
     one.awake.send_replace(false);
     let client = Client::new(gateway.merged());
     let listen = client.call(Method::Listen, "");
-    let heard = background(super::script::heard(listen));
+    let told = background(heard(listen));
     let began = tokio::time::Instant::now();
     assert_eq!(client.tools().await, "b2__look");
     assert!(began.elapsed() <= Duration::from_secs(2));
@@ -104,7 +104,7 @@ async fn a_backend_that_does_not_answer_delays_nobody_for_long_and_is_listed_whe
     assert_eq!(client.tools().await, "b2__look");
     assert_eq!(began.elapsed(), Duration::ZERO);
     one.awake.send_replace(true);
-    assert_eq!(heard.await.unwrap().0, "notifications/tools/list_changed");
+    assert_eq!(told.await.unwrap().0, "notifications/tools/list_changed");
     assert_eq!(client.tools().await, "b1__look b1__write b2__look");
 }
 
@@ -128,11 +128,11 @@ async fn a_backend_that_is_down_is_left_out_and_comes_back_by_itself() {
     assert_eq!(client.tools().await, "b2__look");
     *two.failure.lock() = Some(ErrorObject::internal("unreachable"));
     assert_eq!(client.tools().await, "b2__look");
-    let (heard, _listen) = tokio::join!(super::script::heard(client.call(Method::Listen, "")), async {
+    let (told, ()) = tokio::join!(heard(client.call(Method::Listen, "")), async {
         tokio::task::yield_now().await;
         *one.failure.lock() = None;
     });
-    assert_eq!(heard.0, "notifications/tools/list_changed");
+    assert_eq!(told.0, "notifications/tools/list_changed");
     assert_eq!(client.tools().await, "b1__look b1__write b2__look");
 }
 
@@ -209,6 +209,78 @@ async fn clients_with_other_capabilities_have_a_list_of_their_own() {
     let bob = Client::of(gateway.merged(), "bob", Rights::all_backends());
     assert_eq!(bob.tools().await, "b1__look b1__sample");
     assert_eq!(client.tools().await, "b1__look");
+}
+
+#[tokio::test]
+async fn listing_starts_no_backend_session_for_a_client_session() {
+    let (one, _, gateway) = two();
+    let client = Client::new(gateway.merged());
+    client.tools().await;
+    client.clone().able(r#"{"sampling":{}}"#).tools().await;
+    let mut other = client.able(r#"{"sampling":{}, "experimental":{}}"#);
+    other.context.session = None;
+    other.tools().await;
+    let sessions = one.sessions.lock().iter().filter(|(method, _)| method == "tools/list").cloned().collect::<Vec<_>>();
+    let list = |session: Option<&str>| ("tools/list".to_owned(), session.map(str::to_owned));
+    assert_eq!(sessions, [list(None), list(Some("catalog sampling()"))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn until_a_list_is_there_the_gateways_own_stands_in() {
+    let (one, _, gateway) = two();
+    *one.sleeps.lock() = |context| context.session.is_some();
+    one.awake.send_replace(false);
+    let client = Client::new(gateway.merged()).able(r#"{"sampling":{}}"#);
+    assert!(client.ask(Method::Discover, "").await.contains("tools"));
+    assert_eq!(client.tools().await, "b1__look b1__write b2__look");
+    one.set_tools(&["look", "sample"]);
+    one.awake.send_replace(true);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(client.tools().await, "b1__look b1__sample b2__look");
+    // one who begins to listen only now is told too, and once
+    let (told, rest) = heard(client.call(Method::Listen, "")).await;
+    assert_eq!(told, "notifications/tools/list_changed");
+    assert!(tokio::time::timeout(Duration::from_secs(5), heard(rest)).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_list_is_served_and_refreshed_behind() {
+    let (one, two, gateway) = two();
+    *two.about.lock() = r#"{"capabilities":{"tools":{"listChanged":true}}}"#.to_owned();
+    let client = Client::new(gateway.merged());
+    client.tools().await;
+    one.set_tools(&["new"]);
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    assert_eq!(client.tools().await, "b1__look b1__write b2__look");
+    assert_eq!(one.asked("tools/list").len(), 1);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(client.tools().await, "b1__look b1__write b2__look");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(client.tools().await, "b1__new b2__look");
+    // the other promised to tell
+    assert_eq!(two.asked("tools/list").len(), 1);
+}
+
+#[tokio::test]
+async fn a_list_without_end_is_cut() {
+    let backend = Backend::with_tools(&[]);
+    let pages: Vec<String> =
+        (1..1100).map(|at| format!(r#"{{"tools":[{{"name":"t{at}"}}],"nextCursor":"{at}"}}"#)).collect();
+    backend.set("tools/list", &pages.iter().map(String::as_str).collect::<Vec<_>>());
+    let same = Backend::with_tools(&[]);
+    same.set("tools/list", &[r#"{"tools":[{"name":"x"}],"nextCursor":"0"}"#]);
+    let gateway = gateway(vec![mount("b1", &backend), mount("b2", &same)]);
+    Client::new(gateway.merged()).tools().await;
+    assert_eq!((gateway.counts(&id("b1")).tools, gateway.counts(&id("b2")).tools), (1000, 2));
+}
+
+#[tokio::test]
+async fn long_instructions_are_cut() {
+    let (one, _, gateway) = two();
+    *one.about.lock() = about("tools", &"é".repeat(20_000));
+    let text = Client::new(gateway.merged()).ask(Method::Discover, "").await;
+    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(result["instructions"].as_str().unwrap().len(), 16 * 1024 - 1);
 }
 
 #[tokio::test]

@@ -1,7 +1,13 @@
 //! A scripted backend, and a client that asks the gateway.
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -29,8 +35,14 @@ pub(crate) struct Backend {
     pub(crate) answer: Mutex<Option<Answer>>,
     /// What it was asked: method and parameters.
     pub(crate) calls: Mutex<Vec<(String, String)>>,
+    /// The sessions in which it was asked: method and session.
+    pub(crate) sessions: Mutex<Vec<(String, Option<String>)>>,
+    /// In which sessions it does not answer while it is not awake.
+    pub(crate) sleeps: Mutex<fn(&Context) -> bool>,
     /// Whether it answers what it offers.
     pub(crate) awake: watch::Sender<bool>,
+    /// Whether it refuses listens.
+    pub(crate) deaf: AtomicBool,
     /// What it tells those that listen: to the gateway itself (`None`) or to a session.
     pub(crate) tells: broadcast::Sender<(Option<String>, Notification)>,
 }
@@ -53,7 +65,10 @@ impl Backend {
             failure: Mutex::default(),
             answer: Mutex::default(),
             calls: Mutex::default(),
+            sessions: Mutex::default(),
+            sleeps: Mutex::new(|_| true),
             awake: watch::Sender::new(true),
+            deaf: AtomicBool::new(false),
             tells: broadcast::Sender::new(64),
         });
         backend.set_tools(names);
@@ -111,15 +126,23 @@ impl Server for Shared {
     fn call(&self, call: Call) -> Reply {
         let backend = Arc::clone(&self.0);
         let params = String::from_utf8(call.params.json().to_vec()).unwrap();
+        let session = call.context.session.as_ref().map(|session| session.as_str().to_owned());
+        backend.sessions.lock().push((call.method.to_string(), session));
         backend.calls.lock().push((call.method.to_string(), params.clone()));
         match call.method {
+            Method::Listen if backend.deaf.load(Ordering::SeqCst) => {
+                Reply::failed(ErrorObject::method_not_found(call.method.as_str()))
+            }
             Method::Listen => backend.listened(call.context),
             Method::Discover
             | Method::ToolsList
             | Method::PromptsList
             | Method::ResourcesList
             | Method::ResourceTemplatesList => Reply::later(async move {
-                backend.awake.subscribe().wait_for(|awake| *awake).await.unwrap();
+                let sleeps = *backend.sleeps.lock();
+                if sleeps(&call.context) {
+                    backend.awake.subscribe().wait_for(|awake| *awake).await.unwrap();
+                }
                 Reply::done(backend.offers(&call))
             }),
             _ => match &*backend.answer.lock() {
