@@ -105,6 +105,11 @@ impl OAuth {
         routes::router(self.clone())
     }
 
+    /// Where its secrets come from.
+    pub(crate) fn random(&self) -> &dyn Random {
+        &*self.0.random
+    }
+
     /// What the operator decided.
     pub fn settings(&self) -> &Settings {
         &self.0.settings

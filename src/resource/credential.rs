@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Uri, header};
 
-use super::QueryKey;
+use super::{QueryKey, Ticket};
 use crate::{
     model::{Binding, Endpoint},
     support::Secret,
@@ -23,6 +23,8 @@ pub(super) enum Credential {
     Header(Secret),
     /// An API key in the query.
     Query(Secret),
+    /// The ticket of a stream that was opened with a key in the query.
+    Ticket(Secret),
     /// A header that cannot hold a token (RFC 6750 2.1).
     Malformed,
     /// Two credentials, or two headers.
@@ -36,12 +38,13 @@ impl Credential {
             (Binding::Sse, QueryKey::Accepted) => query_key(uri),
             _ => None,
         };
+        let otherwise = || ticket(uri).map_or(Self::Absent, Self::Ticket);
         let mut values = headers.get_all(header::AUTHORIZATION).iter();
         let first = values.next();
         if values.next().is_some() || (first.is_some() && from_query.is_some()) {
             return Self::Ambiguous;
         }
-        let Some(value) = first else { return from_query.map_or(Self::Absent, Self::Query) };
+        let Some(value) = first else { return from_query.map_or_else(otherwise, Self::Query) };
         let Ok(text) = value.to_str() else { return Self::Malformed };
         let (scheme, token) = text.split_once(' ').unwrap_or((text, ""));
         if !scheme.eq_ignore_ascii_case("bearer") {
@@ -60,10 +63,17 @@ fn query_key(uri: &Uri) -> Option<Secret> {
     (!key.is_empty() && key.len() <= LONGEST && !looks_like_jwt).then(|| Secret::new(key))
 }
 
-/// The URI without the key, for everything behind the gate (`OA-123`).
+/// A ticket in the query of `/messages`. It counts where there is neither a header nor a key.
+fn ticket(uri: &Uri) -> Option<Secret> {
+    let query = uri.query().filter(|_| uri.path().starts_with("/messages"))?;
+    let ticket = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == Ticket::PARAMETER)?.1;
+    (ticket.len() <= LONGEST).then(|| Secret::new(ticket))
+}
+
+/// The URI without the key or ticket, for everything behind the gate (`OA-123`).
 pub(super) fn without_key(uri: &Uri) -> Option<Uri> {
     let query = uri.query()?;
-    let is_key = |pair: &&str| pair.split('=').next() == Some(QUERY_PARAMETER);
+    let is_key = |pair: &&str| matches!(pair.split('=').next(), Some(QUERY_PARAMETER | Ticket::PARAMETER));
     if !query.split('&').any(|pair| is_key(&pair)) {
         return None;
     }
