@@ -21,7 +21,9 @@ fn gated(authority: &Authority) -> Router {
     let paths = ["/mcp", "/mcp/", "/mcp/{backend}", "/mcp/{backend}/", "/sse", "/sse/{backend}", "/messages"];
     let router = paths.iter().fold(Router::new(), |router, path| router.route(path, any(who)));
     let gate = Gate::new(authority.oauth.clone(), GateSettings::default());
-    protect(router, gate.clone()).merge(protect_administration(Router::new().route("/api/status", any(who)), gate))
+    // discovery lies beside it, as in the gateway
+    let protected = protect(router, gate.clone()).merge(authority.router.clone());
+    protected.merge(protect_administration(Router::new().route("/api/status", any(who)), gate))
 }
 
 async fn knock(authority: &Authority, uri: &str, authorization: Option<&str>) -> Answer {
