@@ -88,8 +88,8 @@ pub enum RedirectTarget {
     App(String),
 }
 
-/// A redirect to the client.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A redirect to the client. `Debug` shows nothing of the query, which may hold a code.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Redirect {
     /// The whole URI, to be sent with 303 and `no-store`.
     pub location: String,
@@ -289,6 +289,13 @@ impl Refusal {
     fn logged_out() -> Self {
         let description = "The API key of this session has ended. Log in with another one.".to_owned();
         Self { error: "access_denied", description, status: 403 }
+    }
+}
+
+impl fmt::Debug for Redirect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let target = self.location.split('?').next().unwrap_or_default();
+        f.debug_struct("Redirect").field("target", &target).field("trust", &self.trust).finish_non_exhaustive()
     }
 }
 
