@@ -98,6 +98,16 @@ impl Storage {
         rows.into_iter().map(|row| Ok((row.grant.read()?, row.client_name))).collect()
     }
 
+    /// Notes that a token of the grant was used.
+    pub async fn touch_grant(&self, id: &GrantId, now: Timestamp) -> Result<(), Error> {
+        sqlx::query("UPDATE grants SET last_used = ? WHERE id = ?")
+            .bind(now.as_millis())
+            .bind(id.as_str())
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
     /// Revokes a grant and announces it. False where there is no such live one.
     pub async fn revoke_grant(&self, id: &GrantId, now: Timestamp) -> Result<bool, Error> {
         let mut change = self.change().await?;
