@@ -4,7 +4,6 @@
 //! `find_by_*`, `add`, `list`, `count`, `delete`. Secrets are stored as digests or ciphertext alone.
 
 mod browser_sessions;
-pub mod sessions;
 mod clients;
 mod codes;
 mod facts;
@@ -12,6 +11,7 @@ mod grants;
 mod keys;
 mod refresh_tokens;
 mod revocations;
+pub mod sessions;
 mod signing_keys;
 mod transactions;
 
