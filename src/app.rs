@@ -1,1 +1,288 @@
 //! The application: builds every part in order, and the router. The only room where all parts meet.
+//!
+//! The order is the order of need: the socket (so that the port is known), the store, the authorization server, the
+//! backends, the gateway in front of them, the clients' side, the pages, the layers. What is spawned is owned by one
+//! tracker and ended by one token.
+
+mod machine;
+mod settings;
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use url::Url;
+
+use self::machine::Machine;
+use crate::{
+    backend::{self, Supervisor},
+    cli::Control,
+    config::{self, Config, PublicUrl},
+    frontend::{self, Frontend, Routes},
+    gateway::{self, Gateway, Mount},
+    http,
+    mcp::Server,
+    model::{BackendId, BackendSpec, SessionId, status::Status},
+    oauth::OAuth,
+    resource::{self, Gate},
+    storage::Storage,
+    support::{Clock, OsRandom, Random, Secret, SystemClock},
+    telemetry::Telemetry,
+    web::{self, StatusSource},
+};
+
+/// A gateway that listens and is ready to serve.
+pub struct App {
+    listener: TcpListener,
+    router: axum::Router,
+    public_url: PublicUrl,
+    first_key: Option<Secret>,
+    control: Control,
+    data_dir: PathBuf,
+    parts: Parts,
+    shutdown: Duration,
+}
+
+/// What goes on beside the requests, and has to be ended.
+struct Parts {
+    storage: Storage,
+    oauth: OAuth,
+    supervisor: Arc<Supervisor>,
+    frontend: Frontend,
+    telemetry: Telemetry,
+    tracker: TaskTracker,
+    cancel: CancellationToken,
+}
+
+/// Time, randomness and telemetry: what every part is given.
+struct World {
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    telemetry: Telemetry,
+    tracker: TaskTracker,
+    cancel: CancellationToken,
+}
+
+/// What the other parts are built on.
+struct Foundation<'a> {
+    config: &'a Config,
+    public_url: &'a PublicUrl,
+    bound: SocketAddr,
+    control: &'a Control,
+    storage: Storage,
+    oauth: OAuth,
+}
+
+// === impl App ===
+
+impl App {
+    /// Listens, opens the database, starts the backends. Returns before the backends are ready.
+    pub async fn build(config: Config, telemetry: Telemetry) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(config.listen)
+            .await
+            .with_context(|| format!("nothing can listen on {}: is another gateway running there?", config.listen))?;
+        let bound = listener.local_addr()?;
+        let public_url = config.public_url(bound);
+        let world = World {
+            clock: Arc::new(SystemClock),
+            random: Arc::new(OsRandom),
+            telemetry,
+            tracker: TaskTracker::new(),
+            cancel: CancellationToken::new(),
+        };
+        config::files::create(&config.data_dir)
+            .with_context(|| format!("the data folder {} cannot be used", config.data_dir.display()))?;
+        let storage = Storage::open(&config::files::database(&config.data_dir)).await?;
+        let oauth = OAuth::open(
+            storage.clone(),
+            Arc::clone(&world.clock),
+            Arc::clone(&world.random),
+            settings::oauth(&config, &public_url),
+        )
+        .await?;
+        let first_key = oauth.first_key().await?;
+        let control = Control::new(bound, &public_url, Secret::new(world.random.token()));
+        control.write(&config.data_dir).context("the control file cannot be written")?;
+        let shutdown = config.limits.shutdown;
+        let foundation =
+            Foundation { config: &config, public_url: &public_url, bound, control: &control, storage, oauth };
+        let (router, parts) = foundation.assemble(world)?;
+        let data_dir = config.data_dir;
+        Ok(Self { listener, router, public_url, first_key, control, data_dir, parts, shutdown })
+    }
+
+    /// The URL under which clients reach it, without a slash at the end.
+    pub fn public_url(&self) -> &PublicUrl {
+        &self.public_url
+    }
+
+    /// The operator's key, where this start created it. It is given once.
+    pub fn take_first_key(&mut self) -> Option<Secret> {
+        self.first_key.take()
+    }
+
+    /// Serves until `stop`; then no new connection is accepted, running calls get the configured time, and everything
+    /// is ended in the order of its making, backwards.
+    pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
+        let Self { listener, router, control, data_dir, parts, shutdown, .. } = self;
+        parts.watch();
+        let frontend = parts.frontend.clone();
+        let stopping = CancellationToken::new();
+        let signal = {
+            let stopping = stopping.clone();
+            async move {
+                stop.await;
+                tracing::info!("stopping: running calls may finish");
+                frontend.drain();
+                stopping.cancel();
+            }
+        };
+        let service = router.into_make_service_with_connect_info::<SocketAddr>();
+        let server = axum::serve(listener, service).with_graceful_shutdown(signal);
+        let patience = async {
+            stopping.cancelled().await;
+            tokio::time::sleep(shutdown).await;
+        };
+        let served = tokio::select! {
+            served = async { server.await } => served,
+            () = patience => Ok(()),
+        };
+        control.remove(&data_dir);
+        parts.end().await;
+        served.context("the listening socket failed")
+    }
+}
+
+// === impl Parts ===
+
+impl Parts {
+    /// Starts what goes on beside the requests.
+    fn watch(&self) {
+        let (oauth, cancel) = (self.oauth.clone(), self.cancel.clone());
+        self.tracker.spawn(async move { oauth.watch_revocations(cancel).await });
+        let (frontend, cancel) = (self.frontend.clone(), self.cancel.clone());
+        self.tracker.spawn(async move { frontend.run_reaper(cancel).await });
+        self.tracker.spawn(self.telemetry.clone().upkeep(self.cancel.clone()));
+    }
+
+    async fn end(self) {
+        self.frontend.close().await;
+        self.cancel.cancel();
+        self.supervisor.shutdown().await;
+        self.tracker.close();
+        self.tracker.wait().await;
+        self.storage.close().await;
+        tracing::info!("stopped");
+    }
+}
+
+// === impl Foundation ===
+
+impl Foundation<'_> {
+    /// Builds the backends, the gateway, the frontends, and the router around them.
+    fn assemble(self, world: World) -> anyhow::Result<(axum::Router, Parts)> {
+        let supervisor = Arc::new(Supervisor::start(self.config.backends.clone(), self.backend_deps(&world))?);
+        let gateway = self.gateway(&supervisor, &world);
+        let frontend = self.frontend(&supervisor, &gateway, &world);
+        let status = self.status(&supervisor, &gateway, &frontend, &*world.clock);
+        let gate = Gate::new(self.oauth.clone(), settings::gate(self.config));
+        let machine = Machine {
+            supervisor: Arc::clone(&supervisor),
+            status: Arc::clone(&status),
+            telemetry: world.telemetry.clone(),
+            gate: gate.clone(),
+            control: self.control.token.digest(),
+        };
+        let public_url = Url::parse(self.public_url.as_str())?;
+        let web = web::State {
+            oauth: self.oauth.clone(),
+            storage: self.storage.clone(),
+            clock: Arc::clone(&world.clock),
+            random: Arc::clone(&world.random),
+            settings: web::Settings::new(public_url.clone()),
+            status,
+        };
+        let router = resource::protect(frontend.router(), gate)
+            .merge(self.oauth.router())
+            .merge(machine::router(machine))
+            .merge(web::router(web));
+        let layers = settings::http(self.config, public_url, self.bound, Arc::clone(&world.random));
+        let router = http::layers(router, &layers);
+        let World { telemetry, tracker, cancel, .. } = world;
+        let Self { storage, oauth, .. } = self;
+        Ok((router, Parts { storage, oauth, supervisor, frontend, telemetry, tracker, cancel }))
+    }
+
+    fn backend_deps(&self, world: &World) -> backend::Deps {
+        backend::Deps {
+            clock: Arc::clone(&world.clock),
+            environment: self.config.environment.to_strings(),
+            shutdown: world.cancel.child_token(),
+        }
+    }
+
+    fn gateway(&self, supervisor: &Supervisor, world: &World) -> Arc<Gateway> {
+        let mount = |((id, server), spec): ((BackendId, Arc<dyn Server>), &BackendSpec)| Mount {
+            title: id.to_string(),
+            id,
+            server,
+            share: spec.share,
+            read_only_tools: spec.read_only_tools.clone(),
+        };
+        let mounts = supervisor.servers().into_iter().zip(&self.config.backends).map(mount).collect();
+        let deps = gateway::Deps {
+            random: Arc::clone(&world.random),
+            tracker: world.tracker.clone(),
+            cancel: world.cancel.child_token(),
+        };
+        Gateway::new(mounts, settings::gateway(self.config), deps)
+    }
+
+    fn frontend(&self, supervisor: &Arc<Supervisor>, gateway: &Arc<Gateway>, world: &World) -> Frontend {
+        let single = |spec: &BackendSpec| Some((spec.id.clone(), gateway.single(&spec.id)?));
+        let routes =
+            Routes { merged: gateway.merged(), backends: self.config.backends.iter().filter_map(single).collect() };
+        let ended = {
+            let (supervisor, gateway) = (Arc::clone(supervisor), Arc::clone(gateway));
+            move |session: &SessionId| {
+                supervisor.session_ended(session);
+                gateway.session_ended(session);
+            }
+        };
+        let deps = frontend::Deps {
+            storage: self.storage.clone(),
+            clock: Arc::clone(&world.clock),
+            random: Arc::clone(&world.random),
+            ended: Arc::new(ended),
+        };
+        Frontend::new(routes, settings::frontend(self.config), deps)
+    }
+
+    /// Tells the state of the world whenever it is asked.
+    fn status(
+        &self,
+        supervisor: &Arc<Supervisor>,
+        gateway: &Arc<Gateway>,
+        frontend: &Frontend,
+        clock: &dyn Clock,
+    ) -> StatusSource {
+        let (supervisor, gateway, frontend) = (Arc::clone(supervisor), Arc::clone(gateway), frontend.clone());
+        let (started, url) = (clock.now().to_string(), format!("{}/mcp", self.public_url));
+        Arc::new(move || {
+            let mut backends = supervisor.status();
+            for backend in &mut backends {
+                if let Ok(id) = BackendId::parse(&backend.id) {
+                    backend.counts = gateway.counts(&id);
+                }
+            }
+            Status {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                started: started.clone(),
+                url: url.clone(),
+                backends,
+                sessions: frontend.status(),
+            }
+        })
+    }
+}

@@ -3,11 +3,30 @@
 //! A request that passes carries its [`Admission`] as a request extension: the frontends take it from there and know
 //! nothing of tokens.
 
-use std::sync::Arc;
+mod credential;
+mod refusal;
 
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
+
+use axum::{
+    Router,
+    extract::{OriginalUri, Request, State},
+    middleware::{self, Next},
+    response::{IntoResponse as _, Response},
+};
+use credential::{Credential, without_key};
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use refusal::{Challenge, Refusal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{model::Caller, oauth::OAuth, support::Timestamp};
+use crate::{
+    model::{Binding, Caller, ClientIp, Direct, Endpoint, Scope, Scopes, Target},
+    oauth::{KeyRefusal, OAuth, Opens, Verified, cors, policy},
+    support::Timestamp,
+};
 
 /// The gate before the protected endpoints. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -58,6 +77,36 @@ impl Gate {
     pub fn new(oauth: OAuth, settings: GateSettings) -> Self {
         Self { oauth, settings }
     }
+
+    async fn check(&self, credential: Credential, from: IpAddr) -> Result<Arc<Verified>, Refusal> {
+        let presented = match credential {
+            Credential::Header(presented) | Credential::Query(presented) => presented,
+            Credential::Absent => return Err(Refusal::NoCredential),
+            Credential::Malformed => return Err(Refusal::InvalidToken),
+            Credential::Ambiguous => return Err(Refusal::Ambiguous),
+        };
+        self.oauth.verify(presented.expose(), from).await.map_err(|refusal| match refusal {
+            KeyRefusal::Unknown => Refusal::InvalidToken,
+            KeyRefusal::Limited { retry_after } => Refusal::Limited(retry_after),
+            KeyRefusal::Unavailable(error) => {
+                tracing::error!(%error, "a credential cannot be checked");
+                Refusal::Unavailable
+            }
+        })
+    }
+
+    fn challenge(&self, endpoint: &Endpoint, scopes: Scopes) -> Challenge {
+        Challenge { metadata: self.oauth.settings().resource_metadata(endpoint), scopes }
+    }
+}
+
+// === impl Admission ===
+
+impl Admission {
+    fn of(verified: &Verified) -> Self {
+        let lease = Lease { expires: verified.expires, revoked: verified.revoked.clone() };
+        Self { caller: Arc::clone(&verified.caller), lease }
+    }
 }
 
 impl Default for GateSettings {
@@ -67,11 +116,119 @@ impl Default for GateSettings {
 }
 
 /// Puts the gate before `/mcp`, `/mcp/{backend}`, `/sse`, `/sse/{backend}` and `/messages` of `router`: a request that
-/// passes carries its [`Admission`]; another is answered 400, 401 or 403 with its challenge (`OA-106` to `OA-124`).
-/// `OPTIONS` is answered 204 without authentication, every answer has its CORS headers (`OA-23`, `OA-24`).
-pub fn protect(router: axum::Router, gate: Gate) -> axum::Router {
-    let Gate { oauth, settings } = gate;
-    let _ = settings;
-    drop(oauth);
-    router
+/// passes carries its [`Admission`]; another is answered 400, 401, 403, 429 or 503 with its challenge (`OA-106` to
+/// `OA-124`). `OPTIONS` is answered 204 without authentication, every answer has its CORS headers (`OA-23`, `OA-24`). An
+/// API key in the query does not reach what stands behind. Reads [`ClientIp`] from the request extensions.
+pub fn protect(router: Router, gate: Gate) -> Router {
+    cors::open(router.route_layer(middleware::from_fn_with_state(gate, admit)))
+}
+
+/// Puts the gate before routes of `router` that administer the gateway, such as `/api/status`: an access token for the
+/// merged endpoint with `mcp:admin`, or an API key with administration, in the `Authorization` header.
+pub fn protect_administration(router: Router, gate: Gate) -> Router {
+    router.route_layer(middleware::from_fn_with_state(gate, admit_administrator))
+}
+
+async fn admit(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+    let Some(endpoint) = endpoint_of(request.uri().path()) else { return StatusCode::NOT_FOUND.into_response() };
+    let credential = Credential::of(request.headers(), request.uri(), &endpoint, gate.settings.query_key);
+    let by_query = matches!(credential, Credential::Query(_));
+    let admission = match gate.check(credential, client_ip(&request)).await {
+        Ok(verified) => opened(&verified, &endpoint, is_messages(&request)).map(|()| Admission::of(&verified)),
+        Err(refusal) => Err(refusal),
+    };
+    if let Some(uri) = without_key(request.uri()) {
+        // axum keeps what it saw first in an extension of its own
+        request.extensions_mut().remove::<OriginalUri>();
+        *request.uri_mut() = uri;
+    }
+    let mut response = match admission {
+        Ok(admission) => {
+            request.extensions_mut().insert(admission);
+            next.run(request).await
+        }
+        Err(refusal) => refusal.answer(&gate.challenge(&endpoint, policy::baseline(&endpoint))),
+    };
+    if by_query {
+        mark_query_key(&mut response);
+    }
+    response
+}
+
+async fn admit_administrator(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+    let endpoint = Endpoint::MERGED;
+    let credential = Credential::of(request.headers(), request.uri(), &endpoint, QueryKey::Ignored);
+    let needed: Scopes = policy::baseline(&endpoint).iter().cloned().chain([Scope::Admin]).collect();
+    let refused = match gate.check(credential, client_ip(&request)).await {
+        Ok(verified) => match &verified.opens {
+            Opens::Endpoint(own, _) if *own != endpoint => Some(Refusal::InvalidToken),
+            _ if verified.caller.rights.admin => {
+                request.extensions_mut().insert(Admission::of(&verified));
+                None
+            }
+            Opens::Endpoint(_, scopes) if !scopes.contains(&Scope::Admin) => {
+                Some(Refusal::InsufficientScope(needed.clone()))
+            }
+            Opens::Endpoint(..) | Opens::Key(_) => Some(Refusal::NotAllowed),
+        },
+        Err(refusal) => Some(refusal),
+    };
+    match refused {
+        None => next.run(request).await,
+        Some(refusal) => refusal.answer(&gate.challenge(&endpoint, needed)),
+    }
+}
+
+/// Whether the credential opens the endpoint: a token exactly its own (`OA-114`), a key `/sse`, and `/mcp` where it may be
+/// sent directly. `/messages` belongs to whichever `/sse` endpoint the session was opened at.
+fn opened(verified: &Verified, endpoint: &Endpoint, messages: Messages) -> Result<(), Refusal> {
+    let fits = match &verified.opens {
+        Opens::Endpoint(own, _) if messages == Messages::Yes => own.binding == Binding::Sse,
+        Opens::Endpoint(own, _) => own == endpoint,
+        Opens::Key(direct) => endpoint.binding == Binding::Sse || *direct == Direct::Allowed,
+    };
+    if !fits {
+        return Err(Refusal::InvalidToken);
+    }
+    let Target::Backend(backend) = &endpoint.target else { return Ok(()) };
+    if verified.caller.rights.backends.access(backend).is_some() {
+        return Ok(());
+    }
+    match &verified.opens {
+        Opens::Endpoint(_, scopes) if scopes.rights().backends.access(backend).is_none() => {
+            Err(Refusal::InsufficientScope(policy::baseline(endpoint)))
+        }
+        Opens::Endpoint(..) | Opens::Key(_) => Err(Refusal::NotAllowed),
+    }
+}
+
+/// Whether a request is for `/messages`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Messages {
+    Yes,
+    No,
+}
+
+fn is_messages(request: &Request) -> Messages {
+    if request.uri().path().starts_with("/messages") { Messages::Yes } else { Messages::No }
+}
+
+fn endpoint_of(path: &str) -> Option<Endpoint> {
+    match path {
+        "/messages" | "/messages/" => Some(Endpoint { binding: Binding::Sse, target: Target::Merged }),
+        path => Endpoint::from_path(path),
+    }
+}
+
+fn client_ip(request: &Request) -> IpAddr {
+    request.extensions().get().map_or(Ipv4Addr::LOCALHOST.into(), |ClientIp(ip)| *ip)
+}
+
+/// A key in a URL leaks in caches and referrers, and is deprecated (`OA-124`; RFC 9745, from the day on which 2025-03-26
+/// replaced HTTP+SSE).
+fn mark_query_key(response: &mut Response) {
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(HeaderName::from_static("deprecation"), HeaderValue::from_static("@1742947200"));
 }

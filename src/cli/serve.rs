@@ -5,6 +5,7 @@ use super::{
     output::{Ink, Style},
 };
 use crate::{
+    app::App,
     config::{Config, Given, Log, LogFormat, Naming, Source},
     support::Secret,
     telemetry::{self, Telemetry},
@@ -96,8 +97,21 @@ fn announce(config: &Config) {
 
 /// Builds the application and runs it until it is told to stop.
 async fn hand_over(config: Config, telemetry: Telemetry, process: &mut Process) -> Result<(), Failure> {
-    let _ = (config, telemetry, process);
-    std::future::ready(Err(Failure::failed("the application is not built in yet"))).await
+    let (source, data_dir) = (config.source.clone(), config.data_dir.clone());
+    let backends: Vec<String> = config.backends.iter().map(|spec| spec.id.to_string()).collect();
+    let cannot = |error: anyhow::Error| Failure::failed("the gateway cannot run").why(format!("{error:#}"));
+    let mut app = App::build(config, telemetry).await.map_err(cannot)?;
+    let first_key = app.take_first_key();
+    let welcome = Welcome {
+        public_url: app.public_url().as_str(),
+        first_key: first_key.as_ref(),
+        source: &source,
+        backends: &backends,
+        data_dir: &data_dir,
+    };
+    welcome.print(&mut process.output);
+    drop(first_key);
+    app.serve(told_to_stop()).await.map_err(cannot)
 }
 
 /// Waits until the process is told to stop: by SIGTERM, or by SIGINT from the keyboard.

@@ -13,7 +13,7 @@ use super::{
     uris::{self, Origin},
 };
 use crate::mcp::{
-    Call, ErrorObject, Reply,
+    Call, Context, ErrorObject, Reply,
     json::{self, At, Found, Object},
 };
 
@@ -46,12 +46,22 @@ pub(crate) fn by_name(gateway: &Arc<Gateway>, kind: Kind, place: &[At], call: Ca
     if names::may_be_short(rest) {
         let rest = rest.to_owned();
         return Reply::later(async move {
-            let list = sole(seen.mounted.catalog.list(&addressed.call.context, kind)).await.ok();
-            let name = list.as_ref().and_then(|list| list.unshorten(&shown)).unwrap_or(&rest);
-            addressed.send_named(&seen, kind, &shown, name)
+            let name = long(&seen, kind, &addressed.call.context, &shown).await.unwrap_or(rest);
+            addressed.send_named(&seen, kind, &shown, &name)
         });
     }
     addressed.send_named(&seen, kind, &shown, rest)
+}
+
+/// The name that `shown` was made of, where it was shortened. The backend's list is waited for only where what is at hand
+/// does not have it.
+async fn long(seen: &Seen, kind: Kind, context: &Context, shown: &str) -> Option<String> {
+    let asked = seen.mounted.catalog.list(context, kind);
+    let at_hand = asked.look.value.clone().or_else(|| asked.fallback.clone());
+    if let Some(name) = at_hand.as_ref().and_then(|list| list.unshorten(shown)) {
+        return Some(name.to_owned());
+    }
+    sole(asked).await.ok()?.unshorten(shown).map(str::to_owned)
 }
 
 /// `resources/read`, `resources/subscribe` and `resources/unsubscribe`, and completions of a template's variables.

@@ -17,7 +17,7 @@ const EXPOSED_HEADERS: &str = "WWW-Authenticate, Mcp-Session-Id, MCP-Protocol-Ve
 
 /// Answers preflights of every route of `router` with 204, and marks every other answer as readable.
 pub fn open(router: Router) -> Router {
-    router.layer(middleware::from_fn(answer))
+    router.route_layer(middleware::from_fn(answer))
 }
 
 async fn answer(request: Request, next: Next) -> Response {

@@ -1,1 +1,10 @@
-//! The `oauth` room, from outside.
+//! The authorization server from outside: through its router, and through what the pages call.
+
+mod authorize;
+mod discovery;
+mod gate;
+mod keys;
+mod library;
+mod refresh;
+mod registration;
+mod token;

@@ -125,3 +125,37 @@ async fn calls_beyond_the_bound_are_refused_and_told_why() {
     assert_eq!(answer["error"]["data"]["retryable"], true);
     assert!(body(held).await["result"].is_object());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn in_a_crowd_nothing_is_mixed_up_and_nothing_stays_behind() {
+    let world = World::new().await;
+    world.server.gate.add_permits(10_000);
+    let mut crowd = tokio::task::JoinSet::new();
+    for number in 0..16 {
+        let client = world.ready(&format!("user {}", number % 4), "2025-06-18").await;
+        crowd.spawn(async move {
+            for round in 0..50 {
+                let said = format!("{number} {round}");
+                let tool = ["echo", "progress", "hold"][round % 3];
+                let response = client.send(call(1, tool, json!({ "say": said })));
+                if round % 7 == 0 {
+                    // hangs up before the answer, or in the midst of it
+                    drop(tokio::time::timeout(std::time::Duration::from_micros(200), response).await);
+                } else if round % 5 == 0 {
+                    let (response, cancelled) = tokio::join!(response, client.send(cancel(1)));
+                    assert_eq!((response.status(), cancelled.status()), (StatusCode::OK, StatusCode::ACCEPTED));
+                } else {
+                    let heard = text(response.await).await;
+                    assert!(heard.contains(&format!("\"said\":\"{said}\"")), "{said}: {heard}");
+                }
+            }
+        });
+    }
+    while let Some(done) = crowd.join_next().await {
+        done.unwrap();
+    }
+    world.front.close().await;
+    world.clock.advance(std::time::Duration::from_mins(30));
+    world.front.sweep().await;
+    assert!(world.front.status().is_empty(), "no call is left that would keep its session alive");
+}

@@ -204,7 +204,11 @@ async fn closing_ends_what_runs_and_keeps_the_sessions() {
     let mut client = world.ready("ann", "2025-06-18").await;
     let mut stream = Events::of(client.get().await);
     stream.raw().await.unwrap();
+    let mut running = Box::pin(client.send(call(1, "hold", json!({}))));
+    assert!(futures_util::poll!(&mut running).is_pending());
+    drop(running);
     world.front.close().await;
+    assert_eq!(world.server.fate().await, "dropped", "nobody reads the call any more, and it has ended");
     assert_eq!(stream.raw().await, None);
     client.router = world.restarted().router;
     assert_eq!(client.send(call(1, "echo", json!({}))).await.status(), StatusCode::OK);

@@ -1,0 +1,93 @@
+//! What is said to machines: health, readiness, metrics and status. Decides who may see which of them.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json, Router,
+    extract::{Request, State},
+    middleware::{Next, from_fn_with_state},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use http::{HeaderMap, StatusCode, header};
+use tower::ServiceExt as _;
+
+use crate::{
+    backend::Supervisor,
+    model::ClientIp,
+    resource::{Gate, protect_administration},
+    support::Digest,
+    telemetry::Telemetry,
+    web::StatusSource,
+};
+
+/// What the endpoints need.
+#[derive(Clone)]
+pub(super) struct Machine {
+    pub(super) supervisor: Arc<Supervisor>,
+    pub(super) status: StatusSource,
+    pub(super) telemetry: Telemetry,
+    pub(super) gate: Gate,
+    /// The digest of the token in the control file, which opens everything to whoever may read the data folder.
+    pub(super) control: Digest,
+}
+
+/// The routes without their gate, and who may go around it.
+#[derive(Clone)]
+struct SideDoor {
+    open: Router,
+    control: Digest,
+}
+
+/// `/healthz` and `/readyz` for everybody; `/api/status` and `/metrics` for administrators and for the holder of the
+/// control token, `/metrics` also for a scraper on this machine.
+pub(super) fn router(machine: Machine) -> Router {
+    let closed = Router::new().route("/api/status", get(status)).route("/metrics", get(render));
+    let closed = closed.with_state(machine.clone());
+    let door = SideDoor { open: closed.clone(), control: machine.control };
+    let gated = protect_administration(closed, machine.gate.clone());
+    Router::new()
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(readiness))
+        .with_state(machine)
+        .merge(gated.route_layer(from_fn_with_state(door, side_door)))
+}
+
+/// Ready once every backend has come to an end of its first start, well or not: one that is sick does not take the
+/// others out of service.
+async fn readiness(State(machine): State<Machine>) -> Response {
+    if machine.supervisor.ready(Duration::ZERO).await {
+        "ready\n".into_response()
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "starting: some backends have not answered yet\n").into_response()
+    }
+}
+
+async fn status(State(machine): State<Machine>) -> impl IntoResponse {
+    ([(header::CACHE_CONTROL, "no-store")], Json((machine.status)()))
+}
+
+async fn render(State(machine): State<Machine>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], machine.telemetry.render())
+}
+
+async fn side_door(State(door): State<SideDoor>, request: Request, next: Next) -> Response {
+    let scraper = request.uri().path() == "/metrics" && is_local(&request);
+    if scraper || bearer_digest(request.headers()) == Some(door.control) {
+        door.open.oneshot(request).await.into_response()
+    } else {
+        next.run(request).await
+    }
+}
+
+/// Whether a process of this machine asks by itself. A proxy on this machine adds one of these headers.
+fn is_local(request: &Request) -> bool {
+    const FORWARDED: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
+    let from = request.extensions().get::<ClientIp>();
+    from.is_some_and(|ip| ip.0.is_loopback()) && !FORWARDED.iter().any(|name| request.headers().contains_key(*name))
+}
+
+fn bearer_digest(headers: &HeaderMap) -> Option<Digest> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| Digest::sha256(token.trim()))
+}

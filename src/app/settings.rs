@@ -1,0 +1,83 @@
+//! From the configuration to the settings of each room. Knows nothing of running parts.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use url::Url;
+
+use crate::{
+    config::{self, Config, PublicUrl},
+    frontend, gateway, http, oauth, resource,
+    support::Random,
+};
+
+/// The authorization server's.
+pub(super) fn oauth(config: &Config, public_url: &PublicUrl) -> oauth::Settings {
+    let auth = &config.auth;
+    let mut settings = oauth::Settings::new(public_url.as_str());
+    settings.access_token_lifetime = auth.access_token_lifetime;
+    settings.refresh_idle = auth.refresh_idle;
+    settings.refresh_absolute = auth.refresh_absolute;
+    settings.refresh_grace = auth.refresh_grace;
+    settings.code_lifetime = auth.code_lifetime;
+    settings.transaction_lifetime = auth.transaction_lifetime;
+    settings.redirect_schemes.extend(auth.redirect_schemes.iter().cloned());
+    settings.conceal_backends = match auth.conceal_backends {
+        config::auth::Conceal::Concealed => oauth::ConcealBackends::Yes,
+        config::auth::Conceal::Told => oauth::ConcealBackends::No,
+    };
+    settings.advertise_iss = match auth.advertise_iss {
+        config::auth::Advertise::Advertised => oauth::AdvertiseIss::Yes,
+        config::auth::Advertise::Silent => oauth::AdvertiseIss::No,
+    };
+    settings.backends = config.backends.iter().map(|spec| spec.id.clone()).collect();
+    settings.master_key = oauth::MasterKeySource::File(config::files::master_key(&config.data_dir));
+    settings
+}
+
+/// The gate's.
+pub(super) fn gate(config: &Config) -> resource::GateSettings {
+    resource::GateSettings {
+        query_key: match config.http.query_api_key {
+            config::QueryKey::Taken => resource::QueryKey::Accepted,
+            config::QueryKey::Refused => resource::QueryKey::Ignored,
+        },
+    }
+}
+
+/// The gateway's.
+pub(super) fn gateway(config: &Config) -> gateway::Settings {
+    gateway::Settings {
+        naming: match config.naming {
+            config::Naming::Prefixed => gateway::Naming::Prefixed,
+            config::Naming::Plain => gateway::Naming::Plain,
+        },
+        ..gateway::Settings::default()
+    }
+}
+
+/// The frontends'.
+pub(super) fn frontend(config: &Config) -> frontend::Settings {
+    let limits = &config.limits;
+    frontend::Settings {
+        session_idle: limits.session_idle,
+        sessions: limits.sessions,
+        sessions_per_caller: limits.sessions_per_caller,
+        calls_per_session: limits.calls_per_session,
+        batch: limits.batch,
+        body: limits.request_body,
+        ..frontend::Settings::default()
+    }
+}
+
+/// The HTTP layers'.
+pub(super) fn http(config: &Config, public_url: Url, bound: SocketAddr, random: Arc<dyn Random>) -> http::Settings {
+    http::Settings {
+        public_url,
+        bound: if bound.ip().is_loopback() { http::Bound::Loopback } else { http::Bound::Network },
+        hosts: config.http.allowed_hosts.clone(),
+        origins: config.http.allowed_origins.clone(),
+        trusted_proxies: config.http.trusted_proxies.clone(),
+        body_limit: config.limits.request_body,
+        random,
+    }
+}

@@ -1,0 +1,95 @@
+//! Where a request carries its credential (RFC 6750 2; `OA-106`, `OA-120`, `OA-121`). Knows nothing of whether it is good.
+
+use http::{HeaderMap, Uri, header};
+
+use super::QueryKey;
+use crate::{
+    model::{Binding, Endpoint},
+    support::Secret,
+};
+
+/// The query parameter that `/sse` and `/messages` take an API key from.
+const QUERY_PARAMETER: &str = "api_key";
+
+/// The longest credential that is looked at, in bytes.
+const LONGEST: usize = 8 * 1024;
+
+/// What a request carries.
+#[derive(Debug)]
+pub(super) enum Credential {
+    /// Nothing that counts here, or a scheme that is not `Bearer`.
+    Absent,
+    /// A bearer token or key in the header.
+    Header(Secret),
+    /// An API key in the query.
+    Query(Secret),
+    /// A header that cannot hold a token (RFC 6750 2.1).
+    Malformed,
+    /// Two credentials, or two headers.
+    Ambiguous,
+}
+
+impl Credential {
+    /// Finds the credential of a request for `endpoint`.
+    pub(super) fn of(headers: &HeaderMap, uri: &Uri, endpoint: &Endpoint, allowed: QueryKey) -> Self {
+        let from_query = match (endpoint.binding, allowed) {
+            (Binding::Sse, QueryKey::Accepted) => query_key(uri),
+            _ => None,
+        };
+        let mut values = headers.get_all(header::AUTHORIZATION).iter();
+        let first = values.next();
+        if values.next().is_some() || (first.is_some() && from_query.is_some()) {
+            return Self::Ambiguous;
+        }
+        let Some(value) = first else { return from_query.map_or(Self::Absent, Self::Query) };
+        let Ok(text) = value.to_str() else { return Self::Malformed };
+        let (scheme, token) = text.split_once(' ').unwrap_or((text, ""));
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Self::Absent;
+        }
+        let token = token.trim();
+        if is_token68(token) { Self::Header(Secret::new(token)) } else { Self::Malformed }
+    }
+}
+
+/// An API key in the query. A JWT there is ignored: access tokens never travel in URLs (OAuth 2.1 5.1).
+fn query_key(uri: &Uri) -> Option<Secret> {
+    let pairs = url::form_urlencoded::parse(uri.query()?.as_bytes());
+    let key = pairs.into_iter().find(|(name, _)| name == QUERY_PARAMETER)?.1;
+    let looks_like_jwt = key.matches('.').count() == 2;
+    (!key.is_empty() && key.len() <= LONGEST && !looks_like_jwt).then(|| Secret::new(key))
+}
+
+/// The URI without the key, for everything behind the gate (`OA-123`).
+pub(super) fn without_key(uri: &Uri) -> Option<Uri> {
+    let query = uri.query()?;
+    let is_key = |pair: &&str| pair.split('=').next() == Some(QUERY_PARAMETER);
+    if !query.split('&').any(|pair| is_key(&pair)) {
+        return None;
+    }
+    let rest: Vec<&str> = query.split('&').filter(|pair| !is_key(pair)).collect();
+    let path = uri.path();
+    let path_and_query = if rest.is_empty() { path.to_owned() } else { format!("{path}?{}", rest.join("&")) };
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = path_and_query.parse().ok();
+    Uri::from_parts(parts).ok()
+}
+
+fn is_token68(text: &str) -> bool {
+    let body = text.trim_end_matches('=');
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
+    !body.is_empty() && text.len() <= LONGEST && body.bytes().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_is_taken_out_of_the_uri_and_the_rest_stays() {
+        let without = |text: &str| without_key(&text.parse().unwrap()).map(|uri| uri.to_string());
+        assert_eq!(without("/sse?api_key=lkk_x").as_deref(), Some("/sse"));
+        assert_eq!(without("/messages?session_id=1&api_key=lkk_x&y=2").as_deref(), Some("/messages?session_id=1&y=2"));
+        assert_eq!(without("/messages?session_id=1"), None);
+    }
+}

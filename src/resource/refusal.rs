@@ -1,0 +1,113 @@
+//! How the gate refuses (RFC 6750 3, RFC 9728 5.1; `OA-107` to `OA-111`). Knows nothing of how it decides.
+
+use std::time::Duration;
+
+use axum::{
+    Json,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, StatusCode, header};
+use serde_json::json;
+
+use crate::model::Scopes;
+
+/// What a client needs to know to get in.
+#[derive(Debug, Clone)]
+pub(super) struct Challenge {
+    /// The URL of the endpoint's metadata.
+    pub(super) metadata: String,
+    /// Every ordinary scope of the endpoint at once: some clients never ask for more later (`OA-111`).
+    pub(super) scopes: Scopes,
+}
+
+/// Why a request is refused.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// It carries no credential: the bare challenge, without an error.
+    NoCredential,
+    /// Its credential is wrong, ended, revoked, or for another endpoint: which of them is never told.
+    InvalidToken,
+    /// It carries more than one.
+    Ambiguous,
+    /// The token lacks these scopes.
+    InsufficientScope(Scopes),
+    /// The key behind it does not reach this. Another login with it would not help, so no scope is named (`OA-110`).
+    NotAllowed,
+    /// Too many wrong keys.
+    Limited(Duration),
+    /// The store cannot be asked.
+    Unavailable,
+}
+
+impl Refusal {
+    /// The answer: the same for the same operation, byte for byte (`OA-111`).
+    pub(super) fn answer(self, challenge: &Challenge) -> Response {
+        let (status, error, description) = self.words();
+        metrics::counter!("lockkeeper_gate_refusals_total", "error" => error).increment(1);
+        let body = Json(json!({ "error": error, "error_description": description }));
+        let mut response = (status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(value) = self.challenge(challenge, error, description) {
+            headers.insert(header::WWW_AUTHENTICATE, value);
+        }
+        let wait = match self {
+            Self::Limited(wait) => Some(wait.as_secs() + 1),
+            Self::Unavailable => Some(1),
+            _ => None,
+        };
+        if let Some(seconds) = wait {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+
+    /// One line that every client's parser survives: quoted values in a fixed order, no `=` and no `"` in the description
+    /// (`OA-109`).
+    fn challenge(&self, challenge: &Challenge, error: &str, description: &str) -> Option<HeaderValue> {
+        let Challenge { metadata, scopes } = challenge;
+        let text = match self {
+            Self::NoCredential => format!(r#"Bearer scope="{scopes}", resource_metadata="{metadata}""#),
+            Self::InvalidToken => format!(
+                r#"Bearer error="{error}", scope="{scopes}", resource_metadata="{metadata}", error_description="{description}""#
+            ),
+            Self::InsufficientScope(all) => format!(
+                r#"Bearer error="{error}", scope="{all}", resource_metadata="{metadata}", error_description="{description}""#
+            ),
+            _ => return None,
+        };
+        HeaderValue::try_from(text).ok()
+    }
+
+    const fn words(&self) -> (StatusCode, &'static str, &'static str) {
+        match self {
+            Self::NoCredential => (
+                StatusCode::UNAUTHORIZED,
+                "unauthorized",
+                "this endpoint needs an access token; resource_metadata in WWW-Authenticate says where to get one",
+            ),
+            Self::InvalidToken => (
+                StatusCode::UNAUTHORIZED,
+                "invalid_token",
+                "the credential is unknown, ended, revoked or for another endpoint; authorize again",
+            ),
+            Self::Ambiguous => (
+                StatusCode::BAD_REQUEST,
+                "invalid_request",
+                "the request carries more than one credential; send one Authorization header or one api_key",
+            ),
+            Self::InsufficientScope(_) => {
+                (StatusCode::FORBIDDEN, "insufficient_scope", "the access token lacks a scope that this needs")
+            }
+            Self::NotAllowed => {
+                (StatusCode::FORBIDDEN, "access_denied", "the API key behind this request does not reach this endpoint")
+            }
+            Self::Limited(_) => {
+                (StatusCode::TOO_MANY_REQUESTS, "temporarily_unavailable", "too many wrong API keys; try again later")
+            }
+            Self::Unavailable => {
+                (StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", "the gateway is busy; try again")
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The gate before the protected endpoints.
+
+use std::time::Duration;
+
+use axum::{Extension, Router, body::Body, extract::OriginalUri, routing::any};
+use http::{Request, StatusCode, Uri};
+use insta::assert_snapshot;
+use lockkeeper::{
+    model::{Direct, NewKey, Rights, UserId},
+    resource::{Admission, Gate, GateSettings, protect, protect_administration},
+};
+
+use crate::support::oauth::{Answer, Authority, send};
+
+/// What stands behind the gate: it tells who came in, and by which URI.
+fn gated(authority: &Authority) -> Router {
+    let who = async |Extension(admission): Extension<Admission>, uri: Uri, original: Option<Extension<OriginalUri>>| {
+        let original = original.map(|Extension(OriginalUri(uri))| uri.to_string()).unwrap_or_default();
+        format!("{} {uri} {original}", admission.caller.user)
+    };
+    let paths = ["/mcp", "/mcp/", "/mcp/{backend}", "/mcp/{backend}/", "/sse", "/sse/{backend}", "/messages"];
+    let router = paths.iter().fold(Router::new(), |router, path| router.route(path, any(who)));
+    let gate = Gate::new(authority.oauth.clone(), GateSettings::default());
+    protect(router, gate.clone()).merge(protect_administration(Router::new().route("/api/status", any(who)), gate))
+}
+
+async fn knock(authority: &Authority, uri: &str, authorization: Option<&str>) -> Answer {
+    let request = Request::post(uri);
+    let request = match authorization {
+        Some(value) => request.header("authorization", value),
+        None => request,
+    };
+    send(&gated(authority), request.body(Body::empty()).unwrap()).await
+}
+
+#[tokio::test]
+async fn without_a_credential_one_learns_where_to_get_one() {
+    let authority = Authority::new().await;
+    let answer = knock(&authority, "/mcp", None).await;
+    assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
+    assert_snapshot!(answer.header("www-authenticate").unwrap(), @r#"Bearer scope="mcp:use", resource_metadata="https://gw.example/.well-known/oauth-protected-resource/mcp""#);
+    // N-10
+    assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+    assert!(answer.header("access-control-expose-headers").unwrap().contains("WWW-Authenticate"));
+    let answer = knock(&authority, "/mcp/git/", None).await;
+    assert_snapshot!(answer.header("www-authenticate").unwrap(), @r#"Bearer scope="mcp:git", resource_metadata="https://gw.example/.well-known/oauth-protected-resource/mcp/git""#);
+    // N-104: another scheme is no credential; N-107, N-115: neither are forms and cookies
+    for scheme in ["Basic dTpw", "DPoP abc"] {
+        let answer = knock(&authority, "/mcp", Some(scheme)).await;
+        assert!(!answer.header("www-authenticate").unwrap().contains("error"));
+    }
+    let other = Request::post("/mcp?access_token=x").header("cookie", "token=x").body(Body::from("access_token=x"));
+    assert_eq!(send(&gated(&authority), other.unwrap()).await.status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn a_wrong_token_is_refused_the_same_way_each_time() {
+    // N-105, OA-111
+    let authority = Authority::new().await;
+    let first = knock(&authority, "/mcp", Some("Bearer garbage")).await;
+    assert_snapshot!(first.header("www-authenticate").unwrap(), @r#"Bearer error="invalid_token", scope="mcp:use", resource_metadata="https://gw.example/.well-known/oauth-protected-resource/mcp", error_description="the credential is unknown, ended, revoked or for another endpoint; authorize again""#);
+    let second = knock(&authority, "/mcp", Some("Bearer in valid")).await;
+    assert_eq!(first.header("www-authenticate"), second.header("www-authenticate"));
+    let twice = Request::post("/mcp").header("authorization", "Bearer a").header("authorization", "Bearer b");
+    let answer = send(&gated(&authority), twice.body(Body::empty()).unwrap()).await;
+    assert_eq!(answer.error(), "400 invalid_request");
+}
+
+#[tokio::test]
+async fn a_token_opens_its_own_endpoint_alone() {
+    // OA-114
+    let authority = Authority::new().await;
+    for own in ["/mcp", "/mcp/git", "/sse", "/sse/time"] {
+        let token = format!("bEaReR {}", authority.access_token(own).await);
+        for path in ["/mcp", "/mcp/git", "/mcp/time", "/sse", "/sse/git", "/sse/time"] {
+            let expected = if path == own { 200 } else { 401 };
+            let answer = knock(&authority, path, Some(&token)).await;
+            assert_eq!(answer.status.as_u16(), expected, "{own} {path}");
+        }
+        let expected = if own.starts_with("/sse") { 200 } else { 401 };
+        assert_eq!(knock(&authority, "/messages?session_id=1", Some(&token)).await.status.as_u16(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_token_ends_with_its_time_and_with_its_grant() {
+    let authority = Authority::new().await;
+    let token = format!("Bearer {}", authority.access_token("/mcp").await);
+    assert_eq!(knock(&authority, "/mcp", Some(&token)).await.body, "ada /mcp /mcp");
+    authority.clock.advance(Duration::from_hours(1));
+    assert_eq!(knock(&authority, "/mcp", Some(&token)).await.error(), "401 invalid_token");
+    let token = format!("Bearer {}", authority.access_token("/mcp").await);
+    assert_eq!(knock(&authority, "/mcp", Some(&token)).await.status, StatusCode::OK);
+    assert_eq!(authority.oauth.revoke_all(&authority.holder.user).await.unwrap(), 2);
+    assert_eq!(knock(&authority, "/mcp", Some(&token)).await.error(), "401 invalid_token");
+}
+
+#[tokio::test]
+async fn an_access_token_can_be_revoked_by_itself() {
+    // OA-129
+    let authority = Authority::new().await;
+    let (client, tokens) = authority.tokens("/mcp").await;
+    let token = tokens["access_token"].as_str().unwrap();
+    let bearer = format!("Bearer {token}");
+    assert_eq!(knock(&authority, "/mcp", Some(&bearer)).await.status, StatusCode::OK);
+    authority.form("/oauth/revoke", &[("client_id", &client), ("token", token)]).await;
+    assert_eq!(knock(&authority, "/mcp", Some(&bearer)).await.error(), "401 invalid_token");
+    let refreshed = authority.refresh(&client, tokens["refresh_token"].as_str().unwrap()).await.json();
+    let bearer = format!("Bearer {}", refreshed["access_token"].as_str().unwrap());
+    assert_eq!(knock(&authority, "/mcp", Some(&bearer)).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_key_opens_sse_by_header_or_query_and_leaves_no_trace() {
+    // N-118
+    let authority = Authority::new().await;
+    let key = authority.key.expose();
+    let answer = knock(&authority, &format!("/sse?api_key={key}&x=1"), None).await;
+    assert_eq!(answer.body, "ada /sse?x=1 ");
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
+    assert!(answer.header("deprecation").is_some());
+    let bearer = format!("Bearer {key}");
+    assert_eq!(knock(&authority, "/sse/git", Some(&bearer)).await.status, StatusCode::OK);
+    assert_eq!(knock(&authority, "/messages?session_id=1", Some(&bearer)).await.status, StatusCode::OK);
+    // N-120
+    let both = knock(&authority, &format!("/sse?api_key={key}"), Some(&bearer)).await;
+    assert_eq!(both.error(), "400 invalid_request");
+    // N-121
+    let token = authority.access_token("/sse").await;
+    let answer = knock(&authority, &format!("/sse?api_key={token}"), None).await;
+    assert_eq!(answer.error(), "401 unauthorized");
+    // only there
+    let answer = knock(&authority, &format!("/mcp?api_key={key}"), None).await;
+    assert_eq!(answer.error(), "401 unauthorized");
+}
+
+#[tokio::test]
+async fn a_key_opens_mcp_only_where_it_may_be_sent_directly() {
+    // OA-118
+    let authority = Authority::new().await;
+    let bearer = format!("Bearer {}", authority.key.expose());
+    assert_eq!(knock(&authority, "/mcp/git", Some(&bearer)).await.status, StatusCode::OK);
+    let (user, rights) = (UserId::new("ada"), Rights::all_backends());
+    let new = NewKey { name: "login".to_owned(), user, rights, direct: Direct::Refused, expires: None };
+    let (key, secret) = authority.oauth.create_key(new).await.unwrap();
+    let bearer = format!("Bearer {}", secret.expose());
+    assert_eq!(knock(&authority, "/mcp", Some(&bearer)).await.error(), "401 invalid_token");
+    assert_eq!(knock(&authority, "/sse", Some(&bearer)).await.status, StatusCode::OK);
+    assert!(authority.oauth.revoke_key(&key.id).await.unwrap());
+    assert_eq!(knock(&authority, "/sse", Some(&bearer)).await.error(), "401 invalid_token");
+}
+
+#[tokio::test]
+async fn a_key_without_the_right_is_refused_without_naming_a_scope() {
+    // OA-110
+    let authority = Authority::new().await;
+    let (key, _) = Authority::key(&authority.oauth, "eve", Rights::none()).await;
+    let answer = knock(&authority, "/mcp/git", Some(&format!("Bearer {}", key.expose()))).await;
+    assert_eq!((answer.error().as_str(), answer.header("www-authenticate")), ("403 access_denied", None));
+}
+
+#[tokio::test]
+async fn administration_needs_its_scope() {
+    // N-110
+    let authority = Authority::new().await;
+    let bearer = format!("Bearer {}", authority.access_token("/mcp").await);
+    let answer = knock(&authority, "/api/status", Some(&bearer)).await;
+    assert_snapshot!(answer.header("www-authenticate").unwrap(), @r#"Bearer error="insufficient_scope", scope="mcp:use mcp:admin", resource_metadata="https://gw.example/.well-known/oauth-protected-resource/mcp", error_description="the access token lacks a scope that this needs""#);
+    assert_eq!(answer.status, StatusCode::FORBIDDEN);
+    let admin = Rights { admin: true, ..Rights::all_backends() };
+    let (key, _) = Authority::key(&authority.oauth, "grace", admin).await;
+    let bearer = format!("Bearer {}", key.expose());
+    assert_eq!(knock(&authority, "/api/status", Some(&bearer)).await.status, StatusCode::OK);
+    let bearer = format!("Bearer {}", authority.key.expose());
+    assert_eq!(knock(&authority, "/api/status", Some(&bearer)).await.error(), "403 access_denied");
+    assert_eq!(knock(&authority, "/api/status", None).await.error(), "401 unauthorized");
+}
+
+#[tokio::test]
+async fn a_preflight_passes_without_a_credential() {
+    // N-5
+    let authority = Authority::new().await;
+    let request = Request::options("/mcp").body(Body::empty()).unwrap();
+    let answer = send(&gated(&authority), request).await;
+    assert_eq!(answer.status, StatusCode::NO_CONTENT);
+    assert!(answer.header("access-control-allow-headers").unwrap().contains("Authorization"));
+    assert!(answer.header("access-control-allow-methods").unwrap().contains("DELETE"));
+}
+
+#[tokio::test]
+async fn guessing_keys_is_slowed_down() {
+    let authority = Authority::new().await;
+    for _ in 0..10 {
+        assert_eq!(knock(&authority, "/sse?api_key=lkk_guess", None).await.error(), "401 invalid_token");
+    }
+    let answer = knock(&authority, "/sse?api_key=lkk_guess", None).await;
+    assert_eq!(answer.error(), "429 temporarily_unavailable");
+    assert!(answer.header("retry-after").is_some());
+    // tokens are not keys, and are not held up
+    let bearer = format!("Bearer {}", authority.access_token("/mcp").await);
+    assert_eq!(knock(&authority, "/mcp", Some(&bearer)).await.status, StatusCode::OK);
+}

@@ -1,0 +1,145 @@
+//! Refresh: rotation, the forgiving window, reuse detection.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use http::StatusCode;
+use serde_json::Value;
+
+use crate::support::oauth::{Authority, HOME};
+
+fn text(answer: &Value, name: &str) -> String {
+    answer[name].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn every_refresh_rotates_and_can_happen_at_once() {
+    // OA-89, OA-93
+    let authority = Authority::new().await;
+    let (client, tokens) = authority.tokens("/mcp").await;
+    let first = text(&tokens, "refresh_token");
+    let second = authority.refresh(&client, &first).await.json();
+    assert_ne!(text(&second, "refresh_token"), first);
+    assert_ne!(second["access_token"], tokens["access_token"]);
+    let third = authority.refresh(&client, &text(&second, "refresh_token")).await;
+    assert_eq!(third.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn processes_that_race_all_get_the_same_successor() {
+    // N-97
+    let authority = Authority::new().await;
+    let (client, tokens) = authority.tokens("/mcp").await;
+    let shared = text(&tokens, "refresh_token");
+    let answers = join_all((0..5).map(|_| authority.refresh(&client, &shared))).await;
+    let successors: Vec<String> = answers.iter().map(|answer| text(&answer.json(), "refresh_token")).collect();
+    assert!(successors.iter().all(|token| *token == successors[0]), "{successors:?}");
+    authority.clock.advance(Duration::from_secs(59));
+    assert_eq!(text(&authority.refresh(&client, &shared).await.json(), "refresh_token"), successors[0]);
+}
+
+#[tokio::test]
+async fn a_rotated_token_after_the_window_kills_the_family() {
+    // N-98
+    let authority = Authority::new().await;
+    let (client, tokens) = authority.tokens("/mcp").await;
+    let old = text(&tokens, "refresh_token");
+    let new = authority.refresh(&client, &old).await.json();
+    let newest = authority.refresh(&client, &text(&new, "refresh_token")).await.json();
+    let access = authority.oauth.verify(&text(&newest, "access_token"), HOME).await.unwrap();
+    authority.clock.advance(Duration::from_secs(61));
+    assert_eq!(authority.refresh(&client, &old).await.error(), "400 invalid_grant");
+    assert!(access.revoked.is_cancelled(), "its streams are closed");
+    assert_eq!(authority.refresh(&client, &text(&newest, "refresh_token")).await.error(), "400 invalid_grant");
+    assert!(authority.oauth.verify(&text(&newest, "access_token"), HOME).await.is_err());
+}
+
+#[tokio::test]
+async fn an_answer_that_was_lost_is_given_again_as_long_as_nobody_used_it() {
+    // OA-91
+    let authority = Authority::new().await;
+    let (client, tokens) = authority.tokens("/mcp").await;
+    let old = text(&tokens, "refresh_token");
+    let lost = text(&authority.refresh(&client, &old).await.json(), "refresh_token");
+    authority.clock.advance(Duration::from_hours(1));
+    let again = authority.refresh(&client, &old).await;
+    assert_eq!(again.status, StatusCode::OK);
+    let again = text(&again.json(), "refresh_token");
+    assert_ne!(again, lost);
+    // the lost one turns up after all: two parties hold the family
+    assert_eq!(authority.refresh(&client, &lost).await.error(), "400 invalid_grant");
+    assert_eq!(authority.refresh(&client, &again).await.error(), "400 invalid_grant");
+}
+
+#[tokio::test]
+async fn an_access_token_that_was_used_proves_that_the_answer_arrived() {
+    // OA-91
+    let authority = Authority::new().await;
+    let (client, tokens) = authority.tokens("/mcp").await;
+    let old = text(&tokens, "refresh_token");
+    let arrived = authority.refresh(&client, &old).await.json();
+    authority.oauth.verify(&text(&arrived, "access_token"), HOME).await.unwrap();
+    authority.clock.advance(Duration::from_secs(61));
+    assert_eq!(authority.refresh(&client, &old).await.error(), "400 invalid_grant");
+}
+
+#[tokio::test]
+async fn a_scope_may_be_narrower_never_wider() {
+    // N-100
+    let authority = Authority::new().await;
+    let client = authority.client().await;
+    let code = authority.code(&Authority::query(&client, &[("scope", "mcp:git mcp:time")])).await;
+    let token = text(&authority.redeem(&client, &code).await.json(), "refresh_token");
+    let refresh = async |token: &str, scope: &str| {
+        let form = [("grant_type", "refresh_token"), ("client_id", client.as_str())];
+        authority.token(&[&form[..], &[("refresh_token", token), ("scope", scope)]].concat()).await
+    };
+    assert_eq!(refresh(&token, "mcp:use").await.error(), "400 invalid_scope");
+    let same = refresh(&token, "mcp:git mcp:time offline_access").await.json();
+    assert_eq!(same["scope"], "mcp:git mcp:time");
+    let narrow = refresh(&text(&same, "refresh_token"), "mcp:git").await.json();
+    assert_eq!(narrow["scope"], "mcp:git");
+    assert_eq!(refresh(&text(&narrow, "refresh_token"), "").await.json()["scope"], "mcp:git mcp:time");
+}
+
+#[tokio::test]
+async fn tokens_do_not_stand_in_for_one_another() {
+    // N-101
+    let authority = Authority::new().await;
+    let (client, tokens) = authority.tokens("/mcp").await;
+    assert_eq!(authority.refresh(&client, &text(&tokens, "access_token")).await.error(), "400 invalid_grant");
+    assert!(authority.oauth.verify(&text(&tokens, "refresh_token"), HOME).await.is_err());
+}
+
+#[tokio::test]
+async fn a_revoked_key_takes_its_grants_along() {
+    // N-102
+    let authority = Authority::new().await;
+    let (client, tokens) = authority.tokens("/mcp").await;
+    let access = authority.oauth.verify(&text(&tokens, "access_token"), HOME).await.unwrap();
+    assert!(authority.oauth.revoke_key(&authority.holder.key).await.unwrap());
+    assert!(access.revoked.is_cancelled());
+    assert_eq!(authority.refresh(&client, &text(&tokens, "refresh_token")).await.error(), "400 invalid_grant");
+    assert!(authority.oauth.grants_of(&authority.holder.user).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_refresh_token_lapses_unused_and_a_grant_ends_however_often_it_is_refreshed() {
+    // OA-95
+    let authority = Authority::new().await;
+    let (client, tokens) = authority.tokens("/mcp").await;
+    let day = Duration::from_hours(24);
+    let mut token = text(&tokens, "refresh_token");
+    for _ in 0..8 {
+        authority.clock.advance(day * 22);
+        token = text(&authority.refresh(&client, &token).await.json(), "refresh_token");
+    }
+    authority.clock.advance(Duration::from_mins(4 * 24 * 60 - 30));
+    let last = authority.refresh(&client, &token).await.json();
+    assert_eq!(last["expires_in"], 1800, "never beyond the end of the grant");
+    authority.clock.advance(Duration::from_mins(30));
+    assert_eq!(authority.refresh(&client, &text(&last, "refresh_token")).await.error(), "400 invalid_grant");
+    let (client, tokens) = authority.tokens("/mcp").await;
+    authority.clock.advance(day * 30);
+    assert_eq!(authority.refresh(&client, &text(&tokens, "refresh_token")).await.error(), "400 invalid_grant");
+}

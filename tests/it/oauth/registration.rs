@@ -1,0 +1,130 @@
+//! Dynamic client registration.
+
+use axum::body::Body;
+use http::{Request, StatusCode};
+use serde_json::{Value, json};
+
+use crate::support::oauth::Authority;
+
+#[tokio::test]
+async fn a_registration_is_answered_with_everything_that_was_registered() {
+    let authority = Authority::new().await;
+    let answer = authority
+        .register(&json!({
+            "client_name": "Cursor\u{202e}", "logo_uri": "https://cursor.com/logo.png", "unknown": 1,
+            "redirect_uris": [
+                "cursor://anysphere.cursor-mcp/oauth/callback", "https://www.cursor.com/agents/mcp/oauth/callback",
+                "http://localhost:8787/callback"
+            ],
+            "grant_types": ["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"],
+            "scope": "mcp:use openid"
+        }))
+        .await;
+    assert_eq!(answer.status, StatusCode::CREATED);
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    let mut metadata = answer.json();
+    let id = metadata["client_id"].take();
+    assert!(id.as_str().unwrap().len() >= 22);
+    assert_eq!(
+        metadata,
+        json!({
+            "client_id": null, "client_id_issued_at": 1_767_225_600, "client_name": "Cursor",
+            "grant_types": ["authorization_code", "refresh_token"], "logo_uri": "https://cursor.com/logo.png",
+            "redirect_uris": [
+                "cursor://anysphere.cursor-mcp/oauth/callback", "https://www.cursor.com/agents/mcp/oauth/callback",
+                "http://localhost:8787/callback"
+            ],
+            "response_types": ["code"], "scope": "mcp:use", "token_endpoint_auth_method": "none"
+        })
+    );
+}
+
+#[tokio::test]
+async fn a_public_client_that_registers_again_keeps_its_id() {
+    let authority = Authority::new().await;
+    let register = async |port: u16, name: &str| {
+        let uri = format!("http://localhost:{port}/callback");
+        authority.register(&json!({ "client_name": name, "redirect_uris": [uri] })).await.json()["client_id"].take()
+    };
+    let first = register(4000, "A").await;
+    assert_eq!(register(5000, "A").await, first);
+    assert_ne!(register(4000, "B").await, first);
+}
+
+#[tokio::test]
+async fn a_secret_is_given_to_who_asks_for_one_and_never_stored() {
+    let authority = Authority::new().await;
+    let metadata = json!({
+        "redirect_uris": ["https://a.example/cb"], "token_endpoint_auth_method": "client_secret_basic"
+    });
+    let answer = authority.register(&metadata).await.json();
+    let secret = answer["client_secret"].as_str().unwrap();
+    assert!(secret.len() >= 43 && answer["client_secret_expires_at"] == 0);
+    let client = &authority.oauth.list_clients().await.unwrap()[0];
+    assert!(!format!("{client:?}").contains(secret));
+}
+
+#[tokio::test]
+async fn what_cannot_be_registered_is_refused_with_its_code() {
+    let authority = Authority::new().await;
+    let uris = |uri: &str| json!({ "redirect_uris": [uri] });
+    let with = |member: &str, value: Value| {
+        let mut metadata = json!({ "redirect_uris": ["https://a.example/cb"] });
+        metadata[member] = value;
+        metadata
+    };
+    for (metadata, error) in [
+        (json!("text"), "400 invalid_client_metadata"),
+        (json!({}), "400 invalid_redirect_uri"), // N-12
+        (json!({ "redirect_uris": [] }), "400 invalid_redirect_uri"),
+        (uris("http://example.com/cb"), "400 invalid_redirect_uri"), // N-14
+        (uris("JaVaScRiPt:alert(1)"), "400 invalid_redirect_uri"),   // N-15
+        (uris("java\nscript:alert(1)"), "400 invalid_redirect_uri"),
+        (uris("https://u:p@a/cb"), "400 invalid_redirect_uri"), // N-17
+        (uris("http://localhost@evil.com/cb"), "400 invalid_redirect_uri"), // N-18
+        (uris("https://*.x.com/cb"), "400 invalid_redirect_uri"), // N-20
+        (uris("https://co.uk/cb"), "400 invalid_redirect_uri"), // N-21
+        (with("logo_uri", json!("javascript:alert(1)")), "400 invalid_client_metadata"), // N-22
+        (with("jwks", json!({ "keys": [{ "kty": "EC", "d": "x" }] })), "400 invalid_client_metadata"), // N-25
+        (with("token_endpoint_auth_method", json!("tls_client_auth")), "400 invalid_client_metadata"),
+        (with("grant_types", json!(["client_credentials"])), "400 invalid_client_metadata"),
+        (with("response_types", json!(["token"])), "400 invalid_client_metadata"),
+    ] {
+        assert_eq!(authority.register(&metadata).await.error(), error, "{metadata}");
+    }
+    // N-24
+    let mut both = with("jwks", json!({ "keys": [] }));
+    both["jwks_uri"] = json!("https://a.example/jwks");
+    assert_eq!(authority.register(&both).await.error(), "400 invalid_client_metadata");
+    // N-11
+    let request = Request::post("/oauth/register").body(Body::from("not json")).unwrap();
+    assert_eq!(authority.send(request).await.error(), "400 invalid_client_metadata");
+    assert!(authority.oauth.list_clients().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_body_of_17_kib_is_too_large() {
+    // N-27
+    let authority = Authority::new().await;
+    let metadata = json!({ "redirect_uris": ["https://a.example/cb"], "client_name": "x".repeat(17 * 1024) });
+    assert_eq!(authority.register(&metadata).await.status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn a_flood_is_told_to_wait() {
+    // N-28
+    let authority = Authority::new().await;
+    let mut limited = None;
+    for number in 0..100 {
+        let metadata = json!({ "client_name": format!("{number}"), "redirect_uris": ["https://a.example/cb"] });
+        let answer = authority.register(&metadata).await;
+        if answer.status == StatusCode::TOO_MANY_REQUESTS {
+            limited = Some((number, answer.header("retry-after").unwrap().parse::<u64>().unwrap()));
+            break;
+        }
+    }
+    let (number, wait) = limited.unwrap();
+    assert!(number >= 30 && wait > 0, "{number} {wait}");
+    authority.clock.advance(std::time::Duration::from_secs(wait));
+    assert_eq!(authority.register(&json!({ "redirect_uris": ["https://b.example/cb"] })).await.status, 201);
+}

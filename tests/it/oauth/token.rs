@@ -1,0 +1,189 @@
+//! The token endpoint: client authentication and the code grant.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{Request, StatusCode, header};
+use serde_json::json;
+
+use crate::support::oauth::{Authority, CALLBACK, VERIFIER};
+
+#[tokio::test]
+async fn a_code_buys_an_access_token_and_a_refresh_token() {
+    let authority = Authority::new().await;
+    let client = authority.client().await;
+    let code = authority.code(&Authority::query(&client, &[("scope", "claudeai")])).await;
+    let answer = authority.redeem(&client, &code).await;
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+    let answer = answer.json();
+    assert_eq!(answer["token_type"], "Bearer");
+    assert_eq!(answer["expires_in"], 3600);
+    assert_eq!(answer["scope"], "mcp:use"); // N-60
+    assert!(answer["refresh_token"].as_str().unwrap().starts_with("lkr_"));
+    assert!(answer["access_token"].as_str().unwrap().len() <= 2048);
+}
+
+#[tokio::test]
+async fn a_request_that_fails_leaves_the_code_usable() {
+    let authority = Authority::new().await;
+    let client = authority.client().await;
+    let metadata = json!({ "client_name": "Another", "redirect_uris": [CALLBACK] });
+    let other = authority.register(&metadata).await.json()["client_id"].as_str().unwrap().to_owned();
+    let code = authority.code(&Authority::query(&client, &[])).await;
+    let send = async |changes: &[(&str, &str)]| {
+        let mut form = vec![
+            ("grant_type", "authorization_code"),
+            ("client_id", client.as_str()),
+            ("code", code.as_str()),
+            ("code_verifier", VERIFIER),
+            ("redirect_uri", CALLBACK),
+        ];
+        form.retain(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
+        form.extend(changes);
+        authority.token(&form).await.error()
+    };
+    let wrong = "x".repeat(43);
+    assert_eq!(send(&[("code_verifier", &wrong)]).await, "400 invalid_grant"); // N-88
+    assert_eq!(send(&[("code_verifier", "")]).await, "400 invalid_request");
+    assert_eq!(send(&[("client_id", &other)]).await, "400 invalid_grant"); // N-90
+    assert_eq!(send(&[("redirect_uri", "http://127.0.0.1:1/callback")]).await, "400 invalid_grant"); // N-91
+    assert_eq!(send(&[("resource", "https://gw.example/mcp/git")]).await, "400 invalid_target"); // N-95
+    assert_eq!(send(&[("scope", "mcp:admin")]).await, "400 invalid_scope");
+    assert_eq!(send(&[("resource", "https://gw.example/mcp/")]).await, "200 -"); // N-58
+}
+
+#[tokio::test]
+async fn a_code_works_once_and_a_second_use_revokes_what_it_bought() {
+    let authority = Authority::new().await;
+    let client = authority.client().await;
+    let code = authority.code(&Authority::query(&client, &[])).await;
+    let bought = authority.redeem(&client, &code).await.json();
+    assert_eq!(authority.redeem(&client, &code).await.error(), "400 invalid_grant");
+    let refresh = bought["refresh_token"].as_str().unwrap();
+    assert_eq!(authority.refresh(&client, refresh).await.error(), "400 invalid_grant");
+    // a replay by somebody who lacks the verifier revokes nothing (OA-85)
+    let code = authority.code(&Authority::query(&client, &[])).await;
+    let bought = authority.redeem(&client, &code).await.json();
+    let form = [("grant_type", "authorization_code"), ("client_id", &client), ("code", &code)];
+    let replay = authority.token(&[&form[..], &[("code_verifier", &"x".repeat(43))]].concat()).await;
+    assert_eq!(replay.error(), "400 invalid_grant");
+    assert_eq!(authority.refresh(&client, bought["refresh_token"].as_str().unwrap()).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn of_two_parallel_redemptions_one_succeeds() {
+    // N-94
+    let authority = Authority::new().await;
+    let client = authority.client().await;
+    let code = authority.code(&Authority::query(&client, &[])).await;
+    let (one, two) = tokio::join!(authority.redeem(&client, &code), authority.redeem(&client, &code));
+    let mut statuses = [one.status.as_u16(), two.status.as_u16()];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 400]);
+}
+
+#[tokio::test]
+async fn a_code_lapses_after_a_minute() {
+    // N-92
+    let authority = Authority::new().await;
+    let client = authority.client().await;
+    let code = authority.code(&Authority::query(&client, &[])).await;
+    authority.clock.advance(Duration::from_secs(61));
+    assert_eq!(authority.redeem(&client, &code).await.error(), "400 invalid_grant");
+}
+
+#[tokio::test]
+async fn the_form_of_a_request_is_checked() {
+    let authority = Authority::new().await;
+    let send = async |content_type: &str, body: &str| {
+        let request = Request::post("/token").header(header::CONTENT_TYPE, content_type);
+        authority.send(request.body(Body::from(body.to_owned())).unwrap()).await.error()
+    };
+    let form = "application/x-www-form-urlencoded";
+    let client = authority.client().await;
+    assert_eq!(send("application/json", "{}").await, "400 invalid_request"); // N-77
+    assert_eq!(send(&format!("application/json, {form}"), "{}").await, "400 invalid_request"); // N-78
+    let with_charset = format!("{form}; charset=utf-8");
+    let client_id = format!("client_id={client}");
+    assert_eq!(send(&with_charset, &client_id).await, "400 invalid_request"); // N-80: no grant_type
+    assert_eq!(send(form, &format!("{client_id}&grant_type=password")).await, "400 unsupported_grant_type");
+    assert_eq!(send(form, &format!("{client_id}&{client_id}")).await, "400 invalid_request");
+    assert_eq!(send(form, "client_id=%ff").await, "400 invalid_request");
+    assert_eq!(send(form, "client_id=unknown&grant_type=x").await, "401 invalid_client"); // N-81
+    assert_eq!(send(form, "").await, "401 invalid_client");
+}
+
+#[tokio::test]
+async fn a_client_authenticates_exactly_as_it_registered() {
+    let authority = Authority::new().await;
+    let confidential = async |method: &str| {
+        let metadata = json!({ "redirect_uris": [CALLBACK], "token_endpoint_auth_method": method });
+        let answer = authority.register(&metadata).await.json();
+        let member = |name: &str| answer[name].as_str().unwrap().to_owned();
+        (member("client_id"), member("client_secret"))
+    };
+    let send = async |authorization: Option<String>, body: String| {
+        let request = Request::post("/oauth/token").header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        let request = match authorization {
+            Some(value) => request.header(header::AUTHORIZATION, value),
+            None => request,
+        };
+        authority.send(request.body(Body::from(body)).unwrap()).await
+    };
+    let basic = |credentials: &str| Some(format!("bAsIc {}", STANDARD.encode(credentials)));
+    let (id, secret) = confidential("client_secret_basic").await;
+    let ok = "400 unsupported_grant_type"; // authenticated, and then asked for what is not there
+    let body = "grant_type=x".to_owned();
+    assert_eq!(send(basic(&format!("{id}:{secret}")), body.clone()).await.error(), ok);
+    // N-82
+    for wrong in [basic(&format!("{id}:wrong")), basic(&id), basic(&format!("{id}:%zz")), Some("Basic !".to_owned())] {
+        let answer = send(wrong, body.clone()).await;
+        assert_eq!(answer.error(), "401 invalid_client");
+        assert_eq!(answer.header("www-authenticate"), Some(r#"Basic realm="oauth""#));
+    }
+    // N-84
+    let posted = format!("grant_type=x&client_id={id}&client_secret={secret}");
+    assert_eq!(send(None, posted.clone()).await.error(), "401 invalid_client");
+    assert_eq!(send(basic(&format!("{id}:{secret}")), posted).await.error(), "400 invalid_request");
+    assert_eq!(send(None, format!("grant_type=x&client_id={id}")).await.error(), "401 invalid_client");
+    let (id, secret) = confidential("client_secret_post").await;
+    assert_eq!(send(None, format!("grant_type=x&client_id={id}&client_secret={secret}")).await.error(), ok);
+    // N-85
+    let public = authority.client().await;
+    let posted = format!("grant_type=x&client_id={public}&client_secret=s");
+    assert_eq!(send(None, posted).await.error(), "401 invalid_client");
+}
+
+#[tokio::test]
+async fn without_a_resource_the_scopes_tell_which_endpoint_is_meant() {
+    // OA-66
+    let authority = Authority::new().await;
+    let client = authority.client().await;
+    let query = Authority::query(&client, &[("resource", ""), ("scope", "mcp:git")]);
+    let code = authority.code(&query).await;
+    assert_eq!(authority.redeem(&client, &code).await.status, StatusCode::OK);
+    let grants = authority.oauth.grants_of(&authority.holder.user).await.unwrap();
+    assert_eq!(grants[0].grant.endpoint.to_string(), "/mcp/git");
+    assert_eq!(grants[0].client_name, "A test");
+}
+
+#[tokio::test]
+async fn revocation_tells_nothing_and_touches_only_ones_own() {
+    // N-124
+    let authority = Authority::new().await;
+    let (client, tokens) = authority.tokens("/mcp").await;
+    let refresh = tokens["refresh_token"].as_str().unwrap();
+    let metadata = json!({ "client_name": "Another", "redirect_uris": [CALLBACK] });
+    let other = authority.register(&metadata).await.json()["client_id"].as_str().unwrap().to_owned();
+    let revoke = async |client: &str, token: &str| {
+        authority.form("/oauth/revoke", &[("client_id", client), ("token", token)]).await.status.as_u16()
+    };
+    assert_eq!(revoke(&other, refresh).await, 200);
+    assert_eq!(revoke(&client, "garbage").await, 200);
+    assert_eq!(revoke("unknown", refresh).await, 401);
+    assert_eq!(authority.refresh(&client, refresh).await.status, StatusCode::OK);
+    assert_eq!(revoke(&client, refresh).await, 200);
+    assert_eq!(authority.refresh(&client, refresh).await.error(), "400 invalid_grant");
+}

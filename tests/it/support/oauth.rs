@@ -1,0 +1,191 @@
+//! An authorization server in memory, and a client that walks its flows.
+
+use std::{net::IpAddr, sync::Arc};
+
+use axum::{Router, body::Body};
+use http::{HeaderMap, Request, StatusCode, header};
+use http_body_util::BodyExt as _;
+use lockkeeper::{
+    model::{BackendId, Direct, NewKey, Rights, UserId},
+    oauth::{Begun, Browser, KeyHolder, OAuth, Redirect, Settings},
+    storage::Storage,
+    support::{Clock, Digest, ManualClock, Random, Secret, SeededRandom},
+};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+use url::{Url, form_urlencoded};
+
+/// The public URL of the gateway in tests.
+pub(crate) const ISSUER: &str = "https://gw.example";
+/// Where the client of the tests is answered.
+pub(crate) const CALLBACK: &str = "http://127.0.0.1:7777/callback";
+/// A PKCE verifier, and its challenge (RFC 7636, appendix B).
+pub(crate) const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+pub(crate) const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
+/// Where everybody is.
+pub(crate) const HOME: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+/// An authorization server in memory with the backends `git` and `time`, a user, and the user's API key.
+pub(crate) struct Authority {
+    pub(crate) oauth: OAuth,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) router: Router,
+    pub(crate) key: Secret,
+    pub(crate) holder: KeyHolder,
+}
+
+/// An answer, read whole.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Authority {
+    pub(crate) async fn new() -> Self {
+        Self::with(Self::settings()).await
+    }
+
+    pub(crate) fn settings() -> Settings {
+        let backends = ["git", "time"].map(|id| BackendId::parse(id).unwrap()).to_vec();
+        Settings { backends, ..Settings::new(ISSUER) }
+    }
+
+    pub(crate) async fn with(settings: Settings) -> Self {
+        let clock = Arc::new(ManualClock::default());
+        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(1));
+        let given: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
+        let oauth = OAuth::open(Storage::in_memory().await.unwrap(), given, random, settings).await.unwrap();
+        let (router, (key, holder)) = (oauth.router(), Self::key(&oauth, "ada", Rights::all_backends()).await);
+        Self { oauth, clock, router, key, holder }
+    }
+
+    /// A key of this user that may be sent directly.
+    pub(crate) async fn key(oauth: &OAuth, user: &str, rights: Rights) -> (Secret, KeyHolder) {
+        let user = UserId::new(user);
+        let new = NewKey { name: "a key".to_owned(), user, rights, direct: Direct::Allowed, expires: None };
+        let (_, secret) = oauth.create_key(new).await.unwrap();
+        let holder = oauth.authenticate_key(secret.expose(), HOME).await.unwrap();
+        (secret, holder)
+    }
+
+    /// Sends a request to the endpoints for machines.
+    pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+        send(&self.router, request).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(Request::get(path).body(Body::empty()).unwrap()).await
+    }
+
+    /// Registers with this metadata.
+    pub(crate) async fn register(&self, metadata: &Value) -> Answer {
+        let request = Request::post("/oauth/register").header(header::CONTENT_TYPE, "application/json");
+        self.send(request.body(Body::from(metadata.to_string())).unwrap()).await
+    }
+
+    /// The id of a public client that is answered at [`CALLBACK`].
+    pub(crate) async fn client(&self) -> String {
+        let answer = self.register(&json!({ "client_name": "A test", "redirect_uris": [CALLBACK] })).await;
+        answer.json()["client_id"].as_str().unwrap().to_owned()
+    }
+
+    /// A good authorization request of this client; `changes` replace parameters, and an empty value takes one out.
+    pub(crate) fn query(client: &str, changes: &[(&str, &str)]) -> String {
+        let mut parameters = vec![
+            ("response_type", "code"),
+            ("client_id", client),
+            ("redirect_uri", CALLBACK),
+            ("code_challenge", CHALLENGE),
+            ("code_challenge_method", "S256"),
+            ("state", "xyz"),
+            ("resource", "https://gw.example/mcp"),
+        ];
+        parameters.retain(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
+        parameters.extend(changes.iter().filter(|(_, value)| !value.is_empty()));
+        form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish()
+    }
+
+    /// Walks an authorization request to the approval.
+    pub(crate) async fn approve(&self, query: &str) -> Redirect {
+        let browser = browser("a");
+        let begun = self.oauth.begin(query, &browser).await;
+        let Begun::Consent(id) = begun else { panic!("no consent page: {begun:?}") };
+        self.oauth.approve(&id, &browser, &self.holder).await.unwrap()
+    }
+
+    /// Walks an authorization request to its code.
+    pub(crate) async fn code(&self, query: &str) -> String {
+        parameter(&self.approve(query).await.location, "code").unwrap()
+    }
+
+    /// Sends a form to the token endpoint.
+    pub(crate) async fn token(&self, parameters: &[(&str, &str)]) -> Answer {
+        self.form("/oauth/token", parameters).await
+    }
+
+    pub(crate) async fn form(&self, path: &str, parameters: &[(&str, &str)]) -> Answer {
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
+        let request = Request::post(path).header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        self.send(request.body(Body::from(body)).unwrap()).await
+    }
+
+    pub(crate) async fn redeem(&self, client: &str, code: &str) -> Answer {
+        let form = [("grant_type", "authorization_code"), ("client_id", client), ("code", code)];
+        self.token(&[&form[..], &[("code_verifier", VERIFIER), ("redirect_uri", CALLBACK)]].concat()).await
+    }
+
+    pub(crate) async fn refresh(&self, client: &str, token: &str) -> Answer {
+        self.token(&[("grant_type", "refresh_token"), ("client_id", client), ("refresh_token", token)]).await
+    }
+
+    /// The whole flow for the endpoint at `path`: the client and the answer of the token endpoint.
+    pub(crate) async fn tokens(&self, path: &str) -> (String, Value) {
+        let client = self.client().await;
+        let code = self.code(&Self::query(&client, &[("resource", &format!("{ISSUER}{path}"))])).await;
+        let answer = self.redeem(&client, &code).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+        (client, answer.json())
+    }
+
+    /// A valid access token for the endpoint at `path`.
+    pub(crate) async fn access_token(&self, path: &str) -> String {
+        self.tokens(path).await.1["access_token"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {} {}", self.status, self.body))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    /// Status and error code in one line.
+    pub(crate) fn error(&self) -> String {
+        format!("{} {}", self.status.as_u16(), self.json()["error"].as_str().unwrap_or("-"))
+    }
+}
+
+/// Sends a request through a router and reads the answer whole.
+pub(crate) async fn send(router: &Router, request: Request<Body>) -> Answer {
+    let (parts, body) = router.clone().oneshot(request).await.unwrap().into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    Answer { status: parts.status, headers: parts.headers, body: String::from_utf8(body.to_vec()).unwrap() }
+}
+
+pub(crate) fn browser(name: &str) -> Browser {
+    Browser(Digest::sha256(name))
+}
+
+/// A query parameter of a URL; it must be there at most once.
+pub(crate) fn parameter(location: &str, name: &str) -> Option<String> {
+    let url = Url::parse(location).unwrap();
+    let mut found = url.query_pairs().filter(|(found, _)| found == name).map(|(_, value)| value.into_owned());
+    let first = found.next();
+    assert_eq!(found.next(), None, "{name} is given twice in {location}");
+    first
+}
