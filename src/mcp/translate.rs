@@ -29,6 +29,7 @@ use bytes::Bytes;
 
 use super::{ClientInfo, Method, Payload, Revision, json::draft::Draft};
 
+pub use envelope::mirrored_capabilities;
 pub use header_params::without_invalid_header_params;
 pub use refusal::{Cause, Untranslatable};
 pub use schema::is_wrapped as output_schema_is_wrapped;
@@ -65,8 +66,10 @@ pub enum Kind {
     Request,
     /// What a server answered.
     Result,
-    /// The parameters of a notification, in either direction.
+    /// The parameters of what a server tells its client.
     Notification,
+    /// The parameters of what a client tells a server.
+    ClientNotification,
     /// The parameters of what a server asks its client.
     Question,
     /// What a client answered to it.
@@ -220,12 +223,15 @@ impl Crossing<'_> {
             // the two shapes of one notification: whoever sends it takes the method's name of the target
             Method::TaskStatus | Method::Tasks => self.to >= Revision::V2025_11_25,
             Method::SubscriptionsAcknowledged => self.to == Revision::V2026_07_28,
+            Method::Progress if self.facts.kind == Kind::ClientNotification => self.to <= Revision::NEWEST_LEGACY,
             Method::Elicit => self.to >= Revision::V2025_06_18,
             _ => true,
         };
         match self.facts.kind {
             _ if known => Ok(()),
-            Kind::Notification => Err(self.refuse(self.facts.method.as_str().to_owned(), Cause::Notification)),
+            Kind::Notification | Kind::ClientNotification => {
+                Err(self.refuse(self.facts.method.as_str().to_owned(), Cause::Notification))
+            }
             Kind::Question => {
                 Err(self.refuse("elicitation", Cause::Question { capability: "elicitation", part: None }))
             }

@@ -2,11 +2,12 @@
 
 mod hostile;
 mod properties;
+mod samples;
 mod schemas;
 mod vectors;
 
 use lockkeeper::mcp::{
-    Facts, Method, Payload, Revision,
+    Capabilities, ClientInfo, ErrorObject, Facts, Method, Outcome, Payload, Revision,
     translate::{Kind, Profile},
 };
 use serde_json::{Value, json};
@@ -126,11 +127,115 @@ fn what_has_no_form_is_refused_with_the_error_of_its_side() {
     assert!(refusals.iter().all(|refusal| refusal.error().code() == -32602));
 
     let refused = refusals[1].outcome(&Method::PromptsGet, "k");
-    let lockkeeper::mcp::Outcome::Failed(error) = refused else { panic!("an error") };
+    let Outcome::Failed(error) = refused else { panic!("an error") };
     let error: Value = serde_json::from_slice(error.json()).unwrap();
     assert_eq!(error["data"], json!({ "requiredCapabilities": { "elicitation": { "url": {} } } }));
-    let lockkeeper::mcp::Outcome::Complete(result) = refusals[0].outcome(&Method::ToolsCall, "k") else {
-        panic!("a result")
-    };
+    let Outcome::Complete(result) = refusals[0].outcome(&Method::ToolsCall, "k") else { panic!("a result") };
     assert_eq!(value(&result)["isError"], true);
+}
+
+#[test]
+fn sound_and_links_reach_a_client_that_knows_neither() {
+    let content = json!([
+        { "type": "audio", "data": "UklGRg==", "mimeType": "audio/wav", "annotations": { "priority": 1 }, "_meta": { "v/x": 1 } },
+        { "type": "resource_link", "uri": "a:b", "name": "n", "title": "T", "_meta": { "v/x": 1 } },
+    ]);
+    let result = json!({ "content": content });
+    let lowered = carried(Kind::Result, &Method::ToolsCall, Revision::V2025_11_25, Revision::V2024_11_05, &result);
+    // the beginning of the SHA-256 of the four bytes `RIFF`
+    let expected = json!([
+        { "type": "resource", "annotations": { "priority": 1 }, "_meta": { "v/x": 1 }, "resource":
+            { "uri": "urn:gw:inline:sha256:a40ff3d5900fb769", "mimeType": "audio/wav", "blob": "UklGRg==" } },
+        { "type": "text", "text": "[resource_link] {\"name\":\"n\",\"title\":\"T\",\"uri\":\"a:b\"}", "_meta": { "v/x": 1 } },
+    ]);
+    assert_eq!(lowered["content"], expected);
+    let message = json!({ "messages": [{ "role": "user", "content": content[0] }] });
+    let lowered = carried(Kind::Result, &Method::PromptsGet, Revision::V2025_03_26, Revision::V2024_11_05, &message);
+    assert_eq!(lowered["messages"][0]["content"]["type"], "resource");
+}
+
+#[test]
+fn sampling_with_several_blocks_reaches_an_older_client_and_its_answer_comes_back() {
+    let image = json!({ "type": "image", "data": "AA==", "mimeType": "image/png" });
+    let question = json!({ "messages": [{ "role": "user", "content": [{ "type": "text", "text": "a" }, image] }], "maxTokens": 9 });
+    let lowered =
+        carried(Kind::Question, &Method::CreateMessage, Revision::V2026_07_28, Revision::V2025_06_18, &question);
+    let expected =
+        json!([{ "role": "user", "content": { "type": "text", "text": "a" } }, { "role": "user", "content": image }]);
+    assert_eq!(lowered["messages"], expected);
+
+    let answer = |blocks: Value| {
+        let answer = payload(Revision::V2026_07_28, &json!({ "role": "assistant", "model": "m", "content": blocks }));
+        answer.into_revision(Revision::V2025_06_18, &Facts::new(Kind::Answer, &Method::CreateMessage))
+    };
+    let joined = answer(json!([{ "type": "text", "text": "a" }, { "type": "text", "text": "b" }])).unwrap();
+    assert_eq!(value(&joined)["content"], json!({ "type": "text", "text": "ab" }));
+    let mixed = answer(json!([{ "type": "text", "text": "a" }, image])).unwrap_err();
+    assert_eq!(mixed.error().code(), -32603);
+}
+
+#[test]
+fn context_is_asked_for_only_where_the_client_declared_it() {
+    let question = json!({ "messages": [], "maxTokens": 9, "includeContext": "allServers" });
+    let asked = |to, capabilities: &'static str| {
+        let client = ClientInfo { capabilities: Capabilities::new(capabilities.into()), ..ClientInfo::gateway() };
+        let facts = Facts { client: Some(&client), ..Facts::new(Kind::Question, &Method::CreateMessage) };
+        let asked = payload(Revision::V2024_11_05, &question).into_revision(to, &facts).unwrap();
+        asked.string("includeContext")
+    };
+    assert_eq!(asked(Revision::V2025_11_25, r#"{"sampling":{}}"#), None);
+    assert_eq!(asked(Revision::V2026_07_28, r#"{"sampling":{}}"#), None);
+    assert_eq!(asked(Revision::V2025_11_25, r#"{"sampling":{"context":{}}}"#).as_deref(), Some("allServers"));
+    assert_eq!(asked(Revision::V2025_06_18, r#"{"sampling":{}}"#).as_deref(), Some("allServers"));
+}
+
+#[test]
+fn a_page_to_visit_has_an_id_in_2025_11_25_alone() {
+    let page = json!({ "mode": "url", "url": "https://x/k", "message": "m" });
+    let lowered = carried(Kind::Question, &Method::Elicit, Revision::V2026_07_28, Revision::V2025_11_25, &page);
+    assert!(lowered["elicitationId"].is_string());
+    assert_eq!(carried(Kind::Question, &Method::Elicit, Revision::V2025_11_25, Revision::V2026_07_28, &lowered), page);
+}
+
+#[test]
+fn a_task_changes_its_shape_and_an_older_client_never_sees_one() {
+    let created = json!({ "task": { "taskId": "T", "status": "working", "ttl": null, "pollInterval": 5 }, "_meta": { "v/x": 1 } });
+    let raised = carried(Kind::Result, &Method::ToolsCall, Revision::V2025_11_25, Revision::V2026_07_28, &created);
+    let flat = json!({ "resultType": "task", "taskId": "T", "status": "working", "ttlMs": null, "pollIntervalMs": 5, "_meta": { "v/x": 1 } });
+    assert_eq!(raised, flat);
+    assert_eq!(
+        carried(Kind::Result, &Method::ToolsCall, Revision::V2026_07_28, Revision::V2025_11_25, &raised),
+        created
+    );
+    for given in [payload(Revision::V2026_07_28, &flat), payload(Revision::V2025_11_25, &created)] {
+        let refused = given.into_revision(Revision::V2025_06_18, &Facts::new(Kind::Result, &Method::ToolsCall));
+        assert_eq!(refused.unwrap_err().feature, "tasks");
+    }
+}
+
+#[test]
+fn a_required_page_is_a_question_a_missing_capability_or_a_tool_error() {
+    let error = || {
+        let data = json!({ "elicitations": [{ "mode": "url", "elicitationId": "e", "url": "https://x/c", "message": "Authorize" }] });
+        ErrorObject::with_data(-32042, "More information needed", &data)
+    };
+    let outcome = |to, method: &Method, capabilities: &'static str| {
+        let client = ClientInfo { capabilities: Capabilities::new(capabilities.into()), ..ClientInfo::gateway() };
+        let facts = Facts { client: Some(&client), ..Facts::new(Kind::Result, method) };
+        error().into_revision(Revision::V2025_11_25, to, &facts)
+    };
+    let Outcome::InputRequired(asked) =
+        outcome(Revision::V2026_07_28, &Method::ToolsCall, r#"{"elicitation":{"url":{}}}"#)
+    else {
+        panic!("a question")
+    };
+    let page = json!({ "mode": "url", "url": "https://x/c", "message": "Authorize" });
+    assert_eq!(value(&asked)["inputRequests"]["r1"], json!({ "method": "elicitation/create", "params": page }));
+    let code = |outcome| match outcome {
+        Outcome::Failed(error) => error.code(),
+        _ => 0,
+    };
+    assert_eq!(code(outcome(Revision::V2026_07_28, &Method::ToolsCall, r#"{"elicitation":{}}"#)), -32021);
+    assert_eq!(code(outcome(Revision::V2025_06_18, &Method::PromptsGet, "{}")), -32603);
+    assert_eq!(code(outcome(Revision::V2025_06_18, &Method::ToolsCall, "{}")), 0);
 }

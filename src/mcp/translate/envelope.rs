@@ -1,6 +1,8 @@
 //! What 2026-07-28 puts around each message: the client's description of itself in requests, the result type, cache hints
 //! and the server's name in results. Control vocabulary all of it, added and consumed here.
 
+use bytes::Bytes;
+
 use super::{
     super::{ClientInfo, Method, Revision, json::draft::Draft, meta},
     Cause, Crossing, Kind, Untranslatable, consume_meta,
@@ -52,20 +54,22 @@ pub(super) fn seal_request(request: &mut Draft<'_>, crossing: &Crossing<'_>) {
     }
 }
 
-/// The capabilities as 2026-07-28 declares them: what a server can ask for is mirrored exactly. Roots cannot change and
-/// tasks are an extension, declared where this request is to be one.
+/// What a client's capabilities are toward a server of any revision: what it can be asked is mirrored exactly. Tasks are
+/// the gateway's own business, and roots that change cannot be told across the eras.
+pub fn mirrored_capabilities(capabilities: &Bytes) -> Bytes {
+    let text = String::from_utf8_lossy(capabilities);
+    let mut mirrored = Draft::of(&text);
+    mirrored.remove("tasks");
+    mirrored.each("roots").for_each(|roots| _ = roots.remove("listChanged"));
+    mirrored.each("extensions").for_each(|extensions| _ = extensions.remove(TASKS_EXTENSION));
+    if mirrored.is_changed() { mirrored.text().into() } else { capabilities.clone() }
+}
+
+/// The capabilities that a request declares: the tasks extension where it is to be one.
 fn capabilities(client: &ClientInfo, asks_for_task: bool) -> String {
-    let text = String::from_utf8_lossy(client.capabilities.json());
+    let mirrored = mirrored_capabilities(client.capabilities.json());
+    let text = String::from_utf8_lossy(&mirrored);
     let mut capabilities = Draft::of(&text);
-    capabilities.remove("tasks");
-    for roots in capabilities.each("roots") {
-        roots.remove("listChanged");
-    }
-    if client.revision.era() == super::super::Era::Legacy {
-        for extensions in capabilities.each("extensions") {
-            extensions.remove(TASKS_EXTENSION);
-        }
-    }
     if asks_for_task {
         if capabilities.get("extensions").is_none_or(|extensions| !extensions.is_object()) {
             capabilities.set("extensions", "{}");
@@ -91,7 +95,7 @@ pub(super) fn open_result(result: &mut Draft<'_>, crossing: &Crossing<'_>) -> Re
         result.remove("ttlMs");
         result.remove("cacheScope");
     }
-    consume_meta(result, &[meta::SERVER_INFO]);
+    consume_meta(result, &[meta::SERVER_INFO, SUBSCRIPTION_ID]);
     Ok(kind)
 }
 

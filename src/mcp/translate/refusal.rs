@@ -2,12 +2,11 @@
 
 use std::{borrow::Cow, fmt};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::super::{ErrorObject, Method, Outcome, Payload, Revision};
 
-/// A payload that the target has no form for. Whoever meets it logs it once, with the backend, the feature and both
-/// revisions, and counts it.
+/// A payload that the target has no form for. Whoever meets it [reports](Self::report) it once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Untranslatable {
     /// What the target lacks, for logs and metrics: `elicitation.url`, `sampling.tools`, a notification's method.
@@ -54,14 +53,14 @@ impl Untranslatable {
     pub fn error(&self) -> ErrorObject {
         match self.cause {
             Cause::Question { .. } => ErrorObject::invalid_params(&self.to_string()),
-            _ => ErrorObject::with_data(ErrorObject::INTERNAL_ERROR, &self.to_string(), &self.required()),
+            _ => ErrorObject::internal(&self.to_string()),
         }
     }
 
     /// How the call `method` ends whose server (2026-07-28) asked the question `key` that cannot be asked: a tool call
     /// with a tool error that its model can read, any other with `-32603` and the capabilities that were required.
     pub fn outcome(&self, method: &Method, key: &str) -> Outcome {
-        let Cause::Question { capability, .. } = self.cause else { return Outcome::Failed(self.error()) };
+        let Cause::Question { capability, part } = self.cause else { return Outcome::Failed(self.error()) };
         let asked = match capability {
             "sampling" => "sampling/createMessage",
             "roots" => "roots/list",
@@ -74,17 +73,17 @@ impl Untranslatable {
         if *method == Method::ToolsCall {
             return Outcome::Complete(tool_error(self.to, &text));
         }
-        Outcome::Failed(ErrorObject::with_data(ErrorObject::INTERNAL_ERROR, &text, &self.required()))
+        let needed = part.map_or_else(|| json!({}), |part| json!({ part: {} }));
+        let data = json!({ "requiredCapabilities": { capability: needed } });
+        Outcome::Failed(ErrorObject::with_data(ErrorObject::INTERNAL_ERROR, &text, &data))
     }
 
-    fn required(&self) -> Value {
-        match self.cause {
-            Cause::Question { capability, part: None } => json!({ "requiredCapabilities": { capability: {} } }),
-            Cause::Question { capability, part: Some(part) } => {
-                json!({ "requiredCapabilities": { capability: { part: {} } } })
-            }
-            _ => json!({ "feature": self.feature, "from": self.from.as_str(), "to": self.to.as_str() }),
-        }
+    /// Logs it and counts it, for the backend that sent or was to get it. Once for each refusal, where it is met.
+    pub fn report(&self, backend: &str) {
+        let Self { feature, from, to, .. } = self;
+        tracing::warn!(backend, %feature, %from, %to, "what MCP {to} has no form for was refused: {self}");
+        let labels = [("feature", feature.to_string()), ("from", from.to_string()), ("to", to.to_string())];
+        metrics::counter!("lockkeeper_untranslatable_total", &labels).increment(1);
     }
 }
 

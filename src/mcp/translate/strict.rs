@@ -211,7 +211,7 @@ fn message_shape(kind: Kind, method: &Method) -> Option<Shape> {
                 ]
             }
         }
-        (Kind::Notification, Method::Progress) => {
+        (Kind::Notification | Kind::ClientNotification, Method::Progress) => {
             const {
                 &[
                     Member("progressToken", V1, V5, Value),

@@ -18,7 +18,7 @@ pub(super) fn is_created(result: &mut Draft<'_>) -> bool {
 pub(super) fn is_task(kind: Kind, method: &Method) -> bool {
     match kind {
         Kind::Result => matches!(method, Method::TasksGet | Method::TasksCancel),
-        Kind::Notification => matches!(method, Method::TaskStatus | Method::Tasks),
+        Kind::Notification | Kind::ClientNotification => matches!(method, Method::TaskStatus | Method::Tasks),
         _ => false,
     }
 }

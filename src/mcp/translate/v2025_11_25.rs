@@ -35,7 +35,7 @@ pub(super) fn down(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(),
             }
         }
         (Kind::Answer, Method::CreateMessage) => sampling::join_answer(draft, crossing)?,
-        (Kind::Notification, Method::TaskStatus | Method::Tasks) => {
+        (Kind::Notification | Kind::ClientNotification, Method::TaskStatus | Method::Tasks) => {
             return Err(crossing.refuse(crossing.facts.method.as_str().to_owned(), Cause::Notification));
         }
         _ => {}

@@ -13,7 +13,7 @@ use crate::support::digest::Digest;
 pub(super) fn down(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
     match crossing.facts.kind {
         Kind::Request => envelope::open_request(draft),
-        Kind::Notification => {
+        Kind::Notification | Kind::ClientNotification => {
             envelope::open_notification(draft);
             lower_task(draft, crossing);
         }
@@ -31,7 +31,7 @@ pub(super) fn down(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(),
 pub(super) fn up(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
     match crossing.facts.kind {
         Kind::Request => envelope::seal_request(draft, crossing),
-        Kind::Notification => {
+        Kind::Notification | Kind::ClientNotification => {
             consume_meta(draft, &[envelope::RELATED_TASK]);
             raise_task(draft, crossing);
         }
@@ -45,6 +45,9 @@ pub(super) fn up(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), U
             consume_meta(draft, &["progressToken", envelope::RELATED_TASK]);
             draft.remove("task");
             draft.remove("elicitationId");
+            if crossing.facts.method == &Method::CreateMessage {
+                drop_execution(draft);
+            }
             sampling::drop_undeclared_context(draft, crossing);
         }
         Kind::Answer => consume_meta(draft, &[envelope::RELATED_TASK]),
@@ -82,12 +85,17 @@ fn raise_result(result: &mut Draft<'_>, crossing: &Crossing<'_>) -> ResultType {
         return ResultType::Task;
     }
     if crossing.facts.method == &Method::ToolsList {
-        for tool in result.each("tools").flat_map(Draft::elements) {
-            tool.remove("execution");
-        }
+        drop_execution(result);
     }
     raise_task(result, crossing);
     ResultType::Complete
+}
+
+/// How a tool takes tasks is the gateway's business.
+fn drop_execution(holder: &mut Draft<'_>) {
+    for tool in holder.each("tools").flat_map(Draft::elements) {
+        tool.remove("execution");
+    }
 }
 
 /// Structured content is an object in the legacy revisions, and must fit the schema that the client was shown.
@@ -112,6 +120,7 @@ fn lower_question(question: &mut Draft<'_>, crossing: &Crossing<'_>) {
             question.set("elicitationId", quote(&id));
         }
         Method::CreateMessage => {
+            question.each("tools").flat_map(Draft::elements).for_each(schema::lower_tool);
             sampling::each_block(question, &mut |block| {
                 for content in block.each("structuredContent").filter(|content| !content.is_object()) {
                     content.replace(format!("{{\"result\":{}}}", content.text()));

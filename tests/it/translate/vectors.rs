@@ -8,7 +8,7 @@ use std::{env, fs, path::PathBuf};
 use bytes::Bytes;
 use lockkeeper::mcp::{
     Capabilities, ClientInfo, ErrorObject, Facts, Message, Method, Outcome, Payload, Revision,
-    translate::{Kind, OutputSchema, Profile, Transport},
+    translate::{Cause, Kind, OutputSchema, Profile, Transport},
 };
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
@@ -50,8 +50,8 @@ const NEED_ADAPTERS: &[(&str, &str)] = &[
 
 /// The vectors of the group `era` whose whole difference is in the shapes.
 const SHAPES_OF_THE_ERA: &[&str] = &[
-    "Q01", "Q02", "Q04", "Q05", "Q06", "Q08", "Q11", "Q38", "N06", "N07", "N12", "M29", "X10", "X11", "X14", "X15",
-    "X16",
+    "H14", "Q28", "Q01", "Q02", "Q04", "Q05", "Q06", "Q08", "Q11", "Q38", "N06", "N07", "N12", "M29", "X10", "X11",
+    "X14", "X15", "X16",
 ];
 
 #[derive(Deserialize)]
@@ -129,12 +129,12 @@ impl Vector {
     /// The message that is expected, without what carries it.
     fn expected(&self) -> Option<&Value> {
         let body = self.expect.get("body").unwrap_or(&self.expect);
-        body.get("jsonrpc").map(|_| body)
+        body.get("jsonrpc").or_else(|| body.get("drop")).map(|_| body)
     }
 
     fn judge(&self, schemas: &mut Schemas) -> Result<(), String> {
         let expected = self.expected().ok_or("expects no message")?;
-        if !self.direction.contains("client") || self.direction.contains("gateway") {
+        if self.direction.contains("gateway") {
             return Err("is answered by the gateway".to_owned());
         }
         let (from, to) = (Revision::parse(&self.from).ok_or("from")?, Revision::parse(&self.to).ok_or("to")?);
@@ -142,27 +142,21 @@ impl Vector {
         let (kind, method) = self.kind(&given);
         let (client, server) = (self.client(from), Bytes::from_static(br#"{"name":"srv","version":"3"}"#));
         let facts = Facts { client: Some(&client), server: Some(&server), ..self.facts(kind, &method) };
-        let name = match (&given, kind) {
-            // the two names of one notification are the sender's to choose
-            (_, Kind::Notification) if method == Method::Tasks => "notifications/tasks/status",
-            (Message::Request { .. } | Message::Notification { .. }, _) => method.as_str(),
-            _ => "",
+        let mut carry = |json: Bytes| match Payload::new(from, json).into_revision(to, &facts) {
+            Ok(payload) => self.check(schemas, kind, &payload).map(|()| Ok(payload)),
+            Err(refused) if refused.cause == Cause::Notification => Ok(Err(json!({ "drop": true }))),
+            Err(refused) => Ok(Err(json!({ "error": { "code": refused.error().code() } }))),
         };
         let got = match given {
-            Message::Request { params, .. } | Message::Notification { params, .. } => {
-                let params = Payload::new(from, params).into_revision(to, &facts).map_err(|e| e.to_string())?;
-                self.check(schemas, kind, &params)?;
-                if params.is_absent() {
-                    json!({ "method": name })
-                } else {
-                    json!({ "method": name, "params": value(&params) })
-                }
-            }
-            Message::Response { outcome: Ok(result), .. } => {
-                let result = Payload::new(from, result).into_revision(to, &facts).map_err(|e| e.to_string())?;
-                self.check(schemas, kind, &result)?;
-                json!({ "result": value(&result) })
-            }
+            Message::Request { params, .. } | Message::Notification { params, .. } => match carry(params)? {
+                Ok(params) if params.is_absent() => json!({ "method": name_in(to, &method) }),
+                Ok(params) => json!({ "method": name_in(to, &method), "params": value(&params) }),
+                Err(refused) => refused,
+            },
+            Message::Response { outcome: Ok(result), .. } => match carry(result)? {
+                Ok(result) => json!({ "result": value(&result) }),
+                Err(refused) => refused,
+            },
             Message::Response { outcome: Err(_), id: None } => return Err("has no id".to_owned()),
             Message::Response { outcome: Err(error), .. } => {
                 self.outcome(schemas, error.into_revision(from, to, &facts))?
@@ -204,6 +198,7 @@ impl Vector {
         match given {
             Message::Request { method, .. } if of_client => (Kind::Request, method.clone()),
             Message::Request { method, .. } => (Kind::Question, method.clone()),
+            Message::Notification { method, .. } if of_client => (Kind::ClientNotification, method.clone()),
             Message::Notification { method, .. } => (Kind::Notification, method.clone()),
             Message::Response { .. } => {
                 let kind = if of_client { Kind::Answer } else { Kind::Result };
@@ -233,8 +228,20 @@ impl Vector {
     }
 }
 
-/// The value with tokens and ids that the gateway mints left open.
-fn leave_minted(value: Value) -> Value {
+/// The two names of one notification: whoever sends it takes that of the receiver.
+fn name_in(revision: Revision, method: &Method) -> &str {
+    match method {
+        Method::Tasks | Method::TaskStatus if revision == Revision::V2026_07_28 => Method::Tasks.as_str(),
+        Method::Tasks | Method::TaskStatus => Method::TaskStatus.as_str(),
+        _ => method.as_str(),
+    }
+}
+
+/// The value with the tokens and ids that the gateway mints left open, and the words of errors.
+fn leave_minted(mut value: Value) -> Value {
+    if let Some(error) = value.get_mut("error").and_then(Value::as_object_mut) {
+        error.remove("message");
+    }
     match value {
         Value::Object(members) => {
             let left = members.into_iter().map(|(name, value)| match name.as_str() {
