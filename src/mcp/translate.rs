@@ -27,12 +27,12 @@ mod v2026_07_28;
 
 use bytes::Bytes;
 
-use super::{ClientInfo, Method, Payload, Revision, json::draft::Draft};
+use super::{ClientInfo, Method, Outcome, Payload, Revision, json::draft::Draft};
 
 pub use envelope::mirrored_capabilities;
 pub use header_params::without_invalid_header_params;
 pub use refusal::{Cause, Untranslatable};
-pub use schema::is_wrapped as output_schema_is_wrapped;
+pub use schema::wrapped_tools;
 
 /// What a rule needs beside the payload.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +92,7 @@ pub enum OutputSchema {
     /// As the server wrote it, or not at all.
     #[default]
     AsWritten,
-    /// As the member `result` of an object, since its root is no object: see [`output_schema_is_wrapped`].
+    /// As the member `result` of an object, since its root is no object: see [`wrapped_tools`].
     Wrapped,
 }
 
@@ -163,6 +163,24 @@ impl Payload {
             true => Self::new(target, draft.text().into()),
             false => Self::new(target, json),
         })
+    }
+}
+
+// === impl Outcome ===
+
+impl Outcome {
+    /// The same end of a call as a client of `target` gets it. Questions stay as they were asked: whoever serves the
+    /// client's manner takes them one by one.
+    ///
+    /// # Errors
+    ///
+    /// Where the target has no form for the result.
+    pub fn into_revision(self, target: Revision, facts: &Facts<'_>) -> Result<Self, Untranslatable> {
+        match self {
+            Self::Complete(result) => result.into_revision(target, facts).map(Self::Complete),
+            Self::Failed(error) => Ok(error.into_revision(target, facts)),
+            Self::InputRequired(questions) => Ok(Self::InputRequired(questions)),
+        }
     }
 }
 

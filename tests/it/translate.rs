@@ -88,6 +88,8 @@ fn an_output_schema_of_any_root_and_its_values_are_wrapped_together() {
     let tools = json!({ "tools": [{ "name": "t", "inputSchema": { "type": "object" },
         "outputSchema": { "type": "array", "items": { "$ref": "#/$defs/x" }, "$defs": { "x": { "type": "string" } } } }] });
     let lowered = carried(Kind::Result, &Method::ToolsList, Revision::V2026_07_28, Revision::V2025_11_25, &tools);
+    let shown = payload(Revision::V2026_07_28, &tools);
+    assert_eq!(lockkeeper::mcp::translate::wrapped_tools(&shown), ["t"]);
     let schema = &lowered["tools"][0]["outputSchema"];
     assert_eq!(schema["required"], json!(["result"]));
     assert_eq!(schema["properties"]["result"]["items"]["$ref"], "#/properties/result/$defs/x");
@@ -222,7 +224,7 @@ fn a_required_page_is_a_question_a_missing_capability_or_a_tool_error() {
     let outcome = |to, method: &Method, capabilities: &'static str| {
         let client = ClientInfo { capabilities: Capabilities::new(capabilities.into()), ..ClientInfo::gateway() };
         let facts = Facts { client: Some(&client), ..Facts::new(Kind::Result, method) };
-        error().into_revision(Revision::V2025_11_25, to, &facts)
+        error().written_in(Revision::V2025_11_25).into_revision(to, &facts)
     };
     let Outcome::InputRequired(asked) =
         outcome(Revision::V2026_07_28, &Method::ToolsCall, r#"{"elicitation":{"url":{}}}"#)

@@ -18,13 +18,13 @@ const MISSING_CAPABILITY: i64 = -32021;
 // === impl ErrorObject ===
 
 impl ErrorObject {
-    /// The error of a server that speaks `from`, as a client of `target` gets it: an error, or a result where the call
-    /// ends better with one. Errors with which a client answers a question pass as they are. Equal revisions, and codes
-    /// that mean the same, give the same buffer.
-    pub fn into_revision(self, from: Revision, target: Revision, facts: &Facts<'_>) -> Outcome {
-        if from == target || facts.kind != Kind::Result {
+    /// The error of a server as a client of `target` gets it: an error, or a result where the call ends better with one.
+    /// Errors of the gateway's own, and those with which a client answers a question, pass as they are. Equal revisions,
+    /// and codes that mean the same, give the same buffer.
+    pub fn into_revision(self, target: Revision, facts: &Facts<'_>) -> Outcome {
+        let Some(from) = self.revision().filter(|from| *from != target && facts.kind == Kind::Result) else {
             return Outcome::Failed(self);
-        }
+        };
         let modern = target > Revision::NEWEST_LEGACY;
         match self.code() {
             Self::RESOURCE_NOT_FOUND if modern => self.recoded(Self::INVALID_PARAMS),

@@ -3,10 +3,13 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use super::super::json::{
-    draft::Draft,
-    scan::{Token, Tokens},
-    unquote,
+use super::super::{
+    Payload,
+    json::{
+        draft::Draft,
+        scan::{Token, Tokens},
+        unquote,
+    },
 };
 
 /// Where a refused root goes.
@@ -45,11 +48,20 @@ pub(super) enum Met<'a> {
     Close(Place),
 }
 
-/// Whether a tool's output schema is shown wrapped to clients of legacy revisions: they require `"type": "object"` at its
-/// root (2025-06-18 and 2025-11-25, tools). Results of such a tool are to be lowered as
-/// [`OutputSchema::Wrapped`](super::OutputSchema).
-pub fn is_wrapped(output_schema: &str) -> bool {
-    !is_object_schema(&mut Draft::of(output_schema))
+/// The names of the tools of a `tools/list` result whose output schema is shown wrapped to clients of legacy revisions,
+/// which require `"type": "object"` at its root (2025-06-18 and 2025-11-25, tools). Results of such a tool are to be lowered
+/// as [`OutputSchema::Wrapped`](super::OutputSchema).
+pub fn wrapped_tools(list: &Payload) -> Vec<String> {
+    let Ok(text) = std::str::from_utf8(list.json()) else { return Vec::new() };
+    let mut list = Draft::of(text);
+    let Some(tools) = list.get("tools") else { return Vec::new() };
+    tools
+        .elements()
+        .filter_map(|tool| {
+            let wrapped = tool.get("outputSchema").is_some_and(|schema| !is_object_schema(schema));
+            if wrapped { tool.member_string("name") } else { None }
+        })
+        .collect()
 }
 
 /// Lowers the schemas of a tool.

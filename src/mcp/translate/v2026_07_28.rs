@@ -100,14 +100,15 @@ fn drop_execution(holder: &mut Draft<'_>) {
 
 /// Structured content is an object in the legacy revisions, and must fit the schema that the client was shown.
 fn wrap_structured_content(result: &mut Draft<'_>, schema: OutputSchema) {
-    let Some(value) = result.get("structuredContent").map(|value| (value.is_object(), value.text())) else { return };
-    let (is_object, value) = value;
+    let value = result.get("structuredContent").filter(|value| !value.is_object()).map(|value| value.text());
     for content in result.each("structuredContent") {
         if schema == OutputSchema::Wrapped || !content.is_object() {
             content.replace(format!("{{\"result\":{}}}", content.text()));
         }
     }
-    if !is_object && !content::has_text(result) {
+    if let Some(value) = value
+        && !content::has_text(result)
+    {
         content::push_text(result, &value);
     }
 }

@@ -2,7 +2,7 @@
 
 use lockkeeper::mcp::{
     ErrorObject, Facts, Method, Outcome, Payload, Revision,
-    translate::{Kind, OutputSchema, Profile, Transport, output_schema_is_wrapped, without_invalid_header_params},
+    translate::{Kind, OutputSchema, Profile, Transport, without_invalid_header_params, wrapped_tools},
 };
 use proptest::{
     prelude::{ProptestConfig, any},
@@ -39,7 +39,7 @@ fn everywhere(json: &str) {
             }
         }
     }
-    output_schema_is_wrapped(json);
+    wrapped_tools(&question);
     let _ = without_invalid_header_params(question);
 }
 
@@ -102,7 +102,7 @@ fn errors_of_any_form_are_no_danger() {
         for (from, to) in Revision::ALL.into_iter().flat_map(|from| Revision::ALL.map(|to| (from, to))) {
             for method in [Method::ToolsCall, Method::ResourcesRead] {
                 let facts = Facts { uri: Some("a:b"), ..Facts::new(Kind::Result, &method) };
-                let outcome = error.clone().into_revision(from, to, &facts);
+                let outcome = error.clone().written_in(from).into_revision(to, &facts);
                 assert!(!matches!(outcome, Outcome::InputRequired(_)));
             }
         }

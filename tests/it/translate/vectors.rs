@@ -159,7 +159,7 @@ impl Vector {
             },
             Message::Response { outcome: Err(_), id: None } => return Err("has no id".to_owned()),
             Message::Response { outcome: Err(error), .. } => {
-                self.outcome(schemas, error.into_revision(from, to, &facts))?
+                self.outcome(schemas, error.written_in(from).into_revision(to, &facts))?
             }
         };
         let mut expected = expected.clone();
