@@ -1,1 +1,25 @@
 //! Servers behind the gateway: each a `Server` made of a transport and an adapter. Knows nothing of clients' transports.
+//!
+//! A [`Supervisor`] holds them all. Each is supervised by itself: a base session, which the gateway holds for lists and
+//! status, is started at once and started again when it is lost; sessions for clients are opened when they are needed
+//! and ended when they are idle. No backend waits for another.
+
+mod demo;
+mod error;
+mod health;
+mod http;
+mod key;
+mod legacy;
+mod link;
+mod listens;
+mod memory;
+mod open;
+mod pool;
+mod served;
+mod stdio;
+mod supervise;
+mod supervisor;
+
+pub use demo::Demo;
+pub use error::StartError;
+pub use supervisor::{Deps, Supervisor};

@@ -1,1 +1,156 @@
 //! The command line: one subcommand a file. Knows everything, decides nothing.
+//!
+//! What a command is asked for goes to standard output, everything else (logs, remarks, errors) to standard error.
+//! Exit codes: 0 done, 1 failed, 2 wrong usage or configuration. Each subcommand is an `Args` struct with `run`; to add
+//! one: a file, a variant of [`Command`], and an arm in [`Command::run`].
+
+pub mod arguments;
+pub mod ask;
+pub mod check;
+pub mod clients;
+pub mod control;
+pub mod failure;
+pub mod grants;
+pub mod healthcheck;
+pub mod keys;
+pub mod output;
+pub mod serve;
+pub mod sessions;
+pub mod status;
+pub mod store;
+pub mod table;
+pub mod version;
+
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+pub use self::{
+    control::Control,
+    failure::{Exit, Failure},
+    output::Output,
+};
+use crate::config::Environment;
+
+const EXAMPLES: &str = "\
+Examples:
+  lockkeeper serve                             a demonstration on http://127.0.0.1:8080
+  lockkeeper serve --config lockkeeper.toml    your servers
+  lockkeeper serve --config .mcp.json          the servers that another client uses already
+  lockkeeper serve -- npx -y @modelcontextprotocol/server-everything
+  lockkeeper check                             is the configuration right, how are the servers
+  lockkeeper keys create laptop                an API key to log in with
+  lockkeeper status                            what is going on
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
+
+/// An OAuth-protected gateway for the Model Context Protocol: one URL and one login for all your servers.
+#[derive(Debug, Parser)]
+#[command(name = "lockkeeper", version, after_help = EXAMPLES, disable_help_subcommand = true, max_term_width = 100)]
+pub struct Cli {
+    /// What is to be done.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Runs the gateway
+    Serve(serve::Args),
+    /// Checks the configuration, starts every server once, and tells what each offers
+    Check(check::Args),
+    /// Shows the backends and sessions of the running gateway
+    Status(status::Args),
+    /// Shows the client sessions of the running gateway
+    #[command(subcommand)]
+    Sessions(sessions::Command),
+    /// Creates, lists and revokes API keys
+    #[command(subcommand)]
+    Keys(keys::Command),
+    /// Shows and revokes OAuth clients
+    #[command(subcommand)]
+    Clients(clients::Command),
+    /// Shows and revokes the grants that people gave to clients
+    #[command(subcommand)]
+    Grants(grants::Command),
+    /// Exits with 0 where the running gateway answers (for containers)
+    Healthcheck(healthcheck::Args),
+    /// Shows the version and the protocol versions that are carried
+    Version(version::Args),
+}
+
+/// What a command finds around it: given, so that tests give their own.
+#[derive(Debug)]
+pub struct Process {
+    /// The environment variables.
+    pub environment: Environment,
+    /// The working directory.
+    pub folder: PathBuf,
+    /// Where it prints.
+    pub output: Output,
+}
+
+/// Does what `arguments` say, the program's name first.
+pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: Process) -> Exit {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let printed = error.print();
+            let asked_for = !error.use_stderr();
+            return if asked_for && printed.is_ok() { Exit::Done } else { Exit::Usage };
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return process.output.failure(&Failure::failed("no threads can be started").why(error)),
+    };
+    match runtime.block_on(Box::pin(cli.command.run(&mut process))) {
+        Ok(()) => Exit::Done,
+        Err(failure) => process.output.failure(&failure),
+    }
+}
+
+// === impl Command ===
+
+impl Command {
+    async fn run(self, process: &mut Process) -> Result<(), Failure> {
+        match self {
+            Self::Serve(args) => args.run(process).await,
+            Self::Check(args) => args.run(process).await,
+            Self::Status(args) => args.run(process).await,
+            Self::Sessions(command) => command.run(process).await,
+            Self::Keys(command) => command.run(process).await,
+            Self::Clients(command) => command.run(process).await,
+            Self::Grants(command) => command.run(process).await,
+            Self::Healthcheck(args) => args.run(process).await,
+            Self::Version(args) => {
+                args.run(process);
+                Ok(())
+            }
+        }
+    }
+}
+
+// === impl Process ===
+
+impl Process {
+    /// This process.
+    pub fn system() -> Self {
+        let environment = Environment::system();
+        let output = Output::system(&environment);
+        Self { environment, folder: std::env::current_dir().unwrap_or_default(), output }
+    }
+}
+
+// === impl Exit ===
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Done => Self::SUCCESS,
+            Exit::Failed => Self::from(1),
+            Exit::Usage => Self::from(2),
+        }
+    }
+}

@@ -1,1 +1,119 @@
 //! The configuration: read once, checked whole, every error reported with its place. Knows nothing of running parts.
+//!
+//! A file (`lockkeeper.toml`, or JSON in the `mcpServers` or `servers` form) becomes a tree of values with their places
+//! ([`mod@tree`]); each section reads its table from there and notes what is wrong ([`Problems`]); what is said on the
+//! command line or in `LOCKKEEPER_*` variables goes before the file. Secrets are never printed: no message quotes a
+//! value that may hold one.
+//!
+//! To add an option: a field and its line in the file of its section, and a line in `lockkeeper.example.toml`.
+
+pub mod auth;
+pub mod backend;
+pub mod environment;
+pub mod expand;
+
+pub mod files;
+pub mod from_json;
+pub mod from_toml;
+pub mod http;
+pub mod limits;
+pub mod load;
+pub mod log;
+pub mod problem;
+pub mod public_url;
+pub mod section;
+pub mod tree;
+pub mod units;
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+};
+
+pub use self::{
+    auth::{Advertise, Auth, Conceal, Register},
+    environment::Environment,
+    http::{Http, QueryKey},
+    limits::Limits,
+    load::{Given, Single, data_dir, load},
+    log::{Log, LogFormat},
+    problem::{Place, Problem, Problems},
+    public_url::PublicUrl,
+};
+use crate::model::BackendSpec;
+
+/// The address that is listened on where nothing is said.
+pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
+
+/// Everything that the operator says, checked.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The address and port that are listened on; port 0 lets the system choose.
+    pub listen: SocketAddr,
+    /// The URL under which clients reach the gateway; `None` only where `listen` is a loopback address: see
+    /// [`Config::public_url`].
+    pub public_url: Option<PublicUrl>,
+    /// The folder of the database and of everything else that is kept.
+    pub data_dir: PathBuf,
+    /// Bounds.
+    pub limits: Limits,
+    /// The authorization server.
+    pub auth: Auth,
+    /// What is let in by the HTTP layers.
+    pub http: Http,
+    /// Logs.
+    pub log: Log,
+    /// The backends in configured order; never empty.
+    pub backends: Vec<BackendSpec>,
+    /// The names of tools and prompts on the merged endpoint.
+    pub naming: Naming,
+    /// The environment of this process, from which children get an allow list.
+    pub environment: Environment,
+    /// Where this comes from.
+    pub source: Source,
+}
+
+/// The names of tools and prompts on the merged endpoint (`translation` 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Naming {
+    /// `<backend>__<name>`.
+    Prefixed,
+    /// The backend's own: the gateway was started for one backend alone.
+    Plain,
+}
+
+/// Where the configuration comes from. Displays as the end of the sentence "configuration: …".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// Nothing is configured: the demonstration backend.
+    Demo,
+    /// One backend from the command line.
+    CommandLine,
+    /// A file that was named.
+    Named(PathBuf),
+    /// `lockkeeper.toml` in the working directory.
+    Adjacent(PathBuf),
+}
+
+// === impl Config ===
+
+impl Config {
+    /// The URL under which clients reach the gateway that listens on `bound` (OA-137): the configured one, else
+    /// `http://` and the loopback address.
+    pub fn public_url(&self, bound: SocketAddr) -> PublicUrl {
+        self.public_url.clone().unwrap_or_else(|| PublicUrl::loopback(bound))
+    }
+}
+
+// === impl Source ===
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Demo => f.write_str("none, so the built-in demonstration backend is offered"),
+            Self::CommandLine => f.write_str("one backend from the command line"),
+            Self::Named(path) => write!(f, "{}", path.display()),
+            Self::Adjacent(path) => write!(f, "{} (found in the working directory)", path.display()),
+        }
+    }
+}

@@ -1,1 +1,165 @@
-//! HTTP layers for every route: request ids, traces, origin and host checks, limits, headers. Knows nothing of what the routes do.
+//! The layers around every route: request id, log, panics, and what is refused before anybody looks at the request.
+//! Knows nothing of MCP, OAuth and pages.
+//!
+//! All checks run in one middleware, cheapest first, so that the hot path pays for one boxed future and not for seven.
+//! Nothing here ever answers with a redirect: clients of `/mcp` and of the discovery documents follow none (`OA-17`).
+
+pub mod client_ip;
+pub mod headers;
+pub mod host;
+pub mod origin;
+pub mod panics;
+pub mod refusal;
+pub mod trace;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{DefaultBodyLimit, Request, State},
+    middleware::{Next, from_fn_with_state},
+    response::{IntoResponse as _, Response},
+};
+use http::{StatusCode, header};
+use http_body_util::Limited;
+use ipnet::IpNet;
+use tracing::Instrument as _;
+use url::Url;
+
+pub use crate::model::{ClientIp, RequestId};
+use crate::support::Random;
+use refusal::Refusal;
+
+/// The largest request body that is accepted by default: 16 MiB. Routes that want less say so themselves.
+pub const BODY_LIMIT: usize = 16 * 1024 * 1024;
+
+/// What the layers need to know.
+#[derive(Clone)]
+pub struct Settings {
+    /// The public URL; `Host` and `Origin` are judged by it, never the other way round (`OA-137`).
+    pub public_url: Url,
+    /// Where the gateway listens.
+    pub bound: Bound,
+    /// Further host names (no port) by which the gateway may be called.
+    pub hosts: Vec<String>,
+    /// Further origins whose pages may call the MCP endpoints, such as `https://inspector.example.com`.
+    pub origins: Vec<String>,
+    /// The proxies whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// The largest request body, in bytes.
+    pub body_limit: usize,
+    /// Where request ids come from.
+    pub random: Arc<dyn Random>,
+}
+
+/// Where the gateway listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// On a loopback address: the loopback names are its names too.
+    Loopback,
+    /// On an address that others reach.
+    Network,
+}
+
+/// The settings, prepared for the request path.
+struct Guard {
+    hosts: host::Hosts,
+    origins: origin::Origins,
+    proxies: Vec<IpNet>,
+    headers: headers::Common,
+    body_limit: usize,
+    random: Arc<dyn Random>,
+}
+
+/// Puts the layers around all routes of `router`, its fallback included. `ConnectInfo<SocketAddr>` is expected on the
+/// requests; where it is absent the client counts as loopback.
+pub fn layers(router: Router, settings: &Settings) -> Router {
+    let guard = Arc::new(Guard::new(settings));
+    // axum's own limit of 2 MB is lifted: the guard has one
+    router.layer(DefaultBodyLimit::disable()).layer(from_fn_with_state(guard, stand_guard))
+}
+
+async fn stand_guard(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
+    let id = RequestId::mint(&*guard.random);
+    let from = client_ip::of(&request, &guard.proxies);
+    let span = trace::span(&request, id, from);
+    request.extensions_mut().insert(id);
+    request.extensions_mut().insert(from);
+    let mut answer = async {
+        let answer = match guard.check(&request) {
+            Ok(()) => panics::caught(next.run(guard.limited(request))).await,
+            Err(refusal) => refusal.into_response(),
+        };
+        trace::answered(&answer);
+        answer
+    }
+    .instrument(span)
+    .await;
+    guard.headers.dress(&mut answer, id);
+    answer
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// The defaults for a gateway at `public_url`.
+    pub fn new(public_url: Url, bound: Bound, random: Arc<dyn Random>) -> Self {
+        Self {
+            public_url,
+            bound,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            trusted_proxies: Vec::new(),
+            body_limit: BODY_LIMIT,
+            random,
+        }
+    }
+}
+
+// === impl Guard ===
+
+impl Guard {
+    fn new(settings: &Settings) -> Self {
+        Self {
+            hosts: host::Hosts::new(settings),
+            origins: origin::Origins::new(settings),
+            proxies: settings.trusted_proxies.clone(),
+            headers: headers::Common::new(&settings.public_url),
+            body_limit: settings.body_limit,
+            random: Arc::clone(&settings.random),
+        }
+    }
+
+    fn check(&self, request: &Request) -> Result<(), Refusal> {
+        self.hosts.check(request)?;
+        self.origins.check(request)?;
+        self.announced_size(request)
+    }
+
+    /// Refuses a body that announces itself as too large.
+    fn announced_size(&self, request: &Request) -> Result<(), Refusal> {
+        let limit = self.body_limit;
+        if announced(request).is_none_or(|length| length <= u64::try_from(limit).unwrap_or(u64::MAX)) {
+            return Ok(());
+        }
+        let description = format!("The request body is larger than the {limit} bytes that this gateway accepts.");
+        Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", description))
+    }
+
+    /// Cuts a body off that grows too large while it is read. One that announced its size cannot: HTTP sees to that.
+    fn limited(&self, request: Request) -> Request {
+        match announced(&request) {
+            Some(_) => request,
+            None => request.map(|body| Body::new(Limited::new(body, self.body_limit))),
+        }
+    }
+}
+
+/// The length of the body in bytes, where the request says it and nothing overrides it (RFC 9112 6.3).
+fn announced(request: &Request) -> Option<u64> {
+    if request.headers().contains_key(header::TRANSFER_ENCODING) {
+        return None;
+    }
+    request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}

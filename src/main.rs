@@ -1,3 +1,9 @@
 //! The `lockkeeper` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+use lockkeeper::cli;
+
+fn main() -> ExitCode {
+    cli::run(std::env::args_os(), cli::Process::system()).into()
+}

@@ -2,15 +2,25 @@
 
 pub mod backend;
 pub mod caller;
+pub mod client;
+pub mod client_ip;
 pub mod endpoint;
+pub mod grant;
 pub mod id;
+pub mod key;
+pub mod request;
 pub mod rights;
 pub mod scope;
 pub mod status;
 
 pub use backend::{BackendSpec, HttpSpec, OnLoss, Share, StdioSpec, TransportSpec};
 pub use caller::Caller;
+pub use client::{Client, ClientAuth, GrantType};
+pub use client_ip::ClientIp;
 pub use endpoint::{Binding, Endpoint, Target};
+pub use grant::Grant;
 pub use id::{BackendId, ClientId, GrantId, InvalidBackendId, KeyId, SessionId, UserId};
+pub use key::{ApiKey, Direct, NewKey};
+pub use request::RequestId;
 pub use rights::{Access, Backends, Rights};
 pub use scope::{InvalidScope, Scope, Scopes};

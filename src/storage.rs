@@ -3,12 +3,31 @@
 //! One file a table group; each adds functions to [`Storage`]. Look-ups return `Result<Option<T>>`; verbs are `lookup`,
 //! `find_by_*`, `add`, `list`, `count`, `delete`. Secrets are stored as digests or ciphertext alone.
 
+mod browser_sessions;
+mod clients;
+mod codes;
+mod facts;
+mod grants;
+mod keys;
+mod refresh_tokens;
+mod revocations;
+pub mod sessions;
+mod signing_keys;
+mod transactions;
+
 use std::{path::Path, str::FromStr as _, time::Duration};
 
+pub use browser_sessions::BrowserSession;
+pub use codes::CodeRow;
+pub use refresh_tokens::{NewRefreshToken, RefreshTokenRow, Rotation};
+pub use revocations::Revocation;
+pub use signing_keys::{KeyState, SigningKeyRow};
 use sqlx::{
-    SqlitePool,
+    Sqlite, SqlitePool, Transaction,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
+
+use crate::support::Timestamp;
 
 /// The database of one gateway. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -67,6 +86,11 @@ impl Storage {
         self.pool.close().await;
     }
 
+    /// Begins a change that no other writer can come between (`OA-143`). Undone unless committed.
+    async fn change(&self) -> Result<Transaction<'static, Sqlite>, Error> {
+        Ok(self.pool.begin_with("BEGIN IMMEDIATE").await?)
+    }
+
     async fn connect(pool: SqlitePoolOptions, options: SqliteConnectOptions) -> Result<Self, Error> {
         let options = options.foreign_keys(true).busy_timeout(Duration::from_secs(5));
         let pool = pool.connect_with(options).await?;
@@ -87,6 +111,11 @@ impl Error {
             _ => false,
         }
     }
+}
+
+/// A moment read back from a column.
+const fn moment(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
 }
 
 /// Creates the file with mode 0600 where it does not exist; SQLite gives its WAL files the same mode.

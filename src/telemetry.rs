@@ -1,1 +1,127 @@
 //! Logs and metrics: how they are set up. Knows nothing of what is logged.
+//!
+//! Logs go to standard error, so that standard output holds nothing but what a command prints. Metrics are rendered for
+//! Prometheus by [`Telemetry::render`].
+
+use std::{io, time::Duration};
+
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+
+/// Upper bounds of the buckets of every histogram of seconds: 100 µs to a minute.
+const SECONDS: [f64; 18] =
+    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+
+/// How often what histograms have gathered is folded, so that it does not grow.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// What is logged, and how.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Directives in the syntax of `RUST_LOG`.
+    pub filter: String,
+    /// The form of a line.
+    pub format: Format,
+}
+
+/// The form of a line of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// For people, in colours.
+    Coloured,
+    /// For people, without colours.
+    Plain,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Logs and metrics cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The filter is wrong.
+    #[error("the log filter is wrong: {0}")]
+    Filter(#[from] tracing_subscriber::filter::ParseError),
+    /// This process has logs or metrics already.
+    #[error("logs and metrics are set up already")]
+    Twice,
+    /// The buckets are wrong.
+    #[error("metrics cannot be set up: {0}")]
+    Metrics(#[from] metrics_exporter_prometheus::BuildError),
+}
+
+/// The logs and metrics of this process. Cheap to clone.
+#[derive(Clone)]
+pub struct Telemetry {
+    metrics: PrometheusHandle,
+}
+
+// === impl Telemetry ===
+
+impl Telemetry {
+    /// Sets up logs and metrics for the whole process; once.
+    pub fn install(settings: &Settings) -> Result<Self, Error> {
+        let filter = EnvFilter::try_new(&settings.filter)?;
+        let registry = tracing_subscriber::registry().with(filter);
+        let lines = fmt::layer().with_writer(io::stderr);
+        let installed = match settings.format {
+            Format::Json => {
+                registry.with(lines.json().flatten_event(true).with_current_span(true).with_span_list(false)).try_init()
+            }
+            Format::Coloured => registry.with(lines.with_ansi(true).with_target(false)).try_init(),
+            Format::Plain => registry.with(lines.with_ansi(false).with_target(false)).try_init(),
+        };
+        installed.map_err(|_| Error::Twice)?;
+        let recorder = builder()?.build_recorder();
+        let metrics = recorder.handle();
+        // Not `install_recorder`, which starts a thread of its own: upkeep runs on a task that has an owner.
+        metrics::set_global_recorder(recorder).map_err(|_| Error::Twice)?;
+        Ok(Self { metrics })
+    }
+
+    /// Metrics for this value alone, without logs: for tests, which share one process.
+    pub fn detached() -> Result<Self, Error> {
+        Ok(Self { metrics: builder()?.build_recorder().handle() })
+    }
+
+    /// Every metric in the text format of Prometheus.
+    pub fn render(&self) -> String {
+        self.metrics.render()
+    }
+
+    /// Keeps histograms small, until `cancel`. Run it on the app's task tracker.
+    pub async fn upkeep(self, cancel: CancellationToken) {
+        while cancel.run_until_cancelled(tokio::time::sleep(UPKEEP)).await.is_some() {
+            self.metrics.run_upkeep();
+        }
+    }
+}
+
+impl std::fmt::Debug for Telemetry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Telemetry")
+    }
+}
+
+fn builder() -> Result<PrometheusBuilder, Error> {
+    let seconds = Matcher::Suffix("_seconds".to_owned());
+    Ok(PrometheusBuilder::new().set_buckets_for_metric(seconds, &SECONDS)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_have_buckets() {
+        let recorder = builder().unwrap().build_recorder();
+        let telemetry = Telemetry { metrics: recorder.handle() };
+        metrics::with_local_recorder(&recorder, || {
+            metrics::counter!("lockkeeper_calls_total", "backend" => "git").increment(2);
+            metrics::histogram!("lockkeeper_call_seconds").record(0.003);
+        });
+        let text = telemetry.render();
+        assert!(text.contains("lockkeeper_calls_total{backend=\"git\"} 2"), "{text}");
+        assert!(text.contains("lockkeeper_call_seconds_bucket{le=\"0.005\"} 1"), "{text}");
+    }
+}

@@ -1,3 +1,7 @@
 //! Bytes to messages and back: framing and headers. Knows nothing of policy, sessions and calls.
 
+pub mod events;
 pub mod headers;
+pub mod lines;
+pub mod peer;
+pub mod sse;

@@ -25,12 +25,17 @@ pub enum At {
 }
 
 /// The members of one JSON object, in order, borrowed from its text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 /// Replacements that are collected first and then made in one go.
 #[derive(Debug, Default)]
 pub struct Edits(Vec<(Range<usize>, Vec<u8>)>);
+
+/// Where the values at the end of one path stand in a text, so that they can be read first and replaced later without
+/// parsing it twice.
+#[derive(Debug, Clone, Default)]
+pub struct Found(Vec<Range<usize>>);
 
 // === impl Object ===
 
@@ -126,32 +131,50 @@ impl Edits {
     where
         F: FnMut(&str) -> Option<String>,
     {
-        let Ok(whole) = std::str::from_utf8(text) else { return };
-        self.descend(whole, whole, path, change);
+        self.visit_all(text, &[path], change);
     }
 
-    fn descend<F>(&mut self, whole: &str, part: &str, path: &[At], change: &mut F)
+    /// The same for several paths in one pass: parts that two paths share are read once. Where one path is the beginning
+    /// of another, the shorter one counts.
+    pub fn visit_all<F>(&mut self, text: &[u8], paths: &[&[At]], change: &mut F)
     where
         F: FnMut(&str) -> Option<String>,
     {
-        match path {
-            [] => {
-                if let Some(replacement) = change(part) {
-                    self.0.push((span(whole, part), replacement.into_bytes()));
-                }
+        let Ok(whole) = std::str::from_utf8(text) else { return };
+        self.descend(whole, whole, paths, change);
+    }
+
+    fn descend<F>(&mut self, whole: &str, part: &str, paths: &[&[At]], change: &mut F)
+    where
+        F: FnMut(&str) -> Option<String>,
+    {
+        if paths.iter().any(|path| path.is_empty()) {
+            if let Some(replacement) = change(part) {
+                self.0.push((span(whole, part), replacement.into_bytes()));
             }
-            [At::Key(key), rest @ ..] => {
-                let Some(object) = Object::parse(part.as_bytes()) else { return };
-                for (_, value) in object.0.iter().filter(|(name, _)| name == key) {
-                    self.descend(whole, value.get(), rest, change);
+            return;
+        }
+        match part.as_bytes().first() {
+            Some(b'[') => {
+                let inside = after(paths, |step| matches!(step, At::Each));
+                if inside.is_empty() {
+                    return;
                 }
-            }
-            [At::Each, rest @ ..] => {
                 let Ok(elements) = serde_json::from_str::<Vec<&RawValue>>(part) else { return };
                 for element in elements {
-                    self.descend(whole, element.get(), rest, change);
+                    self.descend(whole, element.get(), &inside, change);
                 }
             }
+            _ if paths.iter().any(|path| matches!(path.first(), Some(At::Key(_)))) => {
+                let Some(object) = Object::parse(part.as_bytes()) else { return };
+                for (name, value) in &object.0 {
+                    let inside = after(paths, |step| matches!(step, At::Key(key) if name == key));
+                    if !inside.is_empty() {
+                        self.descend(whole, value.get(), &inside, change);
+                    }
+                }
+            }
+            _ => {}
         }
     }
 
@@ -175,6 +198,47 @@ impl Edits {
         edited.put_slice(&text[done..]);
         edited.freeze()
     }
+}
+
+// === impl Found ===
+
+impl Found {
+    /// The values of `text` at the end of `path`.
+    pub fn at(text: &[u8], path: &[At]) -> Self {
+        let mut found = Vec::new();
+        if let Ok(whole) = std::str::from_utf8(text) {
+            Edits::default().descend(whole, whole, &[path], &mut |part| {
+                found.push(span(whole, part));
+                None
+            });
+        }
+        Self(found)
+    }
+
+    /// How many there are: more than one where a name is repeated.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The last of them, as JavaScript reads repeated members, where it is a string. `text` is the one that was looked at.
+    pub fn string(&self, text: &[u8]) -> Option<String> {
+        serde_json::from_slice(text.get(self.0.last()?.clone())?).ok()
+    }
+
+    /// The text with the JSON text `value` in the place of each. `text` is the one that was looked at.
+    pub fn replace(self, text: &Bytes, value: &str) -> Bytes {
+        Edits(self.0.into_iter().map(|range| (range, value.as_bytes().to_vec())).collect()).apply(text)
+    }
+}
+
+/// What is left of the paths whose first step is taken.
+fn after<'a>(paths: &[&'a [At]], taken: impl Fn(&At) -> bool) -> Vec<&'a [At]> {
+    paths.iter().filter_map(|path| path.split_first()).filter(|(step, _)| taken(step)).map(|(_, rest)| rest).collect()
 }
 
 /// Sets the member `key` of the object `text` to the JSON text `value`: every occurrence of it is replaced, or it is
@@ -249,6 +313,8 @@ fn offset(whole: &[u8], part: &str) -> Range<usize> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*};
+
     use super::*;
 
     const ODD: &str = r#"{ "a" : 1.0e+2 ,"name":"x", "deep":{"list":[{"uri":"u1"},{"uri":"u2"} ,3]},"name" : "y" , "z":12345678901234567890123 }"#;
@@ -296,6 +362,41 @@ mod tests {
         let object = Object::parse(br#"{"\ud800":1,"na\u006de":"y"}"#).unwrap();
         assert_eq!(object.string("name").as_deref(), Some("y"));
         assert_eq!(object.get("\u{fffd}\u{fffd}\u{fffd}"), Some("1"));
+    }
+
+    #[test]
+    fn what_was_found_is_replaced_wherever_it_stands() {
+        let text = Bytes::from_static(ODD.as_bytes());
+        let found = Found::at(&text, &[At::Key("name")]);
+        assert_eq!((found.len(), found.string(&text).as_deref()), (2, Some("y")));
+        assert_eq!(found.replace(&text, "\"new\""), with_member(&text, "name", "\"new\""));
+        assert!(Found::at(&text, &[At::Key("no")]).is_empty());
+        assert_eq!(Found::at(&text, &[At::Key("a")]).string(&text), None);
+    }
+
+    proptest! {
+        #[test]
+        fn editing_one_member_leaves_every_other_byte(
+            members in vec(("[abk]{1,2}|\"|\u{e9}", "-?[1-9][0-9]{0,25}(\\.[0-9]{1,5})?|\"[a-z{},:\\[\\]]{0,9}\"|\\{\"k\":[0-9]\\}|\\[1, 2\\]"), 0..8),
+            space in "[ \\n\\t]{0,2}",
+        ) {
+            let write = |members: &[(String, String)]| {
+                let members: Vec<String> = members.iter()
+                    .map(|(name, value)| format!("{space}{}{space}:{space}{value}{space}", quote(name))).collect();
+                Bytes::from(format!("{{{}}}{space}", members.join(",")))
+            };
+            let text = write(&members);
+            let others: Vec<_> = members.iter().filter(|(name, _)| name != "k").cloned().collect();
+            prop_assert_eq!(without_member(&text, "k"), write(&others));
+            if others.len() < members.len() {
+                let set = |(name, value): &(String, String)| {
+                    (name.clone(), if name == "k" { "[7]".to_owned() } else { value.clone() })
+                };
+                let expected = write(&members.iter().map(set).collect::<Vec<_>>());
+                prop_assert_eq!(with_member(&text, "k", "[7]"), &expected);
+                prop_assert_eq!(Found::at(&text, &[At::Key("k")]).replace(&text, "[7]"), expected);
+            }
+        }
     }
 
     #[test]

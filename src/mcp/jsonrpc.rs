@@ -68,6 +68,9 @@ pub enum Malformed {
 // === impl RequestId ===
 
 impl RequestId {
+    /// What stands in the place of an id that could not be read (JSON-RPC 2.0, section 5); no request has it.
+    pub const NULL: Self = Self(Bytes::from_static(b"null"));
+
     /// An id of the gateway's own.
     pub fn number(id: u64) -> Self {
         Self(id.to_string().into())

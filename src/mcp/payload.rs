@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Revision,
-    json::{self, At, Edits, Object},
+    json::{self, At, Edits, Found, Object},
 };
 
 /// The `params` or `result` of one message. It is read by view and edited by key; it is never decoded and written again.
@@ -76,16 +76,26 @@ impl Payload {
         Self { revision: self.revision, json: json::without_member(&self.json, key) }
     }
 
-    /// The same payload with every value at the end of one of `paths` replaced by what `change` makes of it.
+    /// Where the values at the end of `path` stand.
+    pub fn find(&self, path: &[At]) -> Found {
+        Found::at(&self.json, path)
+    }
+
+    /// The same payload with the JSON text `value` in the place of each value that was found in it.
+    #[must_use]
+    pub fn replaced(&self, found: Found, value: &str) -> Self {
+        Self { revision: self.revision, json: found.replace(&self.json, value) }
+    }
+
+    /// The same payload with every value at the end of one of `paths` replaced by what `change` makes of it. One
+    /// pass over the text, whatever the number of paths.
     #[must_use]
     pub fn rewrite<F>(&self, paths: &[&[At]], mut change: F) -> Self
     where
         F: FnMut(&str) -> Option<String>,
     {
         let mut edits = Edits::default();
-        for path in paths {
-            edits.visit(&self.json, path, &mut change);
-        }
+        edits.visit_all(&self.json, paths, &mut change);
         Self { revision: self.revision, json: edits.apply(&self.json) }
     }
 }

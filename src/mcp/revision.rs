@@ -39,12 +39,17 @@ pub enum Feature {
     PrimingEvent,
     /// `completions` is a declared server capability (2025-03-26 and later).
     CompletionsCapability,
+    /// Tasks are a part of the core protocol, `tasks` a capability (2025-11-25 alone).
+    CoreTasks,
 }
 
 impl Revision {
     /// Every version, oldest first.
     pub const ALL: [Self; 5] =
         [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
+
+    /// The versions that have the `initialize` handshake, oldest first.
+    pub const LEGACY: [Self; 4] = [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25];
 
     /// The newest version that has the `initialize` handshake.
     pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
@@ -88,7 +93,7 @@ impl Revision {
             Feature::Batches => self == Self::V2025_03_26,
             Feature::CompletionsCapability => self >= Self::V2025_03_26,
             Feature::ProtocolVersionHeader => self >= Self::V2025_06_18,
-            Feature::PrimingEvent => self == Self::V2025_11_25,
+            Feature::PrimingEvent | Feature::CoreTasks => self == Self::V2025_11_25,
             Feature::IdlessErrors => self >= Self::V2025_11_25,
         }
     }

@@ -1,6 +1,9 @@
-//! The HTTP headers of MCP (transports pages of all versions).
+//! The HTTP headers of MCP (transports pages of all versions), and the two of HTTP that it has rules for.
 
-use http::HeaderName;
+use http::{
+    HeaderMap, HeaderName,
+    header::{ACCEPT, CONTENT_TYPE},
+};
 
 /// The session of 2025-03-26 to 2025-11-25.
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -8,3 +11,84 @@ pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The event after which a stream is resumed.
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Tells nginx and its like not to hold back a stream.
+pub const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// The media type of JSON.
+pub const JSON: &str = "application/json";
+
+/// Whether the client takes `media_type` (RFC 9110 12.5.1): it is listed, or a wildcard covers it, and its weight is not
+/// zero; a request without `Accept` takes everything.
+pub fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
+    if !headers.contains_key(ACCEPT) {
+        return true;
+    }
+    let (main, _) = media_type.split_once('/').unwrap_or((media_type, ""));
+    let ranges =
+        headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).flat_map(|list| list.split(','));
+    // the most specific range that covers the type decides
+    let mut best = (0, false);
+    for range in ranges {
+        let mut parts = range.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        let specific = match name {
+            "*/*" => 1,
+            _ if name.eq_ignore_ascii_case(media_type) => 3,
+            _ if name.strip_suffix("/*").is_some_and(|range| range.eq_ignore_ascii_case(main)) => 2,
+            _ => continue,
+        };
+        if specific >= best.0 {
+            best = (specific, !parts.any(is_zero_weight));
+        }
+    }
+    best.1
+}
+
+/// Whether the body is said to be JSON; parameters such as a charset are passed over.
+pub fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(JSON)
+}
+
+fn is_zero_weight(parameter: &str) -> bool {
+    let Some((name, weight)) = parameter.split_once('=') else { return false };
+    name.trim().eq_ignore_ascii_case("q") && weight.trim().parse::<f32>().is_ok_and(|weight| weight <= 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn accept(value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(value))])
+    }
+
+    #[test]
+    fn the_most_specific_range_decides() {
+        for value in [
+            "application/json",
+            "text/html, Application/JSON;q=0.5",
+            "*/*",
+            "application/*",
+            "*/*;q=0, application/json",
+        ] {
+            assert!(accepts(&accept(value), JSON), "{value}");
+        }
+        for value in
+            ["text/event-stream", "", "application/json;q=0", "*/*, application/json;q=0.0", "application/jsonx"]
+        {
+            assert!(!accepts(&accept(value), JSON), "{value}");
+        }
+        assert!(accepts(&HeaderMap::new(), JSON));
+    }
+
+    #[test]
+    fn a_charset_does_not_make_json_something_else() {
+        let of = |value| HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(value))]);
+        assert!(is_json(&of("application/json; charset=utf-8")));
+        assert!(!is_json(&of("text/plain")));
+        assert!(!is_json(&HeaderMap::new()));
+    }
+}

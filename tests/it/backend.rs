@@ -1,1 +1,9 @@
 //! The `backend` room, from outside.
+#![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
+
+mod calls;
+mod demo;
+mod http;
+mod peers;
+mod starts;
+mod stdio;

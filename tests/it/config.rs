@@ -1,1 +1,27 @@
 //! The `config` room, from outside.
+
+mod errors;
+mod formats;
+mod precedence;
+
+use std::path::Path;
+
+use lockkeeper::config::{self, Config, Environment, Given, Problems};
+
+/// Loads `text` as the file `name` in a folder of its own, with these environment variables.
+fn load(name: &str, text: &str, variables: &[(&str, &str)]) -> Result<Config, Problems> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(name), text).unwrap();
+    load_in(folder.path(), &Given { config: Some(name.into()), ..Given::default() }, variables)
+}
+
+/// Loads what is in `folder`, with `given` on the command line; a home folder is always there.
+fn load_in(folder: &Path, given: &Given, variables: &[(&str, &str)]) -> Result<Config, Problems> {
+    let given = Given { data_dir: given.data_dir.clone().or(Some("/data".into())), ..given.clone() };
+    config::load(&given, &variables.iter().copied().collect::<Environment>(), folder)
+}
+
+/// The errors of a file, as a person sees them.
+fn errors(name: &str, text: &str, variables: &[(&str, &str)]) -> String {
+    load(name, text, variables).unwrap_err().to_string()
+}

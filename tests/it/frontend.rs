@@ -1,1 +1,377 @@
-//! The `frontend` room, from outside.
+//! The `frontend` room, from outside: its router in memory, before a scripted server.
+
+mod connected;
+mod forms;
+mod handshake;
+mod isolation;
+mod questions;
+mod sessions;
+mod streams;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{Router, body::Body};
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use http::{HeaderMap, Method as Verb, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use lockkeeper::{
+    frontend::{Deps, Frontend, Routes, Settings},
+    mcp::{
+        Call, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Question, Reply, Revision, Server,
+    },
+    model::{BackendId, Caller, ClientId, SessionId, UserId},
+    resource::{Admission, Lease},
+    storage::Storage,
+    support::{ManualClock, SeededRandom},
+};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, broadcast, mpsc};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+/// Everything that a test needs, and the front in the midst of it.
+struct World {
+    front: Frontend,
+    router: Router,
+    server: Arc<Scripted>,
+    clock: Arc<ManualClock>,
+    storage: Storage,
+    ended: Arc<Mutex<Vec<SessionId>>>,
+}
+
+/// A server that does what the name of the tool says.
+struct Scripted {
+    name: &'static str,
+    calls: Mutex<Vec<Call>>,
+    /// `hold` waits for a permit of it.
+    gate: Arc<Semaphore>,
+    /// What became of calls to `hold`: `done` or `dropped`.
+    fates: mpsc::UnboundedSender<&'static str>,
+    fate: tokio::sync::Mutex<mpsc::UnboundedReceiver<&'static str>>,
+    /// What becomes of `server/discover`.
+    start: Mutex<Start>,
+    /// What listens yield.
+    told: broadcast::Sender<(Method, Value)>,
+}
+
+/// How a server starts.
+#[derive(Clone, Copy)]
+enum Start {
+    Ready,
+    /// It waits for a permit of the gate first.
+    Slow,
+    Broken,
+}
+
+struct Fate(mpsc::UnboundedSender<&'static str>, &'static str);
+
+/// One client.
+#[derive(Clone)]
+struct Client {
+    router: Router,
+    admission: Admission,
+    path: &'static str,
+    session: Option<String>,
+    version: Option<&'static str>,
+}
+
+/// A body that is read event by event.
+struct Events(axum::body::BodyDataStream);
+
+// === impl World ===
+
+impl World {
+    async fn new() -> Self {
+        Self::with(Settings::default()).await
+    }
+
+    async fn with(settings: Settings) -> Self {
+        let storage = Storage::in_memory().await.unwrap();
+        Self::on(storage, Arc::new(ManualClock::default()), settings, 1)
+    }
+
+    fn on(storage: Storage, clock: Arc<ManualClock>, settings: Settings, seed: u64) -> Self {
+        let server = Scripted::new("all");
+        let ended = Arc::new(Mutex::new(Vec::new()));
+        let git: Arc<dyn Server> = Scripted::new("git");
+        let routes = Routes {
+            merged: Arc::clone(&server) as Arc<dyn Server>,
+            backends: BTreeMap::from([(BackendId::parse("git").unwrap(), git)]),
+        };
+        let told = Arc::clone(&ended);
+        let deps = Deps {
+            storage: storage.clone(),
+            clock: Arc::clone(&clock) as _,
+            random: Arc::new(SeededRandom::new(seed)),
+            ended: Arc::new(move |id: &SessionId| told.lock().push(id.clone())),
+        };
+        let front = Frontend::new(routes, settings, deps);
+        Self { router: front.router(), front, server, clock, storage, ended }
+    }
+
+    /// The process after this one, on the same store.
+    fn restarted(&self) -> Self {
+        Self::on(self.storage.clone(), Arc::clone(&self.clock), Settings::default(), 2)
+    }
+
+    fn client(&self, user: &str) -> Client {
+        Client { router: self.router.clone(), admission: admission(user), path: "/mcp", session: None, version: None }
+    }
+
+    /// A client whose handshake is done.
+    async fn ready(&self, user: &str, version: &'static str) -> Client {
+        let mut client = self.client(user);
+        client.open(version, json!({})).await;
+        client
+    }
+}
+
+fn admission(user: &str) -> Admission {
+    let caller = Caller { user: UserId::new(user), client: Some(ClientId::new("app")), ..Caller::gateway() };
+    Admission { caller: Arc::new(caller), lease: Lease { expires: None, revoked: CancellationToken::new() } }
+}
+
+// === impl Scripted ===
+
+impl Scripted {
+    fn new(name: &'static str) -> Arc<Self> {
+        let (fates, fate) = mpsc::unbounded_channel();
+        Arc::new(Self {
+            name,
+            calls: Mutex::default(),
+            gate: Arc::new(Semaphore::new(0)),
+            fates,
+            fate: tokio::sync::Mutex::new(fate),
+            start: Mutex::new(Start::Ready),
+            told: broadcast::channel(16).0,
+        })
+    }
+
+    /// What became of a call to `hold`.
+    async fn fate(&self) -> &'static str {
+        self.fate.lock().await.recv().await.unwrap()
+    }
+
+    /// Waits until `count` calls of `method` have come.
+    async fn wait_for(&self, method: Method, count: usize) {
+        while self.calls.lock().iter().filter(|call| call.method == method).count() < count {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn discover(&self) -> Reply {
+        let (start, gate) = (*self.start.lock(), Arc::clone(&self.gate));
+        let result = json!({
+            "supportedVersions": ["2026-07-28"],
+            "capabilities": { "tools": { "listChanged": true }, "logging": {} },
+            "_meta": { "io.modelcontextprotocol/serverInfo": { "name": self.name, "version": "1" } },
+        });
+        let result = Payload::of(Revision::V2026_07_28, &result);
+        match start {
+            Start::Ready => Reply::complete(result),
+            Start::Slow => Reply::later(async move {
+                gate.acquire_owned().await.unwrap().forget();
+                Reply::complete(result)
+            }),
+            Start::Broken => Reply::failed(ErrorObject::internal("it does not start")),
+        }
+    }
+
+    fn tool(&self, call: &Call) -> Reply {
+        let params: Value = call.params.view().unwrap_or_default();
+        let revision = call.params.revision;
+        let said = json!({ "said": params["arguments"]["say"] });
+        let done = Event::Done(Outcome::Complete(Payload::of(revision, &said)));
+        let progress = |params: &Value| {
+            let token = &params["_meta"]["progressToken"];
+            let params = Payload::of(revision, &json!({ "progressToken": token, "progress": 1 }));
+            Event::Notified(Notification { method: Method::Progress, params })
+        };
+        match params["name"].as_str().unwrap_or_default() {
+            "echo" => Reply::new(stream::iter([done])),
+            "fail" => Reply::failed(ErrorObject::invalid_params("no such tool")),
+            "progress" => Reply::new(stream::iter([progress(&params), done])),
+            "hold" => {
+                let (gate, mut fate) = (Arc::clone(&self.gate), Fate(self.fates.clone(), "dropped"));
+                Reply::new(async_stream::stream! {
+                    gate.acquire_owned().await.unwrap().forget();
+                    fate.is_done();
+                    yield done;
+                })
+            }
+            "ask" => ask(revision, &params["arguments"]),
+            other => Reply::failed(ErrorObject::internal(&format!("the script has no tool `{other}`"))),
+        }
+    }
+}
+
+impl Fate {
+    fn is_done(&mut self) {
+        self.1 = "done";
+    }
+}
+
+impl Drop for Fate {
+    fn drop(&mut self) {
+        let _ = self.0.send(self.1);
+    }
+}
+
+/// A tool that asks its client what the argument `method` says, or asks and withdraws.
+fn ask(revision: Revision, arguments: &Value) -> Reply {
+    let method = Method::parse(arguments["method"].as_str().unwrap_or("elicitation/create"));
+    let mode = arguments["mode"].as_str().unwrap_or("form");
+    let withdraw = arguments["withdraw"] == true;
+    let (question, answered) =
+        Question::new(method, Payload::of(revision, &json!({ "message": "name?", "mode": mode })));
+    Reply::new(async_stream::stream! {
+        yield Event::Asked(question);
+        if withdraw {
+            drop(answered);
+            std::future::pending::<()>().await;
+            return;
+        }
+        let answer = match answered.wait().await {
+            Some(Ok(answer)) => json!({ "answer": answer.view::<Value>().unwrap() }),
+            Some(Err(error)) => json!({ "code": error.code() }),
+            None => json!({ "answer": null }),
+        };
+        yield Event::Done(Outcome::Complete(Payload::of(revision, &answer)));
+    })
+}
+
+impl Server for Scripted {
+    fn call(&self, call: Call) -> Reply {
+        self.calls.lock().push(call.clone());
+        match &call.method {
+            Method::Discover => self.discover(),
+            Method::ToolsCall => self.tool(&call),
+            Method::Listen => {
+                let (mut told, revision) = (self.told.subscribe(), call.params.revision);
+                Reply::new(async_stream::stream! {
+                    while let Ok((method, params)) = told.recv().await {
+                        let params = Payload::of(revision, &params);
+                        yield Event::Notified(Notification { method, params });
+                    }
+                    std::future::pending::<()>().await;
+                })
+            }
+            method if method.is_notification() => Reply::complete(Payload::absent(call.params.revision)),
+            method => Reply::failed(ErrorObject::method_not_found(method.as_str())),
+        }
+    }
+}
+
+// === impl Client ===
+
+impl Client {
+    /// Does the handshake.
+    async fn open(&mut self, version: &'static str, capabilities: Value) -> Value {
+        let response = self.send(initialize(version, capabilities)).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        self.session = Some(response.headers()["mcp-session-id"].to_str().unwrap().to_owned());
+        let result = body(response).await;
+        let response = self.send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+        assert_eq!(response.status(), StatusCode::ACCEPTED);
+        result
+    }
+
+    async fn send(&self, message: Value) -> Response<Body> {
+        self.post(message.to_string()).await
+    }
+
+    async fn post(&self, text: impl Into<Body>) -> Response<Body> {
+        self.request(Verb::POST, text.into(), |_| ()).await
+    }
+
+    async fn get(&self) -> Response<Body> {
+        self.request(Verb::GET, Body::empty(), |_| ()).await
+    }
+
+    async fn delete(&self) -> Response<Body> {
+        self.request(Verb::DELETE, Body::empty(), |_| ()).await
+    }
+
+    /// A request with the headers of a well-behaved client, as `change` changes them.
+    async fn request(&self, verb: Verb, text: Body, change: impl FnOnce(&mut HeaderMap)) -> Response<Body> {
+        let mut request = Request::builder().method(verb).uri(self.path).body(text).unwrap();
+        let headers = request.headers_mut();
+        headers.insert("accept", "application/json, text/event-stream".parse().unwrap());
+        headers.insert("content-type", "application/json".parse().unwrap());
+        if let Some(session) = &self.session {
+            headers.insert("mcp-session-id", session.parse().unwrap());
+        }
+        if let Some(version) = self.version {
+            headers.insert("mcp-protocol-version", version.parse().unwrap());
+        }
+        change(headers);
+        request.extensions_mut().insert(self.admission.clone());
+        self.router.clone().oneshot(request).await.unwrap()
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "calls read better so")]
+fn initialize(version: &str, capabilities: Value) -> Value {
+    let params = json!({
+        "protocolVersion": version, "capabilities": capabilities, "clientInfo": { "name": "test", "version": "1" },
+    });
+    json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params })
+}
+
+/// A call of the tool `name`.
+#[expect(clippy::needless_pass_by_value, reason = "calls read better so")]
+fn call(id: impl Into<Value>, name: &str, arguments: Value) -> Value {
+    let params = json!({ "name": name, "arguments": arguments, "_meta": { "progressToken": "p" } });
+    json!({ "jsonrpc": "2.0", "id": id.into(), "method": "tools/call", "params": params })
+}
+
+async fn text(response: Response<Body>) -> String {
+    String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+}
+
+async fn body(response: Response<Body>) -> Value {
+    assert_eq!(response.headers()["content-type"], "application/json");
+    serde_json::from_str(&text(response).await).unwrap()
+}
+
+// === impl Events ===
+
+impl Events {
+    fn of(response: Response<Body>) -> Self {
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        assert_eq!(response.headers()["x-accel-buffering"], "no");
+        assert_eq!(response.headers()["cache-control"], "no-cache");
+        Self(response.into_body().into_data_stream())
+    }
+
+    /// The next event or comment as it was written; `None` at the end.
+    async fn raw(&mut self) -> Option<String> {
+        let chunk: Bytes = self.0.next().await?.unwrap();
+        Some(String::from_utf8(chunk.to_vec()).unwrap())
+    }
+
+    /// The data of the next event; `None` at the end.
+    async fn data(&mut self) -> Option<String> {
+        loop {
+            let text = self.raw().await?;
+            let data: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+            if !data.is_empty() {
+                return Some(data.join("\n"));
+            }
+        }
+    }
+
+    /// The next message; `None` at the end.
+    async fn message(&mut self) -> Option<Value> {
+        self.data().await.map(|data| serde_json::from_str(&data).unwrap())
+    }
+}
+
+#[test]
+fn a_message_is_what_the_test_writes() {
+    let text = Bytes::from(call(1, "echo", json!({})).to_string());
+    assert!(matches!(Message::parse(&text), Ok(Message::Request { .. })));
+}

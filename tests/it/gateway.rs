@@ -1,1 +1,6 @@
 //! The `gateway` room, from outside.
+
+mod calls;
+mod listens;
+mod lists;
+mod script;

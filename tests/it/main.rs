@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod backend;
+mod cli;
 mod config;
 mod frontend;
 mod gateway;

@@ -1,1 +1,3 @@
-//! The `web` room, from outside.
+//! The pages and the HTTP layers, from outside.
+
+mod layers;

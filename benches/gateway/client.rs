@@ -1,0 +1,95 @@
+//! A client of one Streamable HTTP endpoint: connections that are kept, one session, and nothing that takes time.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::{body::Incoming, client::conn::http1::SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::{net::TcpStream, task::JoinSet};
+
+/// One kept connection, to be used by one request at a time.
+pub(crate) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    _driver: JoinSet<()>,
+}
+
+/// Where requests go and what they carry.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    pub(crate) port: u16,
+    pub(crate) path: String,
+    headers: HeaderMap,
+}
+
+// === impl Connection ===
+
+impl Connection {
+    pub(crate) async fn open(port: u16) -> Result<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        stream.set_nodelay(true)?;
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        let mut driver = JoinSet::new();
+        driver.spawn(async move {
+            // An end of the connection is seen by the request that it cuts off.
+            let _ = connection.await;
+        });
+        Ok(Self { sender, _driver: driver })
+    }
+
+    /// One exchange, its body not yet read.
+    pub(crate) async fn send(
+        &mut self,
+        endpoint: &Endpoint,
+        method: Method,
+        body: Bytes,
+    ) -> Result<Response<Incoming>> {
+        self.sender.ready().await?;
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = endpoint.path.parse()?;
+        *request.headers_mut() = endpoint.headers.clone();
+        Ok(self.sender.send_request(request).await?)
+    }
+
+    /// The body of the answer to a posted message, which must be 200 or 202.
+    pub(crate) async fn post(&mut self, endpoint: &Endpoint, message: String) -> Result<Bytes> {
+        let response = self.send(endpoint, Method::POST, message.into()).await?;
+        let status = response.status();
+        let body = response.into_body().collect().await?.to_bytes();
+        if !matches!(status, StatusCode::OK | StatusCode::ACCEPTED) {
+            bail!("{status}: {}", String::from_utf8_lossy(&body));
+        }
+        Ok(body)
+    }
+}
+
+// === impl Endpoint ===
+
+impl Endpoint {
+    /// An endpoint without a session yet.
+    pub(crate) fn new(port: u16, path: &str, token: Option<&str>) -> Result<Self> {
+        let mut headers = HeaderMap::new();
+        headers.insert("host", format!("127.0.0.1:{port}").parse()?);
+        headers.insert("accept", HeaderValue::from_static("application/json, text/event-stream"));
+        headers.insert("content-type", HeaderValue::from_static("application/json"));
+        if let Some(token) = token {
+            headers.insert("authorization", format!("Bearer {token}").parse()?);
+        }
+        Ok(Self { port, path: path.to_owned(), headers })
+    }
+
+    /// Opens a session: the handshake, after which every request carries the session.
+    pub(crate) async fn open_session(&mut self) -> Result<Connection> {
+        let mut connection = Connection::open(self.port).await?;
+        let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
+        let response = connection.send(self, Method::POST, hello.into()).await?;
+        ensure!(response.status() == StatusCode::OK, "initialize: {}", response.status());
+        let session = response.headers().get("mcp-session-id").context("no session")?.clone();
+        response.into_body().collect().await?;
+        self.headers.insert("mcp-session-id", session);
+        self.headers.insert("mcp-protocol-version", HeaderValue::from_static("2025-11-25"));
+        connection.post(self, r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned()).await?;
+        Ok(connection)
+    }
+}

@@ -1,0 +1,119 @@
+//! The built-in demonstration backend: what a gateway without any configuration has to show. It lives in this process.
+
+mod content;
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::{
+    mcp::{Call, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Revision, Server, meta},
+    support::Clock,
+};
+
+/// The longest countdown.
+const LONGEST: u64 = 60;
+
+/// The demonstration backend.
+pub struct Demo {
+    clock: Arc<dyn Clock>,
+}
+
+impl Demo {
+    /// The version that it speaks.
+    pub const REVISION: Revision = Revision::NEWEST_LEGACY;
+
+    /// The backend, telling the time of `clock`.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock }
+    }
+
+    fn tool(&self, params: &Payload) -> Reply {
+        let arguments = params.view::<ToolCall>().unwrap_or_default();
+        match (arguments.name.as_str(), &arguments.arguments) {
+            ("echo", given) => match given["message"].as_str() {
+                Some(message) => complete(&text_result(message)),
+                None => Reply::failed(ErrorObject::invalid_params("`message` is missing or no string")),
+            },
+            ("add", given) => match (given["a"].as_f64(), given["b"].as_f64()) {
+                (Some(a), Some(b)) => complete(&sum(a, b)),
+                _ => Reply::failed(ErrorObject::invalid_params("`a` and `b` must be numbers")),
+            },
+            ("time_now", _) => complete(&text_result(&self.clock.now().to_string())),
+            ("countdown", given) => match given["from"].as_u64() {
+                Some(from @ 1..=LONGEST) => countdown(from, params),
+                _ => Reply::failed(ErrorObject::invalid_params("`from` must be a whole number from 1 to 60")),
+            },
+            (name, _) => Reply::failed(ErrorObject::invalid_params(&format!("Unknown tool: {name}"))),
+        }
+    }
+}
+
+/// The parameters of `tools/call`.
+#[derive(Debug, Default, serde::Deserialize)]
+struct ToolCall {
+    name: String,
+    #[serde(default)]
+    arguments: Value,
+}
+
+impl Server for Demo {
+    fn call(&self, call: Call) -> Reply {
+        match call.method {
+            Method::Discover => complete_as(Revision::V2026_07_28, &content::discover()),
+            Method::Listen => Reply::new(futures_util::stream::pending()),
+            Method::Ping => complete(&json!({})),
+            Method::ToolsList => complete(&content::tools()),
+            Method::ToolsCall => self.tool(&call.params),
+            Method::ResourcesList => complete(&content::resources()),
+            Method::ResourceTemplatesList => complete(&content::resource_templates()),
+            Method::ResourcesRead => answer(content::read(&call.params.string("uri").unwrap_or_default())),
+            Method::PromptsList => complete(&content::prompts()),
+            Method::PromptsGet => answer(content::prompt(&call.params)),
+            method if method.is_notification() => Reply::complete(Payload::absent(Self::REVISION)),
+            method => Reply::failed(ErrorObject::method_not_found(method.as_str())),
+        }
+    }
+}
+
+/// Counts down, one a second, and reports each where the client asked for progress. Dropping the reply ends it.
+fn countdown(from: u64, params: &Payload) -> Reply {
+    let token = meta::progress_token(params).and_then(|token| serde_json::from_slice::<Value>(&token).ok());
+    Reply::new(async_stream::stream! {
+        for done in 1..=from {
+            sleep(Duration::from_secs(1)).await;
+            if let Some(token) = &token {
+                let left = from - done;
+                let message = format!("{left} to go");
+                let params = json!({ "progressToken": token, "progress": done, "total": from, "message": message });
+                let params = Payload::of(Demo::REVISION, &params);
+                yield Event::Notified(Notification { method: Method::Progress, params });
+            }
+        }
+        yield Event::Done(Outcome::Complete(Payload::of(Demo::REVISION, &text_result("Lift-off!"))));
+    })
+}
+
+fn sum(a: f64, b: f64) -> Value {
+    let sum = a + b;
+    let mut result = text_result(&sum.to_string());
+    result["structuredContent"] = json!({ "sum": sum });
+    result
+}
+
+fn text_result(text: &str) -> Value {
+    json!({ "content": [{ "type": "text", "text": text }] })
+}
+
+fn answer(answer: Result<Value, ErrorObject>) -> Reply {
+    answer.map_or_else(Reply::failed, |result| complete(&result))
+}
+
+fn complete(result: &Value) -> Reply {
+    complete_as(Demo::REVISION, result)
+}
+
+fn complete_as(revision: Revision, result: &Value) -> Reply {
+    Reply::complete(Payload::of(revision, result))
+}

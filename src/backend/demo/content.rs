@@ -1,0 +1,141 @@
+//! What the demonstration backend has to show, as it is listed and read.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Demo;
+use crate::mcp::{ErrorObject, Payload, meta};
+
+/// The one resource.
+const WELCOME: &str = "demo://welcome";
+/// What the resources of the template begin with.
+const GREETING: &str = "demo://greeting/";
+/// The text of the one resource.
+const WELCOME_TEXT: &str = "# Welcome to Lockkeeper\n\n\
+    This backend is built in, so that there is something to try before anything is configured.\n\n\
+    - Call the tool `echo`, `add`, `time_now` or `countdown`.\n\
+    - Read `demo://greeting/` followed by your name.\n\
+    - Use the prompt `introduce`.\n\n\
+    Then put your own servers into `lockkeeper.toml`: a `command`, or a `url`, under `[backends.<name>]`.\n";
+
+/// The answer to `server/discover`.
+pub(super) fn discover() -> Value {
+    json!({
+        "supportedVersions": [Demo::REVISION.as_str()],
+        "capabilities": { "tools": {}, "resources": {}, "prompts": {} },
+        "instructions": "A demonstration: try the tool `add`, or `countdown` to see progress and cancellation.",
+        "_meta": { meta::SERVER_INFO: {
+            "name": "lockkeeper-demo", "title": "Lockkeeper demonstration", "version": env!("CARGO_PKG_VERSION"),
+        } },
+    })
+}
+
+/// The answer to `tools/list`.
+pub(super) fn tools() -> Value {
+    let read_only = |title: &str| json!({ "title": title, "readOnlyHint": true, "openWorldHint": false });
+    json!({ "tools": [
+        {
+            "name": "echo", "title": "Echo",
+            "description": "Gives back the message that it is given, unchanged. Use it to see that calls get through.",
+            "inputSchema": {
+                "type": "object", "required": ["message"],
+                "properties": { "message": { "type": "string", "description": "What to give back" } },
+            },
+            "annotations": read_only("Echo"),
+        },
+        {
+            "name": "add", "title": "Add two numbers",
+            "description": "Adds two numbers. The sum comes as text, and as structured content that follows the schema.",
+            "inputSchema": {
+                "type": "object", "required": ["a", "b"],
+                "properties": {
+                    "a": { "type": "number", "description": "The first number" },
+                    "b": { "type": "number", "description": "The second number" },
+                },
+            },
+            "outputSchema": {
+                "type": "object", "required": ["sum"],
+                "properties": { "sum": { "type": "number", "description": "a + b" } },
+            },
+            "annotations": read_only("Add two numbers"),
+        },
+        {
+            "name": "time_now", "title": "What time is it?",
+            "description": "Tells the gateway's time in UTC, in the form 2026-01-31T12:00:00Z.",
+            "inputSchema": { "type": "object", "properties": {} },
+            "annotations": read_only("What time is it?"),
+        },
+        {
+            "name": "countdown", "title": "Count down",
+            "description": "Counts down one number a second and reports progress at each. It can be cancelled at any time.",
+            "inputSchema": {
+                "type": "object", "required": ["from"],
+                "properties": { "from": {
+                    "type": "integer", "minimum": 1, "maximum": super::LONGEST, "description": "Where to begin, in seconds",
+                } },
+            },
+            "annotations": read_only("Count down"),
+        },
+    ] })
+}
+
+/// The answer to `resources/list`.
+pub(super) fn resources() -> Value {
+    json!({ "resources": [{
+        "uri": WELCOME, "name": "welcome", "title": "Welcome", "mimeType": "text/markdown",
+        "description": "What this backend is, and what to try first.",
+    }] })
+}
+
+/// The answer to `resources/templates/list`.
+pub(super) fn resource_templates() -> Value {
+    json!({ "resourceTemplates": [{
+        "uriTemplate": format!("{GREETING}{{name}}"), "name": "greeting", "title": "A greeting", "mimeType": "text/plain",
+        "description": "A greeting for the name at the end of the URI.",
+    }] })
+}
+
+/// The answer to `resources/read`.
+pub(super) fn read(uri: &str) -> Result<Value, ErrorObject> {
+    let contents = |kind: &str, text: &str| json!({ "contents": [{ "uri": uri, "mimeType": kind, "text": text }] });
+    let greeted = uri.strip_prefix(GREETING).filter(|name| !name.is_empty() && !name.contains('/'));
+    match (uri, greeted) {
+        (WELCOME, _) => Ok(contents("text/markdown", WELCOME_TEXT)),
+        (_, Some(name)) => {
+            let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy();
+            Ok(contents("text/plain", &format!("Hello, {name}! The gate is open.")))
+        }
+        _ => Err(ErrorObject::with_data(ErrorObject::RESOURCE_NOT_FOUND, "Resource not found", &json!({ "uri": uri }))),
+    }
+}
+
+/// The answer to `prompts/list`.
+pub(super) fn prompts() -> Value {
+    json!({ "prompts": [{
+        "name": "introduce", "title": "Introduce yourself",
+        "description": "Asks the model to introduce itself and to try the tools of this backend.",
+        "arguments": [{ "name": "name", "description": "Whom to introduce it to", "required": false }],
+    }] })
+}
+
+/// The answer to `prompts/get`.
+pub(super) fn prompt(params: &Payload) -> Result<Value, ErrorObject> {
+    #[derive(Deserialize)]
+    struct Get {
+        name: String,
+        #[serde(default)]
+        arguments: Value,
+    }
+    let get: Get = params.view().ok_or_else(|| ErrorObject::invalid_params("`name` is missing"))?;
+    if get.name != "introduce" {
+        return Err(ErrorObject::invalid_params(&format!("Unknown prompt: {}", get.name)));
+    }
+    let to = get.arguments["name"].as_str().unwrap_or("me");
+    let text = format!(
+        "Introduce yourself to {to} in two sentences. Then add 2 and 40 with the tool `add`, and tell the sum."
+    );
+    Ok(json!({
+        "description": "An introduction",
+        "messages": [{ "role": "user", "content": { "type": "text", "text": text } }],
+    }))
+}

@@ -1,0 +1,36 @@
+//! Why a backend did not start. The texts are read by people: in the status, in logs, and in the errors of calls.
+
+use std::time::Duration;
+
+/// Why a backend did not start, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// The program cannot be run.
+    #[error("{0}")]
+    NoCommand(String),
+    /// The two have no protocol version in common (`translation` 6.1).
+    #[error("{0}")]
+    Incompatible(String),
+    /// The server cannot be reached, or the connection broke in the handshake.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The server turned the gateway away.
+    #[error("{0}")]
+    Refused(String),
+    /// What it answered is no handshake (`translation` 6.3).
+    #[error("the server answered `initialize` wrongly: {0}")]
+    Malformed(String),
+    /// The handshake was not done in time.
+    #[error("the server did not complete its handshake within {} s; raise `start_timeout` if it needs longer", .0.as_secs())]
+    TimedOut(Duration),
+    /// The gateway is stopping.
+    #[error("the gateway is stopping")]
+    Stopping,
+}
+
+impl StartError {
+    /// Whether trying again soon is of no use.
+    pub const fn is_lasting(&self) -> bool {
+        matches!(self, Self::NoCommand(_) | Self::Incompatible(_))
+    }
+}

@@ -1,0 +1,94 @@
+//! How one backend is, as its base session shows it.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::{error::StartError, legacy::Greeting};
+use crate::{
+    mcp::Revision,
+    model::{
+        BackendSpec,
+        status::{BackendState, BackendStatus, Counts},
+    },
+};
+
+/// How one backend is; every change can be waited for.
+pub(crate) struct Health(watch::Sender<Condition>);
+
+#[derive(Debug, Clone)]
+struct Condition {
+    state: BackendState,
+    revision: Option<Revision>,
+    server: Option<String>,
+    restarts: u64,
+    stderr: Vec<String>,
+}
+
+// === impl Health ===
+
+impl Health {
+    /// A backend that is about to be started.
+    pub(crate) fn starting() -> Self {
+        let state = BackendState::Starting;
+        Self(watch::Sender::new(Condition { state, revision: None, server: None, restarts: 0, stderr: Vec::new() }))
+    }
+
+    /// It answers.
+    pub(crate) fn ready(&self, greeting: &Greeting) {
+        self.0.send_modify(|condition| {
+            condition.state = BackendState::Ready;
+            condition.revision = Some(greeting.revision);
+            condition.server = greeting.server();
+            condition.stderr = Vec::new();
+        });
+    }
+
+    /// It failed and is started again after `retry_in`.
+    pub(crate) fn restarting(&self, reason: &str, retry_in: Duration, last_words: Vec<String>) {
+        self.0.send_modify(|condition| {
+            condition.state = BackendState::Restarting { reason: reason.to_owned(), retry_in: retry_in.as_secs() };
+            condition.restarts += 1;
+            condition.stderr = last_words;
+        });
+    }
+
+    /// It cannot be used.
+    pub(crate) fn failed(&self, error: &StartError, last_words: Vec<String>) {
+        self.0.send_modify(|condition| {
+            condition.state = BackendState::Failed { reason: error.to_string() };
+            condition.stderr = last_words;
+        });
+    }
+
+    /// Waits until the first start has come to an end, whichever.
+    pub(crate) async fn settled(&self) {
+        let mut changes = self.0.subscribe();
+        let _ = changes.wait_for(|condition| condition.state != BackendState::Starting).await;
+    }
+
+    /// Why it cannot be used at the moment; `None` where it may be tried.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        match &self.0.borrow().state {
+            // without a wait it was lost a moment ago, and is being started
+            BackendState::Starting | BackendState::Ready | BackendState::Restarting { retry_in: 0, .. } => None,
+            BackendState::Restarting { reason, .. } | BackendState::Failed { reason } => Some(reason.clone()),
+        }
+    }
+
+    /// What people and machines are shown. The counts are the catalog's to fill in.
+    pub(crate) fn status(&self, spec: &BackendSpec, sessions: usize) -> BackendStatus {
+        let condition = self.0.borrow().clone();
+        BackendStatus {
+            id: spec.id.to_string(),
+            transport: spec.transport.name().to_owned(),
+            protocol_version: condition.revision.map(|revision| revision.to_string()),
+            server: condition.server,
+            state: condition.state,
+            counts: Counts::default(),
+            sessions,
+            restarts: condition.restarts,
+            stderr: condition.stderr,
+        }
+    }
+}

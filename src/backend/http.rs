@@ -1,0 +1,168 @@
+//! A server behind a Streamable HTTP endpoint (2025-03-26 to 2025-11-25, transports).
+
+mod answer;
+mod client;
+mod unsolicited;
+
+pub(crate) use client::guarded;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
+use http::{HeaderMap, Method as Verb, header};
+use reqwest::{RequestBuilder, Response};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use super::{
+    error::StartError,
+    link::{Incoming, Link, LinkError},
+};
+use crate::{
+    mcp::{Feature, Message, Method, Revision},
+    model::HttpSpec,
+    wire::headers::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
+};
+
+/// How long the last request of a session, its DELETE, may take.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The connection to one endpoint: one session of it, or none where the server keeps none.
+#[derive(Clone)]
+pub(crate) struct HttpLink(Arc<Endpoint>);
+
+pub(super) struct Endpoint {
+    client: reqwest::Client,
+    url: Url,
+    headers: HeaderMap,
+    session: OnceLock<String>,
+    revision: OnceLock<Revision>,
+    /// Cancelled when the server may be listened to.
+    opened: CancellationToken,
+}
+
+/// Prepares a connection; nothing is sent before the first request.
+pub(crate) fn connect(client: &reqwest::Client, spec: &HttpSpec) -> Result<(Arc<dyn Link>, Incoming), StartError> {
+    let endpoint = Endpoint {
+        client: client.clone(),
+        url: spec.url.clone(),
+        headers: client::headers(spec)?,
+        session: OnceLock::new(),
+        revision: OnceLock::new(),
+        opened: CancellationToken::new(),
+    };
+    let link = HttpLink(Arc::new(endpoint));
+    let incoming = unsolicited::incoming(Arc::clone(&link.0));
+    Ok((Arc::new(link), incoming))
+}
+
+// === impl Endpoint ===
+
+impl Endpoint {
+    fn request(&self, verb: Verb) -> RequestBuilder {
+        let mut request = self.client.request(verb, self.url.clone()).headers(self.headers.clone());
+        if let Some(session) = self.session.get() {
+            request = request.header(SESSION_ID, session);
+        }
+        match self.revision.get() {
+            Some(revision) if revision.has(Feature::ProtocolVersionHeader) => {
+                request.header(PROTOCOL_VERSION, revision.as_str())
+            }
+            _ => request,
+        }
+    }
+
+    /// Posts one message and gives the response where the server took it.
+    async fn post(&self, message: &Message) -> Result<Response, Turned> {
+        let request = self
+            .request(Verb::POST)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::ACCEPT, "application/json, text/event-stream")
+            .body(message.encode());
+        let response = request.send().await.map_err(|error| Turned::Error(client::broken(&error)))?;
+        if response.status().is_success() {
+            if matches!(message, Message::Request { method: Method::Initialize, .. }) {
+                self.keep_session(&response);
+            }
+            return Ok(response);
+        }
+        Err(answer::turned(response, self.session.get().is_some()).await)
+    }
+
+    /// Opens a stream of events: the one for unsolicited messages, or the rest of one that broke off.
+    async fn stream(&self, after: Option<&str>) -> Result<Response, Turned> {
+        let mut request = self.request(Verb::GET).header(header::ACCEPT, "text/event-stream");
+        if let Some(id) = after {
+            request = request.header(LAST_EVENT_ID, id);
+        }
+        let response = request.send().await.map_err(|error| Turned::Error(client::broken(&error)))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(answer::turned(response, self.session.get().is_some()).await)
+    }
+
+    /// The session id is taken from a 2xx to `initialize` alone; it is visible ASCII (2025-03-26 and later, transports).
+    fn keep_session(&self, response: &Response) {
+        let id = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok());
+        if let Some(id) = id.filter(|id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_graphic())) {
+            let _ = self.session.set(id.to_owned());
+        }
+    }
+}
+
+/// The server did not take a message.
+pub(super) enum Turned {
+    /// It sent a JSON-RPC error along.
+    Message(Message),
+    /// It did not.
+    Error(LinkError),
+}
+
+// === impl HttpLink ===
+
+impl Link for HttpLink {
+    fn request(&self, request: Message) -> BoxStream<'static, Result<Message, LinkError>> {
+        answer::answer(Arc::clone(&self.0), request).boxed()
+    }
+
+    fn send(&self, message: Message) -> BoxFuture<'static, Result<(), LinkError>> {
+        let endpoint = Arc::clone(&self.0);
+        async move {
+            match endpoint.post(&message).await {
+                Ok(_) => Ok(()),
+                Err(Turned::Error(error)) => Err(error),
+                Err(Turned::Message(Message::Response { outcome: Err(error), .. })) => {
+                    Err(LinkError::Refused(error.to_string()))
+                }
+                Err(Turned::Message(_)) => Err(LinkError::Refused("it answered with no success".to_owned())),
+            }
+        }
+        .boxed()
+    }
+
+    fn negotiated(&self, revision: Revision) {
+        let _ = self.0.revision.set(revision);
+    }
+
+    fn opened(&self) {
+        self.0.opened.cancel();
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        let endpoint = Arc::clone(&self.0);
+        async move {
+            if endpoint.session.get().is_some() {
+                // 405 and everything else is as good: the server keeps its own time then
+                let _ = timeout(DELETE_TIMEOUT, endpoint.request(Verb::DELETE).send()).await;
+            }
+        }
+        .boxed()
+    }
+
+    fn last_words(&self) -> Vec<String> {
+        Vec::new()
+    }
+}

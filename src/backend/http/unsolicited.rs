@@ -1,0 +1,78 @@
+//! The stream for what a server says outside of calls: GET on the endpoint, where the server offers it.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{StreamExt as _, future};
+use tokio::time::{Instant, sleep};
+
+use super::{
+    Endpoint, Turned,
+    answer::{Cursor, is_events},
+};
+use crate::{
+    backend::link::{Arrival, Incoming, LinkError, messages},
+    wire::events::events,
+};
+
+/// The shortest wait between two tries; each doubles it, until a stream was of use.
+const SHORTEST_WAIT: Duration = Duration::from_secs(1);
+/// The longest wait between two tries.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
+/// A stream that lived for this long was of use, even if nothing came.
+const LONG_LIFE: Duration = Duration::from_secs(5);
+/// How many tries in a row may fail to connect before the session is given up.
+const MOST_UNREACHABLE: u32 = 3;
+
+/// Everything that comes on the stream, opened again whenever it ends. A server that does not offer it is asked once.
+pub(super) fn incoming(endpoint: Arc<Endpoint>) -> Incoming {
+    let arrivals = async_stream::stream! {
+        endpoint.opened.cancelled().await;
+        let mut cursor = Cursor::default();
+        let mut offered = false;
+        let mut unreachable = 0;
+        let mut wait = SHORTEST_WAIT;
+        loop {
+            match endpoint.stream(cursor.last.as_deref()).await {
+                Ok(response) if is_events(&response) => {
+                    unreachable = 0;
+                    offered = true;
+                    let began = Instant::now();
+                    let mut fruitful = false;
+                    let mut stream = events(response.bytes_stream().boxed()).boxed();
+                    while let Some(Ok(event)) = stream.next().await {
+                        cursor.note(&event);
+                        if event.is_message() {
+                            fruitful = true;
+                            for message in messages(&event.data) {
+                                yield Arrival::Message(message);
+                            }
+                        }
+                    }
+                    if fruitful || began.elapsed() >= LONG_LIFE {
+                        wait = SHORTEST_WAIT;
+                    }
+                }
+                // before there was a stream, 404 may as well mean that the server knows no GET; the next call will tell
+                Err(Turned::Error(LinkError::Gone(reason))) if offered => {
+                    yield Arrival::Lost(reason);
+                    return;
+                }
+                Err(Turned::Error(LinkError::Unreachable(reason))) if unreachable >= MOST_UNREACHABLE => {
+                    yield Arrival::Lost(reason);
+                    return;
+                }
+                Err(Turned::Error(LinkError::Unreachable(_))) => unreachable += 1,
+                Err(Turned::Error(LinkError::Unavailable(_) | LinkError::Lost(_))) => {}
+                // 405 means that there is none (2025-03-26 and later, transports), and no other refusal changes by itself
+                Ok(_) | Err(Turned::Message(_) | Turned::Error(LinkError::Refused(_) | LinkError::Gone(_))) => {
+                    tracing::debug!("the server offers no stream for unsolicited messages");
+                    future::pending::<()>().await;
+                }
+            }
+            sleep(wait.max(cursor.retry)).await;
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+    };
+    arrivals.boxed()
+}

@@ -1,0 +1,59 @@
+//! Whose session it is: what keeps people apart at a backend (design rule 5).
+
+use crate::{
+    mcp::Context,
+    model::{SessionId, Share, UserId},
+};
+
+/// Whose session it is. Two calls reach the same backend session exactly where their keys are equal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    /// Who shares it.
+    pub(crate) scope: Scope,
+    /// What the client can be asked ([`crate::mcp::Capabilities::key`]): servers show other tools to other clients.
+    capabilities: String,
+}
+
+/// Who shares a session.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Scope {
+    /// The gateway itself, and clients that have no session: lists and status.
+    Base,
+    /// One client session.
+    Session(SessionId),
+    /// One user.
+    User(UserId),
+    /// Everybody.
+    All,
+}
+
+impl Key {
+    /// The session that the gateway itself holds.
+    pub(crate) const fn base() -> Self {
+        Self { scope: Scope::Base, capabilities: String::new() }
+    }
+
+    /// The session that serves `context`.
+    pub(crate) fn of(share: Share, context: &Context) -> Self {
+        let Some(session) = &context.session else { return Self::base() };
+        let capabilities = context.client.capabilities.key().to_owned();
+        let scope = match share {
+            Share::Session => Scope::Session(session.clone()),
+            Share::User => Scope::User(context.caller.user.clone()),
+            // everybody who cannot be asked anything is the same to the server, and so is the gateway
+            Share::All if capabilities.is_empty() => Scope::Base,
+            Share::All => Scope::All,
+        };
+        Self { scope, capabilities }
+    }
+
+    /// Whether this is the session of the gateway itself.
+    pub(crate) fn is_base(&self) -> bool {
+        self.scope == Scope::Base
+    }
+
+    /// Whether one client session alone uses it, so that any of its calls may carry a question (design rule 4).
+    pub(crate) const fn is_of_one_client(&self) -> bool {
+        matches!(self.scope, Scope::Session(_))
+    }
+}

@@ -1,0 +1,11 @@
+//! The adapter of the four legacy versions: sessions that begin with `initialize`. Knows nothing of transports: it
+//! speaks over a [`super::link::Link`].
+
+pub(crate) mod call;
+pub(crate) mod handshake;
+pub(crate) mod question;
+pub(crate) mod receive;
+pub(crate) mod session;
+
+pub(crate) use handshake::{Greeting, Offer};
+pub(crate) use session::Session;

@@ -1,0 +1,212 @@
+//! One call at one legacy server: its id on the wire, its progress token, its silence, its cancellation.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+
+use super::Session;
+use crate::{
+    backend::link::LinkError,
+    mcp::{ErrorObject, Event, Message, Method, Outcome, Payload, RequestId, json, meta},
+};
+
+/// How many notifications and questions wait for a slow reader of one reply.
+const QUEUE: usize = 256;
+
+/// What a session knows of a call that runs: where its events go, with a place kept for the last.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// The client's own progress token, where it gave one.
+    pub(super) token: Option<Bytes>,
+    kind: Kind,
+    events: mpsc::Sender<Event>,
+    end: mpsc::OwnedPermit<Event>,
+}
+
+/// Whose call it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The handshake: it is never cancelled (all versions, cancellation), and carries no question.
+    Handshake,
+    /// A client's.
+    Client,
+}
+
+/// The call was not made and may be made again on a session that is fresh: why.
+#[derive(Debug)]
+pub(crate) struct NotRun(pub(crate) String);
+
+/// The caller's side of a slot. Dropping it before the end cancels the call at the server.
+struct Ticket {
+    session: Arc<Session>,
+    id: u64,
+    kind: Kind,
+    events: mpsc::Receiver<Event>,
+    end: Duration,
+}
+
+// === impl Slot ===
+
+impl Slot {
+    /// Whether a question may be put into its reply.
+    pub(super) fn carries(&self) -> bool {
+        self.kind == Kind::Client
+    }
+
+    /// Queues an event on the way; `false` where the queue is full.
+    pub(super) fn offer(&self, event: Event) -> bool {
+        self.events.try_send(event).is_ok()
+    }
+
+    /// Queues the end.
+    pub(super) fn finish(self, event: Event) {
+        self.end.send(event);
+    }
+}
+
+// === impl Session ===
+
+impl Session {
+    /// Makes one call. The events end with [`Event::Done`], or with [`NotRun`] as the only one. A call that stays silent
+    /// for longer than `patience` is cancelled and fails.
+    pub(crate) fn call(
+        self: &Arc<Self>,
+        method: Method,
+        params: Payload,
+        patience: Duration,
+    ) -> impl Stream<Item = Result<Event, NotRun>> + Send + use<> {
+        self.request(method, params, Kind::Client, patience)
+    }
+
+    /// Makes one request of any kind.
+    pub(super) fn request(
+        self: &Arc<Self>,
+        method: Method,
+        params: Payload,
+        kind: Kind,
+        patience: Duration,
+    ) -> impl Stream<Item = Result<Event, NotRun>> + Send + use<> {
+        let session = Arc::clone(self);
+        async_stream::stream! {
+            let token = meta::progress_token(&params);
+            let mut ticket = match Ticket::open(session, token.clone(), kind, patience) {
+                Ok(ticket) => ticket,
+                Err(not_run) => {
+                    yield Err(not_run);
+                    return;
+                }
+            };
+            // the id serves as the token as well: both are unique in this session (design rule 1)
+            let params = if token.is_some() { meta::with_progress_token(&params, &ticket.id.to_string()) } else { params };
+            let id = RequestId::number(ticket.id);
+            let link = Arc::clone(&ticket.session.link);
+            let request = Message::Request { id, method, params: params.json().clone() };
+            let mut exchange = link.request(request).fuse();
+            let mut silent_until = Instant::now() + patience;
+            loop {
+                let step = tokio::select! {
+                    biased;
+                    event = ticket.events.recv() => Some(Ok(event.unwrap_or_else(|| ticket.lost()))),
+                    arrived = exchange.select_next_some(), if !exchange.is_done() => ticket.arrived(arrived),
+                    () = sleep_until(silent_until) => Some(Ok(ticket.timed_out())),
+                };
+                let Some(step) = step else { continue };
+                silent_until = Instant::now() + patience;
+                let over = !matches!(step, Ok(Event::Notified(_) | Event::Asked(_)));
+                yield step;
+                if over {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Passes on a notification of the client's.
+    pub(crate) async fn notify(&self, method: Method, params: Payload) {
+        let sent = self.link.send(Message::Notification { method, params: params.json().clone() }).await;
+        if let Err(error) = sent {
+            tracing::debug!(backend = %self.about.backend, %error, "a client's notification was not delivered");
+        }
+    }
+}
+
+// === impl Ticket ===
+
+impl Ticket {
+    fn open(session: Arc<Session>, token: Option<Bytes>, kind: Kind, patience: Duration) -> Result<Self, NotRun> {
+        let (sender, events) = mpsc::channel(QUEUE);
+        let Ok(end) = sender.clone().try_reserve_owned() else { return Err(NotRun("no room".to_owned())) };
+        let id = {
+            // under the lock that the end of the session takes, so that no call is left behind in it
+            let mut calls = session.calls.lock();
+            if session.is_over() {
+                return Err(NotRun(session.reason()));
+            }
+            calls.open(Slot { token, kind, events: sender, end })
+        };
+        Ok(Self { session, id, kind, events, end: patience })
+    }
+
+    /// What came on the exchange of this call: what is for it is given at once, the rest goes where it belongs.
+    fn arrived(&self, arrived: Result<Message, LinkError>) -> Option<Result<Event, NotRun>> {
+        match arrived {
+            Ok(message) => {
+                let (call, event) = self.session.receive(message, Some(self.id))?;
+                if call != self.id {
+                    self.session.deliver(call, event);
+                    return None;
+                }
+                if matches!(event, Event::Done(_)) {
+                    self.session.calls.lock().close(self.id);
+                }
+                Some(Ok(event))
+            }
+            Err(error) => {
+                self.session.calls.lock().close(self.id);
+                Some(self.broken(error))
+            }
+        }
+    }
+
+    fn broken(&self, error: LinkError) -> Result<Event, NotRun> {
+        let backend = &self.session.about.backend;
+        let failed = |error| Ok(Event::Done(Outcome::Failed(error)));
+        match error {
+            LinkError::Gone(reason) | LinkError::Unreachable(reason) => {
+                self.session.end(&reason);
+                Err(NotRun(reason))
+            }
+            LinkError::Refused(reason) => failed(ErrorObject::internal(&format!("Backend `{backend}`: {reason}"))),
+            LinkError::Lost(reason) => {
+                failed(ErrorObject::retryable(&format!("The connection to backend `{backend}` was lost: {reason}")))
+            }
+            LinkError::Unavailable(reason) => failed(ErrorObject::retryable(&format!("Backend `{backend}`: {reason}"))),
+        }
+    }
+
+    fn lost(&self) -> Event {
+        Event::Done(Outcome::Failed(self.session.lost_error()))
+    }
+
+    fn timed_out(&self) -> Event {
+        let (backend, seconds) = (&self.session.about.backend, self.end.as_secs_f64());
+        let text = format!("Backend `{backend}` gave no sign of life for {seconds} s, so the call was cancelled");
+        Event::Done(Outcome::Failed(ErrorObject::internal(&text)))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let open = self.session.calls.lock().close(self.id).is_some();
+        if open && self.kind == Kind::Client && !self.session.is_over() {
+            let reason = json::quote("the client gave up the request");
+            let params = format!(r#"{{"requestId":{},"reason":{reason}}}"#, self.id);
+            self.session.tell(Message::Notification { method: Method::Cancelled, params: params.into() });
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The handshake of the legacy versions: `initialize`, its answer, `notifications/initialized`.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use tokio::time::{sleep, timeout};
+
+use super::{
+    Session,
+    call::{Kind, NotRun},
+    session::About,
+};
+use crate::{
+    backend::{
+        error::StartError,
+        link::{Incoming, Link, LinkError},
+    },
+    mcp::{ClientInfo, Era, ErrorObject, Event, Message, Method, Outcome, Payload, Revision, json, json::Object, meta},
+    model::BackendId,
+};
+
+/// The waits before `notifications/initialized` is sent again (`translation` 6.6).
+const RETRIES: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(5)];
+/// How long one try of `notifications/initialized` may take.
+const INITIALIZED_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What is said in `initialize`.
+#[derive(Debug, Clone)]
+pub(crate) struct Offer {
+    /// The version.
+    pub(crate) revision: Revision,
+    /// In whose name.
+    pub(crate) client: Arc<ClientInfo>,
+}
+
+/// What the server answered to `initialize`.
+#[derive(Debug, Clone)]
+pub(crate) struct Greeting {
+    /// The version that both speak from here on.
+    pub(crate) revision: Revision,
+    result: Bytes,
+}
+
+/// How a handshake failed.
+#[derive(Debug)]
+pub(crate) enum HandshakeError {
+    /// Another version may do, on a fresh connection (`translation` 6.1, 6.3).
+    Offer(Revision),
+    /// It failed.
+    Start(StartError),
+}
+
+// === impl Session ===
+
+impl Session {
+    /// Opens a session over a fresh connection. Nothing but the handshake crosses before the server has accepted
+    /// `notifications/initialized` (design rule 2).
+    pub(crate) async fn open(
+        about: About,
+        offer: &Offer,
+        link: Arc<dyn Link>,
+        incoming: Incoming,
+    ) -> Result<Arc<Self>, HandshakeError> {
+        let session = Self::begin(about, link, incoming);
+        let abandoned = Abandoned(Some(&session));
+        let greeting = session.initialize(offer).await?;
+        session.link.negotiated(greeting.revision);
+        // kept before `initialized` is sent: the server may ask at once when it has it
+        let _ = session.greeting.set(greeting);
+        session.initialized().await?;
+        session.link.opened();
+        abandoned.keep();
+        Ok(session)
+    }
+
+    async fn initialize(self: &Arc<Self>, offer: &Offer) -> Result<Greeting, HandshakeError> {
+        let params = Payload::new(offer.revision, offer.params());
+        // bounded from outside by `start_timeout`, which covers more than this one request
+        let never = Duration::from_hours(24);
+        let mut events = std::pin::pin!(self.request(Method::Initialize, params, Kind::Handshake, never));
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Done(Outcome::Complete(result))) => return Greeting::read(result.json(), offer.revision),
+                Ok(Event::Done(Outcome::Failed(error))) if self.is_over() => {
+                    tracing::debug!(%error, "the connection ended in the handshake");
+                    return Err(StartError::Unreachable(self.reason()).into());
+                }
+                Ok(Event::Done(Outcome::Failed(error))) => return Err(refused(&error, offer.revision)),
+                Ok(_) => {}
+                Err(NotRun(reason)) => return Err(StartError::Unreachable(reason).into()),
+            }
+        }
+        Err(StartError::Unreachable(self.reason()).into())
+    }
+
+    /// Tells the server that the session begins, again where it does not get through: it may be repeated.
+    async fn initialized(&self) -> Result<(), StartError> {
+        let mut waits = RETRIES.into_iter();
+        loop {
+            let message = Message::Notification { method: Method::Initialized, params: Bytes::new() };
+            let reason = match timeout(INITIALIZED_TIMEOUT, self.link.send(message)).await {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(LinkError::Refused(reason) | LinkError::Gone(reason))) => {
+                    return Err(StartError::Refused(format!("`notifications/initialized` was turned down: {reason}")));
+                }
+                Ok(Err(LinkError::Lost(reason) | LinkError::Unavailable(reason) | LinkError::Unreachable(reason))) => {
+                    reason
+                }
+                Err(_) => "no answer in time".to_owned(),
+            };
+            let Some(wait) = waits.next() else {
+                return Err(StartError::Unreachable(format!(
+                    "`notifications/initialized` did not get through: {reason}"
+                )));
+            };
+            sleep(wait).await;
+        }
+    }
+}
+
+/// Ends a session whose handshake was not brought to its end.
+struct Abandoned<'a>(Option<&'a Arc<Session>>);
+
+impl Abandoned<'_> {
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Abandoned<'_> {
+    fn drop(&mut self) {
+        if let Some(session) = self.0 {
+            session.end("its handshake failed");
+        }
+    }
+}
+
+// === impl Offer ===
+
+impl Offer {
+    /// The parameters of `initialize`: the client's own words, for the server to see whom it serves.
+    fn params(&self) -> Bytes {
+        let mut text = format!(r#"{{"protocolVersion":"{}","capabilities":"#, self.revision).into_bytes();
+        text.extend_from_slice(self.client.capabilities.json());
+        text.extend_from_slice(br#","clientInfo":"#);
+        text.extend_from_slice(&self.client.implementation);
+        text.push(b'}');
+        text.into()
+    }
+}
+
+// === impl Greeting ===
+
+impl Greeting {
+    /// Reads an `InitializeResult`. A version that is not known is answered by a lower offer, never by a guess.
+    fn read(result: &Bytes, offered: Revision) -> Result<Self, HandshakeError> {
+        let malformed = |what: &str| HandshakeError::from(StartError::Malformed(what.to_owned()));
+        let Some(object) = Object::parse(result) else { return Err(malformed("the result is no object")) };
+        let Some(version) = object.string("protocolVersion") else {
+            return Err(malformed("`protocolVersion` is missing"));
+        };
+        if object.get("capabilities").is_none_or(|text| !text.starts_with('{')) {
+            return Err(malformed("`capabilities` is missing"));
+        }
+        match Revision::parse(&version).filter(|revision| revision.era() == Era::Legacy) {
+            Some(revision) => Ok(Self { revision, result: result.clone() }),
+            None => Err(next_offer(offered, &format!("it answered with `{version}`"))),
+        }
+    }
+
+    /// What the server calls itself, `name version`, for people.
+    pub(crate) fn server(&self) -> Option<String> {
+        let info = Object::parse(Object::parse(&self.result)?.get("serverInfo")?.as_bytes())?;
+        let text = format!("{} {}", info.string("name")?, info.string("version").unwrap_or_default());
+        Some(text.trim().chars().filter(|c| !c.is_control()).take(100).collect())
+    }
+
+    /// The text of the server's `capabilities`.
+    pub(crate) fn capabilities(&self) -> Object<'_> {
+        let text = Object::parse(&self.result).and_then(|object| object.get("capabilities"));
+        text.and_then(|text| Object::parse(text.as_bytes())).unwrap_or_default()
+    }
+
+    /// The answer to `server/discover`, in the form of 2026-07-28, every part as the server wrote it.
+    pub(crate) fn discover(&self, backend: &BackendId) -> Payload {
+        let object = Object::parse(&self.result).unwrap_or_default();
+        let capabilities = object.get("capabilities").unwrap_or("{}");
+        // 6.3: a server without a name gets one, for display
+        let unnamed = format!(r#"{{"name":"{backend}","version":"unknown"}}"#);
+        let info = object.get("serverInfo").filter(|text| text.starts_with('{')).unwrap_or(&unnamed);
+        let instructions = object.get("instructions").filter(|text| text.starts_with('"'));
+        let instructions = instructions.map(|text| format!(r#","instructions":{text}"#)).unwrap_or_default();
+        let text = format!(
+            r#"{{"supportedVersions":["{}"],"capabilities":{capabilities}{instructions},"_meta":{{{}:{info}}}}}"#,
+            self.revision,
+            json::quote(meta::SERVER_INFO),
+        );
+        Payload::new(Revision::V2026_07_28, text.into())
+    }
+}
+
+/// `initialize` was answered by an error (`translation` 6.3).
+fn refused(error: &ErrorObject, offered: Revision) -> HandshakeError {
+    let supported = supported(error);
+    let common = Revision::ALL.into_iter().rev().filter(|revision| revision.era() == Era::Legacy);
+    match common.filter(|revision| *revision < offered).find(|revision| supported.iter().any(|name| name == revision.as_str())) {
+        Some(revision) => HandshakeError::Offer(revision),
+        None if !supported.is_empty() => StartError::Incompatible(format!(
+            "the server speaks protocol {} only, which this gateway does not speak with servers yet; update one of the two",
+            supported.join(", "),
+        ))
+        .into(),
+        None => StartError::Refused(format!("the server refused `initialize`: {error}")).into(),
+    }
+}
+
+/// The versions in `error.data.supported`.
+fn supported(error: &ErrorObject) -> Vec<String> {
+    let read = || {
+        let object = Object::parse(error.json())?;
+        let data = Object::parse(object.get("data")?.as_bytes())?;
+        serde_json::from_str(data.get("supported")?).ok()
+    };
+    read().unwrap_or_default()
+}
+
+/// The next lower version, for a fresh connection (`translation` 6.1).
+fn next_offer(offered: Revision, why: &str) -> HandshakeError {
+    match Revision::ALL.into_iter().rev().find(|revision| *revision < offered) {
+        Some(lower) => HandshakeError::Offer(lower),
+        None => StartError::Incompatible(format!(
+            "the server speaks no protocol version that this gateway knows: offered {offered}, {why}; update one of the two"
+        ))
+        .into(),
+    }
+}
+
+impl From<StartError> for HandshakeError {
+    fn from(error: StartError) -> Self {
+        Self::Start(error)
+    }
+}

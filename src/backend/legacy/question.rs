@@ -1,0 +1,96 @@
+//! What a server asks its client: sampling, elicitation, roots.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Session;
+use crate::mcp::{Answered, ErrorObject, Event, Message, Method, Payload, Question, RequestId};
+
+/// How many questions one server may have open at once.
+const MOST_QUESTIONS: usize = 64;
+
+impl Session {
+    /// Takes in a request of the server's. Where it is a question that the client can be asked, it goes to the call that
+    /// carries it, else to the listen; everything else is refused on the spot.
+    pub(super) fn asked(
+        self: &Arc<Self>,
+        id: RequestId,
+        method: Method,
+        params: Payload,
+        on: Option<u64>,
+    ) -> Option<(u64, Event)> {
+        if !self.can_be_asked(&method) {
+            self.tell(Message::error(id, refusal(&method)));
+            return None;
+        }
+        let withdrawn = CancellationToken::new();
+        {
+            let mut questions = self.questions.lock();
+            if questions.len() >= MOST_QUESTIONS || questions.contains_key(&id) {
+                drop(questions);
+                self.tell(Message::error(id, ErrorObject::internal("too many questions at once, or one id twice")));
+                return None;
+            }
+            questions.insert(id.clone(), withdrawn.clone());
+        }
+        let (question, answered) = Question::new(method.clone(), params);
+        self.await_answer(id, method, answered, withdrawn);
+        if let Some(call) = on.or_else(|| self.carrier()) {
+            return Some((call, Event::Asked(question)));
+        }
+        self.about.listens.ask(&self.about.key, question);
+        None
+    }
+
+    /// The server takes a question back.
+    pub(super) fn withdrawn(&self, params: &Payload) {
+        let Some(id) = params.object().and_then(|object| object.get("requestId").map(str::to_owned)) else { return };
+        let question = RequestId::read(&id.into()).and_then(|id| self.questions.lock().remove(&id));
+        if let Some(question) = question {
+            question.cancel();
+        }
+    }
+
+    /// Whether the client behind this session said that it answers `method`, and the handshake is done.
+    fn can_be_asked(&self, method: &Method) -> bool {
+        let capability = match method {
+            Method::CreateMessage => "sampling",
+            Method::Elicit => "elicitation",
+            Method::RootsList => "roots",
+            _ => return false,
+        };
+        self.greeting().is_some() && self.about.capabilities.has(capability)
+    }
+
+    /// Waits for the answer in a task of its own, since the reply that carries the question goes on meanwhile.
+    fn await_answer(self: &Arc<Self>, id: RequestId, method: Method, answered: Answered, withdrawn: CancellationToken) {
+        let session = Arc::clone(self);
+        self.about.tasks.spawn(async move {
+            let answer = tokio::select! {
+                answer = answered.wait() => answer,
+                // dropping `answered` tells the client's side that nobody waits any more
+                () = withdrawn.cancelled() => return,
+                _ = session.over() => return,
+            };
+            if session.questions.lock().remove(&id).is_none() {
+                return;
+            }
+            let message = match answer {
+                Some(Ok(result)) => Message::result(id, result.json().clone()),
+                Some(Err(error)) => Message::error(id, error),
+                None => Message::error(id, refusal(&method)),
+            };
+            session.tell(message);
+        });
+    }
+}
+
+/// The error for a request that no client can answer: roots say `-32601`, the others `-32602` (`translation` 4.6).
+fn refusal(method: &Method) -> ErrorObject {
+    match method {
+        Method::CreateMessage => ErrorObject::invalid_params("No client is there that supports sampling"),
+        Method::Elicit => ErrorObject::invalid_params("No client is there that supports elicitation"),
+        method => ErrorObject::method_not_found(method.as_str()),
+    }
+}

@@ -1,0 +1,208 @@
+//! One session at one legacy server: its connection, its open calls, and its end.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use futures_util::StreamExt as _;
+use parking_lot::Mutex;
+use tokio::{runtime::Handle, sync::Semaphore, time::timeout};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{Greeting, call::Slot};
+use crate::{
+    backend::{
+        key::Key,
+        link::{Arrival, Incoming, Link},
+        listens::Listens,
+    },
+    mcp::{Capabilities, ErrorObject, Event, Message, Outcome, RequestId, Revision},
+    model::BackendId,
+    wire::peer::Requests,
+};
+
+/// How many answers and cancellations are on their way to the server at once; what comes beyond is dropped.
+const SENDS: usize = 64;
+/// How long an answer or a cancellation may take to be sent.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// One session at one legacy server.
+pub(crate) struct Session {
+    /// Whose it is.
+    pub(crate) about: About,
+    pub(super) link: Arc<dyn Link>,
+    pub(super) greeting: OnceLock<Greeting>,
+    pub(super) calls: Mutex<Requests<Slot>>,
+    pub(super) questions: Mutex<HashMap<RequestId, CancellationToken>>,
+    end: CancellationToken,
+    reason: OnceLock<String>,
+    sends: Arc<Semaphore>,
+}
+
+/// Whose session it is, and what it belongs to.
+pub(crate) struct About {
+    /// The backend.
+    pub(crate) backend: BackendId,
+    /// Who shares it.
+    pub(crate) key: Key,
+    /// What its client can be asked.
+    pub(crate) capabilities: Capabilities,
+    /// Who is told what comes outside of calls.
+    pub(crate) listens: Arc<Listens>,
+    /// Where its tasks run.
+    pub(crate) tasks: Tasks,
+}
+
+/// Where tasks run, and what ends them.
+#[derive(Debug, Clone)]
+pub(crate) struct Tasks {
+    tracker: TaskTracker,
+    runtime: Handle,
+    end: CancellationToken,
+}
+
+// === impl Tasks ===
+
+impl Tasks {
+    /// Tasks on the present runtime, which end when `end` is cancelled.
+    pub(crate) fn new(end: CancellationToken) -> Self {
+        Self { tracker: TaskTracker::new(), runtime: Handle::current(), end }
+    }
+
+    /// Runs `task`. It must end soon after [`Tasks::end`] is cancelled.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tracker.spawn_on(task, &self.runtime);
+    }
+
+    /// Cancelled when every task is to end.
+    pub(crate) const fn end(&self) -> &CancellationToken {
+        &self.end
+    }
+
+    /// Tells every task to end, and waits until each has.
+    pub(crate) async fn finish(&self) {
+        self.end.cancel();
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+}
+
+// === impl Session ===
+
+impl Session {
+    /// A session over a connection that has just been made. What comes on it is received from now on.
+    pub(super) fn begin(about: About, link: Arc<dyn Link>, incoming: Incoming) -> Arc<Self> {
+        let end = about.tasks.end().child_token();
+        let session = Arc::new(Self {
+            about,
+            link,
+            greeting: OnceLock::new(),
+            calls: Mutex::default(),
+            questions: Mutex::default(),
+            end,
+            reason: OnceLock::new(),
+            sends: Arc::new(Semaphore::new(SENDS)),
+        });
+        session.about.tasks.spawn(Arc::clone(&session).pump(incoming));
+        session
+    }
+
+    /// What the server said of itself; `None` while the handshake is under way.
+    pub(crate) fn greeting(&self) -> Option<&Greeting> {
+        self.greeting.get()
+    }
+
+    /// The negotiated version; the newest legacy one while there is none.
+    pub(super) fn revision(&self) -> Revision {
+        self.greeting.get().map_or(Revision::NEWEST_LEGACY, |greeting| greeting.revision)
+    }
+
+    /// The last lines that the server wrote beside the protocol.
+    pub(crate) fn last_words(&self) -> Vec<String> {
+        self.link.last_words()
+    }
+
+    /// Whether the session is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.end.is_cancelled()
+    }
+
+    /// Waits for the end of the session and tells its reason.
+    pub(crate) async fn over(&self) -> String {
+        self.end.cancelled().await;
+        self.reason()
+    }
+
+    /// Why the session is over.
+    pub(super) fn reason(&self) -> String {
+        self.reason.get().cloned().unwrap_or_else(|| "the gateway is stopping".to_owned())
+    }
+
+    /// Ends the session. Calls that run fail, and may be tried again by the client (`translation` 4c).
+    pub(crate) fn end(&self, reason: &str) {
+        let _ = self.reason.set(reason.to_owned());
+        self.end.cancel();
+        let error = self.lost_error();
+        let open = self.calls.lock().close_all();
+        for slot in open {
+            slot.finish(Event::Done(Outcome::Failed(error.clone())));
+        }
+        self.questions.lock().clear();
+    }
+
+    /// The error of a call that the end of this session left without an answer.
+    pub(super) fn lost_error(&self) -> ErrorObject {
+        ErrorObject::retryable(&format!(
+            "The connection to backend `{}` was lost: {}",
+            self.about.backend,
+            self.reason()
+        ))
+    }
+
+    /// Sends an answer or a cancellation behind the caller's back, as well as it goes.
+    pub(super) fn tell(&self, message: Message) {
+        let Ok(permit) = Arc::clone(&self.sends).try_acquire_owned() else {
+            metrics::counter!("lockkeeper_backend_answers_dropped_total").increment(1);
+            return;
+        };
+        let sending = self.link.send(message);
+        let (end, backend) = (self.end.clone(), self.about.backend.clone());
+        self.about.tasks.spawn(async move {
+            let sent = tokio::select! {
+                sent = timeout(SEND_TIMEOUT, sending) => sent,
+                () = end.cancelled() => return,
+            };
+            match sent {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%backend, %error, "a message was not delivered"),
+                Err(_) => tracing::debug!(%backend, "a message was not taken in time"),
+            }
+            drop(permit);
+        });
+    }
+
+    /// Receives what comes outside of exchanges until the session is over, then closes the connection.
+    async fn pump(self: Arc<Self>, mut incoming: Incoming) {
+        loop {
+            let arrival = tokio::select! {
+                biased;
+                () = self.end.cancelled() => break,
+                arrival = incoming.next() => arrival,
+            };
+            match arrival {
+                Some(Arrival::Message(message)) => {
+                    if let Some((call, event)) = self.receive(message, None) {
+                        self.deliver(call, event);
+                    }
+                }
+                Some(Arrival::Lost(reason)) => self.end(&reason),
+                None => self.end("the connection ended"),
+            }
+        }
+        self.end("the gateway ended the session");
+        drop(incoming);
+        self.link.close().await;
+    }
+}

@@ -1,0 +1,79 @@
+//! What a transport is to a session: a way to send messages, and the messages that come. Knows nothing of their meaning.
+
+use bytes::Bytes;
+use futures_util::{future::BoxFuture, stream::BoxStream};
+
+use crate::mcp::{Message, Revision, jsonrpc::Frame};
+
+/// One connection to one server. A session has one and closes it.
+pub(crate) trait Link: Send + Sync {
+    /// Sends a request. What comes on the exchange that it opens is given by the stream, which need not end; on a
+    /// channel nothing does, and the answer arrives with everything else. Nothing is sent before the stream is polled.
+    fn request(&self, request: Message) -> BoxStream<'static, Result<Message, LinkError>>;
+
+    /// Sends a notification or an answer.
+    fn send(&self, message: Message) -> BoxFuture<'static, Result<(), LinkError>>;
+
+    /// The handshake settled on `revision`: from here on, messages are sent as it says.
+    fn negotiated(&self, revision: Revision);
+
+    /// The server accepted `notifications/initialized`: it may be listened to.
+    fn opened(&self);
+
+    /// Ends the connection, within seconds.
+    fn close(&self) -> BoxFuture<'static, ()>;
+
+    /// The last lines that the server wrote beside the protocol, oldest first.
+    fn last_words(&self) -> Vec<String>;
+}
+
+/// What comes from a server outside of any exchange.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    /// A message.
+    Message(Message),
+    /// The connection is gone, and nothing follows.
+    Lost(String),
+}
+
+/// Everything that comes from a server outside of any exchange.
+pub(crate) type Incoming = BoxStream<'static, Arrival>;
+
+/// Why a message did not get through, or its answer did not come.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum LinkError {
+    /// The session at the server is gone, and this message has certainly not been acted on.
+    #[error("{0}")]
+    Gone(String),
+    /// The server cannot even be connected to, so that this message has certainly not been acted on.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The server turned the message down, and the session goes on.
+    #[error("{0}")]
+    Refused(String),
+    /// The answer was lost; the message may have been acted on or not.
+    #[error("{0}")]
+    Lost(String),
+    /// The server cannot take messages at the moment; it may be tried again.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// The messages in one text. What is no message is logged and left out: a server's slips end neither its session nor
+/// other calls.
+pub(crate) fn messages(text: &Bytes) -> Vec<Message> {
+    let frames = match Frame::parse(text) {
+        Ok(Frame::Single(message)) => vec![Ok(message)],
+        Ok(Frame::Batch(messages)) => messages,
+        Err(malformed) => vec![Err(malformed)],
+    };
+    let well_formed = |message: Result<Message, _>| match message {
+        Ok(message) => Some(message),
+        Err(malformed) => {
+            let start: String = String::from_utf8_lossy(&text[..text.len().min(200)]).into_owned();
+            tracing::warn!(%malformed, start, "a server wrote something that is no message; it is passed over");
+            None
+        }
+    };
+    frames.into_iter().filter_map(well_formed).collect()
+}

@@ -1,0 +1,242 @@
+//! The sessions of one backend, by whose they are: one start shared by all who wait for it, the idle ended, the number
+//! bounded.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{sync::watch, time::Instant};
+
+use super::{
+    error::StartError,
+    key::{Key, Scope},
+    legacy::Session,
+    memory::Memory,
+};
+use crate::model::SessionId;
+
+/// The sessions of one backend.
+pub(crate) struct Pool {
+    base: Arc<Slot>,
+    slots: Mutex<HashMap<Key, Arc<Slot>>>,
+    most: usize,
+}
+
+/// The place of one session: it outlives the session, to know that there was one.
+pub(crate) struct Slot {
+    state: watch::Sender<SlotState>,
+    used: Mutex<Instant>,
+    running: AtomicUsize,
+    lives: AtomicUsize,
+    memory: Memory,
+}
+
+/// What is in a slot.
+#[derive(Clone)]
+pub(crate) enum SlotState {
+    /// Nothing has ever been.
+    New,
+    /// A session is being opened.
+    Starting,
+    /// A session that can be used, unless it has ended in this moment.
+    Ready(Arc<Session>),
+    /// The session that was here is gone. Never in the base slot: what is lost there is already being started.
+    Gone,
+    /// It could not be opened.
+    Failed(StartError),
+}
+
+/// Every place is taken by a session that is in use.
+#[derive(Debug, thiserror::Error)]
+#[error("all {0} sessions that it may have are in use; try again later")]
+pub(crate) struct Full(usize);
+
+/// The right to use a slot; while it is held, the session is not idle.
+pub(crate) struct Lease(Arc<Slot>);
+
+// === impl Pool ===
+
+impl Pool {
+    /// A pool of up to `most` sessions beside the base one.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { base: Arc::new(Slot::new()), slots: Mutex::default(), most }
+    }
+
+    /// The slot of the base session.
+    pub(crate) const fn base(&self) -> &Arc<Slot> {
+        &self.base
+    }
+
+    /// The slot of `key`. Where it is a new one and the pool is full, the idle session that was not used for longest is
+    /// ended.
+    pub(crate) fn lease(&self, key: &Key) -> Result<Lease, Full> {
+        if key.is_base() {
+            return Ok(Lease::new(&self.base));
+        }
+        let mut slots = self.slots.lock();
+        if let Some(slot) = slots.get(key) {
+            return Ok(Lease::new(slot));
+        }
+        if slots.len() >= self.most {
+            let idle = slots.iter().filter(|(_, slot)| slot.is_idle());
+            let Some(oldest) = idle.min_by_key(|(_, slot)| *slot.used.lock()).map(|(key, _)| key.clone()) else {
+                return Err(Full(self.most));
+            };
+            if let Some(slot) = slots.remove(&oldest) {
+                slot.end("it made room for another");
+            }
+        }
+        let slot = Arc::new(Slot::new());
+        let lease = Lease::new(&slot);
+        slots.insert(key.clone(), slot);
+        Ok(lease)
+    }
+
+    /// The session of `key`, where there is one that can be used.
+    pub(crate) fn present(&self, key: &Key) -> Option<Arc<Session>> {
+        if key.is_base() {
+            return self.base.session();
+        }
+        self.slots.lock().get(key).and_then(|slot| slot.session())
+    }
+
+    /// Ends the sessions that were not used for `idle_timeout`. Their slots stay, to tell their clients when they are back.
+    pub(crate) fn sweep(&self, idle_timeout: Duration) {
+        let slots = self.slots.lock();
+        for slot in slots.values().filter(|slot| slot.is_idle() && slot.used.lock().elapsed() >= idle_timeout) {
+            slot.end("it was idle");
+        }
+    }
+
+    /// Ends the sessions of a client session that is over.
+    pub(crate) fn forget(&self, session: &SessionId) {
+        self.slots.lock().retain(|key, slot| {
+            let theirs = matches!(&key.scope, Scope::Session(id) if id == session);
+            if theirs {
+                slot.end("the client ended its session");
+            }
+            !theirs
+        });
+    }
+
+    /// How many sessions there are, the base one included.
+    pub(crate) fn count(&self) -> usize {
+        let slots = self.slots.lock();
+        slots.values().chain([&self.base]).filter(|slot| slot.session().is_some()).count()
+    }
+}
+
+// === impl Slot ===
+
+impl Slot {
+    fn new() -> Self {
+        let state = watch::Sender::new(SlotState::New);
+        let used = Mutex::new(Instant::now());
+        Self { state, used, running: AtomicUsize::new(0), lives: AtomicUsize::new(0), memory: Memory::default() }
+    }
+
+    /// Puts something else into the slot.
+    pub(crate) fn set(&self, state: SlotState) {
+        if matches!(state, SlotState::Ready(_)) {
+            self.lives.fetch_add(1, Ordering::AcqRel);
+        }
+        self.state.send_replace(state);
+    }
+
+    /// Whether there has been a session here.
+    pub(crate) fn has_lived(&self) -> bool {
+        self.lives.load(Ordering::Acquire) > 0
+    }
+
+    /// What its client has set.
+    pub(crate) const fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Takes it upon the caller to open a session, where nobody has and there is none. Whether the caller is to.
+    pub(crate) fn begin(&self) -> bool {
+        self.state.send_if_modified(|state| {
+            let vacant = match state {
+                SlotState::New | SlotState::Gone | SlotState::Failed(_) => true,
+                SlotState::Ready(session) => session.is_over(),
+                SlotState::Starting => false,
+            };
+            if vacant {
+                *state = SlotState::Starting;
+            }
+            vacant
+        })
+    }
+
+    /// Waits for the session that is being opened; `None` where it ended before it could be used.
+    pub(crate) async fn wait(&self) -> Result<Option<Arc<Session>>, StartError> {
+        let mut changes = self.state.subscribe();
+        loop {
+            match &*changes.borrow_and_update() {
+                SlotState::Ready(session) if !session.is_over() => return Ok(Some(Arc::clone(session))),
+                SlotState::Gone => return Ok(None),
+                SlotState::Failed(error) => return Err(error.clone()),
+                _ => {}
+            }
+            if changes.changed().await.is_err() {
+                return Err(StartError::Stopping);
+            }
+        }
+    }
+
+    /// Notes that the session that is here has ended.
+    pub(crate) fn gone(&self) {
+        self.state.send_if_modified(|state| {
+            let over = matches!(state, SlotState::Ready(session) if session.is_over());
+            if over {
+                *state = SlotState::Gone;
+            }
+            over
+        });
+    }
+
+    /// Ends the session that is here.
+    pub(crate) fn end(&self, reason: &str) {
+        if let Some(session) = self.session() {
+            session.end(reason);
+        }
+    }
+
+    fn session(&self) -> Option<Arc<Session>> {
+        match &*self.state.borrow() {
+            SlotState::Ready(session) if !session.is_over() => Some(Arc::clone(session)),
+            _ => None,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.running.load(Ordering::Acquire) == 0 && !matches!(&*self.state.borrow(), SlotState::Starting)
+    }
+}
+
+// === impl Lease ===
+
+impl Lease {
+    fn new(slot: &Arc<Slot>) -> Self {
+        slot.running.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(slot))
+    }
+
+    /// The slot.
+    pub(crate) const fn slot(&self) -> &Arc<Slot> {
+        &self.0
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        *self.0.used.lock() = Instant::now();
+        self.0.running.fetch_sub(1, Ordering::AcqRel);
+    }
+}

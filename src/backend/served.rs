@@ -1,0 +1,220 @@
+//! One backend as a [`Server`]: each call finds its session, opened where there is none, and runs on it.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use tokio::time::timeout;
+
+use super::{
+    error::StartError,
+    health::Health,
+    key::{Key, Scope},
+    legacy::{Session, call::NotRun},
+    listens::Listens,
+    open::{Failure, Room},
+    pool::{Lease, Pool, Slot, SlotState},
+};
+use crate::{
+    mcp::{Call, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Server},
+    model::{BackendSpec, OnLoss},
+};
+
+/// How many sessions one backend may have beside its base session.
+const MOST_SESSIONS: usize = 64;
+
+/// One backend.
+pub(crate) struct Backend {
+    pub(super) spec: BackendSpec,
+    pub(super) health: Health,
+    pub(super) pool: Pool,
+    pub(super) listens: Arc<Listens>,
+    pub(super) room: Room,
+}
+
+/// A [`Backend`] behind the interface that everything else sees.
+pub(crate) struct Served(pub(crate) Arc<Backend>);
+
+impl Server for Served {
+    fn call(&self, call: Call) -> Reply {
+        let backend = Arc::clone(&self.0);
+        match call.method {
+            Method::Listen => Reply::new(backend.listens.listen(Key::of(backend.spec.share, &call.context))),
+            Method::Initialize => Reply::failed(ErrorObject::method_not_found("initialize")),
+            ref method if method.is_notification() => Reply::later(backend.notify(call)),
+            _ => backend.serve(call),
+        }
+    }
+}
+
+impl Backend {
+    /// A backend that is not started yet.
+    pub(crate) fn new(spec: BackendSpec, room: Room) -> Self {
+        let pool = Pool::new(MOST_SESSIONS);
+        Self { spec, health: Health::starting(), pool, listens: Arc::default(), room }
+    }
+
+    /// Passes a client's notification on to its session, where there is one.
+    async fn notify(self: Arc<Self>, call: Call) -> Reply {
+        let session = self.pool.present(&Key::of(self.spec.share, &call.context));
+        let absent = Payload::absent(call.params.revision);
+        // the backend's own handshake and cancellations are made where they belong
+        if let Some(session) = session.filter(|_| !matches!(call.method, Method::Initialized | Method::Cancelled)) {
+            session.notify(call.method, call.params).await;
+        }
+        Reply::complete(absent)
+    }
+
+    fn serve(self: Arc<Self>, call: Call) -> Reply {
+        Reply::new(async_stream::stream! {
+            let Call { method, params, context } = call;
+            let mut again = self.spec.on_loss == OnLoss::Reinit;
+            loop {
+                let (lease, session) = match self.session(&context).await {
+                    Ok(found) => found,
+                    Err(error) => {
+                        self.count(&method, "unavailable");
+                        yield Event::Done(Outcome::Failed(error));
+                        return;
+                    }
+                };
+                if let (Method::Discover, Some(greeting)) = (&method, session.greeting()) {
+                    yield Event::Done(Outcome::Complete(greeting.discover(&self.spec.id)));
+                    return;
+                }
+                let mut events = std::pin::pin!(session.call(method.clone(), params.clone(), self.spec.call_timeout));
+                let mut lost = None;
+                while let Some(event) = events.next().await {
+                    match event {
+                        Ok(event) => {
+                            if let Event::Done(outcome) = &event {
+                                self.ended(&method, &params, outcome, &lease);
+                            }
+                            yield event;
+                        }
+                        Err(NotRun(reason)) => lost = Some(reason),
+                    }
+                }
+                let Some(reason) = lost else { return };
+                drop(lease);
+                // it has certainly not run, so this is no second time; once only, lest two sides chase each other
+                if !again {
+                    self.count(&method, "lost");
+                    yield Event::Done(Outcome::Failed(self.unavailable(&reason)));
+                    return;
+                }
+                again = false;
+            }
+        })
+    }
+
+    /// The session that serves `context`, opened where there is none. Waits up to `start_timeout`.
+    async fn session(self: &Arc<Self>, context: &Context) -> Result<(Lease, Arc<Session>), ErrorObject> {
+        let key = Key::of(self.spec.share, context);
+        let lease = self.pool.lease(&key).map_err(|full| self.unavailable(&full.to_string()))?;
+        let found = async {
+            loop {
+                if !key.is_base() {
+                    self.begin(lease.slot(), &key, &context.client);
+                }
+                match lease.slot().wait().await {
+                    Ok(Some(session)) => return Ok(session),
+                    Ok(None) => {}
+                    Err(error) => return Err(self.unavailable(&error.to_string())),
+                }
+            }
+        };
+        let patience = self.spec.start_timeout;
+        let found = timeout(patience, found).await;
+        let late = || self.unavailable(&format!("it is still starting after {} s", patience.as_secs()));
+        let session = found.unwrap_or_else(|_| Err(late()))?;
+        Ok((lease, session))
+    }
+
+    /// Sees to it that the session of `slot` is being opened, by a task that all who wait for it share.
+    fn begin(self: &Arc<Self>, slot: &Arc<Slot>, key: &Key, client: &Arc<ClientInfo>) {
+        if !slot.begin() {
+            return;
+        }
+        if let Some(trouble) = self.health.trouble() {
+            slot.set(SlotState::Failed(StartError::Unreachable(trouble)));
+            return;
+        }
+        let (backend, slot, key, client) = (Arc::clone(self), Arc::clone(slot), key.clone(), Arc::clone(client));
+        self.room.tasks.spawn(async move {
+            match backend.open(&key, &client).await {
+                Ok(session) => {
+                    if slot.has_lived() {
+                        slot.memory().replay(&session, backend.spec.start_timeout).await;
+                        backend.tell_fresh(&key, &session);
+                    }
+                    slot.set(SlotState::Ready(Arc::clone(&session)));
+                    let reason = session.over().await;
+                    slot.gone();
+                    backend.lost(&key);
+                    tracing::info!(backend = %backend.spec.id, reason, "a session at the backend ended");
+                }
+                Err(Failure { error, last_words }) => {
+                    tracing::warn!(backend = %backend.spec.id, %error, stderr = ?last_words, "no session could be opened");
+                    slot.set(SlotState::Failed(error));
+                }
+            }
+        });
+    }
+
+    /// Ends the client session whose backend session is gone, where that is how it is to be. Sessions that the gateway
+    /// leaves at its own end are kept: they survive it.
+    fn lost(&self, key: &Key) {
+        let stopping = self.room.tasks.end().is_cancelled();
+        if let (OnLoss::End, Scope::Session(id), false) = (self.spec.on_loss, &key.scope, stopping) {
+            // nobody may be there to be told
+            let _ = self.room.lost.send(id.clone());
+        }
+    }
+
+    /// Opens a session, with what is to be logged and counted of it.
+    pub(super) async fn open(&self, key: &Key, client: &Arc<ClientInfo>) -> Result<Arc<Session>, Failure> {
+        let opened = self.room.open(&self.spec, key, client, &self.listens).await;
+        let outcome = if opened.is_ok() { "ok" } else { "error" };
+        let backend = self.spec.id.to_string();
+        metrics::counter!("lockkeeper_backend_starts_total", "backend" => backend, "outcome" => outcome).increment(1);
+        if let Ok(Some(greeting)) = opened.as_ref().map(|session| session.greeting()) {
+            let server = greeting.server();
+            tracing::info!(backend = %self.spec.id, revision = %greeting.revision, server, "connected to the backend");
+        }
+        opened
+    }
+
+    /// Tells the client that the server behind its session is a fresh one (design rule 9).
+    fn tell_fresh(&self, key: &Key, session: &Session) {
+        let logs = session.greeting().is_some_and(|greeting| greeting.capabilities().get("logging").is_some());
+        if logs {
+            let text =
+                format!("Backend `{}` was started anew; what it remembered of this session is gone", self.spec.id);
+            let params = serde_json::json!({ "level": "warning", "logger": "lockkeeper", "data": text });
+            let params = Payload::of(crate::mcp::Revision::NEWEST_LEGACY, &params);
+            self.listens.tell(key, &Notification { method: Method::LoggingMessage, params });
+        }
+        self.listens.tell_all_changed(key);
+    }
+
+    /// Notes how a call ended.
+    fn ended(&self, method: &Method, params: &Payload, outcome: &Outcome, lease: &Lease) {
+        if matches!(outcome, Outcome::Failed(_)) {
+            return self.count(method, "error");
+        }
+        lease.slot().memory().note(method, params);
+        self.count(method, "ok");
+    }
+
+    fn unavailable(&self, reason: &str) -> ErrorObject {
+        ErrorObject::retryable(&format!("Backend `{}` is not available: {reason}", self.spec.id))
+    }
+
+    fn count(&self, method: &Method, outcome: &'static str) {
+        // a name that no version knows would let a client make up metrics
+        let method = if matches!(method, Method::Other(_)) { "other" } else { method.as_str() }.to_owned();
+        let backend = self.spec.id.to_string();
+        metrics::counter!("lockkeeper_backend_calls_total", "backend" => backend, "method" => method, "outcome" => outcome)
+            .increment(1);
+    }
+}

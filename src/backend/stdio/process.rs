@@ -1,0 +1,251 @@
+//! One child process: its group, what it is fed, its last words, its end. Knows nothing of messages.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    process::{ExitStatus, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use nix::{
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
+use parking_lot::Mutex;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+    sync::{mpsc, watch},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    backend::error::StartError,
+    model::{BackendId, StdioSpec},
+    support::Secret,
+};
+
+/// How many lines of standard error are kept.
+const TAIL_LINES: usize = 100;
+/// How much of each is kept, in bytes.
+const TAIL_LINE: usize = 1024;
+/// How long a child may take to end by itself, first after its standard input was closed, then after `SIGTERM`.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A child process that runs.
+pub(super) struct Process {
+    backend: BackendId,
+    child: Child,
+    stdin: ChildStdin,
+    stderr: ChildStderr,
+    group: Group,
+    tail: Tail,
+}
+
+/// The process group of a child, so that trees such as `npx -> sh -> node` die whole. Killed when dropped.
+struct Group(Option<Pid>);
+
+/// The last lines that a child wrote on standard error.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tail(Arc<Mutex<VecDeque<String>>>);
+
+// === impl Process ===
+
+impl Process {
+    /// Starts the program in a process group of its own.
+    pub(super) fn start(
+        backend: &BackendId,
+        spec: &StdioSpec,
+        environment: &BTreeMap<String, Secret>,
+    ) -> Result<(Self, ChildStdout), StartError> {
+        if let Some(cwd) = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
+            let text = format!("the working directory `{}` does not exist: create it or correct `cwd`", cwd.display());
+            return Err(StartError::NoCommand(text));
+        }
+        let mut command = Command::new(&spec.command);
+        command.args(&spec.args).env_clear();
+        command.envs(environment.iter().map(|(name, value)| (name, value.expose())));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0).kill_on_drop(true);
+        if let Some(cwd) = &spec.cwd {
+            command.current_dir(cwd);
+        }
+        let mut child = command.spawn().map_err(|error| cannot_run(&spec.command, &error))?;
+        let pid = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
+        let group = Group(pid);
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+            return Err(StartError::Unreachable("the child has no pipes".to_owned()));
+        };
+        tracing::info!(%backend, command = spec.command, pid = pid.map(Pid::as_raw), "process started");
+        let process = Self { backend: backend.clone(), child, stdin, stderr, group, tail: Tail::default() };
+        Ok((process, stdout))
+    }
+
+    /// Its last words, now and later.
+    pub(super) fn tail(&self) -> Tail {
+        self.tail.clone()
+    }
+
+    /// Feeds the child what comes from `outgoing` until it exits or `stop` is cancelled, ends what is left of its group,
+    /// and tells `exited` what became of it.
+    pub(super) async fn run(
+        self,
+        outgoing: mpsc::Receiver<Bytes>,
+        stop: CancellationToken,
+        exited: watch::Sender<Option<String>>,
+    ) {
+        let Self { backend, mut child, stdin, stderr, mut group, tail } = self;
+        let fed = CancellationToken::new();
+        let live = async {
+            let status = tokio::select! {
+                status = child.wait() => Some(status),
+                () = stop.cancelled() => None,
+            };
+            fed.cancel();
+            let asked_to_stop = status.is_none();
+            let status = match status {
+                Some(status) => status,
+                None => group.end(&mut child).await,
+            };
+            // whatever the child left behind; also what keeps standard error open
+            group.kill();
+            let text = describe(&status);
+            if asked_to_stop {
+                tracing::debug!(%backend, text, "process ended");
+            } else {
+                tracing::warn!(%backend, text, "process exited by itself");
+            }
+            text
+        };
+        // what it wrote last is still in the pipe when it has exited
+        let reading = until_late(&fed, tail.read(stderr, &backend));
+        let (text, (), ()) = tokio::join!(live, feed(stdin, outgoing, &fed), reading);
+        exited.send_replace(Some(text));
+    }
+}
+
+/// Runs `task` to its end, at most for a while after `fed` is cancelled.
+async fn until_late(fed: &CancellationToken, task: impl Future<Output = ()>) {
+    let late = async {
+        fed.cancelled().await;
+        tokio::time::sleep(GRACE * 3).await;
+    };
+    tokio::select! {
+        () = task => {}
+        () = late => {}
+    }
+}
+
+/// Writes to the child until it does not read any more or there is nothing more to come; then closes its standard input.
+async fn feed(mut stdin: ChildStdin, mut outgoing: mpsc::Receiver<Bytes>, until: &CancellationToken) {
+    loop {
+        let line = tokio::select! {
+            () = until.cancelled() => return,
+            line = outgoing.recv() => line,
+        };
+        let Some(line) = line else { return };
+        let written = tokio::select! {
+            () = until.cancelled() => return,
+            written = stdin.write_all(&line) => written,
+        };
+        if written.is_err() {
+            return;
+        }
+    }
+}
+
+fn cannot_run(command: &str, error: &io::Error) -> StartError {
+    let text = match error.kind() {
+        io::ErrorKind::NotFound => {
+            format!("the command `{command}` was not found: install it, or give its full path in `command`")
+        }
+        io::ErrorKind::PermissionDenied => format!("the command `{command}` may not be run: make it executable"),
+        _ => return StartError::Unreachable(format!("the command `{command}` cannot be started: {error}")),
+    };
+    StartError::NoCommand(text)
+}
+
+fn describe(status: &io::Result<ExitStatus>) -> String {
+    match status {
+        Ok(status) => format!("the process exited ({status})"),
+        Err(error) => format!("the process is gone ({error})"),
+    }
+}
+
+// === impl Group ===
+
+impl Group {
+    /// Lets the child end by itself, since its standard input is closed; then asks the whole group, then ends it.
+    async fn end(&mut self, child: &mut Child) -> io::Result<ExitStatus> {
+        if let Ok(status) = timeout(GRACE, child.wait()).await {
+            return status;
+        }
+        self.signal(Signal::SIGTERM);
+        if let Ok(status) = timeout(GRACE, child.wait()).await {
+            return status;
+        }
+        self.signal(Signal::SIGKILL);
+        child.wait().await
+    }
+
+    /// Ends whatever is left of the group.
+    fn kill(&mut self) {
+        self.signal(Signal::SIGKILL);
+        // the number may be given to another group from now on
+        self.0 = None;
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.0 {
+            // an empty group is no error: it is gone already
+            let _ = killpg(group, signal);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::SIGKILL);
+    }
+}
+
+// === impl Tail ===
+
+impl Tail {
+    /// The lines, oldest first.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.0.lock().iter().cloned().collect()
+    }
+
+    /// Keeps what comes until the other side is closed.
+    async fn read(&self, stderr: ChildStderr, backend: &BackendId) {
+        let mut reader = BufReader::new(stderr);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            // a line without an end is taken in pieces, so that it cannot fill the memory
+            let piece = (&mut reader).take(TAIL_LINE as u64).read_until(b'\n', &mut line).await;
+            if matches!(piece, Ok(0) | Err(_)) {
+                return;
+            }
+            let text: String =
+                String::from_utf8_lossy(line.trim_ascii_end()).chars().filter(|c| !c.is_control()).collect();
+            if !text.is_empty() {
+                tracing::debug!(%backend, text, "standard error");
+                self.push(text);
+            }
+        }
+    }
+
+    fn push(&self, text: String) {
+        let mut lines = self.0.lock();
+        if lines.len() == TAIL_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(text);
+    }
+}

@@ -1,0 +1,124 @@
+//! Keeping one backend's base session alive: started at once, started again when lost, with growing waits.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{Instant, interval, sleep};
+
+use super::{key::Key, open::Failure, pool::SlotState, served::Backend};
+use crate::{mcp::ClientInfo, model::OnLoss};
+
+/// The longest wait between two starts.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// The wait before a start that is not expected to heal.
+const LASTING_WAIT: Duration = Duration::from_mins(5);
+/// A session that lived for less counts as one more failure in a row.
+const SHORT_LIFE: Duration = Duration::from_secs(10);
+/// How often idle sessions are looked for, at most.
+const SWEEP: Duration = Duration::from_secs(30);
+
+impl Backend {
+    /// Holds the base session until the gateway stops.
+    pub(super) async fn supervise(self: Arc<Self>) {
+        let end = self.room.tasks.end().clone();
+        tokio::select! {
+            biased;
+            () = end.cancelled() => {}
+            () = self.hold_base() => {}
+        }
+    }
+
+    /// Ends idle sessions until the gateway stops; none where the loss of one ends the client's.
+    pub(super) async fn sweep(self: Arc<Self>) {
+        if self.spec.on_loss == OnLoss::End {
+            return;
+        }
+        let end = self.room.tasks.end().clone();
+        let period = (self.spec.idle_timeout / 2).clamp(Duration::from_millis(10), SWEEP);
+        let mut ticks = interval(period);
+        loop {
+            tokio::select! {
+                () = end.cancelled() => return,
+                _ = ticks.tick() => self.pool.sweep(self.spec.idle_timeout),
+            }
+        }
+    }
+
+    async fn hold_base(&self) {
+        let mut failures = 0;
+        loop {
+            failures = match self.live().await {
+                Ended::Lived => 0,
+                Ended::Failed(Failure { error, last_words }) if error.is_lasting() => {
+                    tracing::error!(backend = %self.spec.id, %error, stderr = ?last_words, "the backend cannot be used");
+                    self.health.failed(&error, last_words);
+                    self.pool.base().set(SlotState::Failed(error));
+                    sleep(LASTING_WAIT).await;
+                    failures + 1
+                }
+                Ended::Failed(Failure { error, last_words }) => {
+                    let wait = wait_after(failures);
+                    tracing::warn!(
+                        backend = %self.spec.id, %error, retry_in = wait.as_secs(), stderr = ?last_words,
+                        "the backend failed and is started again"
+                    );
+                    self.health.restarting(&error.to_string(), wait, last_words);
+                    self.pool.base().set(SlotState::Failed(error));
+                    sleep(wait).await;
+                    failures + 1
+                }
+            };
+            metrics::counter!("lockkeeper_backend_restarts_total", "backend" => self.spec.id.to_string()).increment(1);
+        }
+    }
+
+    /// One life of the base session, from its start to its end.
+    async fn live(&self) -> Ended {
+        let base = self.pool.base();
+        base.set(SlotState::Starting);
+        let session = match self.open(&Key::base(), &Arc::new(ClientInfo::gateway())).await {
+            Ok(session) => session,
+            Err(failure) => return Ended::Failed(failure),
+        };
+        base.memory().replay(&session, self.spec.start_timeout).await;
+        base.set(SlotState::Ready(Arc::clone(&session)));
+        // who listens has seen either nothing of this backend or another life of it
+        self.listens.tell_all_changed(&Key::base());
+        if let Some(greeting) = session.greeting() {
+            self.health.ready(greeting);
+        }
+        let began = Instant::now();
+        let reason = session.over().await;
+        let last_words = session.last_words();
+        if began.elapsed() < SHORT_LIFE {
+            let error = super::error::StartError::Unreachable(reason);
+            return Ended::Failed(Failure { error, last_words });
+        }
+        tracing::warn!(backend = %self.spec.id, reason, stderr = ?last_words, "the connection to the backend was lost");
+        self.health.restarting(&reason, Duration::ZERO, last_words);
+        Ended::Lived
+    }
+}
+
+/// How one life of the base session ended.
+enum Ended {
+    /// After a while: it is started again at once.
+    Lived,
+    /// It did not start, or ended soon after.
+    Failed(Failure),
+}
+
+/// 1, 2, 4 … 60 seconds (`translation` 6.4).
+fn wait_after(failures: u32) -> Duration {
+    Duration::from_secs(1 << failures.min(6)).min(LONGEST_WAIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_waits_grow_to_a_minute() {
+        let waits: Vec<u64> = [0, 1, 2, 5, 6, 100].map(|failures| wait_after(failures).as_secs()).into();
+        assert_eq!(waits, [1, 2, 4, 32, 60, 60]);
+    }
+}

@@ -1,0 +1,139 @@
+//! All backends: started at once, each by itself, and ended together.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use tokio::{sync::broadcast, time::timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    Demo, http,
+    legacy::session::Tasks,
+    open::Room,
+    served::{Backend, Served},
+};
+use crate::{
+    mcp::Server,
+    model::{
+        BackendId, BackendSpec, SessionId, TransportSpec,
+        status::{BackendState, BackendStatus, Counts},
+    },
+    support::Clock,
+};
+
+/// How many lost sessions wait for a slow receiver; beyond, the oldest are forgotten.
+const LOST: usize = 1024;
+
+/// What backends need of the world.
+pub struct Deps {
+    /// The time of day, for the demonstration backend.
+    pub clock: Arc<dyn Clock>,
+    /// The gateway's environment, of which child processes see an allow list.
+    pub environment: BTreeMap<String, String>,
+    /// Cancelled when the gateway stops: every session and process is ended then.
+    pub shutdown: CancellationToken,
+}
+
+/// Holds all backends. Where it is dropped, all of them end.
+pub struct Supervisor {
+    members: Vec<Member>,
+    tasks: Tasks,
+    lost: broadcast::Sender<SessionId>,
+    _end: DropGuard,
+}
+
+enum Member {
+    Remote(Arc<Backend>),
+    Demo(Box<BackendSpec>, Arc<Demo>),
+}
+
+impl Supervisor {
+    /// Starts every backend, all at the same time, and does not wait for any. Must be called on a tokio runtime. Fails
+    /// only where no HTTP client can be made: certificates are missing, or a proxy in the environment is no URL.
+    pub fn start(specs: Vec<BackendSpec>, deps: Deps) -> Result<Self, reqwest::Error> {
+        let end = deps.shutdown.child_token();
+        let tasks = Tasks::new(end.clone());
+        let lost = broadcast::Sender::new(LOST);
+        let room = Room {
+            client: http::guarded(&deps.environment)?,
+            environment: Arc::new(deps.environment),
+            tasks: tasks.clone(),
+            lost: lost.clone(),
+        };
+        let member = |spec: BackendSpec| {
+            if matches!(spec.transport, TransportSpec::Demo) {
+                return Member::Demo(Box::new(spec), Arc::new(Demo::new(Arc::clone(&deps.clock))));
+            }
+            let backend = Arc::new(Backend::new(spec, room.clone()));
+            tasks.spawn(Arc::clone(&backend).supervise());
+            tasks.spawn(Arc::clone(&backend).sweep());
+            Member::Remote(backend)
+        };
+        let members = specs.into_iter().map(member).collect();
+        Ok(Self { members, tasks, lost, _end: end.drop_guard() })
+    }
+
+    /// Every backend as a server, in configured order.
+    pub fn servers(&self) -> Vec<(BackendId, Arc<dyn Server>)> {
+        let server = |member: &Member| match member {
+            Member::Remote(backend) => {
+                let server: Arc<dyn Server> = Arc::new(Served(Arc::clone(backend)));
+                (backend.spec.id.clone(), server)
+            }
+            Member::Demo(spec, demo) => {
+                let server: Arc<dyn Server> = Arc::<Demo>::clone(demo);
+                (spec.id.clone(), server)
+            }
+        };
+        self.members.iter().map(server).collect()
+    }
+
+    /// How every backend is, in configured order. The counts are left for the catalog to fill in.
+    pub fn status(&self) -> Vec<BackendStatus> {
+        let status = |member: &Member| match member {
+            Member::Remote(backend) => backend.health.status(&backend.spec, backend.pool.count()),
+            Member::Demo(spec, _) => BackendStatus {
+                id: spec.id.to_string(),
+                transport: spec.transport.name().to_owned(),
+                protocol_version: Some(Demo::REVISION.to_string()),
+                server: Some(format!("lockkeeper-demo {}", env!("CARGO_PKG_VERSION"))),
+                state: BackendState::Ready,
+                counts: Counts::default(),
+                sessions: 0,
+                restarts: 0,
+                stderr: Vec::new(),
+            },
+        };
+        self.members.iter().map(status).collect()
+    }
+
+    /// Waits until every backend has settled, which is that its first start came to an end, well or not; no longer than
+    /// `patience`. Whether all of them have.
+    pub async fn ready(&self, patience: Duration) -> bool {
+        let remote = self.members.iter().filter_map(|member| match member {
+            Member::Remote(backend) => Some(backend.health.settled()),
+            Member::Demo(..) => None,
+        });
+        timeout(patience, join_all(remote)).await.is_ok()
+    }
+
+    /// Ends what the backends hold for a client session that is over.
+    pub fn session_ended(&self, session: &SessionId) {
+        for member in &self.members {
+            if let Member::Remote(backend) = member {
+                backend.pool.forget(session);
+            }
+        }
+    }
+
+    /// The client sessions that end because a backend lost its side of them, where it is configured so
+    /// ([`crate::model::OnLoss::End`]): whoever keeps client sessions answers 404 for them from then on.
+    pub fn lost_sessions(&self) -> broadcast::Receiver<SessionId> {
+        self.lost.subscribe()
+    }
+
+    /// Ends every session and every process, and waits until they have ended: some seconds at most.
+    pub async fn shutdown(&self) {
+        self.tasks.finish().await;
+    }
+}

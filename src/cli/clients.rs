@@ -1,0 +1,140 @@
+//! `lockkeeper clients`: the OAuth clients that registered. The running gateway takes notice within a second.
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use super::{
+    Failure, Process,
+    arguments::{Data, Form},
+    store::{Absent, Store},
+    table::{Cell, Table},
+};
+use crate::model::{Client, ClientId};
+
+/// What can be done with clients.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Lists the clients, newest first
+    List(List),
+    /// Shows what a client registered
+    Show(One),
+    /// Deletes a client, and revokes every grant that it has
+    Revoke(One),
+}
+
+/// `clients list`.
+#[derive(Debug, clap::Args)]
+pub struct List {
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    data: Data,
+}
+
+/// `clients show` and `clients revoke`.
+#[derive(Debug, clap::Args)]
+pub struct One {
+    /// The client's id, as `clients list` shows it
+    id: String,
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    data: Data,
+}
+
+// === impl Command ===
+
+impl Command {
+    /// Does it.
+    pub async fn run(self, process: &mut Process) -> Result<(), Failure> {
+        match self {
+            Self::List(list) => list.run(process).await,
+            Self::Show(one) => one.show(process).await,
+            Self::Revoke(one) => one.revoke(process).await,
+        }
+    }
+}
+
+impl List {
+    async fn run(self, process: &mut Process) -> Result<(), Failure> {
+        let store = Store::open(&self.data, process, Absent::Refuse).await?;
+        let listed = store.oauth.list_clients().await;
+        store.close().await;
+        let clients = listed?;
+        if self.form.json {
+            process.output.json(&clients.iter().map(document).collect::<Vec<_>>());
+            return Ok(());
+        }
+        if clients.is_empty() {
+            process.output.remark("No client has registered yet. Clients do so by themselves when they first connect.");
+            return Ok(());
+        }
+        let mut table = Table::new(&["ID", "NAME", "AUTHENTICATION", "CREATED", "REDIRECT URIS"]);
+        for client in &clients {
+            let uris = client.redirect_uris.join(" ");
+            let cells = (&client.id, &client.name, client.auth.name(), client.created, uris);
+            table.row([
+                Cell::from(cells.0),
+                Cell::from(cells.1),
+                Cell::from(cells.2),
+                Cell::from(cells.3),
+                Cell::from(cells.4),
+            ]);
+        }
+        let text = table.render(process.output.out);
+        process.output.print(&text);
+        Ok(())
+    }
+}
+
+impl One {
+    async fn show(self, process: &mut Process) -> Result<(), Failure> {
+        let store = Store::open(&self.data, process, Absent::Refuse).await?;
+        let found = store.oauth.client(&ClientId::new(self.id.as_str())).await;
+        store.close().await;
+        let client = found?.ok_or_else(|| self.unknown())?;
+        if self.form.json {
+            process.output.json(&document(&client));
+            return Ok(());
+        }
+        let types: Vec<String> = client.grant_types.iter().map(ToString::to_string).collect();
+        let mut table = Table::new(&["WHAT", "VALUE"]);
+        table.row(["id", client.id.as_str()].map(Cell::from));
+        table.row(["name (unverified)", &client.name].map(Cell::from));
+        table.row(["authentication", client.auth.name()].map(Cell::from));
+        table.row(["grant types", &types.join(" ")].map(Cell::from));
+        table.row(["scope", client.scope.as_deref().unwrap_or("(every ordinary one)")].map(Cell::from));
+        table.row(["created", &client.created.to_string()].map(Cell::from));
+        for uri in &client.redirect_uris {
+            table.row(["redirect uri", uri].map(Cell::from));
+        }
+        let text = table.render(process.output.out);
+        process.output.print(&text);
+        Ok(())
+    }
+
+    async fn revoke(self, process: &mut Process) -> Result<(), Failure> {
+        let store = Store::open(&self.data, process, Absent::Refuse).await?;
+        let revoked = store.oauth.revoke_client(&ClientId::new(self.id.as_str())).await;
+        store.close().await;
+        if revoked? {
+            process.output.remark(&format!("client {} is deleted; its tokens end within a second", self.id));
+            return Ok(());
+        }
+        Err(self.unknown())
+    }
+
+    fn unknown(&self) -> Failure {
+        Failure::failed(format!("there is no client {}", self.id)).advise("`lockkeeper clients list` shows the ids")
+    }
+}
+
+/// A client as JSON; no secret is in it.
+fn document(client: &Client) -> Value {
+    json!({
+        "id": client.id, "name": client.name, "redirect_uris": client.redirect_uris,
+        "authentication": client.auth.name(), "grant_types": client.grant_types, "scope": client.scope,
+        "created": client.created.to_string(),
+        "metadata": serde_json::from_str::<Value>(&client.metadata).unwrap_or_default(),
+    })
+}

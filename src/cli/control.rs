@@ -1,0 +1,104 @@
+//! The control file: how the running gateway is reached on this machine by whoever may read its data. Written at the
+//! start, removed at the end. Knows nothing of what is asked.
+
+use std::{
+    fs, io,
+    io::Write as _,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::Path,
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    config::{PublicUrl, files},
+    support::Secret,
+};
+
+/// How the running gateway is reached on this machine.
+#[derive(Debug, Clone)]
+pub struct Control {
+    /// The address as a URL, without a slash at the end.
+    pub url: String,
+    /// The `Host` header that it answers to: that of its public URL (OA-138).
+    pub host: String,
+    /// What opens `/api/status`, as a bearer token; new at each start.
+    pub token: Secret,
+}
+
+impl Control {
+    /// For a gateway that listens on `bound`: where that is every address, the loopback one.
+    pub fn new(bound: SocketAddr, public_url: &PublicUrl, token: Secret) -> Self {
+        let mut address = bound;
+        if bound.ip().is_unspecified() {
+            address.set_ip(if bound.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+        }
+        let host = public_url.as_str().split_once("://").map_or("", |(_, host)| host).to_owned();
+        Self { url: format!("http://{address}"), host, token }
+    }
+
+    /// Writes it into the data folder, readable by this user alone, in one step.
+    pub fn write(&self, data_dir: &Path) -> io::Result<()> {
+        let path = files::control(data_dir);
+        let fresh = path.with_extension("json.new");
+        let _ = fs::remove_file(&fresh);
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let text = json!({ "url": self.url, "host": self.host, "token": self.token.expose() }).to_string();
+        options.open(&fresh)?.write_all(text.as_bytes())?;
+        fs::rename(&fresh, &path)
+    }
+
+    /// Reads it; `None` where no gateway has written it, or none that can be understood.
+    pub fn read(data_dir: &Path) -> io::Result<Option<Self>> {
+        let text = match fs::read_to_string(files::control(data_dir)) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let member = |value: &Value, name: &str| value.get(name)?.as_str().map(str::to_owned);
+        let value: Value = serde_json::from_str(&text).unwrap_or_default();
+        Ok(member(&value, "url")
+            .zip(member(&value, "host"))
+            .zip(member(&value, "token"))
+            .map(|((url, host), token)| Self { url, host, token: Secret::new(token) }))
+    }
+
+    /// Removes it, at the end of the gateway; that of another gateway, which has started meanwhile, stays.
+    pub fn remove(&self, data_dir: &Path) {
+        let own = |there: &Self| there.token.expose() == self.token.expose();
+        if Self::read(data_dir).ok().flatten().as_ref().is_some_and(own) {
+            let _ = fs::remove_file(files::control(data_dir));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_read_back_as_it_is_written_and_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = PublicUrl::parse("https://mcp.example.com").unwrap();
+        assert!(Control::read(folder.path()).unwrap().is_none());
+        let control = Control::new("0.0.0.0:8080".parse().unwrap(), &url, Secret::new("t0ken"));
+        control.write(folder.path()).unwrap();
+        control.write(folder.path()).unwrap();
+        let read = Control::read(folder.path()).unwrap().unwrap();
+        assert_eq!((read.url.as_str(), read.host.as_str()), ("http://127.0.0.1:8080", "mcp.example.com"));
+        assert_eq!(read.token.expose(), "t0ken");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = fs::metadata(files::control(folder.path())).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        Control::new("127.0.0.1:1".parse().unwrap(), &url, Secret::new("another")).remove(folder.path());
+        assert!(Control::read(folder.path()).unwrap().is_some());
+        control.remove(folder.path());
+        assert!(Control::read(folder.path()).unwrap().is_none());
+    }
+}

@@ -1,0 +1,170 @@
+//! `lockkeeper status`: the backends and sessions of the running gateway.
+
+use super::{
+    Failure, Process,
+    arguments::Form,
+    ask::Target,
+    output::{Ink, Style},
+    table::{Cell, Table},
+};
+use crate::model::status::{BackendState, BackendStatus, SessionStatus, Status};
+
+/// `status`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Args {
+    /// Asks and prints.
+    pub async fn run(self, process: &mut Process) -> Result<(), Failure> {
+        let (status, document) = self.target.find(process)?.status().await?;
+        if self.form.json {
+            process.output.json(&document);
+        } else {
+            let text = render(&status, process.output.out);
+            process.output.print(&text);
+        }
+        Ok(())
+    }
+}
+
+/// The whole state, for people.
+pub fn render(status: &Status, style: Style) -> String {
+    let title = style.dress(Ink::Strong, &format!("Lockkeeper {}", status.version));
+    let mut text = format!("{title}  {}  since {}\n\n", status.url, status.started);
+    text.push_str(&backends(&status.backends, style));
+    text.push('\n');
+    text.push_str(&sessions(&status.sessions, style));
+    text
+}
+
+/// The backends as a table; below it, what the failed ones wrote last.
+pub fn backends(backends: &[BackendStatus], style: Style) -> String {
+    let heading = ["BACKEND", "TRANSPORT", "VERSION", "TOOLS", "PROMPTS", "RESOURCES", "SESSIONS", "RESTARTS", "STATE"];
+    let mut table = Table::new(&heading);
+    for backend in backends {
+        let numbers = [
+            backend.counts.tools,
+            backend.counts.prompts,
+            backend.counts.resources,
+            backend.sessions,
+            usize::try_from(backend.restarts).unwrap_or(usize::MAX),
+        ];
+        let named = [&backend.id, &backend.transport, backend.protocol_version.as_deref().unwrap_or("-")];
+        let cells = named.map(Cell::from).into_iter().chain(numbers.map(Cell::from));
+        table.row(cells.chain([state(backend)]));
+    }
+    table.render(style) + &notes(backends, style)
+}
+
+/// How a backend is, in a word and a colour.
+pub(super) fn state(backend: &BackendStatus) -> Cell {
+    match &backend.state {
+        BackendState::Starting => Cell::from("starting").ink(Ink::Waiting),
+        BackendState::Ready => Cell::from("ready").ink(Ink::Good),
+        BackendState::Restarting { retry_in, .. } => Cell::from(format!("restarting in {retry_in}s")).ink(Ink::Waiting),
+        BackendState::Failed { .. } => Cell::from("failed").ink(Ink::Bad),
+    }
+}
+
+/// Why backends do not answer, and the last that they wrote.
+pub(super) fn notes(backends: &[BackendStatus], style: Style) -> String {
+    let note = |backend: &BackendStatus| match &backend.state {
+        BackendState::Restarting { reason, .. } | BackendState::Failed { reason } => {
+            Some(note(&backend.id, reason, &backend.stderr, style))
+        }
+        BackendState::Starting | BackendState::Ready => None,
+    };
+    backends.iter().filter_map(note).collect()
+}
+
+/// The client sessions as a table.
+pub fn sessions(sessions: &[SessionStatus], style: Style) -> String {
+    if sessions.is_empty() {
+        return "No client sessions are open.\n".to_owned();
+    }
+    let mut table = Table::new(&["SESSION", "USER", "CLIENT", "ENDPOINT", "VERSION", "IDLE"]);
+    for session in sessions {
+        let SessionStatus { id, user, client, endpoint, protocol_version, idle_seconds } = session;
+        let cells = [id, user, client, endpoint, protocol_version].map(Cell::from);
+        table.row(cells.into_iter().chain([Cell::from(format!("{idle_seconds}s"))]));
+    }
+    table.render(style)
+}
+
+/// Why a backend does not answer, and the last that it wrote.
+fn note(backend: &str, reason: &str, stderr: &[String], style: Style) -> String {
+    let clean = |line: &str| line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
+    let mut text = format!("\n{}: {}\n", style.dress(Ink::Strong, backend), clean(reason));
+    for line in stderr.iter().skip(stderr.len().saturating_sub(10)) {
+        text.extend(["  ", &style.dress(Ink::Faint, "|"), " ", &clean(line), "\n"]);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::status::Counts;
+
+    fn backend(id: &str, state: BackendState) -> BackendStatus {
+        BackendStatus {
+            id: id.to_owned(),
+            transport: "stdio".to_owned(),
+            protocol_version: matches!(state, BackendState::Ready).then(|| "2025-06-18".to_owned()),
+            server: None,
+            state,
+            counts: Counts { tools: 3, prompts: 0, resources: 12 },
+            sessions: 1,
+            restarts: 0,
+            stderr: vec!["Traceback\u{1b}[31m".to_owned(), "ImportError: mcp".to_owned()],
+        }
+    }
+
+    #[test]
+    fn a_person_sees_at_a_glance_what_works_and_why_not() {
+        let status = Status {
+            version: "0.1.0".to_owned(),
+            started: "2026-01-01T00:00:00Z".to_owned(),
+            url: "https://mcp.example.com/mcp".to_owned(),
+            backends: vec![
+                backend("git", BackendState::Ready),
+                backend("slow", BackendState::Starting),
+                backend("flaky", BackendState::Restarting { reason: "it exited with code 1".to_owned(), retry_in: 8 }),
+                backend("gone", BackendState::Failed { reason: "`nope` was not found in PATH".to_owned() }),
+            ],
+            sessions: vec![SessionStatus {
+                id: "0123abcd".to_owned(),
+                user: "owner".to_owned(),
+                client: "claude-code 2.1".to_owned(),
+                endpoint: "/mcp".to_owned(),
+                protocol_version: "2025-11-25".to_owned(),
+                idle_seconds: 12,
+            }],
+        };
+        insta::assert_snapshot!(render(&status, Style::Plain), @r#"
+        Lockkeeper 0.1.0  https://mcp.example.com/mcp  since 2026-01-01T00:00:00Z
+
+        BACKEND  TRANSPORT  VERSION     TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS  STATE
+        git      stdio      2025-06-18  3      0        12         1         0         ready
+        slow     stdio      -           3      0        12         1         0         starting
+        flaky    stdio      -           3      0        12         1         0         restarting in 8s
+        gone     stdio      -           3      0        12         1         0         failed
+
+        flaky: it exited with code 1
+          | Traceback [31m
+          | ImportError: mcp
+
+        gone: `nope` was not found in PATH
+          | Traceback [31m
+          | ImportError: mcp
+
+        SESSION   USER   CLIENT           ENDPOINT  VERSION     IDLE
+        0123abcd  owner  claude-code 2.1  /mcp      2025-11-25  12s
+        "#);
+    }
+}

@@ -1,0 +1,266 @@
+//! One backend: a table `[backends.<name>]`, or an entry of `mcpServers` or `servers`. Knows nothing of processes.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use http::{HeaderName, HeaderValue};
+use url::Url;
+
+use super::{Place, Problem, section::Section};
+use crate::model::{BackendId, BackendSpec, HttpSpec, OnLoss, Share, StdioSpec, TransportSpec};
+
+/// What other programs write into their entries and what means nothing here.
+const FOREIGN: [&str; 16] = [
+    "alwaysAllow",
+    "autoApprove",
+    "autoStart",
+    "chat.mcp",
+    "description",
+    "dev",
+    "gallery",
+    "icon",
+    "id",
+    "name",
+    "presetId",
+    "sandbox",
+    "sandboxEnabled",
+    "timeout",
+    "trust",
+    "version",
+];
+
+/// Headers that the gateway itself sets.
+const OWN_HEADERS: [&str; 11] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "last-event-id",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Programs that run the program that their arguments name.
+const LAUNCHERS: [&str; 12] =
+    ["npx", "uvx", "uv", "node", "python", "python3", "bunx", "bun", "deno", "docker", "pnpm", "yarn"];
+
+/// Who wrote the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// It is written for this gateway: an option that is not known is an error.
+    Own,
+    /// Other programs read it too: what they alone need is passed over.
+    Shared,
+}
+
+/// How an entry says it is reached.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Stdio,
+    Http,
+    Sse,
+    WebSocket,
+}
+
+/// Reads the backends of `section` in order, those that are disabled left out. `folder` is where relative paths count
+/// from. Two names that meet after normalisation are noted (`translation` 5).
+pub(super) fn read_all(section: Section<'_>, dialect: Dialect, folder: &Path) -> Vec<BackendSpec> {
+    let mut backends: Vec<BackendSpec> = Vec::new();
+    let mut names: Vec<(&str, Place)> = Vec::new();
+    for (name, mut section) in section.tables() {
+        let place = section.place();
+        let id = match BackendId::normalise(name) {
+            Ok(id) => Some(id),
+            Err(error) => {
+                section.fault(error.to_string(), Some("choose another name"));
+                None
+            }
+        };
+        let earlier = names.iter().find(|(other, _)| id.is_some() && BackendId::normalise(other).ok() == id);
+        if let (Some((other, at)), Some(id)) = (earlier, &id) {
+            let what = format!("`{name}` and `{other}` ({at}) are both called `{id}` here");
+            section.fault(what, Some("rename one of them"));
+        }
+        names.push((name, place));
+        let (disabled, enabled) = (section.flag("disabled"), section.flag("enabled"));
+        let spec = read(&mut section, id.unwrap_or_else(placeholder), folder);
+        if dialect == Dialect::Shared {
+            section.pass_over(&FOREIGN);
+        }
+        section.finish();
+        backends.extend(spec.filter(|_| disabled != Some(true) && enabled != Some(false)));
+    }
+    backends
+}
+
+/// One backend for a command on the command line.
+pub(super) fn from_command(command: &str, args: &[String]) -> BackendSpec {
+    let (command, args) = (command.to_owned(), args.to_vec());
+    let stdio = StdioSpec { command, args, env: std::collections::BTreeMap::new(), cwd: None };
+    BackendSpec::new(name_of(&stdio.command, &stdio.args), TransportSpec::Stdio(stdio))
+}
+
+/// One backend for a URL on the command line.
+pub(super) fn from_url(text: &str) -> Result<BackendSpec, Problem> {
+    let url = server_url(text).map_err(|what| Problem::new(Place::Argument("--url"), what))?;
+    let id = url.host_str().and_then(|host| BackendId::normalise(host).ok()).unwrap_or_else(placeholder);
+    let http = HttpSpec { url, headers: std::collections::BTreeMap::new() };
+    Ok(BackendSpec::new(id, TransportSpec::Http(http)))
+}
+
+/// The built-in demonstration backend.
+pub(super) fn demo() -> BackendSpec {
+    let id = BackendId::normalise("demo").unwrap_or_else(|_| placeholder());
+    BackendSpec::new(id, TransportSpec::Demo)
+}
+
+fn read(section: &mut Section<'_>, id: BackendId, folder: &Path) -> Option<BackendSpec> {
+    let transport = transport(section, folder);
+    let (second, hour) = (Duration::from_secs(1), Duration::from_hours(1));
+    let share = section.choice("share", &[("session", Share::Session), ("user", Share::User), ("all", Share::All)]);
+    let on_loss = section.choice("on_loss", &[("reinit", OnLoss::Reinit), ("end", OnLoss::End)]);
+    let start_timeout = section.duration("start_timeout", second..=hour);
+    let call_timeout = section.duration("call_timeout", second..=hour * 24);
+    let idle_timeout = section.duration("idle_timeout", second * 10..=hour * 24 * 30);
+    let read_only_tools = section.texts("read_only_tools");
+    let default = BackendSpec::new(id, transport?);
+    Some(BackendSpec {
+        share: share.unwrap_or(default.share),
+        on_loss: on_loss.unwrap_or(default.on_loss),
+        start_timeout: start_timeout.unwrap_or(default.start_timeout),
+        call_timeout: call_timeout.unwrap_or(default.call_timeout),
+        idle_timeout: idle_timeout.unwrap_or(default.idle_timeout),
+        read_only_tools: read_only_tools.unwrap_or_default(),
+        ..default
+    })
+}
+
+/// How the backend is reached: exactly one of `command`, `url` and `builtin`.
+fn transport(section: &mut Section<'_>, folder: &Path) -> Option<TransportSpec> {
+    const KINDS: [(&str, Kind); 7] = [
+        ("stdio", Kind::Stdio),
+        ("http", Kind::Http),
+        ("streamable-http", Kind::Http),
+        ("streamableHttp", Kind::Http),
+        ("sse", Kind::Sse),
+        ("ws", Kind::WebSocket),
+        ("websocket", Kind::WebSocket),
+    ];
+    let (kind, transport) = (section.choice("type", &KINDS), section.choice("transport", &KINDS));
+    let (by_command, by_url, built_in) = (section.has("command"), section.has("url"), section.has("builtin"));
+    let said = usize::from(by_command) + usize::from(by_url) + usize::from(built_in);
+    if said != 1 {
+        let what = if said == 0 { "nothing says how it is reached" } else { "it can be reached in one way only" };
+        section.fault(what, Some("give either `command` (a program to start) or `url` (an http or https endpoint)"));
+    }
+    match kind.or(transport) {
+        Some(Kind::Sse) => section.fault(
+            "servers over HTTP+SSE (`sse`) are not carried yet",
+            Some("most such servers offer Streamable HTTP too: take that URL, with the type `http`"),
+        ),
+        Some(Kind::WebSocket) => section.fault(
+            "servers over WebSocket are not carried yet",
+            Some("take the server's Streamable HTTP URL or its command"),
+        ),
+        Some(Kind::Stdio) if by_url && !by_command => section.fault("`stdio` needs a `command`, not a `url`", None),
+        Some(Kind::Http) if by_command && !by_url => section.fault("`http` needs a `url`, not a `command`", None),
+        _ => {}
+    }
+    let stdio = stdio(section, folder, by_command);
+    let http = http(section, by_url);
+    let demo = section.choice("builtin", &[("demo", ())]).map(|()| TransportSpec::Demo);
+    stdio.map(TransportSpec::Stdio).or(http.map(TransportSpec::Http)).or(demo)
+}
+
+fn stdio(section: &mut Section<'_>, folder: &Path, chosen: bool) -> Option<StdioSpec> {
+    if !chosen {
+        for key in ["args", "env", "cwd"] {
+            section.refuse(key, "this is for a backend with a `command`", "take it away, or give a `command`");
+        }
+    }
+    section.refuse("envFile", "files of variables are not read", "set the variables in the gateway's own environment");
+    let command = section.parsed("command", |text| {
+        if text.trim().is_empty() { Err("the program's name is empty".to_owned()) } else { Ok(text.to_owned()) }
+    });
+    let args = section.texts("args").unwrap_or_default();
+    let env = section.secrets("env", |name, value| {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            Err("a variable's name holds no `=`, and neither name nor value a zero byte".to_owned())
+        } else {
+            Ok(())
+        }
+    });
+    let cwd = section.text("cwd").map(|path| folder.join(PathBuf::from(path)));
+    Some(StdioSpec { command: command?, args, env, cwd })
+}
+
+fn http(section: &mut Section<'_>, chosen: bool) -> Option<HttpSpec> {
+    if !chosen {
+        section.refuse("headers", "this is for a backend with a `url`", "take it away, or give a `url`");
+    }
+    let url = section.parsed("url", server_url);
+    let headers = section.secrets("headers", |name, value| {
+        let Ok(name) = HeaderName::try_from(name) else { return Err("this is no name of a header".to_owned()) };
+        if OWN_HEADERS.contains(&name.as_str()) {
+            return Err("the gateway sets this header itself".to_owned());
+        }
+        HeaderValue::try_from(value).map(drop).map_err(|_| "the value cannot stand in a header".to_owned())
+    });
+    Some(HttpSpec { url: url?, headers })
+}
+
+/// The URL of a Streamable HTTP endpoint. It is never quoted: keys may be in it.
+fn server_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| format!("this is not a URL: {error}"))?;
+    match url.scheme() {
+        "http" | "https" => {}
+        "ws" | "wss" => return Err("servers over WebSocket are not carried yet: give its http or https URL".to_owned()),
+        _ => return Err("this must be an http or https URL".to_owned()),
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("user and password belong into `headers`, as `Authorization`".to_owned());
+    }
+    Ok(url)
+}
+
+/// A name for a command that has none: that of the package or script it runs, else its own.
+fn name_of(command: &str, args: &[String]) -> BackendId {
+    let last = |text: &str| {
+        let name = text.rsplit(['/', '\\']).next().unwrap_or_default().trim_start_matches('@');
+        name.split('@').next().unwrap_or_default().trim_end_matches(".js").trim_end_matches(".py").to_owned()
+    };
+    let own = last(command);
+    let runs = args.iter().find(|arg| !arg.starts_with('-') && !["run", "dlx", "exec", "tool"].contains(&arg.as_str()));
+    let name = if LAUNCHERS.contains(&own.as_str()) { runs.map_or(own, |arg| last(arg)) } else { own };
+    BackendId::normalise(&name).unwrap_or_else(|_| placeholder())
+}
+
+/// The name of a backend that cannot be named otherwise.
+#[expect(clippy::expect_used, reason = "a constant that is a backend name")]
+fn placeholder() -> BackendId {
+    BackendId::parse("server").expect("this is a backend name")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backend_without_a_name_is_called_after_what_it_runs() {
+        let name = |command: &str, args: &[&str]| {
+            name_of(command, &args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>()).to_string()
+        };
+        assert_eq!(name("npx", &["-y", "@modelcontextprotocol/server-everything@1.2"]), "server-everything");
+        assert_eq!(name("/usr/bin/uvx", &["mcp-server-git"]), "mcp-server-git");
+        assert_eq!(name("python3", &["tools/weather.py"]), "weather");
+        assert_eq!(name("./my_server", &["--stdio"]), "my-server");
+        assert_eq!(name("npx", &[]), "npx");
+        assert_eq!(name("7zip", &[]), "server");
+    }
+}

@@ -1,0 +1,80 @@
+//! The section `[http]`: what the HTTP layers let in. Knows nothing of the layers.
+
+use ipnet::IpNet;
+use url::Url;
+
+use super::section::Section;
+
+/// What the HTTP layers let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Http {
+    /// `allowed_origins`: browser origins that may call `/mcp` and `/sse` beside the gateway's own and loopback ones
+    /// (OA-25), each `scheme://host[:port]` in the form that browsers send.
+    pub allowed_origins: Vec<String>,
+    /// `allowed_hosts`: names in the `Host` header that are answered beside the one of `public_url` (OA-138), each a
+    /// name or an address without port, lower case.
+    pub allowed_hosts: Vec<String>,
+    /// `trusted_proxies`: the networks whose forwarding headers tell the client's address (OA-138).
+    pub trusted_proxies: Vec<IpNet>,
+    /// `query_api_key`: whether `/sse` takes an API key as `?api_key=` (OA-124).
+    pub query_api_key: QueryKey,
+}
+
+/// Whether `/sse` takes an API key as `?api_key=` (OA-124).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueryKey {
+    /// It does.
+    Taken,
+    /// It does not: by header alone.
+    Refused,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self {
+            allowed_origins: Vec::new(),
+            allowed_hosts: Vec::new(),
+            trusted_proxies: Vec::new(),
+            query_api_key: QueryKey::Taken,
+        }
+    }
+}
+
+impl Http {
+    /// Reads the section; what is wrong is noted there, and the default stands in.
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        Self {
+            allowed_origins: section.parsed_list("allowed_origins", origin).unwrap_or_default(),
+            allowed_hosts: section.parsed_list("allowed_hosts", host).unwrap_or_default(),
+            trusted_proxies: section.parsed_list("trusted_proxies", network).unwrap_or_default(),
+            query_api_key: match section.flag("query_api_key") {
+                Some(false) => QueryKey::Refused,
+                _ => QueryKey::Taken,
+            },
+        }
+    }
+}
+
+/// `scheme://host[:port]` as RFC 6454 6.2 serializes it.
+fn origin(text: &str) -> Result<String, String> {
+    const FORM: &str = "an origin is `https://host` or `https://host:port`, without a path";
+    let url = Url::parse(text).map_err(|_| FORM.to_owned())?;
+    let bare = url.path().len() <= 1 && url.query().is_none() && url.fragment().is_none();
+    let origin = url.origin();
+    if bare && !text.ends_with('/') && origin.is_tuple() { Ok(origin.ascii_serialization()) } else { Err(FORM.into()) }
+}
+
+/// A name or an address, without port; an IPv6 address in brackets.
+pub(super) fn host(text: &str) -> Result<String, String> {
+    match url::Host::parse(text) {
+        Ok(host) => Ok(host.to_string()),
+        Err(_) => Err("a host is a name or an address such as `mcp.internal`, without scheme and port".to_owned()),
+    }
+}
+
+/// A network in CIDR form, or one address.
+fn network(text: &str) -> Result<IpNet, String> {
+    text.parse()
+        .or_else(|_| text.parse().map(|address: std::net::IpAddr| IpNet::from(address)))
+        .map_err(|_| "this is neither a network such as `10.0.0.0/8` nor an address".to_owned())
+}

@@ -1,0 +1,61 @@
+//! The section `[limits]`: how much is held at once, and how long. Knows nothing of what happens at a bound.
+
+use std::time::Duration;
+
+use super::section::Section;
+
+/// How much is held at once, and how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// `session_idle`: how long a client session without a stream or a running call is kept, 1 minute to 30 days.
+    pub session_idle: Duration,
+    /// `sessions`: client sessions in all, 1 to 1,000,000.
+    pub sessions: usize,
+    /// `sessions_per_caller`: client sessions of one caller, 1 to 1,000,000.
+    pub sessions_per_caller: usize,
+    /// `calls_per_session`: calls of one client session that run at once, 1 to 100,000.
+    pub calls_per_session: usize,
+    /// `batch`: messages in one JSON-RPC batch (2025-03-26), 1 to 10,000.
+    pub batch: usize,
+    /// `request_body`: bytes in the body of one request to `/mcp`, 64 KiB to 1 GiB.
+    pub request_body: usize,
+    /// `backend_sessions`: sessions (of a stdio backend: processes) held at one backend, 1 to 10,000.
+    pub backend_sessions: usize,
+    /// `shutdown`: how long running calls may go on after the signal to stop, 0 s to 10 minutes.
+    pub shutdown: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            session_idle: Duration::from_mins(30),
+            sessions: 10_000,
+            sessions_per_caller: 100,
+            calls_per_session: 256,
+            batch: 100,
+            request_body: 16 << 20,
+            backend_sessions: 64,
+            shutdown: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Limits {
+    /// Reads the section; what is wrong is noted there, and the default stands in.
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        let minute = Duration::from_mins(1);
+        Self {
+            session_idle: section.duration("session_idle", minute..=minute * 43_200).unwrap_or(default.session_idle),
+            sessions: section.count("sessions", 1..=1_000_000).unwrap_or(default.sessions),
+            sessions_per_caller: section
+                .count("sessions_per_caller", 1..=1_000_000)
+                .unwrap_or(default.sessions_per_caller),
+            calls_per_session: section.count("calls_per_session", 1..=100_000).unwrap_or(default.calls_per_session),
+            batch: section.count("batch", 1..=10_000).unwrap_or(default.batch),
+            request_body: section.size("request_body", 64 << 10..=1 << 30).unwrap_or(default.request_body),
+            backend_sessions: section.count("backend_sessions", 1..=10_000).unwrap_or(default.backend_sessions),
+            shutdown: section.duration("shutdown", Duration::ZERO..=minute * 10).unwrap_or(default.shutdown),
+        }
+    }
+}

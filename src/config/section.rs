@@ -1,0 +1,318 @@
+//! One table of a configuration as a section reads it: typed, bounded, expanded, with every fault noted. Knows no option.
+
+use std::{cell::RefCell, collections::BTreeMap, ops::RangeInclusive, time::Duration};
+
+use super::{
+    Environment, Place, Problem,
+    expand::expand,
+    tree::{Document, Entry, Node, Value},
+    units,
+};
+use crate::support::Secret;
+
+/// What the sections of one file share: the file, the variables, and what is wrong so far.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    /// The file.
+    pub document: &'a Document,
+    /// What `${NAME}` stands for.
+    pub environment: &'a Environment,
+    /// What is wrong so far.
+    pub problems: RefCell<Vec<Problem>>,
+}
+
+/// One table. Each accessor takes one option, `None` where it is absent or wrong (and then noted);
+/// [`Section::finish`] notes what no accessor asked for.
+#[derive(Debug)]
+pub struct Section<'a> {
+    reader: &'a Reader<'a>,
+    /// Its path with a dot at the end; empty for the outermost table.
+    prefix: String,
+    at: usize,
+    entries: &'a [Entry],
+    known: Vec<&'static str>,
+    passed_over: &'static [&'static str],
+}
+
+// === impl Reader ===
+
+impl<'a> Reader<'a> {
+    /// What is wrong, in the order of the file.
+    pub fn into_problems(self) -> Vec<Problem> {
+        let mut problems = self.problems.into_inner();
+        problems.sort_by_key(|problem| match problem.place {
+            Place::File { line, column, .. } => (line, column),
+            _ => (0, 0),
+        });
+        problems
+    }
+
+    /// The outermost table.
+    pub fn root(&'a self) -> Section<'a> {
+        self.section(String::new(), 0, &self.document.root)
+    }
+
+    fn section(&'a self, prefix: String, at: usize, entries: &'a [Entry]) -> Section<'a> {
+        Section { reader: self, prefix, at, entries, known: Vec::new(), passed_over: &[] }
+    }
+
+    fn note(&self, at: usize, path: &str, what: impl Into<String>) {
+        self.note_with(at, path, what, None);
+    }
+
+    fn note_with(&self, at: usize, path: &str, what: impl Into<String>, advice: Option<String>) {
+        let problem = Problem { place: self.document.place(at, path), what: what.into(), advice };
+        self.problems.borrow_mut().push(problem);
+    }
+
+    /// The string at `node` with its variables replaced. Its value is never quoted: it may be a secret.
+    fn text(&self, node: &Node, path: &str) -> Option<String> {
+        let Value::Text(text) = &node.value else {
+            self.note(node.at, path, format!("this must be a string, not {}", node.value.kind()));
+            return None;
+        };
+        let faults = match expand(text, self.environment) {
+            Ok(expanded) => return Some(expanded),
+            Err(faults) => faults,
+        };
+        for fault in faults {
+            self.note_with(node.at, path, fault.to_string(), Some(fault.advice()));
+        }
+        None
+    }
+}
+
+// === impl Section ===
+
+impl<'a> Section<'a> {
+    /// A string.
+    pub fn text(&mut self, key: &'static str) -> Option<String> {
+        let entry = self.take(key)?;
+        self.reader.text(&entry.value, &self.path(key))
+    }
+
+    /// A string of a form of its own; `parse` says what is wrong with another.
+    pub fn parsed<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+        let entry = self.take(key)?;
+        self.parse_node(&entry.value, &self.path(key), &parse)
+    }
+
+    /// Strings in a row, each of a form of its own.
+    pub fn parsed_list<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, String>) -> Option<Vec<T>> {
+        let entry = self.take(key)?;
+        let path = self.path(key);
+        let Value::List(nodes) = &entry.value.value else {
+            self.wrong_kind(entry, "a list of strings");
+            return None;
+        };
+        let parsed = |(index, node)| self.parse_node(node, &format!("{path}[{index}]"), &parse);
+        Some(nodes.iter().enumerate().filter_map(parsed).collect())
+    }
+
+    /// Strings in a row.
+    pub fn texts(&mut self, key: &'static str) -> Option<Vec<String>> {
+        self.parsed_list(key, |text| Ok(text.to_owned()))
+    }
+
+    /// Names with secret values; `check` says what is wrong with a pair, without quoting the value. A number or a flag
+    /// is taken as its text.
+    pub fn secrets(
+        &mut self,
+        key: &'static str,
+        check: impl Fn(&str, &str) -> Result<(), String>,
+    ) -> BTreeMap<String, Secret> {
+        let Some(entry) = self.take(key) else { return BTreeMap::new() };
+        let Value::Table(pairs) = &entry.value.value else {
+            self.wrong_kind(entry, "a table of strings");
+            return BTreeMap::new();
+        };
+        let mut secrets = BTreeMap::new();
+        for pair in pairs {
+            let path = format!("{}.{}", self.path(key), pair.key);
+            let value = match &pair.value.value {
+                Value::Integer(number) => Some(number.to_string()),
+                Value::Flag(flag) => Some(flag.to_string()),
+                _ => self.reader.text(&pair.value, &path),
+            };
+            let Some(value) = value else { continue };
+            if let Err(what) = check(&pair.key, &value) {
+                self.reader.note(pair.at, &path, what);
+            } else if secrets.insert(pair.key.clone(), Secret::new(value)).is_some() {
+                self.reader.note(pair.at, &path, "this name is there twice");
+            }
+        }
+        secrets
+    }
+
+    /// A duration within `bounds`.
+    pub fn duration(&mut self, key: &'static str, bounds: RangeInclusive<Duration>) -> Option<Duration> {
+        if let Some(Entry { value: Node { at, value: Value::Integer(_) }, .. }) = self.find(key) {
+            self.known.push(key);
+            self.reader.note(*at, &self.path(key), "this needs its unit and quotes: `\"500ms\"`, `\"60s\"`, `\"30m\"`");
+            return None;
+        }
+        self.parsed(key, |text| {
+            let duration = units::parse_duration(text)?;
+            let show = units::show_duration;
+            if bounds.contains(&duration) {
+                Ok(duration)
+            } else {
+                Err(format!("{} is not between {} and {}", show(duration), show(*bounds.start()), show(*bounds.end())))
+            }
+        })
+    }
+
+    /// A number within `bounds`.
+    pub fn count(&mut self, key: &'static str, bounds: RangeInclusive<usize>) -> Option<usize> {
+        let entry = self.take(key)?;
+        let Value::Integer(number) = entry.value.value else {
+            self.wrong_kind(entry, "a number");
+            return None;
+        };
+        let count = usize::try_from(number).ok().filter(|count| bounds.contains(count));
+        if count.is_none() {
+            let what = format!("{number} is not between {} and {}", bounds.start(), bounds.end());
+            self.reader.note(entry.value.at, &self.path(key), what);
+        }
+        count
+    }
+
+    /// A size in bytes within `bounds`, as text with a unit or a plain number.
+    pub fn size(&mut self, key: &'static str, bounds: RangeInclusive<usize>) -> Option<usize> {
+        let entry = self.take(key)?;
+        let path = self.path(key);
+        let size = match &entry.value.value {
+            Value::Integer(number) => u64::try_from(*number).unwrap_or(0),
+            _ => self.parse_node(&entry.value, &path, &units::parse_size)?,
+        };
+        let fitting = usize::try_from(size).ok().filter(|size| bounds.contains(size));
+        if fitting.is_none() {
+            let show = |size: &usize| units::show_size(*size as u64);
+            let range = format!("between {} and {}", show(bounds.start()), show(bounds.end()));
+            self.reader.note(entry.value.at, &path, format!("{} is not {range}", units::show_size(size)));
+        }
+        fitting
+    }
+
+    /// True or false.
+    pub fn flag(&mut self, key: &'static str) -> Option<bool> {
+        let entry = self.take(key)?;
+        if let Value::Flag(flag) = entry.value.value {
+            return Some(flag);
+        }
+        self.wrong_kind(entry, "true or false, without quotes");
+        None
+    }
+
+    /// One of these words.
+    pub fn choice<T: Copy>(&mut self, key: &'static str, choices: &[(&'static str, T)]) -> Option<T> {
+        self.parsed(key, |text| {
+            let chosen = choices.iter().find(|(name, _)| *name == text);
+            let names = || choices.iter().map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            chosen.map(|(_, choice)| *choice).ok_or_else(|| format!("this must be one of {}", names()))
+        })
+    }
+
+    /// A table as a section of its own; an empty one where it is absent.
+    #[must_use]
+    pub fn table(&mut self, key: &'static str) -> Self {
+        let prefix = format!("{}.", self.path(key));
+        let Some(entry) = self.take(key) else { return self.reader.section(prefix, self.at, &[]) };
+        self.reader.section(prefix, entry.at, self.entries_of(entry).unwrap_or_default())
+    }
+
+    /// The tables within this one, whatever their names.
+    pub fn tables(self) -> Vec<(&'a str, Self)> {
+        let inner = |entry: &'a Entry| {
+            let prefix = format!("{}{}.", self.prefix, entry.key);
+            Some((entry.key.as_str(), self.reader.section(prefix, entry.at, self.entries_of(entry)?)))
+        };
+        self.entries.iter().filter_map(inner).collect()
+    }
+
+    /// Whether the option is there, right or wrong; it counts as asked for.
+    pub fn has(&mut self, key: &'static str) -> bool {
+        self.known.push(key);
+        self.find(key).is_some()
+    }
+
+    /// Notes that the option `key`, where it is there, must not be.
+    pub fn refuse(&mut self, key: &'static str, what: &str, advice: &str) {
+        if let Some(entry) = self.take(key) {
+            self.reader.note_with(entry.at, &self.path(key), what, Some(advice.to_owned()));
+        }
+    }
+
+    /// Options that are let pass unread.
+    pub fn pass_over(&mut self, keys: &'static [&'static str]) {
+        self.passed_over = keys;
+    }
+
+    /// Notes a fault of this section as a whole.
+    pub fn fault(&self, what: impl Into<String>, advice: Option<&str>) {
+        let path = self.prefix.trim_end_matches('.');
+        self.reader.note_with(self.at, path, what, advice.map(str::to_owned));
+    }
+
+    /// Where this section begins.
+    pub fn place(&self) -> Place {
+        self.reader.document.place(self.at, self.prefix.trim_end_matches('.'))
+    }
+
+    /// Notes every option that nothing asked for, with the name that was probably meant.
+    pub fn finish(self) {
+        for entry in self.entries {
+            let key = entry.key.as_str();
+            if !self.known.contains(&key) && !self.passed_over.contains(&key) {
+                let advice = meant(&entry.key, &self.known).map(|name| format!("did you mean `{name}`?"));
+                self.reader.note_with(entry.at, &self.path(&entry.key), "there is no such option", advice);
+            }
+        }
+    }
+
+    fn find(&self, key: &str) -> Option<&'a Entry> {
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+
+    /// The entry of `key`, which counts as asked for; a second one is noted.
+    fn take(&mut self, key: &'static str) -> Option<&'a Entry> {
+        self.known.push(key);
+        let mut entries = self.entries.iter().filter(|entry| entry.key == key);
+        let first = entries.next();
+        if let Some(second) = entries.next() {
+            self.reader.note(second.at, &self.path(key), "this option is there twice");
+        }
+        first
+    }
+
+    /// The entries of a table; what is none is noted.
+    fn entries_of(&self, entry: &'a Entry) -> Option<&'a [Entry]> {
+        if let Value::Table(entries) = &entry.value.value {
+            return Some(entries);
+        }
+        self.wrong_kind(entry, "a table");
+        None
+    }
+
+    fn parse_node<T>(&self, node: &Node, path: &str, parse: &impl Fn(&str) -> Result<T, String>) -> Option<T> {
+        let text = self.reader.text(node, path)?;
+        parse(&text).map_err(|what| self.reader.note(node.at, path, what)).ok()
+    }
+
+    fn wrong_kind(&self, entry: &Entry, expected: &str) {
+        let what = format!("this must be {expected}, not {}", entry.value.value.kind());
+        self.reader.note(entry.value.at, &self.path(&entry.key), what);
+    }
+
+    fn path(&self, key: &str) -> String {
+        format!("{}{key}", self.prefix)
+    }
+}
+
+/// The known name nearest to `key`, where one is near enough to be meant.
+fn meant(key: &str, known: &[&'static str]) -> Option<&'static str> {
+    let key = key.to_ascii_lowercase().replace('-', "_");
+    let distance = |name: &str| strsim::damerau_levenshtein(&key, &name.to_ascii_lowercase());
+    let nearest = known.iter().copied().min_by_key(|name| distance(name))?;
+    (distance(nearest) <= (nearest.len() / 3).max(1)).then_some(nearest)
+}

@@ -1,0 +1,110 @@
+//! What every request to the front brings: who sends it, to which endpoint, and its headers.
+
+use std::future::{self, Future};
+
+use axum::{
+    Extension, RequestPartsExt as _,
+    extract::FromRequestParts,
+    response::{IntoResponse as _, Response},
+};
+use http::{HeaderMap, request::Parts};
+
+use super::{Frontend, refusal::Refusal};
+use crate::{
+    mcp::{Era, Revision, Trace},
+    model::{Binding, Endpoint},
+    resource::{Admission, Lease},
+    support::Timestamp,
+    wire::headers,
+};
+
+/// How long a stream outlives the credential that it rests on, so that a client has time to renew it.
+const GRACE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// What a request brings beside its body.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    /// Who sends it.
+    pub(crate) admission: Admission,
+    /// To which endpoint; that of `/messages` is told by the session.
+    pub(crate) endpoint: Endpoint,
+    /// Its headers.
+    pub(crate) headers: HeaderMap,
+    /// What ties it to the logs.
+    pub(crate) trace: Trace,
+}
+
+/// What `MCP-Protocol-Version` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VersionHeader {
+    /// Nothing.
+    Absent,
+    /// A version that sessions have.
+    Known(Revision),
+    /// Something else.
+    Unknown,
+}
+
+impl Arrival {
+    /// The session that the request names.
+    pub(crate) fn session(&self) -> Option<&str> {
+        // an id that is not visible ASCII is one that nobody was given
+        self.headers.get(headers::SESSION_ID).map(|id| id.to_str().unwrap_or_default())
+    }
+
+    /// The version that the request names.
+    pub(crate) fn version(&self) -> VersionHeader {
+        let Some(name) = self.headers.get(headers::PROTOCOL_VERSION) else { return VersionHeader::Absent };
+        let revision = name.to_str().ok().and_then(Revision::parse);
+        match revision.filter(|revision| revision.era() == Era::Legacy) {
+            Some(revision) => VersionHeader::Known(revision),
+            None => VersionHeader::Unknown,
+        }
+    }
+}
+
+impl VersionHeader {
+    /// The version, where it is known.
+    pub(crate) fn revision(self) -> Option<Revision> {
+        match self {
+            Self::Known(revision) => Some(revision),
+            Self::Absent | Self::Unknown => None,
+        }
+    }
+}
+
+impl FromRequestParts<Frontend> for Arrival {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, frontend: &Frontend) -> Result<Self, Response> {
+        let Extension(admission) =
+            parts.extract::<Extension<Admission>>().await.map_err(axum::response::IntoResponse::into_response)?;
+        let endpoint = match parts.uri.path() {
+            "/messages" => Endpoint { binding: Binding::Sse, ..Endpoint::MERGED },
+            path => Endpoint::from_path(path)
+                .filter(|endpoint| frontend.server(&endpoint.target).is_some())
+                .ok_or_else(|| Refusal::no_endpoint().into_response())?,
+        };
+        let request = parts.headers.get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
+        let trace = Trace { request: request.to_owned() };
+        Ok(Self { admission, endpoint, headers: std::mem::take(&mut parts.headers), trace })
+    }
+}
+
+/// Ends when streams that rest on the lease must: at its revocation, or a little after its expiry.
+pub(crate) fn lapse(lease: &Lease, now: Timestamp) -> impl Future<Output = ()> + Send + 'static + use<> {
+    let revoked = lease.revoked.clone();
+    let left = lease.expires.map(|expires| expires.since(now) + GRACE);
+    async move {
+        let expired = async {
+            match left {
+                Some(left) => tokio::time::sleep(left).await,
+                None => future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = revoked.cancelled() => {}
+            () = expired => {}
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The calls that run in one session, by the ids that its client gave them. Knows nothing of replies.
+//!
+//! Ids need not be unique: some clients give every request the same one (design rule 1). Answers are never looked up by
+//! id; ids serve to cancel alone.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::mcp::RequestId;
+
+/// The calls that run in one session.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    inner: Mutex<Inner>,
+    most: usize,
+}
+
+/// One running call. Dropping it takes it off the list.
+#[derive(Debug)]
+pub(crate) struct Running {
+    calls: Arc<Calls>,
+    serial: u64,
+    /// Cancelled when the client cancels the call.
+    pub(crate) cancelled: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    running: Vec<(u64, Option<RequestId>, CancellationToken)>,
+    last: u64,
+}
+
+// === impl Calls ===
+
+impl Calls {
+    /// No calls yet, and at most `most` at once.
+    pub(crate) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { inner: Mutex::default(), most })
+    }
+
+    /// Lists a call; one without `id` cannot be cancelled by the client. `None` where too many run.
+    pub(crate) fn begin(self: &Arc<Self>, id: Option<RequestId>) -> Option<Running> {
+        let mut inner = self.inner.lock();
+        if inner.running.len() >= self.most {
+            return None;
+        }
+        inner.last += 1;
+        let serial = inner.last;
+        let cancelled = CancellationToken::new();
+        inner.running.push((serial, id, cancelled.clone()));
+        drop(inner);
+        Some(Running { calls: Arc::clone(self), serial, cancelled })
+    }
+
+    /// Cancels the call with this id. Where several carry it nobody can tell which is meant, and none is cancelled; where
+    /// none does it has ended already.
+    pub(crate) fn cancel(&self, id: &RequestId) {
+        let inner = self.inner.lock();
+        let mut meant = inner.running.iter().filter(|(_, running, _)| running.as_ref() == Some(id));
+        match (meant.next(), meant.next()) {
+            (Some((.., cancelled)), None) => cancelled.cancel(),
+            (Some(_), Some(_)) => metrics::counter!("lockkeeper_frontend_ambiguous_cancels_total").increment(1),
+            (None, _) => {}
+        }
+    }
+
+    /// Whether no call runs.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inner.lock().running.is_empty()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.calls.inner.lock().running.retain(|(serial, ..)| *serial != self.serial);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancel_that_could_mean_two_calls_cancels_none() {
+        let calls = Calls::new(8);
+        let begin = || calls.begin(Some(RequestId::number(1))).unwrap();
+        let (one, two) = (begin(), begin());
+        calls.cancel(&RequestId::number(1));
+        assert!(!one.cancelled.is_cancelled() && !two.cancelled.is_cancelled());
+        drop(one);
+        calls.cancel(&RequestId::number(1));
+        assert!(two.cancelled.is_cancelled());
+    }
+
+    #[test]
+    fn calls_are_bounded_and_make_room_when_they_end() {
+        let calls = Calls::new(1);
+        let one = calls.begin(None).unwrap();
+        assert!(calls.begin(None).is_none());
+        drop(one);
+        assert!(calls.is_empty());
+        assert!(calls.begin(None).is_some());
+    }
+}

@@ -1,0 +1,238 @@
+//! What a legacy client says, turned into calls: the handshake, pings, log levels, cancels and answers end here,
+//! everything else goes on to the server. Knows nothing of HTTP.
+
+mod initialize;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{FutureExt as _, StreamExt as _};
+
+pub(crate) use self::initialize::introduction;
+use super::{
+    Frontend,
+    exchange::{Exchange, Loss, Terms},
+    level::Level,
+    session::Session,
+};
+use crate::{
+    mcp::{
+        Call, ClientInfo, Context, ErrorObject, Message, Method, Outcome, Payload, Reply, RequestId, Trace,
+        json::Object,
+    },
+    resource::Admission,
+};
+
+/// One client talking in one session.
+#[derive(Debug)]
+pub(crate) struct Conversation<'a> {
+    /// Where the servers are.
+    pub(crate) frontend: &'a Frontend,
+    /// In which session.
+    pub(crate) session: &'a Arc<Session>,
+    /// On what right.
+    pub(crate) admission: &'a Admission,
+    /// For the logs.
+    pub(crate) trace: &'a Trace,
+}
+
+// === impl Conversation ===
+
+impl Conversation<'_> {
+    /// Begins to serve a request.
+    pub(crate) fn request(&self, id: RequestId, method: Method, params: Bytes) -> Exchange {
+        tracing::debug!(session = ?self.session.id, method = %method, "request");
+        match (method, self.session.client()) {
+            (Method::Ping, _) => self.result(id),
+            (Method::Initialize, None) => self.introduce(id, &params),
+            (Method::Initialize, Some(_)) => self.refuse(
+                id,
+                ErrorObject::new(ErrorObject::INVALID_REQUEST, "Invalid Request: the session is initialized already"),
+            ),
+            (_, None) => {
+                let message = "Invalid Request: the session begins with initialize";
+                self.refuse(id, ErrorObject::new(ErrorObject::INVALID_REQUEST, message))
+            }
+            (Method::SetLevel, Some(_)) => self.set_level(id, &params),
+            (method, Some(client)) => {
+                let params = Payload::new(client.revision, params);
+                let reply = self.call(Call { method, params, context: self.context(client) });
+                self.exchange(id.clone(), Some(id), reply)
+            }
+        }
+    }
+
+    /// Takes note of a notification. One that goes on to the server is under way when this returns, and need not have
+    /// arrived.
+    pub(crate) async fn notification(&self, method: Method, params: Bytes) {
+        let Some(client) = self.session.client() else { return };
+        match method {
+            Method::Initialized => {
+                if self.session.set_initialized() {
+                    self.frontend.sessions().save(self.session).await;
+                }
+                if self.session.intake.is_some() {
+                    self.listen();
+                }
+            }
+            Method::Cancelled => self.cancel(&params),
+            method => {
+                let params = Payload::new(client.revision, params);
+                self.pass_on(self.call(Call { method, params, context: self.context(client) }));
+            }
+        }
+    }
+
+    /// Brings an answer to whom it was asked by.
+    pub(crate) fn response(&self, id: Option<&RequestId>, outcome: Result<Bytes, ErrorObject>) {
+        let revision = self.session.revision();
+        if let Some(id) = id {
+            self.session.questions.answer(id, outcome.map(|result| Payload::new(revision, result)));
+        }
+    }
+
+    /// Opens the session's listen, where it is not open for this very caller: what the servers say outside any call goes
+    /// to the session's outbox (design rule 13).
+    pub(crate) fn listen(&self) {
+        let Some(client) = self.session.client() else { return };
+        let mut slot = self.session.listen.lock();
+        if let Some((caller, cancelled)) = slot.as_ref() {
+            if **caller == *self.admission.caller && !cancelled.is_cancelled() {
+                return;
+            }
+            cancelled.cancel();
+        }
+        let cancelled = self.session.ended.child_token();
+        *slot = Some((Arc::clone(&self.admission.caller), cancelled.clone()));
+        drop(slot);
+        let params = Payload::absent(client.revision);
+        let reply = self.call(Call { method: Method::Listen, params, context: self.context(client) });
+        let session = Arc::clone(self.session);
+        let revoked = self.admission.lease.revoked.clone();
+        let mut heard = Exchange::listen(Arc::clone(&session), reply, cancelled.clone(), revoked);
+        self.frontend.tracker().spawn(async move {
+            while let Some(message) = heard.next().await {
+                session.outbox.push(message);
+            }
+            // so that the next stream opens another
+            cancelled.cancel();
+        });
+    }
+
+    /// The handshake: the client is known from here on, and the server is asked what it can do.
+    pub(crate) fn greet(&self, id: RequestId, client: ClientInfo) -> Exchange {
+        let revision = client.revision;
+        if !self.session.introduce(client) {
+            return self.refuse(id, ErrorObject::internal("the session is being initialized already"));
+        }
+        let Some(client) = self.session.client() else { return self.result(id) };
+        tracing::info!(session = ?self.session.id, revision = %revision, user = %self.admission.caller.user,
+            client = %client.display(), "a client opens a session");
+        // the session begins with the answer: until then the server is asked outside of it
+        let context = Context { session: None, ..self.context(client) };
+        let reply = self.call(Call { method: Method::Discover, params: Payload::absent(revision), context });
+        let (frontend, session) = (self.frontend.clone(), Arc::clone(self.session));
+        let reply = async move {
+            match reply.outcome().await {
+                Outcome::Complete(discovered) => {
+                    frontend.sessions().keep(&session).await;
+                    Reply::complete(initialize::result(&discovered, revision))
+                }
+                Outcome::Failed(error) => {
+                    frontend.sessions().forget(&session);
+                    Reply::failed(error)
+                }
+                Outcome::InputRequired(_) => {
+                    frontend.sessions().forget(&session);
+                    Reply::failed(ErrorObject::internal("the server asks before it says who it is"))
+                }
+            }
+        };
+        // all versions, cancellation: `initialize` is never cancelled
+        self.exchange(id, None, Reply::later(reply))
+    }
+
+    fn introduce(&self, id: RequestId, params: &Bytes) -> Exchange {
+        match introduction(params) {
+            Ok(client) => self.greet(id, client),
+            Err(error) => self.refuse(id, error),
+        }
+    }
+
+    fn set_level(&self, id: RequestId, params: &Bytes) -> Exchange {
+        let name = Object::parse(params).and_then(|params| params.string("level"));
+        let Some(level) = name.as_deref().and_then(Level::parse) else {
+            let known = Level::ALL.map(Level::as_str).join(", ");
+            let error = ErrorObject::invalid_params(&format!("Invalid params: `level` must be one of {known}"));
+            return self.refuse(id, error);
+        };
+        self.session.set_level(Some(level));
+        self.result(id)
+    }
+
+    fn cancel(&self, params: &Bytes) {
+        let id = Object::parse(params).and_then(|params| params.get("requestId"));
+        if let Some(id) = id.and_then(|id| RequestId::read(&Bytes::copy_from_slice(id.as_bytes()))) {
+            self.session.calls.cancel(&id);
+        }
+    }
+
+    /// Drives the reply to a notification: at once where nothing has to be waited for, else beside.
+    fn pass_on(&self, reply: Reply) {
+        let mut told = Box::pin(reply.outcome());
+        if (&mut told).now_or_never().is_some() {
+            return;
+        }
+        let Some(running) = self.session.calls.begin(None) else {
+            metrics::counter!("lockkeeper_frontend_notifications_dropped_total").increment(1);
+            return;
+        };
+        let (ended, revoked) = (self.session.ended.clone(), self.admission.lease.revoked.clone());
+        self.frontend.tracker().spawn(async move {
+            tokio::select! {
+                _ = told => {}
+                () = ended.cancelled() => {}
+                () = revoked.cancelled() => {}
+            }
+            drop(running);
+        });
+    }
+
+    /// The exchange of a reply; `cancel_by` is the id that the client can cancel it by.
+    fn exchange(&self, id: RequestId, cancel_by: Option<RequestId>, reply: Reply) -> Exchange {
+        let Some(running) = self.session.calls.begin(cancel_by) else {
+            let message = "too many calls run in this session; wait until some have ended";
+            return self.refuse(id, ErrorObject::retryable(message));
+        };
+        let loss = match self.session.intake {
+            Some(_) => Loss::Cancels,
+            None => Loss::GoesOn(self.frontend.tracker().clone()),
+        };
+        let terms = Terms { revoked: self.admission.lease.revoked.clone(), loss };
+        Exchange::request(Arc::clone(self.session), (id, running), reply, terms)
+    }
+
+    fn call(&self, call: Call) -> Reply {
+        match self.frontend.server(&self.session.endpoint.target) {
+            Some(server) => server.call(call),
+            None => Reply::failed(ErrorObject::internal("the backend of this session is no longer configured")),
+        }
+    }
+
+    fn context(&self, client: &Arc<ClientInfo>) -> Context {
+        Context {
+            caller: Arc::clone(&self.admission.caller),
+            session: Some(self.session.id.clone()),
+            client: Arc::clone(client),
+            trace: self.trace.clone(),
+        }
+    }
+
+    fn result(&self, id: RequestId) -> Exchange {
+        Exchange::answered(Arc::clone(self.session), Message::result(id, Bytes::from_static(b"{}")))
+    }
+
+    fn refuse(&self, id: RequestId, error: ErrorObject) -> Exchange {
+        Exchange::answered(Arc::clone(self.session), Message::error(id, error))
+    }
+}

@@ -1,0 +1,130 @@
+//! The two sides of the handshake: what a client says of itself, and what it is told of the server. Knows nothing of
+//! sessions.
+
+use bytes::Bytes;
+
+use crate::mcp::{
+    Capabilities, ClientInfo, ErrorObject, Payload, Revision,
+    json::{self, Object},
+    meta,
+    revision::Feature,
+};
+
+/// The longest `clientInfo` that is kept, in bytes.
+const LONGEST_IMPLEMENTATION: usize = 16 * 1024;
+/// The longest `capabilities` that are kept, in bytes.
+const LONGEST_CAPABILITIES: usize = 64 * 1024;
+/// The extension that tasks are in 2026-07-28; legacy clients cannot use it.
+const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// Reads the parameters of `initialize`. The version must be there; a missing `capabilities` or `clientInfo` is taken for
+/// an empty one, since old clients leave them out.
+pub(crate) fn introduction(params: &Bytes) -> Result<ClientInfo, ErrorObject> {
+    let refuse = |what: &str| ErrorObject::invalid_params(&format!("Invalid params: {what}"));
+    let params = Object::parse(params).ok_or_else(|| refuse("initialize has no `params` object"))?;
+    let requested = params.string("protocolVersion").ok_or_else(|| refuse("`protocolVersion` is not a string"))?;
+    let object = |name: &str, longest: usize| {
+        let text = params.get(name).unwrap_or("{}");
+        match () {
+            () if !text.starts_with('{') => Err(refuse(&format!("`{name}` is no object"))),
+            () if text.len() > longest => Err(refuse(&format!("`{name}` is longer than {longest} bytes"))),
+            // a copy, so that the rest of the request can be let go
+            () => Ok(Bytes::copy_from_slice(text.as_bytes())),
+        }
+    };
+    Ok(ClientInfo {
+        revision: Revision::negotiate(&requested),
+        implementation: object("clientInfo", LONGEST_IMPLEMENTATION)?,
+        capabilities: Capabilities::new(object("capabilities", LONGEST_CAPABILITIES)?),
+    })
+}
+
+/// The `InitializeResult` that a 2026-07-28 `DiscoverResult` comes to for a client of `revision`: capabilities,
+/// instructions and the server's name pass as they are; capabilities that this version cannot use are left out.
+pub(super) fn result(discovered: &Payload, revision: Revision) -> Payload {
+    let object = discovered.object();
+    let member = |name| object.as_ref().and_then(|object| object.get(name));
+    let server_info = member(meta::META)
+        .and_then(|meta| Object::parse(meta.as_bytes())?.get(meta::SERVER_INFO))
+        .map_or_else(ClientInfo::gateway_implementation, |info| Bytes::copy_from_slice(info.as_bytes()));
+    let capabilities = capabilities(member("capabilities").unwrap_or("{}"), revision);
+    let result = Payload::empty(revision)
+        .with("protocolVersion", &json::quote(revision.as_str()))
+        .with("capabilities", &String::from_utf8_lossy(&capabilities))
+        .with("serverInfo", &String::from_utf8_lossy(&server_info));
+    match member("instructions") {
+        Some(instructions) => result.with("instructions", instructions),
+        None => result,
+    }
+}
+
+fn capabilities(declared: &str, revision: Revision) -> Bytes {
+    let mut kept = Bytes::copy_from_slice(declared.as_bytes());
+    if !revision.has(Feature::CoreTasks) {
+        kept = json::without_member(&kept, "tasks");
+    }
+    let extensions = Object::parse(&kept).and_then(|object| object.get("extensions").map(str::to_owned));
+    if let Some(extensions) = extensions {
+        let rest = json::without_member(&Bytes::from(extensions), TASKS_EXTENSION);
+        let nothing_left = Object::parse(&rest).is_none_or(|object| object.iter().next().is_none());
+        kept = if nothing_left {
+            json::without_member(&kept, "extensions")
+        } else {
+            json::with_member(&kept, "extensions", &String::from_utf8_lossy(&rest))
+        };
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    fn read(text: &'static str) -> Result<ClientInfo, ErrorObject> {
+        introduction(&Bytes::from_static(text.as_bytes()))
+    }
+
+    fn told(discovered: &'static str, revision: Revision) -> String {
+        let discovered = Payload::new(Revision::V2026_07_28, Bytes::from_static(discovered.as_bytes()));
+        String::from_utf8(result(&discovered, revision).json().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_client_is_read_with_everything_it_says() {
+        let client = read(
+            r#"{"protocolVersion":"2024-11-05","capabilities":{"sampling":{}, "x":1},"clientInfo":{"name":"c","version":"1"}}"#,
+        )
+        .unwrap();
+        assert_eq!(client.revision, Revision::V2024_11_05);
+        assert_eq!(client.capabilities.json(), r#"{"sampling":{}, "x":1}"#);
+        assert_eq!(client.display(), "c 1");
+        assert_eq!(read(r#"{"protocolVersion":"2099-01-01"}"#).unwrap().revision, Revision::NEWEST_LEGACY);
+    }
+
+    #[test]
+    fn what_is_no_introduction_is_refused() {
+        for params in ["", "{}", r#"{"protocolVersion":1}"#, r#"{"protocolVersion":"2025-06-18","capabilities":[]}"#] {
+            assert_eq!(read(params).unwrap_err().code(), ErrorObject::INVALID_PARAMS, "{params}");
+        }
+        let long = format!(r#"{{"protocolVersion":"2025-06-18","clientInfo":{{"name":"{}"}}}}"#, "x".repeat(20_000));
+        assert!(introduction(&Bytes::from(long)).is_err());
+    }
+
+    #[test]
+    fn a_discovered_server_is_told_in_the_words_of_each_version() {
+        let discovered = r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}, "tasks":{},"extensions":{"io.modelcontextprotocol/tasks":{},"x/y":{}}},"instructions":"Be \u00e9","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"}}}"#;
+        assert_snapshot!(told(discovered, Revision::V2025_06_18), @r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"extensions":{"x/y":{}}},"serverInfo":{"name":"s","version":"2"},"instructions":"Be \u00e9"}"#);
+        assert_snapshot!(told(discovered, Revision::V2025_11_25), @r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}, "tasks":{},"extensions":{"x/y":{}}},"serverInfo":{"name":"s","version":"2"},"instructions":"Be \u00e9"}"#);
+    }
+
+    #[test]
+    fn a_server_without_a_name_goes_by_the_gateways() {
+        let told =
+            told(r#"{"capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#, Revision::V2024_11_05);
+        assert!(
+            told.starts_with(r#"{"protocolVersion":"2024-11-05","capabilities":{},"serverInfo":{"name":"lockkeeper""#)
+        );
+    }
+}

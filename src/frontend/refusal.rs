@@ -1,0 +1,163 @@
+//! Requests that are refused before any call is made: the HTTP status and the JSON-RPC error that say so.
+
+use axum::{
+    body::Body,
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+
+use super::sessions::{Full, Missing};
+use crate::{
+    mcp::{ErrorObject, Message, RequestId, Revision, jsonrpc::Malformed, revision::Feature},
+    wire::headers,
+};
+
+/// Why a request is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    error: ErrorObject,
+    id: Option<RequestId>,
+    /// Whose rules say how an error without id is written.
+    revision: Option<Revision>,
+    hint: Option<Hint>,
+}
+
+/// What a header tells beside the error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hint {
+    AllowPost,
+    RetryAfter,
+}
+
+impl Refusal {
+    /// Refuses with this status, code and message.
+    pub(crate) fn new(status: StatusCode, code: i64, message: &str) -> Self {
+        Self { status, error: ErrorObject::new(code, message), id: None, revision: None, hint: None }
+    }
+
+    /// 400 with `-32600`.
+    pub(crate) fn invalid(message: &str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, ErrorObject::INVALID_REQUEST, message)
+    }
+
+    /// 400 with the error that the text deserves.
+    pub(crate) fn malformed(malformed: &Malformed) -> Self {
+        let mut refusal = Self::invalid("");
+        refusal.error = malformed.to_error();
+        refusal.with_id(malformed.id().cloned())
+    }
+
+    /// 406: the answer could be neither of the two forms that the protocol has.
+    pub(crate) fn not_acceptable(wanted: &str) -> Self {
+        let message = format!("Not Acceptable: the Accept header must list {wanted}");
+        Self::new(StatusCode::NOT_ACCEPTABLE, ErrorObject::INVALID_REQUEST, &message)
+    }
+
+    /// 415.
+    pub(crate) fn not_json() -> Self {
+        let message = "Unsupported Media Type: Content-Type must be application/json";
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorObject::INVALID_REQUEST, message)
+    }
+
+    /// 413.
+    pub(crate) fn too_large(most: usize) -> Self {
+        let message = format!("Payload Too Large: a message may have at most {most} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorObject::INVALID_REQUEST, &message)
+    }
+
+    /// 404: there is no such endpoint.
+    pub(crate) fn no_endpoint() -> Self {
+        let message = "Not Found: there is no backend of this name; `/mcp` leads to all of them";
+        Self::new(StatusCode::NOT_FOUND, ErrorObject::INVALID_REQUEST, message)
+    }
+
+    /// 405 with `Allow: POST`: the request needs a session, and none is named.
+    pub(crate) fn method_not_allowed() -> Self {
+        let message = "Method Not Allowed: without an Mcp-Session-Id header only POST is served; begin with initialize";
+        let refusal = Self::new(StatusCode::METHOD_NOT_ALLOWED, ErrorObject::INVALID_REQUEST, message);
+        Self { hint: Some(Hint::AllowPost), ..refusal }
+    }
+
+    /// 400: the version in the header is not served in a session.
+    pub(crate) fn unsupported_version() -> Self {
+        let known: Vec<_> = Revision::LEGACY.map(Revision::as_str).into();
+        Self::invalid(&format!(
+            "Bad Request: unsupported MCP-Protocol-Version (supported versions: {})",
+            known.join(", ")
+        ))
+    }
+
+    /// 404 for a session that is not there (never 401 or 400, design rule 9); 503 where the store cannot be asked.
+    pub(crate) fn missing(missing: Missing) -> Self {
+        match missing {
+            Missing::Unknown => Self::new(
+                StatusCode::NOT_FOUND,
+                ErrorObject::INVALID_REQUEST,
+                "Session not found: it ended or never was; send initialize without a session id to open a new one",
+            ),
+            Missing::Unavailable => Self::retry(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Service Unavailable: sessions cannot be looked up at the moment; try again",
+            ),
+        }
+    }
+
+    /// 503: the client does not read the stream that its answers go down.
+    pub(crate) fn unread() -> Self {
+        Self::retry(StatusCode::SERVICE_UNAVAILABLE, "Too many answers wait on the event stream; read it and try again")
+    }
+
+    /// 429 where the caller is at its bound, 503 where the gateway is; both with `Retry-After`.
+    pub(crate) fn full(full: Full) -> Self {
+        match full {
+            Full::Caller => Self::retry(
+                StatusCode::TOO_MANY_REQUESTS,
+                "Too many sessions: all that this caller may have are in use; end one with DELETE, or try again later",
+            ),
+            Full::Gateway => Self::retry(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Too many sessions: the gateway can hold no more at the moment; try again later",
+            ),
+        }
+    }
+
+    /// The same refusal, answering the request `id`.
+    pub(crate) fn with_id(self, id: Option<RequestId>) -> Self {
+        Self { id, ..self }
+    }
+
+    /// The same refusal, written as this version wants it; what was said of the version before stays.
+    pub(crate) fn toward(self, revision: Option<Revision>) -> Self {
+        Self { revision: self.revision.or(revision), ..self }
+    }
+
+    fn retry(status: StatusCode, message: &str) -> Self {
+        let refusal = Self::new(status, ErrorObject::INTERNAL_ERROR, message);
+        Self { hint: Some(Hint::RetryAfter), ..refusal }
+    }
+
+    /// The JSON-RPC error response. One without id has `null` there, except toward versions that leave it out.
+    fn body(self) -> Bytes {
+        let idless = self.revision.is_some_and(|revision| revision.has(Feature::IdlessErrors));
+        let id = self.id.or_else(|| (!idless).then_some(RequestId::NULL));
+        Message::Response { id, outcome: Err(self.error) }.encode()
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (status, hint) = (self.status, self.hint);
+        let mut response = Response::new(Body::from(self.body()));
+        *response.status_mut() = status;
+        let fields = response.headers_mut();
+        fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(headers::JSON));
+        match hint {
+            Some(Hint::AllowPost) => drop(fields.insert(header::ALLOW, HeaderValue::from_static("POST"))),
+            Some(Hint::RetryAfter) => drop(fields.insert(header::RETRY_AFTER, HeaderValue::from_static("30"))),
+            None => {}
+        }
+        response
+    }
+}

@@ -1,0 +1,164 @@
+//! One MCP session of a legacy client. Knows nothing of HTTP and of the table that it stands in.
+
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, AtomicI64, Ordering},
+};
+
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{calls::Calls, exchange::Exchange, level::Level, outbox::Outbox, questions::Questions};
+use crate::{
+    mcp::{ClientInfo, Revision},
+    model::{Caller, Endpoint, SessionId},
+    support::Timestamp,
+};
+
+/// One session: who it belongs to, what its client said of itself, and what runs in it.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// Its id, as the client knows it.
+    pub(crate) id: SessionId,
+    /// Where it was opened, and where alone it can be used.
+    pub(crate) endpoint: Endpoint,
+    /// Who opened it.
+    pub(crate) owner: Arc<Caller>,
+    /// When it was opened.
+    pub(crate) created: Timestamp,
+    /// What runs.
+    pub(crate) calls: Arc<Calls>,
+    /// What its client is asked.
+    pub(crate) questions: Arc<Questions>,
+    /// What waits for its standalone streams.
+    pub(crate) outbox: Arc<Outbox>,
+    /// Cancelled when the session ends.
+    pub(crate) ended: CancellationToken,
+    /// HTTP+SSE alone: where the calls go, to be answered on the one stream.
+    pub(crate) intake: Option<mpsc::Sender<Exchange>>,
+    /// Whose listen is open, and what ends it.
+    pub(crate) listen: Mutex<Option<(Arc<Caller>, CancellationToken)>>,
+    client: OnceLock<Arc<ClientInfo>>,
+    initialized: AtomicBool,
+    level: Mutex<Option<Level>>,
+    seen: AtomicI64,
+    changed: AtomicBool,
+}
+
+/// What a session is made of.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    /// Its id.
+    pub(crate) id: SessionId,
+    /// Where it was opened.
+    pub(crate) endpoint: Endpoint,
+    /// Who opens it.
+    pub(crate) owner: Arc<Caller>,
+    /// When.
+    pub(crate) created: Timestamp,
+    /// HTTP+SSE alone: where its calls go.
+    pub(crate) intake: Option<mpsc::Sender<Exchange>>,
+}
+
+/// What holds the work of a session.
+#[derive(Debug)]
+pub(crate) struct Holders {
+    /// Its calls.
+    pub(crate) calls: Arc<Calls>,
+    /// Its questions.
+    pub(crate) questions: Arc<Questions>,
+    /// Its outbox.
+    pub(crate) outbox: Arc<Outbox>,
+    /// What ends it.
+    pub(crate) ended: CancellationToken,
+}
+
+// === impl Session ===
+
+impl Session {
+    /// A session without client, as HTTP+SSE opens it.
+    pub(crate) fn new(opening: Opening, holders: Holders) -> Self {
+        Self {
+            id: opening.id,
+            endpoint: opening.endpoint,
+            owner: opening.owner,
+            created: opening.created,
+            calls: holders.calls,
+            questions: holders.questions,
+            outbox: holders.outbox,
+            ended: holders.ended,
+            intake: opening.intake,
+            listen: Mutex::new(None),
+            client: OnceLock::new(),
+            initialized: AtomicBool::new(false),
+            level: Mutex::new(None),
+            seen: AtomicI64::new(opening.created.as_millis()),
+            changed: AtomicBool::new(false),
+        }
+    }
+
+    /// Says who the client is; `false` where that was said before.
+    pub(crate) fn introduce(&self, client: ClientInfo) -> bool {
+        self.client.set(Arc::new(client)).is_ok()
+    }
+
+    /// The client, once it has introduced itself.
+    pub(crate) fn client(&self) -> Option<&Arc<ClientInfo>> {
+        self.client.get()
+    }
+
+    /// The negotiated version; before that the one of the transport's own time.
+    pub(crate) fn revision(&self) -> Revision {
+        self.client().map_or(Revision::ASSUMED, |client| client.revision)
+    }
+
+    /// Whether `notifications/initialized` came.
+    pub(crate) fn is_initialized(&self) -> bool {
+        self.initialized.load(Ordering::Acquire)
+    }
+
+    /// Notes that `notifications/initialized` came; `false` where it had come before.
+    pub(crate) fn set_initialized(&self) -> bool {
+        self.changed.store(true, Ordering::Release);
+        !self.initialized.swap(true, Ordering::AcqRel)
+    }
+
+    /// The lowest level of log messages that the client wants; `None` where it has not said.
+    pub(crate) fn level(&self) -> Option<Level> {
+        *self.level.lock()
+    }
+
+    /// Notes the lowest level of log messages that the client wants.
+    pub(crate) fn set_level(&self, level: Option<Level>) {
+        *self.level.lock() = level;
+        self.changed.store(true, Ordering::Release);
+    }
+
+    /// Notes a sign of activity.
+    pub(crate) fn touch(&self, now: Timestamp) {
+        if self.seen.swap(now.as_millis(), Ordering::AcqRel) != now.as_millis() {
+            self.changed.store(true, Ordering::Release);
+        }
+    }
+
+    /// The last sign of activity.
+    pub(crate) fn last_seen(&self) -> Timestamp {
+        Timestamp::from_millis(self.seen.load(Ordering::Acquire))
+    }
+
+    /// Whether a call runs or a stream is open.
+    pub(crate) fn is_active(&self) -> bool {
+        !self.calls.is_empty() || self.outbox.streams() > 0
+    }
+
+    /// Whether something changed that the store does not know yet; asked once a change.
+    pub(crate) fn take_changed(&self) -> bool {
+        self.changed.swap(false, Ordering::AcqRel)
+    }
+
+    /// Notes that the store could not be told.
+    pub(crate) fn keep_changed(&self) {
+        self.changed.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,81 @@
+//! A session as a row of the store and as people see it. Knows nothing of the table.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Opening, Session};
+use crate::frontend::level::Level;
+use crate::{
+    mcp::{Capabilities, ClientInfo, Revision},
+    model::{Caller, Endpoint, Rights, SessionId, status::SessionStatus},
+    storage::sessions::{McpSession, McpSessionState},
+    support::{Digest, Timestamp},
+};
+
+/// The row of a session; `None` before its client introduced itself.
+pub(super) fn row(session: &Session) -> Option<McpSession> {
+    let client = session.client()?;
+    let (digest, state) = change(session);
+    Some(McpSession {
+        digest,
+        user: session.owner.user.clone(),
+        client: session.owner.client.clone(),
+        key: session.owner.key.clone(),
+        endpoint: session.endpoint.to_string(),
+        revision: client.revision.to_string(),
+        implementation: client.implementation.to_vec(),
+        capabilities: client.capabilities.json().to_vec(),
+        state,
+        created: session.created,
+    })
+}
+
+/// What changes of a session's row.
+pub(super) fn change(session: &Session) -> (Digest, McpSessionState) {
+    let state = McpSessionState {
+        log_level: session.level().map(|level| level.as_str().to_owned()),
+        initialized: session.is_initialized(),
+        last_seen: session.last_seen(),
+    };
+    (Digest::sha256(session.id.as_str()), state)
+}
+
+/// What a session is made of again. Its owner has no rights: each call rests on those of its own request.
+pub(super) fn opening(row: &McpSession, id: SessionId) -> Option<Opening> {
+    let owner = Caller {
+        user: row.user.clone(),
+        client: row.client.clone(),
+        grant: None,
+        key: row.key.clone(),
+        rights: Rights::none(),
+    };
+    let endpoint = Endpoint::from_path(&row.endpoint)?;
+    Some(Opening { id, endpoint, owner: Arc::new(owner), created: row.created, intake: None })
+}
+
+/// Gives a session back what its client said in the process before this one.
+pub(super) fn restore(session: &Session, row: &McpSession) {
+    session.introduce(ClientInfo {
+        revision: Revision::parse(&row.revision).unwrap_or(Revision::NEWEST_LEGACY),
+        implementation: Bytes::copy_from_slice(&row.implementation),
+        capabilities: Capabilities::new(Bytes::copy_from_slice(&row.capabilities)),
+    });
+    if row.state.initialized {
+        session.set_initialized();
+    }
+    session.set_level(row.state.log_level.as_deref().and_then(Level::parse));
+}
+
+/// A session as people see it.
+pub(super) fn status(session: &Session, now: Timestamp) -> SessionStatus {
+    let idle = if session.is_active() { 0 } else { now.since(session.last_seen()).as_secs() };
+    SessionStatus {
+        id: session.id.as_str().chars().take(8).collect(),
+        user: session.owner.user.to_string(),
+        client: session.client().map(|client| client.display()).unwrap_or_default(),
+        endpoint: session.endpoint.to_string(),
+        protocol_version: session.client().map(|client| client.revision.to_string()).unwrap_or_default(),
+        idle_seconds: idle,
+    }
+}

@@ -1,0 +1,49 @@
+//! The bounds of the front. Knows nothing of where they are configured.
+
+use std::time::Duration;
+
+/// The bounds of everything that clients can make the front hold.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// A session without open stream, running call and request for this long is ended. 30 minutes.
+    pub session_idle: Duration,
+    /// A session without `notifications/initialized` is ended after this long without a request. 60 seconds.
+    pub handshake: Duration,
+    /// Sessions in all. 10,000.
+    pub sessions: usize,
+    /// Sessions of one caller. 100.
+    pub sessions_per_caller: usize,
+    /// Calls that run at once in one session; one more is answered `-32603`. 256.
+    pub calls_per_session: usize,
+    /// Questions to the client that wait at once in one session; one more is answered `-32603` to the server. 64.
+    pub questions_per_session: usize,
+    /// Standalone streams (GET) of one session; one more closes the oldest. 8.
+    pub streams_per_session: usize,
+    /// Messages that wait for a standalone stream. 256. When one more comes, the oldest is dropped; where a stream is
+    /// open its reader is too slow, and the stream is closed.
+    pub queue: usize,
+    /// Messages in one batch (2025-03-26). 100.
+    pub batch: usize,
+    /// Bytes of one request body. 4 MiB.
+    pub body: usize,
+    /// How often idle sessions are looked for and `last_seen` is written. 30 seconds.
+    pub sweep_every: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            session_idle: Duration::from_mins(30),
+            handshake: Duration::from_mins(1),
+            sessions: 10_000,
+            sessions_per_caller: 100,
+            calls_per_session: 256,
+            questions_per_session: 64,
+            streams_per_session: 8,
+            queue: 256,
+            batch: 100,
+            body: 4 * 1024 * 1024,
+            sweep_every: Duration::from_secs(30),
+        }
+    }
+}

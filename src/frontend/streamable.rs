@@ -1,0 +1,230 @@
+//! Streamable HTTP (2025-03-26, 2025-06-18 and 2025-11-25, transports): POST, GET and DELETE at one path.
+//!
+//! A GET or DELETE without a session is answered 405, not 400: that tells older clients that there is no stream to be
+//! had without a session, and none of them takes 405 for an error.
+
+use std::sync::Arc;
+
+use axum::{
+    body::{Body, to_bytes},
+    extract::State,
+    response::Response,
+};
+use bytes::Bytes;
+use futures_util::stream::SelectAll;
+use http::{HeaderValue, StatusCode};
+
+use super::{
+    Frontend,
+    answer::{self, Form},
+    arrival::{Arrival, VersionHeader, lapse},
+    exchange::Exchange,
+    legacy::{Conversation, introduction},
+    refusal::Refusal,
+    session::Session,
+};
+use crate::{
+    mcp::{
+        ErrorObject, Message, Method, RequestId,
+        jsonrpc::{Frame, Malformed},
+        revision::Feature,
+    },
+    wire::{headers, sse},
+};
+
+/// A message, a batch of them, or the `initialize` that opens a session.
+pub(super) async fn post(State(frontend): State<Frontend>, arrival: Arrival, body: Body) -> Result<Response, Refusal> {
+    let named = arrival.version().revision();
+    serve(&frontend, &arrival, body).await.map_err(|refusal| refusal.toward(named))
+}
+
+async fn serve(frontend: &Frontend, arrival: &Arrival, body: Body) -> Result<Response, Refusal> {
+    if !headers::accepts(&arrival.headers, headers::JSON) || !headers::accepts(&arrival.headers, sse::MEDIA_TYPE) {
+        return Err(Refusal::not_acceptable("both application/json and text/event-stream"));
+    }
+    if !headers::is_json(&arrival.headers) {
+        return Err(Refusal::not_json());
+    }
+    let body = read(frontend, body).await?;
+    let Some(id) = arrival.session() else {
+        let frame = Frame::parse(&body).map_err(|malformed| Refusal::malformed(&malformed))?;
+        return open(frontend, arrival, frame).await;
+    };
+    let session = find(frontend, arrival, id).await?;
+    let talk = Conversation { frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
+    let served = match (arrival.version(), Frame::parse(&body)) {
+        (VersionHeader::Unknown, _) => Err(Refusal::unsupported_version()),
+        (_, Err(malformed)) => Err(Refusal::malformed(&malformed)),
+        (_, Ok(Frame::Single(message))) => single(&talk, message).await,
+        (_, Ok(Frame::Batch(messages))) => batch(&talk, messages).await,
+    };
+    served.map_err(|refusal| refusal.toward(Some(session.revision())))
+}
+
+/// A standalone stream: what the servers say outside any call.
+pub(super) async fn get(State(frontend): State<Frontend>, arrival: Arrival) -> Result<Response, Refusal> {
+    if !headers::accepts(&arrival.headers, sse::MEDIA_TYPE) {
+        return Err(Refusal::not_acceptable("text/event-stream"));
+    }
+    let session = named(&frontend, &arrival).await?;
+    let talk =
+        Conversation { frontend: &frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
+    let stream = session.outbox.attach();
+    talk.listen();
+    let lapse = lapse(&arrival.admission.lease, frontend.sessions().now());
+    let (ended, drained) = (session.ended.clone(), frontend.drained().clone());
+    Ok(answer::stream(async_stream::stream! {
+        // flushes the headers
+        yield sse::KEEP_ALIVE;
+        let mut heartbeat = answer::heartbeat();
+        tokio::pin!(lapse);
+        loop {
+            tokio::select! {
+                biased;
+                () = ended.cancelled() => break,
+                () = drained.cancelled() => break,
+                () = &mut lapse => break,
+                message = stream.next() => match message {
+                    Some(message) => yield sse::message(&message.encode()),
+                    None => break,
+                },
+                _ = heartbeat.tick() => yield sse::KEEP_ALIVE,
+            }
+        }
+    }))
+}
+
+/// The end of a session.
+pub(super) async fn delete(State(frontend): State<Frontend>, arrival: Arrival) -> Result<Response, Refusal> {
+    let session = named(&frontend, &arrival).await?;
+    frontend.sessions().end(&session).await;
+    tracing::info!(session = ?session.id, user = %session.owner.user, "the client ends its session");
+    Ok(answer::empty(StatusCode::NO_CONTENT))
+}
+
+/// The session that a GET or DELETE names.
+async fn named(frontend: &Frontend, arrival: &Arrival) -> Result<Arc<Session>, Refusal> {
+    let id = arrival.session().ok_or_else(Refusal::method_not_allowed)?;
+    let session = find(frontend, arrival, id).await?;
+    if arrival.version() == VersionHeader::Unknown {
+        return Err(Refusal::unsupported_version().toward(Some(session.revision())));
+    }
+    Ok(session)
+}
+
+async fn find(frontend: &Frontend, arrival: &Arrival, id: &str) -> Result<Arc<Session>, Refusal> {
+    frontend.sessions().find(id, &arrival.endpoint, &arrival.admission.caller).await.map_err(Refusal::missing)
+}
+
+/// Reads a body of bounded length.
+pub(super) async fn read(frontend: &Frontend, body: Body) -> Result<Bytes, Refusal> {
+    let most = frontend.settings().body;
+    // a body that breaks off is refused in the same way: nobody reads that answer
+    to_bytes(body, most).await.map_err(|_| Refusal::too_large(most))
+}
+
+/// What comes without a session can only be the `initialize` that opens one. The version is negotiated in it; a header
+/// beside it says nothing (field: unknown versions are negotiated, not refused).
+async fn open(frontend: &Frontend, arrival: &Arrival, frame: Frame) -> Result<Response, Refusal> {
+    let message = match frame {
+        Frame::Single(message) => message,
+        Frame::Batch(_) => return Err(Refusal::invalid("Bad Request: a batch needs an Mcp-Session-Id header")),
+    };
+    let (id, params) = match message {
+        Message::Request { id, method: Method::Initialize, params } => (id, params),
+        _ if arrival.version() == VersionHeader::Unknown => {
+            return Err(Refusal::unsupported_version().with_id(request_id(&message)));
+        }
+        message => {
+            let refusal = Refusal::invalid("Bad Request: the Mcp-Session-Id header is missing; begin with initialize");
+            return Err(refusal.with_id(request_id(&message)));
+        }
+    };
+    let client = match introduction(&params) {
+        Ok(client) => client,
+        Err(error) => {
+            let answer = futures_util::stream::iter([Message::error(id, error)]);
+            return Ok(answer::answer(answer, Form::Single).await);
+        }
+    };
+    let owner = Arc::clone(&arrival.admission.caller);
+    let opened = frontend.sessions().open(arrival.endpoint.clone(), owner, None).await;
+    let session = opened.map_err(|full| Refusal::full(full).with_id(Some(id.clone())))?;
+    let talk = Conversation { frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
+    let mut response = answer::answer(talk.greet(id, client), Form::Single).await;
+    // a handshake that failed leaves no session
+    if !session.ended.is_cancelled()
+        && let Ok(value) = HeaderValue::from_str(session.id.as_str())
+    {
+        response.headers_mut().insert(headers::SESSION_ID, value);
+    }
+    Ok(response)
+}
+
+async fn single(talk: &Conversation<'_>, message: Message) -> Result<Response, Refusal> {
+    match message {
+        Message::Request { id, method: Method::Initialize, .. } => {
+            let message = "Invalid Request: the session is initialized already; send initialize without a session id";
+            Err(Refusal::invalid(message).with_id(Some(id)))
+        }
+        Message::Request { id, method, params } => {
+            Ok(answer::answer(talk.request(id, method, params), Form::Single).await)
+        }
+        Message::Notification { method, params } => {
+            talk.notification(method, params).await;
+            Ok(answer::accepted())
+        }
+        Message::Response { id, outcome } => {
+            talk.response(id.as_ref(), outcome);
+            Ok(answer::accepted())
+        }
+    }
+}
+
+/// A batch (2025-03-26 alone): its requests run at the same time, each answered for itself.
+async fn batch(talk: &Conversation<'_>, messages: Vec<Result<Message, Malformed>>) -> Result<Response, Refusal> {
+    if !talk.session.revision().has(Feature::Batches) {
+        let message = format!("Invalid Request: batches are not part of protocol version {}", talk.session.revision());
+        return Err(Refusal::invalid(&message));
+    }
+    let most = talk.frontend.settings().batch;
+    if messages.len() > most {
+        return Err(Refusal::invalid(&format!("Invalid Request: a batch may have at most {most} messages")));
+    }
+    let exchanges = begin(talk, messages).await;
+    if exchanges.is_empty() {
+        return Ok(answer::accepted());
+    }
+    Ok(answer::answer(exchanges, Form::Batch).await)
+}
+
+/// Begins to serve the messages of a batch.
+pub(super) async fn begin(talk: &Conversation<'_>, messages: Vec<Result<Message, Malformed>>) -> SelectAll<Exchange> {
+    let mut exchanges = SelectAll::new();
+    for message in messages {
+        match message {
+            Ok(Message::Request { id, method: Method::Initialize, .. }) => {
+                // 2025-03-26 lifecycle: `initialize` is never part of a batch
+                let error = ErrorObject::new(ErrorObject::INVALID_REQUEST, "Invalid Request: initialize in a batch");
+                exchanges.push(Exchange::answered(Arc::clone(talk.session), Message::error(id, error)));
+            }
+            Ok(Message::Request { id, method, params }) => exchanges.push(talk.request(id, method, params)),
+            Ok(Message::Notification { method, params }) => talk.notification(method, params).await,
+            Ok(Message::Response { id, outcome }) => talk.response(id.as_ref(), outcome),
+            Err(malformed) => {
+                // JSON-RPC 2.0, section 6: each invalid element has its own error
+                let id = malformed.id().cloned().unwrap_or(RequestId::NULL);
+                let answer = Message::error(id, malformed.to_error());
+                exchanges.push(Exchange::answered(Arc::clone(talk.session), answer));
+            }
+        }
+    }
+    exchanges
+}
+
+fn request_id(message: &Message) -> Option<RequestId> {
+    match message {
+        Message::Request { id, .. } => Some(id.clone()),
+        Message::Notification { .. } | Message::Response { .. } => None,
+    }
+}

@@ -1,0 +1,42 @@
+//! What a backend says of itself: its `server/discover` result. Knows nothing of fetching.
+
+use crate::mcp::{Payload, json::Object};
+
+/// A backend's own answer to `server/discover`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct About(pub(crate) Payload);
+
+impl About {
+    /// Whether the server declares this capability.
+    pub(crate) fn has(&self, capability: &str) -> bool {
+        self.capability(capability, |_| true)
+    }
+
+    /// Whether the server offers `resources.subscribe`.
+    pub(crate) fn subscribes(&self) -> bool {
+        self.flag("resources", "subscribe")
+    }
+
+    /// Whether the server promises to tell when its lists under this capability change.
+    pub(crate) fn tells_changes(&self, capability: &str) -> bool {
+        self.flag(capability, "listChanged")
+    }
+
+    /// What the server tells about its use, where it is not blank.
+    pub(crate) fn instructions(&self) -> Option<String> {
+        self.0.string("instructions").filter(|text| !text.trim().is_empty())
+    }
+
+    fn flag(&self, capability: &str, name: &str) -> bool {
+        self.capability(capability, |text| {
+            Object::parse(text.as_bytes()).is_some_and(|flags| flags.get(name) == Some("true"))
+        })
+    }
+
+    fn capability(&self, name: &str, test: impl Fn(&str) -> bool) -> bool {
+        let object = self.0.object();
+        let capabilities = object.as_ref().and_then(|object| object.get("capabilities"));
+        let capabilities = capabilities.and_then(|text| Object::parse(text.as_bytes()));
+        capabilities.and_then(|capabilities| capabilities.get(name)).is_some_and(|text| text != "null" && test(text))
+    }
+}

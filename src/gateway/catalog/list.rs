@@ -1,0 +1,253 @@
+//! A whole list of one backend, as it came and as the merged endpoint shows it. Knows nothing of fetching.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use crate::{
+    gateway::{names, paths, rewrite::Rewriter},
+    mcp::{
+        Method, Payload, Revision,
+        json::{self, At, Object},
+    },
+    model::BackendId,
+};
+
+/// What can be listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// `tools/list`.
+    Tools,
+    /// `prompts/list`.
+    Prompts,
+    /// `resources/list`.
+    Resources,
+    /// `resources/templates/list`.
+    Templates,
+}
+
+/// Everything of one kind that one backend offers.
+#[derive(Debug)]
+pub(crate) struct List {
+    /// The entries, in the backend's order.
+    pub(crate) entries: Vec<Entry>,
+    /// The result as it came, where one page held all entries.
+    pub(crate) whole: Option<Payload>,
+    /// The place of each entry whose merged name was shortened.
+    short: HashMap<String, usize>,
+}
+
+/// One tool, prompt, resource or template.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// Its own name or URI.
+    pub(crate) key: String,
+    /// The bytes that the backend wrote.
+    pub(crate) raw: Bytes,
+    /// The same with the names and URIs of the merged endpoint.
+    pub(crate) merged: Bytes,
+}
+
+// === impl Kind ===
+
+impl Kind {
+    /// Every kind.
+    pub(crate) const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
+
+    /// The kind that `method` lists.
+    pub(crate) const fn listed_by(method: &Method) -> Option<Self> {
+        Some(match method {
+            Method::ToolsList => Self::Tools,
+            Method::PromptsList => Self::Prompts,
+            Method::ResourcesList => Self::Resources,
+            Method::ResourceTemplatesList => Self::Templates,
+            _ => return None,
+        })
+    }
+
+    /// The kinds that a notification says have changed.
+    pub(crate) const fn changed_by(method: &Method) -> &'static [Self] {
+        match method {
+            Method::ToolsListChanged => &[Self::Tools],
+            Method::PromptsListChanged => &[Self::Prompts],
+            Method::ResourcesListChanged => &[Self::Resources, Self::Templates],
+            _ => &[],
+        }
+    }
+
+    /// The method that lists it.
+    pub(crate) const fn method(self) -> Method {
+        match self {
+            Self::Tools => Method::ToolsList,
+            Self::Prompts => Method::PromptsList,
+            Self::Resources => Method::ResourcesList,
+            Self::Templates => Method::ResourceTemplatesList,
+        }
+    }
+
+    /// The notification of a change.
+    pub(crate) const fn change(self) -> Method {
+        match self {
+            Self::Tools => Method::ToolsListChanged,
+            Self::Prompts => Method::PromptsListChanged,
+            Self::Resources | Self::Templates => Method::ResourcesListChanged,
+        }
+    }
+
+    /// The member of the result that holds the entries.
+    pub(crate) const fn member(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+            Self::Templates => "resourceTemplates",
+        }
+    }
+
+    /// The server capability that it belongs to.
+    pub(crate) const fn capability(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources | Self::Templates => "resources",
+        }
+    }
+
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Tools | Self::Prompts => "name",
+            Self::Resources => "uri",
+            Self::Templates => "uriTemplate",
+        }
+    }
+}
+
+// === impl List ===
+
+impl List {
+    /// No entries.
+    pub(crate) fn empty() -> Self {
+        Self { entries: Vec::new(), whole: None, short: HashMap::new() }
+    }
+
+    /// Adds the entries of one more page.
+    pub(crate) fn add(&mut self, kind: Kind, backend: &BackendId, page: &Payload) {
+        self.whole = self.entries.is_empty().then(|| page.clone());
+        for entry in entries(kind, backend, page) {
+            if matches!(kind, Kind::Tools | Kind::Prompts) {
+                let shown = names::exposed(backend, &entry.key);
+                if names::split(&shown).is_some_and(|(_, rest)| rest != entry.key) {
+                    self.short.entry(shown).or_insert(self.entries.len());
+                }
+            }
+            self.entries.push(entry);
+        }
+    }
+
+    /// The original of a shortened merged name.
+    pub(crate) fn unshorten(&self, shown: &str) -> Option<&str> {
+        self.short.get(shown).map(|at| self.entries[*at].key.as_str())
+    }
+
+    /// How many entries.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+/// Two lists are the same where a client cannot tell them apart.
+impl PartialEq for List {
+    fn eq(&self, other: &Self) -> bool {
+        self.entries.iter().map(|entry| &entry.raw).eq(other.entries.iter().map(|entry| &entry.raw))
+    }
+}
+
+/// The entries of one page. An entry without a name cannot be used and is left out.
+fn entries(kind: Kind, backend: &BackendId, page: &Payload) -> Vec<Entry> {
+    let array = page.object().and_then(|object| object.get(kind.member()));
+    let elements: Vec<&RawValue> = array.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let entry = |text: &str| {
+        let key = Object::parse(text.as_bytes())?.string(kind.key())?;
+        let raw = page.json().slice_ref(text.as_bytes());
+        let merged = merged(kind, backend, page.revision, &raw);
+        Some(Entry { key, raw, merged })
+    };
+    elements.into_iter().filter_map(|element| entry(element.get())).collect()
+}
+
+fn merged(kind: Kind, backend: &BackendId, revision: Revision, raw: &Bytes) -> Bytes {
+    let rewriter = Rewriter { backend: backend.clone(), asks_as: None };
+    let entry = Payload::new(revision, raw.clone());
+    let name = |text: &str| json::unquote(text).map(|name| json::quote(&names::exposed(backend, &name)));
+    let entry = match kind {
+        Kind::Tools => {
+            let entry = entry.rewrite(&[&[At::Key("name")]], name);
+            entry.rewrite(paths::TOOL_URIS, |text| rewriter.uri(text))
+        }
+        Kind::Prompts => entry.rewrite(&[&[At::Key("name")]], name),
+        Kind::Resources => entry.rewrite(paths::RESOURCE_URIS, |text| rewriter.uri(text)),
+        Kind::Templates => entry.rewrite(paths::TEMPLATE_URIS, |text| rewriter.uri(text)),
+    };
+    entry.json().clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    fn list(kind: Kind, text: &'static str) -> List {
+        let page = Payload::new(Revision::V2025_11_25, Bytes::from_static(text.as_bytes()));
+        let mut list = List::empty();
+        list.add(kind, &BackendId::parse("b1").unwrap(), &page);
+        list
+    }
+
+    fn shown(list: &List) -> String {
+        let texts: Vec<_> = list.entries.iter().map(|entry| String::from_utf8_lossy(&entry.merged)).collect();
+        texts.join("\n")
+    }
+
+    proptest! {
+        #[test]
+        fn every_listed_name_leads_back_to_its_tool(
+            names in vec("[a-z_]{1,4}|.{0,40}|[a-z.]{50,80}|[a-z]{0,3}_[0-9a-f]{8}", 0..12)
+        ) {
+            let b1 = BackendId::parse("b1").unwrap();
+            let tools: Vec<_> = names.iter().map(|name| serde_json::json!({ "name": name })).collect();
+            let mut list = List::empty();
+            list.add(Kind::Tools, &b1, &Payload::of(Revision::V2025_11_25, &serde_json::json!({ "tools": tools })));
+            prop_assert_eq!(list.len(), names.len());
+            for (entry, name) in list.entries.iter().zip(&names) {
+                let shown = Object::parse(&entry.merged).unwrap().string("name").unwrap();
+                let rest = names::split(&shown).unwrap().1;
+                let original = if names::may_be_short(rest) { list.unshorten(&shown).unwrap_or(rest) } else { rest };
+                prop_assert_eq!((&entry.key, original), (name, name.as_str()));
+            }
+        }
+    }
+
+    #[test]
+    fn entries_are_copied_but_for_names_and_uris() {
+        let tools = list(
+            Kind::Tools,
+            r#"{"tools":[ { "name" : "a","x":1.00,"inputSchema":{"name":"a"},"name":"a", "_meta":{"ui":{"resourceUri":"ui://p"},"openai/outputTemplate":"ui://q"}} ,{"title":"no name"}, 7,{"name":"repo.log"}]}"#,
+        );
+        assert_snapshot!(shown(&tools), @r#"
+        { "name" : "b1__a","x":1.00,"inputSchema":{"name":"a"},"name":"b1__a", "_meta":{"ui":{"resourceUri":"ui://b1+p"},"openai/outputTemplate":"ui://b1+q"}}
+        {"name":"b1__repo_log_0823bac8"}
+        "#);
+        assert_eq!(tools.unshorten("b1__repo_log_0823bac8"), Some("repo.log"));
+        let resources =
+            list(Kind::Resources, r#"{"resources":[{"uri":"file:///a","name":"a"},{"uri":"https://x/y"}]}"#);
+        assert_snapshot!(shown(&resources), @r#"
+        {"uri":"b1+file:///a","name":"a"}
+        {"uri":"https://x/y"}
+        "#);
+        let templates = list(Kind::Templates, r#"{"resourceTemplates":[{"uriTemplate":"file:///{p}","name":"f"}]}"#);
+        assert_snapshot!(shown(&templates), @r#"{"uriTemplate":"b1+file:///{p}","name":"f"}"#);
+    }
+}

@@ -1,0 +1,84 @@
+//! What the gateway says of itself as a server (`translation` section 5): the union of what its backends say. Knows
+//! nothing of fetching.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Gateway,
+    catalog::About,
+    gather::{Given, Patience, gather, sole},
+    set::Seen,
+};
+use crate::mcp::{ClientInfo, Context, Outcome, Payload, Revision, meta};
+
+/// The most bytes of the joined instructions.
+const MOST_INSTRUCTIONS: usize = 16 << 10;
+
+/// The answer of the merged endpoint. A backend that has not answered yet is supposed to have everything, so that a
+/// client does not leave out what comes a moment later.
+pub(crate) async fn merged(gateway: &Gateway, seen: &[Seen], context: &Context) -> Outcome {
+    let asked = seen.iter().map(|one| one.mounted.catalog.about(context)).collect();
+    let given = gather(asked, gateway.settings.cold_budget, Patience::Budget).await;
+    let names: Vec<&str> = Revision::ALL.iter().rev().map(|revision| revision.as_str()).collect();
+    let implementation: Value =
+        serde_json::from_slice(&ClientInfo::gateway_implementation()).unwrap_or_else(|_| json!({}));
+    let mut result = json!({
+        "supportedVersions": names,
+        "capabilities": capabilities(&given),
+        "_meta": { meta::SERVER_INFO: implementation },
+    });
+    if let Some(instructions) = instructions(seen, &given) {
+        result["instructions"] = instructions.into();
+    }
+    Outcome::Complete(Payload::of(Revision::V2026_07_28, &result))
+}
+
+/// One backend's own answer.
+pub(crate) async fn own(seen: &Seen, context: &Context) -> Outcome {
+    match about(seen, context).await {
+        Ok(about) => Outcome::Complete(about.0.clone()),
+        Err(error) => Outcome::Failed(error),
+    }
+}
+
+/// What one backend says of itself, waited for.
+pub(crate) async fn about(seen: &Seen, context: &Context) -> Given<About> {
+    sole(seen.mounted.catalog.about(context)).await
+}
+
+/// The union. `listChanged` is always true, since the set itself changes; what is not carried is not shown.
+fn capabilities(given: &[Given<About>]) -> Value {
+    let any =
+        |test: &dyn Fn(&About) -> bool| given.is_empty() || given.iter().any(|one| one.as_deref().map_or(true, test));
+    let mut union = Map::new();
+    for name in ["tools", "prompts", "resources"] {
+        if any(&|about| about.has(name)) {
+            union.insert(name.to_owned(), json!({ "listChanged": true }));
+        }
+    }
+    if let Some(resources) = union.get_mut("resources")
+        && any(&About::subscribes)
+    {
+        resources["subscribe"] = true.into();
+    }
+    for name in ["completions", "logging"] {
+        if any(&|about| about.has(name)) {
+            union.insert(name.to_owned(), json!({}));
+        }
+    }
+    union.into()
+}
+
+/// The instructions of each backend under its name, whole ones only as far as they fit, the last one cut.
+fn instructions(seen: &[Seen], given: &[Given<About>]) -> Option<String> {
+    let mut text = String::new();
+    for (one, about) in seen.iter().zip(given) {
+        let Some(told) = about.as_ref().ok().and_then(|about| about.instructions()) else { continue };
+        if !text.is_empty() {
+            text.push_str("\n\n");
+        }
+        text.extend(["## ", one.mounted.id.as_str(), "\n\n", told.trim()]);
+    }
+    text.truncate(text.floor_char_boundary(MOST_INSTRUCTIONS));
+    (!text.is_empty()).then_some(text)
+}

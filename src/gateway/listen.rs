@@ -1,0 +1,178 @@
+//! `subscriptions/listen` in front of many backends: what they tell, as one reply that never ends by itself. Knows
+//! nothing of how the lists are kept.
+//!
+//! A backend's `list_changed` is passed on when its list has come and is another than the one that was given out;
+//! several within 100 ms are one.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use futures_util::{
+    Stream, StreamExt,
+    stream::{SelectAll, select_all},
+};
+use tokio::{
+    sync::{broadcast, watch},
+    time::{Instant, sleep, sleep_until},
+};
+
+use super::{
+    Gateway,
+    catalog::{Change, Kind},
+    face::Target,
+    lists::View,
+    set::Seen,
+};
+use crate::mcp::{Call, Event, Method, Notification, Payload, Reply, Revision};
+
+/// Changes that come together are one.
+const TOGETHER: Duration = Duration::from_millis(100);
+/// The first and the longest pause before a backend's listen that ended is opened again.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+
+/// What one backend tells, endlessly.
+type Told = Pin<Box<dyn Stream<Item = Event> + Send>>;
+
+/// Everything that a listen hears.
+struct Ears {
+    gateway: Arc<Gateway>,
+    target: Target,
+    call: Call,
+    seen: Vec<Seen>,
+    told: SelectAll<Told>,
+    changes: broadcast::Receiver<Change>,
+    sets: watch::Receiver<u64>,
+    pending: Pending,
+}
+
+/// The lists whose change is to be told, and when.
+#[derive(Default)]
+struct Pending {
+    methods: Vec<Method>,
+    due: Option<Instant>,
+}
+
+/// The reply to a listen at `target`.
+pub(crate) fn listen(gateway: Arc<Gateway>, target: Target, call: Call) -> Reply {
+    let changes = gateway.changes.subscribe();
+    let sets = gateway.generation.subscribe();
+    let mut ears = Ears {
+        gateway,
+        target,
+        call,
+        seen: Vec::new(),
+        told: SelectAll::new(),
+        changes,
+        sets,
+        pending: Pending::default(),
+    };
+    Reply::new(async_stream::stream! {
+        ears.open();
+        loop {
+            for event in ears.hear().await {
+                yield event;
+            }
+        }
+    })
+}
+
+// === impl Ears ===
+
+impl Ears {
+    /// Listens at the backends of this moment.
+    fn open(&mut self) {
+        self.sets.mark_unchanged();
+        let (view, seen) = self.gateway.seen(&self.target, &self.call.context.caller);
+        self.told = select_all(seen.iter().map(|one| follow(one.clone(), view, self.call.clone())));
+        for one in &seen {
+            let changed = one.mounted.catalog.just_changed(&self.call.context);
+            self.pending.add(changed.into_iter().map(Kind::change));
+        }
+        self.seen = seen;
+    }
+
+    async fn hear(&mut self) -> Vec<Event> {
+        let due = self.pending.due;
+        tokio::select! {
+            Some(event) = self.told.next(), if !self.told.is_empty() => match event {
+                Event::Notified(Notification { method, .. }) if !Kind::changed_by(&method).is_empty() => {
+                    self.pending.add([method]);
+                }
+                event => return vec![event],
+            },
+            change = self.changes.recv() => match change {
+                Ok(change) if self.concerns(&change) => self.pending.add([change.method()]),
+                Ok(_) => {}
+                // Too many to follow: all may have changed.
+                Err(_) => self.pending.add(Pending::ALL),
+            },
+            Ok(()) = self.sets.changed() => {
+                self.open();
+                self.pending.add(Pending::ALL);
+            }
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => return self.pending.take(),
+        }
+        Vec::new()
+    }
+
+    /// Whether this context sees the list that changed.
+    fn concerns(&self, change: &Change) -> bool {
+        self.seen
+            .iter()
+            .find(|one| one.mounted.id == change.backend)
+            .is_some_and(|one| one.mounted.catalog.key(&self.call.context) == change.rack)
+    }
+}
+
+// === impl Pending ===
+
+impl Pending {
+    const ALL: [Method; 3] = [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged];
+
+    fn add(&mut self, methods: impl IntoIterator<Item = Method>) {
+        for method in methods {
+            self.due.get_or_insert_with(|| Instant::now() + TOGETHER);
+            if !self.methods.contains(&method) {
+                self.methods.push(method);
+            }
+        }
+    }
+
+    fn take(&mut self) -> Vec<Event> {
+        self.due = None;
+        self.methods.drain(..).map(told).collect()
+    }
+}
+
+fn told(method: Method) -> Event {
+    Event::Notified(Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) })
+}
+
+/// One backend's listen, opened again where it ends. Changes of lists go to the catalog, which tells of those that are.
+fn follow(seen: Seen, view: View, call: Call) -> Told {
+    Box::pin(async_stream::stream! {
+        let rewriter = seen.rewriter();
+        let mut pause = PAUSE.0;
+        loop {
+            let began = Instant::now();
+            let mut reply = seen.mounted.server.call(call.clone());
+            while let Some(event) = StreamExt::next(&mut reply).await {
+                if matches!(event, Event::Done(_)) {
+                    break;
+                }
+                if let Event::Notified(notification) = &event {
+                    let kinds = Kind::changed_by(&notification.method);
+                    let acknowledges = notification.method == Method::SubscriptionsAcknowledged;
+                    if acknowledges || !kinds.is_empty() && !seen.mounted.catalog.changed_for(&call.context, kinds) {
+                        continue;
+                    }
+                }
+                yield match view {
+                    View::Merged => rewriter.event(&Method::Listen, event),
+                    View::Own => event,
+                };
+            }
+            pause = if began.elapsed() > PAUSE.1 { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
+            sleep(pause).await;
+        }
+    })
+}

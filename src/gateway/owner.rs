@@ -1,0 +1,63 @@
+//! Whose a web address is: `https://` resources keep their URI on the merged endpoint, so the lists must tell
+//! (`translation` section 5). Knows nothing of calls.
+
+use super::{
+    Gateway,
+    catalog::Kind,
+    gather::{Given, Patience, gather},
+    set::Seen,
+};
+use crate::{gateway::catalog::List, mcp::Context};
+
+/// The backend, of those seen, that the resource `uri` belongs to: the first that lists it, else the one whose template
+/// fits it with the longest beginning, else the only one that has resources at all.
+pub(crate) async fn of<'a>(gateway: &Gateway, seen: &'a [Seen], uri: &str, context: &Context) -> Option<&'a Seen> {
+    let budget = gateway.settings.cold_budget;
+    let ask = |kind| seen.iter().map(|one| one.mounted.catalog.list(context, kind)).collect();
+    let (resources, templates) = tokio::join!(
+        gather(ask(Kind::Resources), budget, Patience::UntilOne),
+        gather(ask(Kind::Templates), budget, Patience::UntilOne),
+    );
+    if let Some(at) = resources.iter().position(|list| keys(list).any(|key| key == uri)) {
+        return seen.get(at);
+    }
+    let fit = |list: &Given<List>| keys(list).filter_map(|template| fits(template, uri)).max();
+    let best = templates.iter().enumerate().filter_map(|(at, list)| Some((fit(list)?, std::cmp::Reverse(at)))).max();
+    if let Some((_, std::cmp::Reverse(at))) = best {
+        return seen.get(at);
+    }
+    let has_some = |at: &usize| keys(&resources[*at]).chain(keys(&templates[*at])).next().is_some();
+    let mut with_resources = (0..seen.len()).filter(has_some);
+    match (with_resources.next(), with_resources.next()) {
+        (Some(only), None) => seen.get(only),
+        _ => None,
+    }
+}
+
+fn keys(list: &Given<List>) -> impl Iterator<Item = &str> {
+    list.iter().flat_map(|list| list.entries.iter().map(|entry| entry.key.as_str()))
+}
+
+/// How many characters of `uri` stand literally at the beginning of the RFC 6570 template; `None` where it is none of
+/// its expansions, as far as its beginning and end tell.
+fn fits(template: &str, uri: &str) -> Option<usize> {
+    if template == uri {
+        return Some(uri.len());
+    }
+    let (start, rest) = template.split_once('{')?;
+    let end = rest.rsplit_once('}').map_or("", |(_, end)| end);
+    (uri.len() >= start.len() + end.len() && uri.starts_with(start) && uri.ends_with(end)).then_some(start.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_fits_by_its_beginning_and_end() {
+        assert_eq!(fits("https://a/{x}/raw", "https://a/1/raw"), Some(10));
+        assert_eq!(fits("https://a/{x}{?q}", "https://a/1?q=2"), Some(10));
+        assert_eq!(fits("https://a/{x}/raw", "https://a/1"), None);
+        assert_eq!(fits("https://a/x", "https://a/y"), None);
+    }
+}

@@ -1,0 +1,191 @@
+//! What comes back from one backend, as the merged endpoint shows it. Knows nothing of routing.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{paths, uris};
+use crate::{
+    mcp::{
+        ErrorObject, Event, Method, Notification, Outcome, Payload, Question,
+        json::{self, At, Edits},
+        meta,
+    },
+    model::BackendId,
+};
+
+/// The `_meta` key that names the backend which asks.
+const BACKEND_KEY: &str = "lockkeeper/backend";
+
+/// Shows one backend's messages to a client of the merged endpoint.
+#[derive(Debug, Clone)]
+pub(crate) struct Rewriter {
+    /// Whose messages they are.
+    pub(crate) backend: BackendId,
+    /// Its title, where the client has to be told which of several servers asks.
+    pub(crate) asks_as: Option<Arc<str>>,
+}
+
+impl Rewriter {
+    /// One event of the reply to a call of `method`.
+    pub(crate) fn event(&self, method: &Method, event: Event) -> Event {
+        match event {
+            Event::Notified(notification) => Event::Notified(self.notification(notification)),
+            Event::Asked(question) => Event::Asked(self.question(question)),
+            Event::Done(Outcome::Complete(result)) => {
+                Event::Done(Outcome::Complete(self.uris(&result, paths::in_result(method))))
+            }
+            Event::Done(Outcome::Failed(error)) => Event::Done(Outcome::Failed(self.error(error))),
+            done @ Event::Done(Outcome::InputRequired(_)) => done,
+        }
+    }
+
+    /// A notification: its URI, or its logger, which becomes `<backend>/<logger>`, or `<backend>` where it has none.
+    pub(crate) fn notification(&self, told: Notification) -> Notification {
+        let Notification { method, params } = told;
+        let params = if method == Method::LoggingMessage {
+            let logger = params.string("logger");
+            let logger = logger.map_or_else(|| self.backend.to_string(), |logger| format!("{}/{logger}", self.backend));
+            params.with("logger", &json::quote(&logger))
+        } else {
+            self.uris(&params, paths::from_server(&method))
+        };
+        Notification { method, params }
+    }
+
+    /// The same payload with the URIs at `places` rewritten.
+    pub(crate) fn uris(&self, payload: &Payload, places: paths::Paths) -> Payload {
+        if places.is_empty() || !may_hold_uris(payload.json()) {
+            return payload.clone();
+        }
+        payload.rewrite(places, |text| self.uri(text))
+    }
+
+    /// The JSON text of a URI, rewritten; `None` where it stays.
+    pub(crate) fn uri(&self, text: &str) -> Option<String> {
+        uris::exposed(&self.backend, &json::unquote(text)?).map(|uri| json::quote(&uri))
+    }
+
+    /// A question. A client must show which server asks and can see the gateway alone, so the message of an elicitation
+    /// says it, and so does `_meta`.
+    fn question(&self, question: Question) -> Question {
+        let Question { method, params, answer } = question;
+        let mut params = self.uris(&params, paths::from_server(&method));
+        if let Some(title) = &self.asks_as {
+            if method == Method::Elicit {
+                params = params.rewrite(&[&[At::Key("message")]], |text| {
+                    json::unquote(text).map(|message| json::quote(&format!("{message} (from {title})")))
+                });
+            }
+            let held = params.object().and_then(|object| object.get(meta::META).map(str::to_owned));
+            let held = Bytes::from(held.unwrap_or_else(|| "{}".to_owned()));
+            let named = json::with_member(&held, BACKEND_KEY, &json::quote(self.backend.as_str()));
+            params = params.with(meta::META, &String::from_utf8_lossy(&named));
+        }
+        Question { method, params, answer }
+    }
+
+    /// An error names the resource in `data.uri` (2024-11-05 to 2025-11-25, resources).
+    fn error(&self, error: ErrorObject) -> ErrorObject {
+        if !may_hold_uris(error.json()) {
+            return error;
+        }
+        let mut edits = Edits::default();
+        edits.visit(error.json(), &[At::Key("data"), At::Key("uri")], &mut |text| self.uri(text));
+        ErrorObject::read(edits.apply(error.json())).unwrap_or(error)
+    }
+}
+
+/// Whether the text names a member that can hold a URI. Large results, which are mostly one string, are not parsed for
+/// nothing; a name written with escapes is found by its backslash.
+fn may_hold_uris(json: &[u8]) -> bool {
+    std::str::from_utf8(json)
+        .is_ok_and(|text| ["uri\"", "Uri\"", "outputTemplate\"", "\\u"].iter().any(|name| text.contains(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::mcp::Revision;
+
+    fn b1() -> Rewriter {
+        Rewriter { backend: BackendId::parse("b1").unwrap(), asks_as: Some("Bee".into()) }
+    }
+
+    fn payload(text: &str) -> Payload {
+        Payload::new(Revision::V2025_11_25, Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    fn shown(method: &Method, text: &str) -> String {
+        let Event::Done(Outcome::Complete(result)) = b1().event(method, Event::Done(Outcome::Complete(payload(text))))
+        else {
+            panic!("a result")
+        };
+        String::from_utf8(result.json().to_vec()).unwrap()
+    }
+
+    fn told(method: Method, text: &str) -> String {
+        let told = b1().notification(Notification { method, params: payload(text) });
+        String::from_utf8(told.params.json().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn uris_are_rewritten_wherever_a_result_holds_them() {
+        // G03
+        assert_snapshot!(shown(&Method::ResourcesRead, r#"{"contents":[{"uri":"file:///a","text":"x"}]}"#),
+            @r#"{"contents":[{"uri":"b1+file:///a","text":"x"}]}"#);
+        assert_snapshot!(shown(&Method::ToolsCall, r#"{"content":[{"type":"resource_link","uri":"a:b"},{"type":"resource","resource":{"uri":"ui://x","text":"uri"}},{"type":"text","text":"\"uri\":\"a:b\""}]}"#),
+            @r#"{"content":[{"type":"resource_link","uri":"b1+a:b"},{"type":"resource","resource":{"uri":"ui://b1+x","text":"uri"}},{"type":"text","text":"\"uri\":\"a:b\""}]}"#);
+        assert_snapshot!(shown(&Method::PromptsGet, r#"{"messages":[{"role":"user","content":{"type":"resource","resource":{"uri":"a:b","text":""}}}]}"#),
+            @r#"{"messages":[{"role":"user","content":{"type":"resource","resource":{"uri":"b1+a:b","text":""}}}]}"#);
+        assert_snapshot!(shown(&Method::ToolsCall, r#"{"content":[{"type":"resource_link","\u0075ri":"a:b"}]}"#),
+            @r#"{"content":[{"type":"resource_link","\u0075ri":"b1+a:b"}]}"#);
+    }
+
+    #[test]
+    fn a_notification_tells_its_backend() {
+        // G06
+        assert_snapshot!(told(Method::LoggingMessage, r#"{"level":"info","logger":"db","data":1}"#),
+            @r#"{"level":"info","logger":"b1/db","data":1}"#);
+        assert_snapshot!(told(Method::LoggingMessage, r#"{"level":"info","data":1.0}"#),
+            @r#"{"level":"info","data":1.0,"logger":"b1"}"#);
+        assert_snapshot!(told(Method::ResourceUpdated, r#"{"uri":"file:///a"}"#), @r#"{"uri":"b1+file:///a"}"#);
+        assert_snapshot!(told(Method::Progress, r#"{"progressToken":1,"progress":0.50}"#),
+            @r#"{"progressToken":1,"progress":0.50}"#);
+    }
+
+    #[test]
+    fn a_question_tells_who_asks() {
+        let (question, _answered) =
+            Question::new(Method::Elicit, payload(r#"{"message":"Sure?","requestedSchema":{}}"#));
+        let question = b1().question(question);
+        assert_snapshot!(String::from_utf8_lossy(question.params.json()),
+            @r#"{"message":"Sure? (from Bee)","requestedSchema":{},"_meta":{"lockkeeper/backend":"b1"}}"#);
+    }
+
+    #[test]
+    fn an_error_names_the_resource_as_the_client_does() {
+        let error = ErrorObject::with_data(-32002, "gone", &serde_json::json!({ "uri": "a:b" }));
+        assert!(String::from_utf8_lossy(b1().error(error).json()).contains("b1+a:b"));
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_beside_the_edited_members_are_untouched(
+            space in "[ \\n\\t]{0,3}", number in "-?[1-9][0-9]{0,30}(\\.[0-9]{1,9})?([eE][+-]?[0-9]{1,3})?",
+            text in "[a-z\\\\u0041 é🦀]{0,12}", uri in "[a-z]{1,8}:[a-z/]{0,8}",
+        ) {
+            let text = json::quote(&text);
+            let around = |uri: &str, link: &str| format!(
+                "{{{space}\"n\"{space}:{number},\"n\":{text},{space}\"content\":[{space}{{\"uri\"{space}:{space}{uri},\"x\":{number} }},\
+                 {number},{{\"resource\":{{\"uri\":{link},\"uri\":{uri}}}{space}}}]{space},\"uri\":\"a:b\"}}{space}"
+            );
+            let (one, two) = (json::quote(&uri), json::quote("https://x"));
+            let new = json::quote(&format!("b1+{uri}"));
+            prop_assert_eq!(shown(&Method::ToolsCall, &around(&one, &two)), around(&new, &two));
+        }
+    }
+}

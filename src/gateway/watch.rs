@@ -1,0 +1,77 @@
+//! The gateway's own listen at one backend: keeps the catalog true. Knows nothing of clients.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use futures_util::StreamExt;
+use tokio::time::{Instant, sleep};
+
+use super::{
+    catalog::{Catalog, Kind},
+    set::Mounted,
+};
+use crate::mcp::{Call, Capabilities, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision};
+
+/// Changes that come together are one.
+const TOGETHER: Duration = Duration::from_millis(100);
+/// How often what could not be listed is tried again.
+const AGAIN: Duration = Duration::from_secs(10);
+/// The first and the longest pause before a listen that ended is opened again.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+
+/// Fetches what the backend offers, then follows its changes until `mounted` is stopped.
+pub(crate) async fn watch(mounted: Arc<Mounted>) {
+    let stop = mounted.stop.clone();
+    stop.run_until_cancelled(async {
+        tokio::join!(warm(&mounted.catalog), follow(&mounted));
+    })
+    .await;
+}
+
+/// Keeps asking for what could not be had: a backend that starts late is listed without anybody asking.
+async fn warm(catalog: &Arc<Catalog>) {
+    loop {
+        catalog.warm();
+        sleep(AGAIN).await;
+    }
+}
+
+async fn follow(mounted: &Mounted) {
+    let mut pause = PAUSE.0;
+    loop {
+        let began = Instant::now();
+        let call = Call {
+            method: Method::Listen,
+            params: Payload::absent(Revision::NEWEST_LEGACY),
+            context: Catalog::base_context(&Capabilities::none()),
+        };
+        let error = hear(&mounted.catalog, mounted.server.call(call)).await;
+        tracing::debug!(backend = %mounted.id, ?error, "a backend ended the gateway's listen");
+        pause = if began.elapsed() > PAUSE.1 { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
+        sleep(pause).await;
+        // what changed meanwhile was not heard
+        mounted.catalog.changed(&Kind::ALL);
+    }
+}
+
+/// Follows one listen to its end.
+async fn hear(catalog: &Arc<Catalog>, mut reply: Reply) -> Option<ErrorObject> {
+    let mut changed: Vec<Kind> = Vec::new();
+    let mut due = pin!(sleep(TOGETHER));
+    loop {
+        tokio::select! {
+            event = StreamExt::next(&mut reply) => match event {
+                Some(Event::Notified(told)) => {
+                    if changed.is_empty() {
+                        due.as_mut().reset(Instant::now() + TOGETHER);
+                    }
+                    changed.extend(Kind::changed_by(&told.method));
+                }
+                // Nobody is there to be asked: dropping the question says so.
+                Some(Event::Asked(_)) => {}
+                Some(Event::Done(Outcome::Failed(error))) => return Some(error),
+                Some(Event::Done(_)) | None => return None,
+            },
+            () = due.as_mut(), if !changed.is_empty() => catalog.changed(&std::mem::take(&mut changed)),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Whose pages may call the MCP endpoints (`OA-25`; 2025-11-25 transports: servers MUST validate the `Origin` header).
+//! Knows nothing of CORS: that tells browsers what to show, this decides what is done.
+
+use axum::extract::Request;
+use http::{StatusCode, header};
+use url::{Host, Origin, Url};
+
+use super::{Settings, refusal::Refusal};
+
+/// The endpoints that are checked, with everything below them.
+const GUARDED: [&str; 4] = ["/mcp", "/sse", "/messages", "/ws"];
+
+/// The origins that may call.
+#[derive(Debug)]
+pub struct Origins(Vec<Origin>);
+
+impl Origins {
+    /// The gateway's own origin and the configured ones; loopback origins of any port always belong to them, since
+    /// local tools serve their pages there.
+    pub fn new(settings: &Settings) -> Self {
+        let configured = settings.origins.iter().filter_map(|origin| Url::parse(origin).ok());
+        Self(configured.chain([settings.public_url.clone()]).map(|url| url.origin()).collect())
+    }
+
+    /// Refuses a foreign `Origin`, `null` included, with 403. A request without one passes: it comes from no page.
+    pub fn check(&self, request: &Request) -> Result<(), Refusal> {
+        let Some(origin) = request.headers().get(header::ORIGIN) else { return Ok(()) };
+        if !is_guarded(request.uri().path()) || origin.to_str().is_ok_and(|origin| self.allows(origin)) {
+            return Ok(());
+        }
+        let message = "Pages of this origin may not call this gateway. Its operator can allow the origin in `origins`.";
+        Err(Refusal::json_rpc(StatusCode::FORBIDDEN, message))
+    }
+
+    fn allows(&self, origin: &str) -> bool {
+        let Ok(url) = Url::parse(origin) else { return false };
+        self.0.contains(&url.origin()) || is_loopback(&url)
+    }
+}
+
+fn is_guarded(path: &str) -> bool {
+    GUARDED.iter().any(|root| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let loopback = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    loopback && matches!(url.scheme(), "http" | "https")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origins() -> Origins {
+        let urls = ["https://mcp.example.com/", "https://tool.example.org:8443"];
+        Origins(urls.iter().map(|url| Url::parse(url).unwrap().origin()).collect())
+    }
+
+    #[test]
+    fn own_configured_and_loopback_origins_may_call() {
+        let may = [
+            "https://mcp.example.com",
+            "https://mcp.example.com:443",
+            "https://tool.example.org:8443",
+            "http://localhost:6274",
+            "http://127.0.0.1:1",
+            "http://[::1]:9",
+        ];
+        for origin in may {
+            assert!(origins().allows(origin), "{origin}");
+        }
+    }
+
+    #[test]
+    fn foreign_origins_may_not() {
+        let may_not = [
+            "null",
+            "",
+            "https://evil.example",
+            "http://mcp.example.com",
+            "https://mcp.example.com.evil.example",
+            "https://tool.example.org",
+            "http://localhost.evil.example",
+            "http://localhost@evil.example",
+            "file://",
+        ];
+        for origin in may_not {
+            assert!(!origins().allows(origin), "{origin}");
+        }
+    }
+}

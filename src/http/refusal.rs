@@ -1,0 +1,34 @@
+//! The answer to a request that is not looked at: JSON, since clients and not people cause it.
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use serde_json::json;
+
+/// Why a request is refused before it reaches a route.
+#[derive(Debug)]
+pub struct Refusal {
+    status: StatusCode,
+    body: String,
+}
+
+impl Refusal {
+    /// A refusal in the form that OAuth errors have too (RFC 6749 5.2).
+    pub fn new(status: StatusCode, error: &str, description: impl AsRef<str>) -> Self {
+        let body = json!({ "error": error, "error_description": description.as_ref() }).to_string();
+        Self { status, body }
+    }
+
+    /// A refusal in the form that MCP clients show (JSON-RPC 2.0, 5.1); it answers no particular request.
+    pub fn json_rpc(status: StatusCode, message: impl AsRef<str>) -> Self {
+        let error = json!({ "code": -32000, "message": message.as_ref() });
+        let body = json!({ "jsonrpc": "2.0", "id": null, "error": error }).to_string();
+        Self { status, body }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        (self.status, [kind, (header::CACHE_CONTROL, HeaderValue::from_static("no-store"))], self.body).into_response()
+    }
+}

@@ -1,0 +1,85 @@
+//! OAuth clients as records. Knows nothing of how they register.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::ClientId;
+use crate::support::{Digest, Timestamp};
+
+/// How a client authenticates at the token endpoint (RFC 7591 2, `token_endpoint_auth_method`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// It does not: a public client, protected by PKCE alone.
+    None,
+    /// By a secret in the `Authorization` header (`client_secret_basic`); the store holds its SHA-256.
+    Basic(Digest),
+    /// By a secret in the form (`client_secret_post`); the store holds its SHA-256.
+    Post(Digest),
+}
+
+/// A grant type that a client may use at the token endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GrantType {
+    /// RFC 6749 4.1.
+    AuthorizationCode,
+    /// RFC 6749 6.
+    RefreshToken,
+}
+
+/// One registered client (RFC 7591).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Client {
+    /// Its id: random for a registered one.
+    pub id: ClientId,
+    /// What it calls itself; nobody has verified it. At most 100 characters, none of them a control character.
+    pub name: String,
+    /// Where it may be answered, exactly as it registered them (1 to 10).
+    pub redirect_uris: Vec<String>,
+    /// How it authenticates.
+    pub auth: ClientAuth,
+    /// What it may ask the token endpoint for.
+    pub grant_types: Vec<GrantType>,
+    /// The scopes it registered with, as text; `None` means every ordinary one (`OA-40`).
+    pub scope: Option<String>,
+    /// The whole registered metadata as answered at registration (RFC 7591 3.2.1), without the secret: a JSON object.
+    pub metadata: String,
+    /// When it registered.
+    pub created: Timestamp,
+}
+
+// === impl ClientAuth ===
+
+impl ClientAuth {
+    /// The name of the method (RFC 7591 2).
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Basic(_) => "client_secret_basic",
+            Self::Post(_) => "client_secret_post",
+        }
+    }
+}
+
+// === impl GrantType ===
+
+impl GrantType {
+    /// The grant type of this name, where the gateway has it.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "authorization_code" => Some(Self::AuthorizationCode),
+            "refresh_token" => Some(Self::RefreshToken),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for GrantType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AuthorizationCode => "authorization_code",
+            Self::RefreshToken => "refresh_token",
+        })
+    }
+}

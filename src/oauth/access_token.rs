@@ -1,0 +1,196 @@
+//! Access tokens: JWT as RFC 9068 profiles them (`OA-98` to `OA-100`). Knows nothing of grants in the store and of HTTP.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use jsonwebtoken::{Algorithm, Header, Validation};
+use serde::{Deserialize, Serialize};
+
+use super::{Error, signing::SigningKeys};
+use crate::support::{Secret, Timestamp};
+
+/// The longest token that is looked at, in bytes: four times what the gateway issues (`OA-105`).
+const LONGEST: usize = 8 * 1024;
+
+/// How far the clock of another process of the same gateway may be ahead, in seconds (`OA-140`).
+const SKEW: i64 = 5;
+
+/// What an access token says. Every member but `nbf` is required and of exactly this type: an `aud` that is an array is
+/// no token of ours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claims {
+    /// The issuer.
+    pub iss: String,
+    /// The user.
+    pub sub: String,
+    /// The URL of the one endpoint that it opens.
+    pub aud: String,
+    /// The client.
+    pub client_id: String,
+    /// When it was issued, in seconds.
+    pub iat: i64,
+    /// When it ends, in seconds.
+    pub exp: i64,
+    /// Its own id: the generation of the refresh token that it was issued beside, a dot, and random characters.
+    pub jti: String,
+    /// Its scopes.
+    pub scope: String,
+    /// The grant that it rests on.
+    pub gid: String,
+    /// When the user consented, in seconds.
+    pub auth_time: i64,
+    /// When it begins; the gateway issues none (`OA-93`) and honours one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nbf: Option<i64>,
+}
+
+/// The header that the gateway writes. Any further member (`jwk`, `jku`, `x5u`, `crit`) makes it another's (`OA-100`).
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OwnHeader {
+    typ: String,
+    alg: String,
+    kid: String,
+}
+
+impl Claims {
+    /// The token, signed.
+    pub fn sign(&self, keys: &SigningKeys) -> Result<Secret, Error> {
+        let (kid, key) = keys.active();
+        let header =
+            Header { typ: Some("at+jwt".to_owned()), kid: Some(kid.to_owned()), ..Header::new(Algorithm::ES256) };
+        jsonwebtoken::encode(&header, self, key).map(Secret::new).map_err(|_| Error::SigningKey)
+    }
+
+    /// Reads a token that this issuer signed and that holds at `now`; its audience is left to the caller, who knows
+    /// where it was presented.
+    pub fn verify(token: &str, keys: &SigningKeys, issuer: &str, now: Timestamp) -> Option<Self> {
+        if token.len() > LONGEST {
+            return None;
+        }
+        let header = URL_SAFE_NO_PAD.decode(token.split('.').next()?).ok()?;
+        let header: OwnHeader = serde_json::from_slice(&header).ok()?;
+        // RFC 9068 4: jsonwebtoken does not look at `typ`
+        if header.typ != "at+jwt" || header.alg != "ES256" {
+            return None;
+        }
+        // times are compared below, by the given clock
+        let mut validation = Validation::new(Algorithm::ES256);
+        validation.required_spec_claims.clear();
+        validation.validate_exp = false;
+        validation.validate_nbf = false;
+        validation.validate_aud = false;
+        let claims: Self = jsonwebtoken::decode(token, keys.verifying(&header.kid)?, &validation).ok()?.claims;
+        let now = now.as_seconds();
+        let begun = claims.iat <= now + SKEW && claims.nbf.is_none_or(|nbf| nbf <= now + SKEW);
+        (claims.iss == issuer && now < claims.exp && begun).then_some(claims)
+    }
+
+    /// The generation of the refresh token that it was issued beside.
+    pub fn generation(&self) -> &str {
+        self.jti.split('.').next().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jsonwebtoken::EncodingKey;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{
+        oauth::{MasterKeySource, seal::SealingKey},
+        storage::Storage,
+        support::SeededRandom,
+    };
+
+    const ISSUER: &str = "https://gw.example";
+    const NOW: Timestamp = Timestamp::from_seconds(1_000_000);
+
+    async fn keys() -> SigningKeys {
+        let random = SeededRandom::new(1);
+        let master = SealingKey::master(&MasterKeySource::Ephemeral, &random).unwrap();
+        SigningKeys::load(&Storage::in_memory().await.unwrap(), &master, &random, NOW).await.unwrap()
+    }
+
+    fn claims() -> Value {
+        json!({
+            "iss": ISSUER, "sub": "ada", "aud": "https://gw.example/mcp", "client_id": "c", "iat": 1_000_000,
+            "exp": 1_003_600, "jti": "g.r", "scope": "mcp:use", "gid": "grant", "auth_time": 1_000_000
+        })
+    }
+
+    /// Signs arbitrary claims with the real key under an arbitrary header.
+    fn forge(keys: &SigningKeys, header: &Value, claims: &Value) -> String {
+        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let message = format!("{}.{}", part(header), part(claims));
+        let signature = jsonwebtoken::crypto::sign(message.as_bytes(), keys.active().1, Algorithm::ES256).unwrap();
+        format!("{message}.{signature}")
+    }
+
+    fn verify(token: &str, keys: &SigningKeys) -> Option<Claims> {
+        Claims::verify(token, keys, ISSUER, NOW)
+    }
+
+    #[tokio::test]
+    async fn a_token_is_read_back_until_it_ends() {
+        let keys = keys().await;
+        let claims: Claims = serde_json::from_value(claims()).unwrap();
+        let token = claims.sign(&keys).unwrap();
+        assert_eq!(verify(token.expose(), &keys), Some(claims));
+        let later = Timestamp::from_seconds(1_003_600);
+        assert_eq!(Claims::verify(token.expose(), &keys, ISSUER, later), None);
+        assert!(token.expose().len() < 2048, "OA-105: {}", token.expose().len());
+    }
+
+    // N-108
+    #[tokio::test]
+    async fn a_token_with_another_header_is_refused() {
+        let keys = keys().await;
+        let kid = keys.active().0.to_owned();
+        let good = json!({ "typ": "at+jwt", "alg": "ES256", "kid": kid });
+        assert!(verify(&forge(&keys, &good, &claims()), &keys).is_some());
+        for (member, value) in [
+            ("typ", json!("JWT")),
+            ("alg", json!("none")),
+            ("alg", json!("HS256")),
+            ("kid", json!("other")),
+            ("jwk", keys.jwks()["keys"][0].clone()),
+            ("crit", json!(["exp"])),
+        ] {
+            let mut header = good.clone();
+            header[member] = value;
+            assert_eq!(verify(&forge(&keys, &header, &claims()), &keys), None, "{header}");
+        }
+        let unsigned = forge(&keys, &good, &claims());
+        assert_eq!(verify(unsigned.rsplit_once('.').unwrap().0, &keys), None);
+        let public = keys.jwks()["keys"][0]["x"].as_str().unwrap().to_owned();
+        let header = Header { typ: Some("at+jwt".to_owned()), kid: Some(kid), ..Header::new(Algorithm::HS256) };
+        let confused = jsonwebtoken::encode(&header, &claims(), &EncodingKey::from_secret(public.as_bytes())).unwrap();
+        assert_eq!(verify(&confused, &keys), None);
+        assert_eq!(verify(&"x".repeat(9 * 1024), &keys), None);
+    }
+
+    // N-108
+    #[tokio::test]
+    async fn a_token_with_other_claims_is_refused() {
+        let keys = keys().await;
+        let header = json!({ "typ": "at+jwt", "alg": "ES256", "kid": keys.active().0 });
+        for (member, value) in [
+            ("aud", Value::Null),
+            ("aud", json!(["https://gw.example/mcp", "https://evil"])),
+            ("iss", json!("https://evil")),
+            ("exp", json!(1_000_000)),
+            ("exp", Value::Null),
+            ("iat", json!(1_000_060)),
+            ("nbf", json!(1_000_060)),
+            ("gid", Value::Null),
+        ] {
+            let mut claims = claims();
+            if value.is_null() {
+                claims.as_object_mut().unwrap().remove(member);
+            } else {
+                claims[member] = value;
+            }
+            assert_eq!(verify(&forge(&keys, &header, &claims), &keys), None, "{claims}");
+        }
+    }
+}

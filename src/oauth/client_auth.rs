@@ -1,0 +1,64 @@
+//! How a client proves at the token endpoint who it is (`OA-81`, `OA-82`). Knows nothing of grants.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::HeaderMap;
+
+use super::{
+    OAuth,
+    error::{Failure, Scheme},
+    form::{self, Params},
+};
+use crate::{
+    model::{Client, ClientAuth},
+    support::Secret,
+};
+
+impl OAuth {
+    /// The client of a request, authenticated by exactly the method that it registered.
+    pub(super) async fn authenticate_client(&self, headers: &HeaderMap, form: &Params) -> Result<Client, Failure> {
+        let basic = basic(headers)?;
+        let (body_id, body_secret) = (form.get("client_id")?, form.get("client_secret")?);
+        if basic.is_some() && body_secret.is_some() {
+            return Err(Failure::InvalidRequest("the client authenticates in two ways; use one".to_owned()));
+        }
+        let scheme = if basic.is_some() { Scheme::Basic } else { Scheme::Form };
+        let id = match (&basic, body_id) {
+            (Some((id, _)), None) => id.as_str(),
+            (Some((id, _)), Some(other)) if id == other => id.as_str(),
+            (None, Some(id)) => id,
+            (Some(_), Some(_)) | (None, None) => return Err(Failure::InvalidClient(scheme)),
+        };
+        let client = self.find_client(id).await?.ok_or(Failure::InvalidClient(scheme))?;
+        let presented = basic.as_ref().map(|(_, secret)| secret.expose()).or(body_secret);
+        let proven = match (&client.auth, scheme, presented) {
+            (ClientAuth::None, Scheme::Form, None) => true,
+            (ClientAuth::Basic(secret), Scheme::Basic, Some(given))
+            | (ClientAuth::Post(secret), Scheme::Form, Some(given)) => *secret == Secret::new(given).digest(),
+            _ => false,
+        };
+        if proven { Ok(client) } else { Err(Failure::InvalidClient(scheme)) }
+    }
+}
+
+/// The credentials of the `Authorization` header, form-decoded (RFC 6749 2.3.1); `None` where there is none.
+fn basic(headers: &HeaderMap) -> Result<Option<(String, Secret)>, Failure> {
+    let mut values = headers.get_all(http::header::AUTHORIZATION).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Failure::InvalidRequest("there are two Authorization headers".to_owned()));
+    }
+    let parse = || {
+        let (scheme, encoded) = value.to_str().ok()?.split_once(' ')?;
+        let decoded = String::from_utf8(STANDARD.decode(encoded.trim()).ok()?).ok()?;
+        let (id, secret) = decoded.split_once(':')?;
+        let right_scheme = scheme.eq_ignore_ascii_case("basic") && has_whole_escapes(&decoded);
+        right_scheme.then_some((form::decode(id)?, Secret::new(form::decode(secret)?)))
+    };
+    parse().map(Some).ok_or(Failure::InvalidClient(Scheme::Basic))
+}
+
+/// Whether every `%` begins an escape: N-82.
+fn has_whole_escapes(text: &str) -> bool {
+    let hex = |part: &str| part.len() >= 2 && part.as_bytes()[..2].iter().all(u8::is_ascii_hexdigit);
+    text.split('%').skip(1).all(hex)
+}

@@ -1,0 +1,38 @@
+//! CORS of what browser-based clients may call (`OA-21` to `OA-24`): any origin, never credentials. Knows nothing of
+//! authentication, which stands behind it: preflights carry none, and refusals must be readable.
+
+use axum::{
+    Router,
+    extract::Request,
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, Method, StatusCode, header};
+
+/// `*` does not cover `Authorization`, so each is named (Fetch, "CORS non-wildcard request-header name").
+const ALLOWED_HEADERS: &str =
+    "Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Session-Id, Last-Event-ID, Mcp-Method, Mcp-Name";
+const ALLOWED_METHODS: &str = "GET, POST, DELETE, OPTIONS";
+const EXPOSED_HEADERS: &str = "WWW-Authenticate, Mcp-Session-Id, MCP-Protocol-Version, Retry-After";
+
+/// Answers preflights of every route of `router` with 204, and marks every other answer as readable.
+pub fn open(router: Router) -> Router {
+    router.layer(middleware::from_fn(answer))
+}
+
+async fn answer(request: Request, next: Next) -> Response {
+    let mut response = if request.method() == Method::OPTIONS {
+        let mut response = StatusCode::NO_CONTENT.into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(ALLOWED_METHODS));
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(ALLOWED_HEADERS));
+        headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200"));
+        response
+    } else {
+        next.run(request).await
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED_HEADERS));
+    response
+}

@@ -1,0 +1,170 @@
+//! What can go wrong in the authorization server, and how each is answered to machines. Pages are `web`'s.
+
+use std::time::Duration;
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use serde_json::json;
+
+use super::form::Repeated;
+use crate::storage;
+
+/// What can go wrong inside; never shown to clients.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store failed.
+    #[error(transparent)]
+    Storage(#[from] storage::Error),
+    /// The file with the master key cannot be read or made.
+    #[error("the master key file {path} cannot be read: {source}; it must be readable by the gateway alone")]
+    MasterKeyFile {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The master key is not 32 bytes in base64url.
+    #[error(
+        "the master key is not 32 bytes in base64url without padding; restore the one that belongs to the database"
+    )]
+    MasterKeyForm,
+    /// Something in the database does not open with this master key.
+    #[error(
+        "a secret in the database does not open with this master key; restore the one that belongs to the database"
+    )]
+    Sealed,
+    /// The signing key cannot be made or used.
+    #[error("the signing key cannot be made or used")]
+    SigningKey,
+    /// A stored authorization request cannot be read.
+    #[error("a stored authorization request cannot be read")]
+    Transaction,
+    /// A new key's name is empty or longer than 100 characters.
+    #[error("the name of an API key takes 1 to 100 characters")]
+    KeyName,
+}
+
+/// How an OAuth endpoint refuses (RFC 6749 5.2, RFC 7591 3.2.2, RFC 8707 2).
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// `invalid_request`: a parameter is missing, repeated or malformed.
+    #[error("{0}")]
+    InvalidRequest(String),
+    /// `invalid_client`: the client did not authenticate.
+    #[error("the client is unknown or did not authenticate as it registered; register again")]
+    InvalidClient(Scheme),
+    /// `invalid_grant`: the code or refresh token cannot be used; why is never told.
+    #[error("the code or refresh token cannot be used; authorize again")]
+    InvalidGrant,
+    /// `unauthorized_client`: the client did not register for this grant type.
+    #[error("the client is not registered for this grant type")]
+    UnauthorizedClient,
+    /// `unsupported_grant_type`.
+    #[error("the grant types are authorization_code and refresh_token")]
+    UnsupportedGrantType,
+    /// `invalid_scope`: a scope is malformed or wider than what was granted.
+    #[error("a scope is malformed or was not granted")]
+    InvalidScope,
+    /// `invalid_target`: the resource is not the one that was authorized.
+    #[error("the resource is not the one that was authorized")]
+    InvalidTarget,
+    /// `invalid_redirect_uri` (RFC 7591).
+    #[error("{0}")]
+    InvalidRedirectUri(String),
+    /// `invalid_client_metadata` (RFC 7591).
+    #[error("{0}")]
+    InvalidClientMetadata(String),
+    /// Too many requests of this kind.
+    #[error("too many registrations; try again in {} s", .0.as_secs())]
+    Limited(Duration),
+    /// Registration is off.
+    #[error("clients cannot register here by themselves; ask the operator")]
+    RegistrationOff,
+    /// Something inside failed.
+    #[error("something inside failed; try again")]
+    Internal(#[from] Error),
+}
+
+/// How the client tried to authenticate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// By the `Authorization` header.
+    Basic,
+    /// By the form, or not at all.
+    Form,
+}
+
+// === impl Error ===
+
+impl Error {
+    /// Whether the same may work in a moment.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Storage(error) if error.is_busy())
+    }
+}
+
+// === impl Failure ===
+
+impl Failure {
+    /// A parameter that is missing.
+    pub fn missing(parameter: &str) -> Self {
+        Self::InvalidRequest(format!("the parameter {parameter} is missing"))
+    }
+
+    /// The status and the code of the protocol.
+    pub fn code(&self) -> (StatusCode, &'static str) {
+        let bad = StatusCode::BAD_REQUEST;
+        match self {
+            Self::InvalidRequest(_) => (bad, "invalid_request"),
+            // 401 even for an unknown client: clients register again on it (OA-81)
+            Self::InvalidClient(_) => (StatusCode::UNAUTHORIZED, "invalid_client"),
+            Self::InvalidGrant => (bad, "invalid_grant"),
+            Self::UnauthorizedClient => (bad, "unauthorized_client"),
+            Self::UnsupportedGrantType => (bad, "unsupported_grant_type"),
+            Self::InvalidScope => (bad, "invalid_scope"),
+            Self::InvalidTarget => (bad, "invalid_target"),
+            Self::InvalidRedirectUri(_) => (bad, "invalid_redirect_uri"),
+            Self::InvalidClientMetadata(_) => (bad, "invalid_client_metadata"),
+            Self::Limited(_) => (StatusCode::TOO_MANY_REQUESTS, "temporarily_unavailable"),
+            Self::RegistrationOff => (StatusCode::FORBIDDEN, "access_denied"),
+            Self::Internal(error) if error.is_busy() => (StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable"),
+            Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "server_error"),
+        }
+    }
+}
+
+impl From<storage::Error> for Failure {
+    fn from(error: storage::Error) -> Self {
+        Self::Internal(error.into())
+    }
+}
+
+impl From<Repeated> for Failure {
+    fn from(error: Repeated) -> Self {
+        Self::InvalidRequest(error.to_string())
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        if let Self::Internal(error) = &self {
+            tracing::error!(%error, "an OAuth request failed");
+        }
+        let (status, code) = self.code();
+        metrics::counter!("lockkeeper_oauth_refusals_total", "error" => code).increment(1);
+        let body = axum::Json(json!({ "error": code, "error_description": self.to_string() }));
+        let mut response = (status, body).into_response();
+        let mut add = |name: HeaderName, value: String| {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                response.headers_mut().insert(name, value);
+            }
+        };
+        match self {
+            Self::InvalidClient(Scheme::Basic) => add(header::WWW_AUTHENTICATE, r#"Basic realm="oauth""#.to_owned()),
+            Self::Limited(wait) => add(header::RETRY_AFTER, (wait.as_secs() + 1).to_string()),
+            Self::Internal(error) if error.is_busy() => add(header::RETRY_AFTER, "1".to_owned()),
+            _ => {}
+        }
+        response
+    }
+}

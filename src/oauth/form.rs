@@ -1,0 +1,65 @@
+//! Parameters in `application/x-www-form-urlencoded`, of a query or a body (`OA-30`, `OA-80`). Knows nothing of their
+//! meaning.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use percent_encoding::percent_decode_str;
+
+/// The parameters of one request. An empty value counts as absent; a parameter that is given twice is kept as such.
+#[derive(Debug, Default)]
+pub struct Params(BTreeMap<String, Vec<String>>);
+
+/// A parameter is given more than once.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the parameter {0} is given more than once")]
+pub struct Repeated(pub &'static str);
+
+impl Params {
+    /// Reads parameters; `None` where one is no UTF-8.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut params: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let (name, value) = (decode(name)?, decode(value)?);
+            if !value.is_empty() {
+                params.entry(name).or_default().push(value);
+            }
+        }
+        Some(Self(params))
+    }
+
+    /// The value of a parameter that may be given once.
+    pub fn get(&self, name: &'static str) -> Result<Option<&str>, Repeated> {
+        match self.all(name) {
+            [] => Ok(None),
+            [value] => Ok(Some(value)),
+            _ => Err(Repeated(name)),
+        }
+    }
+
+    /// Every value of a parameter.
+    pub fn all(&self, name: &str) -> &[String] {
+        self.0.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+/// Decodes one name or value; `None` where it is no UTF-8.
+pub fn decode(text: &str) -> Option<String> {
+    let spaced = if text.contains('+') { Cow::Owned(text.replace('+', " ")) } else { Cow::Borrowed(text) };
+    percent_decode_str(&spaced).decode_utf8().ok().map(Cow::into_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_decoded_and_empty_ones_are_absent() {
+        let params = Params::parse("state=a%2Bb%252Fc%3D%26%C3%A9&scope=a+b&empty=&twice=1&twice=2").unwrap();
+        assert_eq!(params.get("state"), Ok(Some("a+b%2Fc=&é")));
+        assert_eq!(params.get("scope"), Ok(Some("a b")));
+        assert_eq!(params.get("empty"), Ok(None));
+        assert_eq!(params.get("twice"), Err(Repeated("twice")));
+        assert!(Params::parse("x=%ff").is_none());
+    }
+}

@@ -1,0 +1,124 @@
+//! The form of secrets that are looked up rather than read: API keys, codes, refresh tokens (`OA-103`, `OA-125`). Knows
+//! nothing of what they open.
+//!
+//! A base62 body of 43 characters holds 256 bits; a checksum lets scanners find leaks and lets the gateway refuse
+//! garbage without asking the store.
+
+use crate::{
+    model::KeyId,
+    support::{Random, Secret},
+};
+
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// How every API key begins.
+pub const KEY_PREFIX: &str = "lkk_";
+/// How every refresh token begins.
+pub const REFRESH_PREFIX: &str = "lkr_";
+
+const KEY_ID_LENGTH: usize = 10;
+const BODY_LENGTH: usize = 43;
+const CHECKSUM_LENGTH: usize = 6;
+
+/// An API key of the right form: `lkk_<id>_<secret>_<checksum>`.
+#[derive(Debug, Clone)]
+pub struct KeyText {
+    /// Its public part, by which it is looked up.
+    pub id: KeyId,
+    /// Its secret part.
+    pub secret: Secret,
+}
+
+/// `length` random characters of base62, each equally likely.
+pub fn base62(random: &dyn Random, length: usize) -> String {
+    let mut text = String::with_capacity(length);
+    while text.len() < length {
+        // 248 is the largest multiple of 62 in a byte: what lies above would make some characters likelier
+        let fair = random.bytes::<64>().into_iter().filter(|byte| *byte < 248);
+        let chars = fair.map(|byte| char::from(BASE62[usize::from(byte) % 62]));
+        text.extend(chars.take(length - text.len()));
+    }
+    text
+}
+
+/// Makes an API key: its whole text and its parts.
+pub fn mint_key(random: &dyn Random) -> (Secret, KeyText) {
+    let (id, secret) = (base62(random, KEY_ID_LENGTH), base62(random, BODY_LENGTH));
+    let text = with_checksum(&format!("{KEY_PREFIX}{id}_{secret}"));
+    (Secret::new(text), KeyText { id: KeyId::new(id), secret: Secret::new(secret) })
+}
+
+/// Reads an API key; `None` where its form or its checksum is wrong.
+pub fn parse_key(text: &str) -> Option<KeyText> {
+    let body = without_checksum(text)?;
+    let (id, secret) = body.strip_prefix(KEY_PREFIX)?.split_once('_')?;
+    let fits = (8..=32).contains(&id.len()) && secret.len() == BODY_LENGTH && is_base62(id) && is_base62(secret);
+    fits.then(|| KeyText { id: KeyId::new(id), secret: Secret::new(secret) })
+}
+
+/// Makes a refresh token: `lkr_<body>_<checksum>`.
+pub fn mint_refresh(random: &dyn Random) -> Secret {
+    Secret::new(with_checksum(&format!("{REFRESH_PREFIX}{}", base62(random, BODY_LENGTH))))
+}
+
+/// Whether the text has the form and checksum of a refresh token.
+pub fn is_refresh(text: &str) -> bool {
+    without_checksum(text)
+        .and_then(|body| body.strip_prefix(REFRESH_PREFIX))
+        .is_some_and(|body| body.len() == BODY_LENGTH && is_base62(body))
+}
+
+fn with_checksum(body: &str) -> String {
+    format!("{body}_{}", checksum(body))
+}
+
+fn without_checksum(text: &str) -> Option<&str> {
+    let (body, given) = text.rsplit_once('_')?;
+    (given == checksum(body)).then_some(body)
+}
+
+/// The CRC32 in base62, most significant character first.
+fn checksum(body: &str) -> String {
+    let mut rest = crc32fast::hash(body.as_bytes()) as usize;
+    let mut digits = [b'0'; CHECKSUM_LENGTH];
+    for digit in digits.iter_mut().rev() {
+        *digit = BASE62[rest % 62];
+        rest /= 62;
+    }
+    digits.map(char::from).iter().collect()
+}
+
+fn is_base62(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::support::SeededRandom;
+
+    #[test]
+    fn a_key_is_read_back_and_no_changed_one_is() {
+        let (text, made) = mint_key(&SeededRandom::new(1));
+        let read = parse_key(text.expose()).unwrap();
+        assert_eq!((read.id, read.secret.expose()), (made.id, made.secret.expose()));
+        assert_eq!(text.expose().len(), 4 + KEY_ID_LENGTH + 1 + 43 + 1 + 6);
+        for at in 0..text.expose().len() {
+            let mut bytes = text.expose().as_bytes().to_vec();
+            bytes[at] = if bytes[at] == b'x' { b'y' } else { b'x' };
+            assert!(parse_key(str::from_utf8(&bytes).unwrap()).is_none(), "changed at {at}");
+        }
+        for wrong in ["", "lkk_", "lkk_a_b_c", &text.expose()[..60]] {
+            assert!(parse_key(wrong).is_none(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_refresh_token_is_no_key_and_the_reverse() {
+        let refresh = mint_refresh(&SeededRandom::new(2));
+        assert!(is_refresh(refresh.expose()));
+        assert!(parse_key(refresh.expose()).is_none());
+        let (key, _) = mint_key(&SeededRandom::new(3));
+        assert!(!is_refresh(key.expose()));
+    }
+}

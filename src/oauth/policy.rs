@@ -1,0 +1,170 @@
+//! Which endpoint a request means and which scopes fit there (`OA-65` to `OA-67`, `OA-112`). Knows nothing of requests.
+
+use url::Url;
+
+use super::Settings;
+use crate::model::{BackendId, Binding, Endpoint, Scope, Scopes, Target};
+
+/// The resource is none of this gateway's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the resource is none of this gateway's endpoints; give the URL that the client is configured with")]
+pub struct UnknownResource;
+
+impl Settings {
+    /// The absolute URL of an endpoint: `R(x)`, the audience of its tokens (`OA-3`, `OA-114`).
+    pub fn resource(&self, endpoint: &Endpoint) -> String {
+        format!("{}{endpoint}", self.issuer)
+    }
+
+    /// The URL of an endpoint's metadata (RFC 9728 3.1): the path of the resource after the well-known one.
+    pub fn resource_metadata(&self, endpoint: &Endpoint) -> String {
+        let (origin, path) = self.split_issuer();
+        format!("{origin}/.well-known/oauth-protected-resource{path}{endpoint}")
+    }
+
+    /// The origin of the issuer, and its path, which is mostly empty.
+    pub fn split_issuer(&self) -> (&str, &str) {
+        let start = self.issuer.find("://").map_or(0, |at| at + 3);
+        let end = self.issuer[start..].find('/').map_or(self.issuer.len(), |at| start + at);
+        self.issuer.split_at(end)
+    }
+
+    /// The endpoint that the `resource` parameters of a request name; `None` where there is none (`OA-65`).
+    pub fn endpoint_of(&self, resources: &[String]) -> Result<Option<Endpoint>, UnknownResource> {
+        let resource = match resources {
+            [] => return Ok(None),
+            [resource] => resource,
+            _ => return Err(UnknownResource),
+        };
+        let url = Url::parse(resource).map_err(|_| UnknownResource)?;
+        if resource.contains('#') || !url.username().is_empty() || url.password().is_some() {
+            return Err(UnknownResource);
+        }
+        // the parser lowers scheme and host and elides default ports, which is all that may differ
+        let issuer = Url::parse(&self.issuer).map_err(|_| UnknownResource)?;
+        let path = url.as_str().strip_prefix(issuer.as_str().trim_end_matches('/')).ok_or(UnknownResource)?;
+        let endpoint = match path {
+            "" | "/" => Endpoint::MERGED,
+            path => Endpoint::from_path(path).ok_or(UnknownResource)?,
+        };
+        if self.knows(&endpoint) { Ok(Some(endpoint)) } else { Err(UnknownResource) }
+    }
+
+    /// Whether the endpoint exists.
+    pub fn knows(&self, endpoint: &Endpoint) -> bool {
+        match &endpoint.target {
+            Target::Merged => true,
+            Target::Backend(backend) => self.backends.contains(backend),
+        }
+    }
+
+    /// The endpoint of a request that names none: the backend to which all its scopes belong, else the merged one
+    /// (`OA-66`). No token is ever without an audience.
+    pub fn inferred_endpoint(&self, scopes: &Scopes) -> Endpoint {
+        let mut backends = scopes.iter().map(backend_of);
+        let Some(Some(first)) = backends.next() else { return Endpoint::MERGED };
+        let alone = backends.all(|other| other == Some(first));
+        let endpoint = Endpoint { binding: Binding::Mcp, target: Target::Backend(first.clone()) };
+        if alone && self.knows(&endpoint) { endpoint } else { Endpoint::MERGED }
+    }
+
+    /// What a request for `asked` at `endpoint` gets at most: scopes of backends that are not reached there are dropped,
+    /// and where nothing is left the baseline stands (`OA-67`).
+    pub fn scopes_at(&self, endpoint: &Endpoint, asked: &Scopes) -> Scopes {
+        let fits = |scope: &&Scope| match (backend_of(scope), &endpoint.target) {
+            (None, _) => true,
+            (Some(backend), Target::Merged) => self.backends.contains(backend),
+            (Some(backend), Target::Backend(own)) => backend == own,
+        };
+        let fitting: Scopes = asked.iter().filter(fits).cloned().collect();
+        if fitting.iter().any(|scope| *scope != Scope::Admin) {
+            return fitting;
+        }
+        fitting.iter().chain(baseline(endpoint).iter()).cloned().collect()
+    }
+}
+
+/// The scopes that one needs at an endpoint for everything ordinary (`OA-5`, `OA-111`).
+pub fn baseline(endpoint: &Endpoint) -> Scopes {
+    let scope = match &endpoint.target {
+        Target::Merged => Scope::Use,
+        Target::Backend(backend) => Scope::Backend(backend.clone()),
+    };
+    std::iter::once(scope).collect()
+}
+
+fn backend_of(scope: &Scope) -> Option<&BackendId> {
+    match scope {
+        Scope::Backend(backend) | Scope::BackendRead(backend) => Some(backend),
+        Scope::Use | Scope::Admin => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(issuer: &str) -> Settings {
+        let backends = ["git", "time"].map(|id| BackendId::parse(id).unwrap()).to_vec();
+        Settings { backends, ..Settings::new(issuer) }
+    }
+
+    fn endpoint(resource: &str) -> Option<String> {
+        let found = settings("https://gw.example").endpoint_of(&[resource.to_owned()]);
+        found.ok().flatten().map(|endpoint| endpoint.to_string())
+    }
+
+    #[test]
+    fn a_resource_is_recognised_in_the_forms_that_clients_send() {
+        for resource in [
+            "https://gw.example",
+            "https://gw.example/",
+            "https://gw.example/mcp",
+            "https://gw.example/mcp/",
+            "HTTPS://GW.example:443/mcp",
+        ] {
+            assert_eq!(endpoint(resource).as_deref(), Some("/mcp"), "{resource}");
+        }
+        assert_eq!(endpoint("https://gw.example/mcp/git").as_deref(), Some("/mcp/git"));
+        for resource in [
+            "https://evil/mcp",
+            "https://gw.example.evil/mcp",
+            "https://gw.example/mcp#f",
+            "https://gw.example/mcp/nope",
+            "https://gw.example/mcp?x=1",
+            "https://u@gw.example/mcp",
+            "http://gw.example/mcp",
+            "mcp",
+        ] {
+            assert_eq!(endpoint(resource), None, "{resource}");
+        }
+        let both = ["https://gw.example/mcp".to_owned(), "https://gw.example/sse".to_owned()];
+        assert_eq!(settings("https://gw.example").endpoint_of(&both), Err(UnknownResource));
+    }
+
+    #[test]
+    fn an_issuer_may_have_a_path() {
+        let settings = settings("https://gw.example/p");
+        assert_eq!(settings.split_issuer(), ("https://gw.example", "/p"));
+        let url = settings.resource_metadata(&Endpoint::MERGED);
+        assert_eq!(url, "https://gw.example/.well-known/oauth-protected-resource/p/mcp");
+        assert_eq!(settings.endpoint_of(&["https://gw.example/p/mcp".to_owned()]), Ok(Some(Endpoint::MERGED)));
+    }
+
+    #[test]
+    fn scopes_are_cut_to_the_endpoint_and_never_empty() {
+        let settings = settings("https://gw.example");
+        let git = Endpoint::from_path("/mcp/git").unwrap();
+        let at =
+            |endpoint: &Endpoint, text: &str| settings.scopes_at(endpoint, &Scopes::parse(text).unwrap()).to_string();
+        assert_eq!(at(&Endpoint::MERGED, "claudeai"), "mcp:use");
+        assert_eq!(at(&Endpoint::MERGED, "mcp:git:read mcp:nope"), "mcp:git:read");
+        assert_eq!(at(&Endpoint::MERGED, "mcp:admin"), "mcp:use mcp:admin");
+        assert_eq!(at(&git, "mcp:time"), "mcp:git");
+        let infer = |text: &str| settings.inferred_endpoint(&Scopes::parse(text).unwrap()).to_string();
+        assert_eq!(infer("mcp:git mcp:git:read"), "/mcp/git");
+        assert_eq!(infer("mcp:git mcp:time"), "/mcp");
+        assert_eq!(infer("mcp:nope"), "/mcp");
+        assert_eq!(infer(""), "/mcp");
+    }
+}

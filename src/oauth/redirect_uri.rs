@@ -1,0 +1,263 @@
+//! Redirect URIs: which may be registered, and which match (`OA-55` to `OA-62`). Knows nothing of clients and HTTP.
+//!
+//! They are compared as the raw strings that they are: a normalised form hides differences that matter.
+
+use url::{Host, Url, form_urlencoded};
+
+use super::RedirectTarget;
+
+/// The longest that is registered, in bytes (`OA-32`).
+const LONGEST: usize = 2048;
+
+/// Schemes that are refused whatever the operator allows (`OA-59`).
+const REFUSED: &[&str] =
+    &["javascript", "data", "vbscript", "file", "blob", "mailto", "about", "ws", "wss", "ftp", "view-source", "http"];
+
+/// Hosts on which an app of this computer may listen; never taken for one another (`OA-57`).
+const LOOPBACK: &[&str] = &["127.0.0.1", "[::1]", "localhost"];
+
+/// A redirect URI that may be registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedirectUri {
+    raw: String,
+    target: RedirectTarget,
+}
+
+/// Why a redirect URI is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidRedirectUri {
+    /// It is longer than 2048 bytes, or no URI at all.
+    #[error("a redirect URI is not an absolute URI of at most 2048 bytes")]
+    Form,
+    /// White space, control characters, backslashes, `*` and non-ASCII characters are never allowed.
+    #[error("a redirect URI holds a character that is not allowed in it")]
+    Character,
+    /// It has a fragment or names a user.
+    #[error("a redirect URI has a fragment or a user name")]
+    Part,
+    /// The scheme is none of the allowed ones.
+    #[error("the scheme of a redirect URI is not allowed; https, loopback http and schemes with a period are")]
+    Scheme,
+    /// The host is missing, or is a public suffix, under which anybody may register.
+    #[error("the host of a redirect URI is missing or is a public suffix")]
+    Host,
+}
+
+impl RedirectUri {
+    /// Checks a redirect URI for registration (`OA-58`, `OA-59`); `schemes` are the schemes without a period that the
+    /// operator allows.
+    pub fn parse(raw: &str, schemes: &[String]) -> Result<Self, InvalidRedirectUri> {
+        if raw.len() > LONGEST {
+            return Err(InvalidRedirectUri::Form);
+        }
+        if !raw.bytes().all(|byte| byte.is_ascii_graphic() && !b"\\*\"<>^`{|}".contains(&byte)) {
+            return Err(InvalidRedirectUri::Character);
+        }
+        let (scheme, rest) = raw.split_once(':').ok_or(InvalidRedirectUri::Form)?;
+        let url = Url::parse(raw).map_err(|_| InvalidRedirectUri::Form)?;
+        if raw.contains('#') || !url.username().is_empty() || url.password().is_some() || authority(rest).contains('@')
+        {
+            return Err(InvalidRedirectUri::Part);
+        }
+        let target = match scheme {
+            "https" => web(&url, rest)?,
+            "http" => RedirectTarget::Loopback(loopback(raw).ok_or(InvalidRedirectUri::Scheme)?.origin().to_owned()),
+            _ => app(scheme, schemes)?,
+        };
+        Ok(Self { raw: raw.to_owned(), target })
+    }
+
+    /// A redirect URI that was checked before, as it is stored.
+    pub fn stored(raw: &str) -> Self {
+        let (scheme, rest) = raw.split_once(':').unwrap_or((raw, ""));
+        let target = match loopback(raw) {
+            Some(loopback) => RedirectTarget::Loopback(loopback.origin().to_owned()),
+            None if scheme == "https" => RedirectTarget::Web(authority(rest).to_owned()),
+            None => RedirectTarget::App(scheme.to_owned()),
+        };
+        Self { raw: raw.to_owned(), target }
+    }
+
+    /// Whether a request may name `presented` where this is registered: equal as strings, but for the port of a loopback
+    /// address (`OA-55`, `OA-56`).
+    pub fn matches(&self, presented: &str) -> bool {
+        match (loopback(&self.raw), loopback(presented)) {
+            (Some(own), Some(other)) => own.host == other.host && own.path() == other.path(),
+            _ => self.raw == presented,
+        }
+    }
+
+    /// Where it leads.
+    pub fn target(&self) -> &RedirectTarget {
+        &self.target
+    }
+
+    /// The URI as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.raw
+    }
+
+    /// The URI with response parameters after the query that it has (`OA-62`).
+    pub fn with(&self, parameters: &[(&str, &str)]) -> String {
+        let (mut text, start) = match self.raw.find('?') {
+            Some(at) => (self.raw.clone(), at + 1),
+            None => (format!("{}?", self.raw), self.raw.len() + 1),
+        };
+        if text.len() > start && !text.ends_with('&') {
+            text.push('&');
+        }
+        let start = text.len();
+        form_urlencoded::Serializer::for_suffix(text, start).extend_pairs(parameters).finish()
+    }
+
+    /// The URI without the port of a loopback address, by which registrations are told apart (`OA-41`).
+    pub fn without_port(&self) -> String {
+        match loopback(&self.raw) {
+            Some(parts) => format!("http://{}{}", parts.host, parts.path()),
+            None => self.raw.clone(),
+        }
+    }
+}
+
+/// The parts of a loopback http URI.
+struct Loopback<'a> {
+    host: &'a str,
+    /// Host and port.
+    authority: &'a str,
+    /// Everything after the port.
+    rest: &'a str,
+}
+
+impl<'a> Loopback<'a> {
+    /// Everything after the port; an empty path is `/`.
+    fn path(&self) -> String {
+        if self.rest.starts_with('/') { self.rest.to_owned() } else { format!("/{}", self.rest) }
+    }
+
+    fn origin(&self) -> &'a str {
+        self.authority
+    }
+}
+
+fn loopback(raw: &str) -> Option<Loopback<'_>> {
+    let rest = raw.strip_prefix("http://")?;
+    let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let host = LOOPBACK.iter().find(|host| authority.starts_with(**host))?;
+    let port = &authority[host.len()..];
+    let valid_port = port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+    valid_port.then_some(Loopback { host, authority, rest })
+}
+
+fn web(url: &Url, rest: &str) -> Result<RedirectTarget, InvalidRedirectUri> {
+    if !rest.starts_with("//") {
+        return Err(InvalidRedirectUri::Form);
+    }
+    if let Some(Host::Domain(domain)) = url.host() {
+        let domain = domain.trim_end_matches('.');
+        // N-21; names that no list knows, such as those of an intranet, pass
+        let suffix = psl::suffix(domain.as_bytes());
+        if domain.is_empty() || suffix.is_some_and(|suffix| suffix.is_known() && suffix == domain) {
+            return Err(InvalidRedirectUri::Host);
+        }
+    }
+    let authority = authority(rest);
+    if authority.is_empty() { Err(InvalidRedirectUri::Host) } else { Ok(RedirectTarget::Web(authority.to_owned())) }
+}
+
+fn app(scheme: &str, schemes: &[String]) -> Result<RedirectTarget, InvalidRedirectUri> {
+    let lowered = scheme.to_ascii_lowercase();
+    let allowed = scheme.contains('.') || schemes.iter().any(|allowed| allowed == scheme);
+    if allowed && !REFUSED.contains(&lowered.as_str()) {
+        Ok(RedirectTarget::App(scheme.to_owned()))
+    } else {
+        Err(InvalidRedirectUri::Scheme)
+    }
+}
+
+/// What stands between `//` and the path.
+fn authority(rest: &str) -> &str {
+    let Some(rest) = rest.strip_prefix("//") else { return "" };
+    rest.split(['/', '?', '#']).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(raw: &str) -> Result<RedirectUri, InvalidRedirectUri> {
+        RedirectUri::parse(raw, &["cursor".to_owned()])
+    }
+
+    #[test]
+    fn what_real_clients_register_passes() {
+        for raw in [
+            "cursor://anysphere.cursor-mcp/oauth/callback",
+            "https://www.cursor.com/agents/mcp/oauth/callback",
+            "http://localhost:8787/callback",
+            "https://claude.ai/api/mcp/auth_callback",
+            "https://vscode.dev/redirect",
+            "http://127.0.0.1/",
+            "http://127.0.0.1:33418/",
+            "http://[::1]:9/cb?x=y",
+            "com.example.app:/oauth",
+            "https://intranet/cb",
+        ] {
+            let parsed = parse(raw).unwrap_or_else(|error| panic!("{raw}: {error}"));
+            assert_eq!(*parsed.target(), *RedirectUri::stored(raw).target(), "{raw}");
+        }
+    }
+
+    #[test]
+    fn what_is_dangerous_is_refused() {
+        for raw in [
+            "http://example.com/cb", // N-14
+            "javascript:alert(1)",   // N-15
+            "JaVaScRiPt:alert(1)",
+            " \tjavascript:alert(1)",
+            "java\nscript:alert(1)",
+            "https://u:p@a/cb", // N-17
+            "https://@a.example/cb",
+            "http://localhost@evil.com/cb", // N-18
+            "http://127.0.0.1.evil.com/cb",
+            "http://0.0.0.0/cb",
+            "http://localhost:99999/cb",
+            "https://*.x.com/cb", // N-20
+            "https://co.uk/cb",   // N-21
+            "https://co.uk./cb",
+            "https://a.example/cb#f",
+            "https:/a.example/cb",
+            "/relative",
+            "",
+            "unknown://x",
+            "data:text/html,x",
+            "https://a.example\\@evil.com/",
+        ] {
+            assert!(parse(raw).is_err(), "{raw}");
+        }
+    }
+
+    #[test]
+    fn only_the_port_of_a_loopback_address_may_differ() {
+        let matches = |registered: &str, presented: &str| RedirectUri::stored(registered).matches(presented);
+        // N-48
+        assert!(matches("http://127.0.0.1/cb", "http://127.0.0.1:4711/cb"));
+        assert!(matches("http://localhost", "http://localhost:1/"));
+        assert!(!matches("http://127.0.0.1/cb", "http://127.0.0.1:4711/other"));
+        assert!(!matches("http://127.0.0.1/cb", "http://localhost:4711/cb"));
+        assert!(!matches("https://a.example/cb", "https://a.example:444/cb"));
+        // N-47
+        assert!(!matches("https://a.example/cb", "https://a.example/cb/"));
+        assert!(!matches("https://a.example/cb", "https://A.example/cb"));
+        assert!(!matches("https://a.example/cb", "https://a.example/cb?x=1"));
+        assert!(!matches("http://127.0.0.1/cb", "http://127.0.0.1:4711:1/cb"));
+    }
+
+    #[test]
+    fn parameters_follow_the_query_that_is_there() {
+        let with = |raw: &str| RedirectUri::stored(raw).with(&[("code", "c"), ("state", "a+b%2Fc=&é")]);
+        let encoded = "code=c&state=a%2Bb%252Fc%3D%26%C3%A9";
+        assert_eq!(with("http://localhost:1/cb"), format!("http://localhost:1/cb?{encoded}"));
+        assert_eq!(with("https://a.example/cb?x=1"), format!("https://a.example/cb?x=1&{encoded}"));
+        assert_eq!(with("cursor://a/cb?"), format!("cursor://a/cb?{encoded}"));
+    }
+}

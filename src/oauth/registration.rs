@@ -1,0 +1,256 @@
+//! Dynamic client registration (RFC 7591; `OA-31` to `OA-42`). Knows nothing of HTTP.
+
+use std::{net::IpAddr, time::Duration};
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Error, OAuth, Registration, error::Failure, limits::Buckets, opaque, redirect_uri::RedirectUri};
+use crate::{
+    model::{Client, ClientAuth, ClientId, ClientIp, GrantType, Scopes},
+    support::{Digest, Secret},
+};
+
+/// How many clients may be there that nobody ever consented to (`OA-42`).
+const MOST_UNUSED: i64 = 50_000;
+
+/// How long the name of a client may be, in characters (`OA-33`).
+const LONGEST_NAME: usize = 100;
+
+/// The members that are understood; all others are ignored (`OA-38`).
+#[derive(Debug, Deserialize)]
+struct Request {
+    #[serde(default)]
+    redirect_uris: Option<Value>,
+    #[serde(default)]
+    client_name: Option<String>,
+    #[serde(default)]
+    token_endpoint_auth_method: Option<String>,
+    #[serde(default)]
+    grant_types: Option<Vec<String>>,
+    #[serde(default)]
+    response_types: Option<Vec<String>>,
+    #[serde(default)]
+    scope: Option<String>,
+    #[serde(default)]
+    application_type: Option<String>,
+    #[serde(default)]
+    software_id: Option<String>,
+    #[serde(default)]
+    software_version: Option<String>,
+    #[serde(default)]
+    client_uri: Option<String>,
+    #[serde(default)]
+    logo_uri: Option<String>,
+    #[serde(default)]
+    tos_uri: Option<String>,
+    #[serde(default)]
+    policy_uri: Option<String>,
+    #[serde(default)]
+    jwks_uri: Option<String>,
+    #[serde(default)]
+    jwks: Option<Value>,
+}
+
+/// How a client wants to authenticate, as far as registration goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Method {
+    None,
+    Basic,
+    Post,
+}
+
+/// The limits of registration: by address, generous, since hosted clients share theirs.
+pub(super) fn limits() -> Buckets<IpAddr> {
+    Buckets::new(60, Duration::from_mins(1))
+}
+
+impl OAuth {
+    /// Registers a client from the JSON that it sent, and gives back all its metadata as stored (RFC 7591 3.2.1).
+    pub async fn register(&self, body: &[u8], from: ClientIp) -> Result<Map<String, Value>, Failure> {
+        if self.settings().registration == Registration::Off {
+            return Err(Failure::RegistrationOff);
+        }
+        let now = self.0.clock.now();
+        if let Some(wait) = self.0.registrations.wait(&from.network(), now) {
+            return Err(Failure::Limited(wait));
+        }
+        let request = Request::parse(body)?;
+        let uris = self.redirect_uris(request.redirect_uris.as_ref())?;
+        let (method, grant_types) = (request.method()?, request.grant_types()?);
+        let mut metadata = request.metadata(&uris, &grant_types, method);
+        self.0.registrations.charge(from.network(), now);
+        if self.0.storage.count_unused_clients().await? >= MOST_UNUSED {
+            return Err(Failure::Limited(Duration::from_hours(1)));
+        }
+        let secret = (method != Method::None).then(|| Secret::new(self.0.random.token()));
+        let client = Client {
+            id: ClientId::new(opaque::base62(&*self.0.random, 22)),
+            name: request.name(),
+            redirect_uris: uris.iter().map(|uri| uri.as_str().to_owned()).collect(),
+            auth: method.with(secret.as_ref()),
+            grant_types,
+            scope: request.scope.clone(),
+            metadata: Value::Object(metadata.clone()).to_string(),
+            created: now,
+        };
+        let fingerprint = (method == Method::None).then(|| fingerprint(&uris, &metadata));
+        let client = self.0.storage.add_client(client, fingerprint.as_ref()).await?;
+        tracing::info!(target: "audit", client = %client.id, name = ?client.name, ip = %from.0, "client registered");
+        metadata.insert("client_id".to_owned(), json!(client.id));
+        metadata.insert("client_id_issued_at".to_owned(), json!(client.created.as_seconds()));
+        if let Some(secret) = secret {
+            metadata.insert("client_secret".to_owned(), json!(secret.expose()));
+            metadata.insert("client_secret_expires_at".to_owned(), json!(0));
+        }
+        Ok(metadata)
+    }
+
+    /// One bad URI rejects the whole request (`OA-32`).
+    fn redirect_uris(&self, given: Option<&Value>) -> Result<Vec<RedirectUri>, Failure> {
+        let refuse = |text: &str| Failure::InvalidRedirectUri(text.to_owned());
+        let given = given.and_then(Value::as_array).ok_or_else(|| refuse("redirect_uris is missing"))?;
+        if !(1..=10).contains(&given.len()) {
+            return Err(refuse("redirect_uris takes 1 to 10 URIs"));
+        }
+        let parse = |uri: &Value| {
+            let uri = uri.as_str().ok_or_else(|| refuse("a redirect URI is not a string"))?;
+            RedirectUri::parse(uri, &self.settings().redirect_schemes).map_err(|error| refuse(&error.to_string()))
+        };
+        given.iter().map(parse).collect()
+    }
+
+    /// A client that may be used; `None` where there is none.
+    pub(super) async fn find_client(&self, id: &str) -> Result<Option<Client>, Error> {
+        Ok(self.0.storage.lookup_client(&ClientId::new(id)).await?)
+    }
+}
+
+// === impl Request ===
+
+impl Request {
+    fn parse(body: &[u8]) -> Result<Self, Failure> {
+        let request: Self = serde_json::from_slice(body).map_err(|_| {
+            metadata_error("the body is not a JSON object with the members of RFC 7591 2 in their types")
+        })?;
+        if request.jwks.is_some() && request.jwks_uri.is_some() {
+            return Err(metadata_error("jwks and jwks_uri exclude each other"));
+        }
+        if request.jwks.as_ref().is_some_and(has_private_member) {
+            return Err(metadata_error("jwks holds a private key; give the public one alone"));
+        }
+        let pages = [&request.client_uri, &request.logo_uri, &request.tos_uri, &request.policy_uri];
+        if !pages.into_iter().flatten().all(|page| is_web_page(page)) {
+            return Err(metadata_error("client_uri, logo_uri, tos_uri and policy_uri are http or https URLs"));
+        }
+        if request.scope.as_deref().is_some_and(|scope| Scopes::parse(scope).is_err()) {
+            return Err(metadata_error("scope holds a character that RFC 6749 3.3 does not allow"));
+        }
+        Ok(request)
+    }
+
+    /// A client that names no method is public: a secret handed to a stranger proves nothing (`OA-34`).
+    fn method(&self) -> Result<Method, Failure> {
+        match self.token_endpoint_auth_method.as_deref() {
+            None | Some("none") => Ok(Method::None),
+            Some("client_secret_basic") => Ok(Method::Basic),
+            Some("client_secret_post") => Ok(Method::Post),
+            Some(_) => Err(metadata_error(
+                "token_endpoint_auth_method is none of none, client_secret_basic and client_secret_post",
+            )),
+        }
+    }
+
+    /// What is not carried is dropped as long as the code flow remains (`OA-37`).
+    fn grant_types(&self) -> Result<Vec<GrantType>, Failure> {
+        let code_remains = self.response_types.as_ref().is_none_or(|types| types.iter().any(|name| name == "code"));
+        let mut types = match &self.grant_types {
+            None => vec![GrantType::AuthorizationCode, GrantType::RefreshToken],
+            Some(names) => names.iter().filter_map(|name| GrantType::parse(name)).collect(),
+        };
+        types.sort_unstable();
+        types.dedup();
+        if code_remains && types.contains(&GrantType::AuthorizationCode) {
+            Ok(types)
+        } else {
+            Err(metadata_error("the client needs the grant type authorization_code and the response type code"))
+        }
+    }
+
+    /// The name without control and direction characters, cut; a neutral one where there is none (`OA-33`).
+    fn name(&self) -> String {
+        let text = self.client_name.as_deref().unwrap_or_default();
+        let clean: String = text.chars().filter(|c| !c.is_control() && !is_direction(*c)).take(LONGEST_NAME).collect();
+        if clean.trim().is_empty() { "An unnamed client".to_owned() } else { clean.trim().to_owned() }
+    }
+
+    fn metadata(&self, uris: &[RedirectUri], grant_types: &[GrantType], method: Method) -> Map<String, Value> {
+        let mut metadata = Map::new();
+        let mut add = |name: &str, value: Option<Value>| value.map(|value| metadata.insert(name.to_owned(), value));
+        let text = |value: &Option<String>| value.as_deref().filter(|text| !text.is_empty()).map(|text| json!(text));
+        add("redirect_uris", Some(json!(uris.iter().map(RedirectUri::as_str).collect::<Vec<_>>())));
+        add("client_name", Some(json!(self.name())));
+        add("token_endpoint_auth_method", Some(json!(method.name())));
+        add("grant_types", Some(json!(grant_types)));
+        add("response_types", Some(json!(["code"])));
+        let known = self.scope.as_deref().and_then(|scope| Scopes::parse(scope).ok()).filter(|known| !known.is_empty());
+        add("scope", known.map(|known| json!(known.to_string())));
+        add("application_type", text(&self.application_type));
+        add("software_id", text(&self.software_id));
+        add("software_version", text(&self.software_version));
+        add("client_uri", text(&self.client_uri));
+        add("logo_uri", text(&self.logo_uri));
+        add("tos_uri", text(&self.tos_uri));
+        add("policy_uri", text(&self.policy_uri));
+        metadata
+    }
+}
+
+// === impl Method ===
+
+impl Method {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Basic => "client_secret_basic",
+            Self::Post => "client_secret_post",
+        }
+    }
+
+    fn with(self, secret: Option<&Secret>) -> ClientAuth {
+        match (self, secret) {
+            (Self::Basic, Some(secret)) => ClientAuth::Basic(secret.digest()),
+            (Self::Post, Some(secret)) => ClientAuth::Post(secret.digest()),
+            _ => ClientAuth::None,
+        }
+    }
+}
+
+fn metadata_error(text: &str) -> Failure {
+    Failure::InvalidClientMetadata(text.to_owned())
+}
+
+/// The digest of a registration with ports and order taken out (`OA-41`).
+fn fingerprint(uris: &[RedirectUri], metadata: &Map<String, Value>) -> Digest {
+    let mut uris: Vec<String> = uris.iter().map(RedirectUri::without_port).collect();
+    uris.sort_unstable();
+    uris.dedup();
+    let mut normal = metadata.clone();
+    normal.insert("redirect_uris".to_owned(), json!(uris));
+    Digest::sha256(Value::Object(normal).to_string())
+}
+
+fn has_private_member(jwks: &Value) -> bool {
+    let keys = jwks.get("keys").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    // RFC 7518 6: `d` of EC and RSA keys, `k` of symmetric ones
+    keys.iter().any(|key| ["d", "k", "p", "q"].iter().any(|member| key.get(member).is_some()))
+}
+
+fn is_web_page(text: &str) -> bool {
+    text.is_empty() || url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+}
+
+/// Characters that turn the direction of what follows, and so could disguise a name.
+const fn is_direction(c: char) -> bool {
+    matches!(c, '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}

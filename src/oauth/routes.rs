@@ -1,0 +1,149 @@
+//! The endpoints for machines: paths, CORS, limits, cache headers (`OA-1` to `OA-30`). Knows nothing of the rules behind.
+
+use axum::{
+    Extension, Json, Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, OriginalUri, State},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use serde_json::{Value, json};
+use tower_http::set_header::SetResponseHeaderLayer;
+
+use super::{ConcealBackends, OAuth, cors, error::Failure, form::Params};
+use crate::{
+    model::{ClientIp, Endpoint},
+    support::Digest,
+};
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// Every endpoint for machines.
+pub(super) fn router(oauth: OAuth) -> Router {
+    let (_, base) = oauth.settings().split_issuer();
+    let base = base.to_owned();
+    let token = post(token).fallback(only_post).layer(DefaultBodyLimit::max(64 * 1024));
+    let register = post(register).fallback(only_post).layer(DefaultBodyLimit::max(16 * 1024));
+    let revoke = post(revoke).fallback(only_post).layer(DefaultBodyLimit::max(64 * 1024));
+    let secrets = Router::new()
+        .route("/oauth/token", token.clone())
+        .route("/token", token)
+        .route("/oauth/register", register.clone())
+        .route("/register", register)
+        .route("/oauth/revoke", revoke)
+        .layer(set(header::CACHE_CONTROL, "no-store"))
+        .layer(set(header::PRAGMA, "no-cache"));
+    let jwks = get(jwks).fallback(only_get);
+    let discovery = get(discover).fallback(only_get);
+    let mut router = Router::new().merge(secrets).route("/oauth/jwks", jwks);
+    router = router.route("/.well-known/{*path}", discovery.clone());
+    if !base.is_empty() {
+        // OA-7: `/p/.well-known/openid-configuration`
+        router = router.route(&format!("{base}/.well-known/{{*path}}"), discovery);
+    }
+    cors::open(router.with_state(oauth))
+}
+
+fn set(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {
+    SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
+}
+
+async fn token(State(oauth): State<OAuth>, headers: HeaderMap, body: Bytes) -> Result<Json<Value>, Failure> {
+    let form = form(&headers, &body)?;
+    oauth.token(&headers, &form).await.map(Json)
+}
+
+async fn revoke(State(oauth): State<OAuth>, headers: HeaderMap, body: Bytes) -> Result<StatusCode, Failure> {
+    let form = form(&headers, &body)?;
+    oauth.revoke(&headers, &form).await.map(|()| StatusCode::OK)
+}
+
+async fn register(
+    State(oauth): State<OAuth>,
+    ip: Option<Extension<ClientIp>>,
+    body: Bytes,
+) -> Result<(StatusCode, Json<Value>), Failure> {
+    let ip = ip.map_or(ClientIp(std::net::Ipv4Addr::LOCALHOST.into()), |Extension(ip)| ip);
+    let metadata = oauth.register(&body, ip).await?;
+    Ok((StatusCode::CREATED, Json(Value::Object(metadata))))
+}
+
+async fn jwks(State(oauth): State<OAuth>, headers: HeaderMap) -> Response {
+    document(&headers, &oauth.0.signing.jwks())
+}
+
+/// Everything below `/.well-known/`. What is not ours is 404 in JSON, so that clients go on to their next probe (`OA-16`).
+async fn discover(State(oauth): State<OAuth>, OriginalUri(uri): OriginalUri, headers: HeaderMap) -> Response {
+    let settings = oauth.settings();
+    let (_, base) = settings.split_issuer();
+    let path = uri.path();
+    let below = |prefix: &str| path.strip_prefix("/.well-known/").and_then(|path| path.strip_prefix(prefix));
+    if let Some(rest) = below("oauth-protected-resource") {
+        return match resource(&oauth, rest, base) {
+            Some(endpoint) => document(&headers, &oauth.resource_document(&endpoint)),
+            None => not_found(),
+        };
+    }
+    let at_issuer = |rest: &str| rest == base;
+    if below("oauth-authorization-server").is_some_and(at_issuer) {
+        return document(&headers, &Value::Object(oauth.server_document()));
+    }
+    let appended = !base.is_empty() && path.strip_prefix(base) == Some("/.well-known/openid-configuration");
+    if below("openid-configuration").is_some_and(at_issuer) || appended {
+        return document(&headers, &Value::Object(oauth.openid_document()));
+    }
+    not_found()
+}
+
+/// The endpoint whose metadata is asked for. The bare path describes the merged endpoint (`OA-2`); which backends exist
+/// is told to strangers only where the operator wants it (`OA-6`).
+fn resource(oauth: &OAuth, rest: &str, base: &str) -> Option<Endpoint> {
+    let path = rest.strip_prefix(base).unwrap_or(rest);
+    if path.is_empty() || path == "/" {
+        return Some(Endpoint::MERGED);
+    }
+    let endpoint = Endpoint::from_path(path)?;
+    let told = oauth.settings().conceal_backends == ConcealBackends::Yes || oauth.settings().knows(&endpoint);
+    told.then_some(endpoint)
+}
+
+/// A public document, cached for five minutes (`OA-18`).
+fn document(headers: &HeaderMap, value: &Value) -> Response {
+    let text = value.to_string();
+    let tag = format!("\"{}\"", Digest::sha256(&text).short_hex(8));
+    let cache = [(header::CACHE_CONTROL, "public, max-age=300".to_owned()), (header::ETAG, tag.clone())];
+    if headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
+        return (StatusCode::NOT_MODIFIED, cache).into_response();
+    }
+    (cache, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+fn not_found() -> Response {
+    let body = json!({ "error": "not_found", "error_description": "there is no such document here" });
+    (StatusCode::NOT_FOUND, Json(body)).into_response()
+}
+
+async fn only_post() -> Response {
+    wrong_method("POST, OPTIONS")
+}
+
+async fn only_get() -> Response {
+    wrong_method("GET, OPTIONS")
+}
+
+fn wrong_method(allowed: &'static str) -> Response {
+    let body = json!({ "error": "invalid_request", "error_description": format!("the methods are {allowed}") });
+    (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, allowed)], Json(body)).into_response()
+}
+
+/// The form of a request: exactly of the media type, in UTF-8 (`OA-80`).
+fn form(headers: &HeaderMap, body: &Bytes) -> Result<Params, Failure> {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    if !essence.eq_ignore_ascii_case(FORM) {
+        return Err(Failure::InvalidRequest(format!("the Content-Type is not {FORM}")));
+    }
+    let text = str::from_utf8(body).ok().and_then(Params::parse);
+    text.ok_or_else(|| Failure::InvalidRequest("the body is not UTF-8".to_owned()))
+}

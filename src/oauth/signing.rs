@@ -1,0 +1,105 @@
+//! The keys that sign access tokens: ES256, P-256 (`OA-101`, `OA-102`). Knows nothing of claims.
+
+use std::sync::Arc;
+
+use aws_lc_rs::{
+    encoding::AsBigEndian as _,
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
+};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use jsonwebtoken::{DecodingKey, EncodingKey};
+use serde_json::{Value, json};
+
+use super::{Error, seal::SealingKey};
+use crate::{
+    storage::{KeyState, SigningKeyRow, Storage},
+    support::{Digest, Random, Timestamp},
+};
+
+/// Every key that signs or verifies.
+#[derive(Clone)]
+pub struct SigningKeys {
+    active: Arc<(String, EncodingKey)>,
+    verifying: Arc<[VerifyingKey]>,
+}
+
+struct VerifyingKey {
+    kid: String,
+    x: String,
+    y: String,
+    key: DecodingKey,
+}
+
+// === impl SigningKeys ===
+
+impl SigningKeys {
+    /// Loads the keys of the store; makes the first one where there is none. The private part lies there under the
+    /// master key.
+    pub async fn load(
+        storage: &Storage,
+        master: &SealingKey,
+        random: &dyn Random,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let mut rows = storage.list_signing_keys().await?;
+        if !rows.iter().any(|row| row.state == KeyState::Active) {
+            storage.add_active_signing_key(&generate(master, random)?, now).await?;
+            rows = storage.list_signing_keys().await?;
+        }
+        let active = rows.iter().find(|row| row.state == KeyState::Active).ok_or(Error::SigningKey)?;
+        let pkcs8 = master.open(&active.sealed, &context(&active.kid))?;
+        let active = Arc::new((active.kid.clone(), EncodingKey::from_ec_der(&pkcs8)));
+        let verifying = rows.into_iter().map(VerifyingKey::read).collect::<Result<_, _>>()?;
+        Ok(Self { active, verifying })
+    }
+
+    /// The key that signs, with its id.
+    pub fn active(&self) -> (&str, &EncodingKey) {
+        (&self.active.0, &self.active.1)
+    }
+
+    /// The key of this id, where it verifies.
+    pub fn verifying(&self, kid: &str) -> Option<&DecodingKey> {
+        self.verifying.iter().find(|key| key.kid == kid).map(|key| &key.key)
+    }
+
+    /// The public keys as RFC 7517 writes them.
+    pub fn jwks(&self) -> Value {
+        let keys: Vec<Value> = self.verifying.iter().map(VerifyingKey::jwk).collect();
+        json!({ "keys": keys })
+    }
+}
+
+// === impl VerifyingKey ===
+
+impl VerifyingKey {
+    fn read(row: SigningKeyRow) -> Result<Self, Error> {
+        let key = DecodingKey::from_ec_components(&row.x, &row.y).map_err(|_| Error::SigningKey)?;
+        Ok(Self { kid: row.kid, x: row.x, y: row.y, key })
+    }
+
+    fn jwk(&self) -> Value {
+        json!({ "kty": "EC", "crv": "P-256", "x": self.x, "y": self.y, "kid": self.kid, "use": "sig", "alg": "ES256" })
+    }
+}
+
+/// A new key pair. It is the one thing that does not come from the given randomness: the library draws it itself.
+fn generate(master: &SealingKey, random: &dyn Random) -> Result<SigningKeyRow, Error> {
+    let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
+    let pkcs8 = EcdsaKeyPair::generate_pkcs8(algorithm, &SystemRandom::new()).map_err(|_| Error::SigningKey)?;
+    let pair = EcdsaKeyPair::from_pkcs8(algorithm, pkcs8.as_ref()).map_err(|_| Error::SigningKey)?;
+    let point: aws_lc_rs::encoding::EcPublicKeyUncompressedBin<'_> =
+        pair.public_key().as_be_bytes().map_err(|_| Error::SigningKey)?;
+    // SEC 1 2.3.3: 0x04, then both coordinates, 32 bytes each
+    let coordinates = point.as_ref().get(1..65).ok_or(Error::SigningKey)?;
+    let (x, y) = (URL_SAFE_NO_PAD.encode(&coordinates[..32]), URL_SAFE_NO_PAD.encode(&coordinates[32..]));
+    // RFC 7638 3.2: the required members alone, in lexicographic order, without spaces
+    let kid = Digest::sha256(format!(r#"{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}"#)).to_base64url();
+    let sealed = master.seal(pkcs8.as_ref(), &context(&kid), random)?;
+    Ok(SigningKeyRow { kid, state: KeyState::Active, x, y, sealed })
+}
+
+fn context(kid: &str) -> String {
+    format!("signing-key|{kid}")
+}

@@ -1,0 +1,51 @@
+//! The code grant at the token endpoint (RFC 6749 4.1.3; `OA-84`, `OA-85`).
+
+use super::{Issued, narrowed};
+use crate::{
+    model::{Client, Grant, GrantType},
+    oauth::{OAuth, error::Failure, form::Params, opaque, pkce::Challenge},
+    support::Digest,
+};
+
+impl OAuth {
+    /// Checks everything, then consumes the code in one step: a request that fails leaves it usable.
+    pub(super) async fn redeem(&self, client: &Client, form: &Params) -> Result<Issued, Failure> {
+        let now = self.0.clock.now();
+        let digest = Digest::sha256(form.get("code")?.ok_or_else(|| Failure::missing("code"))?);
+        let verifier = form.get("code_verifier")?.ok_or_else(|| Failure::missing("code_verifier"))?;
+        let redirect_uri = form.get("redirect_uri")?;
+        let row = self.0.storage.lookup_code(&digest).await?.ok_or(Failure::InvalidGrant)?;
+        let grant = self.live_grant(&row.grant, client).await?;
+        // it may be left out, since PKCE binds the code (OA-61)
+        if redirect_uri.is_some_and(|uri| uri != grant.redirect_uri) {
+            return Err(Failure::InvalidGrant);
+        }
+        if !Challenge::parse(&row.challenge).is_some_and(|challenge| challenge.is_met_by(verifier)) {
+            return Err(Failure::InvalidGrant);
+        }
+        self.check_resource(form, &grant)?;
+        let scopes = narrowed(form, &grant)?;
+        if row.used.is_some() {
+            return self.code_replayed(&grant).await;
+        }
+        if now >= row.expires {
+            return Err(Failure::InvalidGrant);
+        }
+        let refresh = client.grant_types.contains(&GrantType::RefreshToken).then(|| self.mint_refresh(&grant, now));
+        let (token, new) = refresh.unzip();
+        let generation = new.as_ref().map_or_else(|| opaque::base62(&*self.0.random, 16), |new| new.generation.clone());
+        let issued = self.issue(&grant, scopes, &generation, now)?;
+        if !self.0.storage.redeem_code(&digest, &grant.id, new.as_ref(), now).await? {
+            return self.code_replayed(&grant).await;
+        }
+        tracing::info!(target: "audit", client = %client.id, user = %grant.user, grant = %grant.id, "code redeemed");
+        Ok(Issued { refresh: token, ..issued })
+    }
+
+    /// RFC 6749 4.1.2: a code that is fully valid and used a second time was stolen; all that it bought is revoked.
+    async fn code_replayed(&self, grant: &Grant) -> Result<Issued, Failure> {
+        tracing::warn!(target: "audit", client = %grant.client, user = %grant.user, grant = %grant.id, "code used twice; the grant is revoked");
+        self.end_grant(&grant.id).await?;
+        Err(Failure::InvalidGrant)
+    }
+}

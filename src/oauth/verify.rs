@@ -1,0 +1,167 @@
+//! Who stands behind a presented credential: access tokens and API keys, remembered until they end (`OA-99`, `OA-113`).
+//! Knows nothing of HTTP.
+//!
+//! The hot path is one look-up by digest: no signature check, no SQL. A revocation cancels what was remembered, and so it
+//! is void at once.
+
+use std::{
+    collections::HashSet,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Error, KeyRefusal, OAuth, access_token::Claims, opaque};
+use crate::{
+    model::{Caller, ClientId, Direct, Endpoint, GrantId, KeyId, Scopes},
+    storage::Revocation,
+    support::{Digest, Timestamp},
+};
+
+/// How many verified credentials are remembered; the least used are forgotten first.
+const MOST_REMEMBERED: u64 = 20_000;
+/// How many uses wait at most to be written down; further ones are dropped.
+const MOST_USES: usize = 10_000;
+/// How exact `last_used` of a key is (`OA-126`).
+const NOTED_EVERY: Duration = Duration::from_mins(1);
+
+/// A credential that is good.
+#[derive(Debug)]
+pub struct Verified {
+    /// Who stands behind it.
+    pub caller: Arc<Caller>,
+    /// What it opens.
+    pub opens: Opens,
+    /// When it ends; `None` where it does not.
+    pub expires: Option<Timestamp>,
+    /// Cancelled when it is revoked, by itself or with what it rests on.
+    pub revoked: CancellationToken,
+    /// When its key was last noted as used.
+    noted: AtomicI64,
+}
+
+/// What a credential opens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Opens {
+    /// An access token: this endpoint alone, with these scopes.
+    Endpoint(Endpoint, Scopes),
+    /// An API key: every `/sse` endpoint, and every `/mcp` endpoint where it may be sent directly.
+    Key(Direct),
+}
+
+/// Credentials that were verified, by digest.
+pub(super) type Remembered = moka::future::Cache<[u8; 32], Arc<Verified>>;
+
+/// What was used since the last round of writing.
+#[derive(Debug, Default)]
+pub(super) struct Uses {
+    pub(super) keys: HashSet<KeyId>,
+    pub(super) generations: HashSet<String>,
+}
+
+pub(super) fn remembered() -> Remembered {
+    moka::future::Cache::new(MOST_REMEMBERED)
+}
+
+impl OAuth {
+    /// Who stands behind a presented access token or API key; `from` is for the limits of wrong keys.
+    pub async fn verify(&self, presented: &str, from: IpAddr) -> Result<Arc<Verified>, KeyRefusal> {
+        let digest = *Digest::sha256(presented).as_bytes();
+        let now = self.0.clock.now();
+        if let Some(known) = self.0.remembered.get(&digest).await {
+            if known.holds(now) {
+                self.note_use(&known, now);
+                return Ok(known);
+            }
+            self.0.remembered.invalidate(&digest).await;
+        }
+        let verified = if presented.starts_with(opaque::KEY_PREFIX) {
+            self.verify_key(presented, from).await?
+        } else {
+            self.verify_token(presented).await?.ok_or(KeyRefusal::Unknown)?
+        };
+        let verified = Arc::new(verified);
+        self.0.remembered.insert(digest, Arc::clone(&verified)).await;
+        Ok(verified)
+    }
+
+    async fn verify_key(&self, presented: &str, from: IpAddr) -> Result<Verified, KeyRefusal> {
+        let holder = self.authenticate_key(presented, from).await?;
+        let expires = self.key_expires(&holder.key).await?;
+        let until = expires.unwrap_or(Timestamp::from_millis(i64::MAX));
+        let revoked = self.0.index.watch(Revocation::Key(holder.key.clone()), until);
+        // again, now that nothing can come in between
+        if !self.key_is_live(&holder.key).await? {
+            return Err(KeyRefusal::Unknown);
+        }
+        let caller =
+            Caller { user: holder.user, client: None, grant: None, key: Some(holder.key), rights: holder.rights };
+        let noted = AtomicI64::new(self.0.clock.now().as_millis());
+        Ok(Verified { caller: Arc::new(caller), opens: Opens::Key(holder.direct), expires, revoked, noted })
+    }
+
+    async fn verify_token(&self, presented: &str) -> Result<Option<Verified>, Error> {
+        let now = self.0.clock.now();
+        let settings = self.settings();
+        let Some(claims) = Claims::verify(presented, &self.0.signing, &settings.issuer, now) else { return Ok(None) };
+        let (id, expires) = (GrantId::new(claims.gid.as_str()), Timestamp::from_seconds(claims.exp));
+        let grant_revoked = self.0.index.watch(Revocation::Grant(id.clone()), expires);
+        let revoked = self.0.index.watch_token(&grant_revoked, &claims.jti, expires);
+        let grant = self.0.storage.lookup_grant(&id).await?.filter(|grant| grant.is_live(now));
+        let Some(grant) = grant.filter(|grant| grant.client.as_str() == claims.client_id) else { return Ok(None) };
+        let Some(holder) = self.key_holder(&grant.key).await? else { return Ok(None) };
+        // the audience is compared with the whole URL, so that a token of another address is none of ours
+        let fits = settings.resource(&grant.endpoint) == claims.aud && holder.user.as_str() == claims.sub;
+        let Ok(scopes) = Scopes::parse(&claims.scope) else { return Ok(None) };
+        if !fits || self.0.storage.is_token_revoked(&claims.jti).await? {
+            return Ok(None);
+        }
+        self.note_generation(claims.generation());
+        let caller = Caller {
+            user: grant.user,
+            client: Some(ClientId::new(claims.client_id)),
+            grant: Some(id),
+            key: Some(grant.key),
+            rights: scopes.rights().intersect(&holder.rights),
+        };
+        let opens = Opens::Endpoint(grant.endpoint, scopes);
+        let noted = AtomicI64::new(now.as_millis());
+        Ok(Some(Verified { caller: Arc::new(caller), opens, expires: Some(expires), revoked, noted }))
+    }
+
+    fn note_use(&self, known: &Verified, now: Timestamp) {
+        let noted = Timestamp::from_millis(known.noted.load(Ordering::Relaxed));
+        if now.since(noted) >= NOTED_EVERY
+            && let Some(key) = &known.caller.key
+        {
+            known.noted.store(now.as_millis(), Ordering::Relaxed);
+            self.note_key(key);
+        }
+    }
+
+    pub(super) fn note_key(&self, key: &KeyId) {
+        let mut uses = self.0.uses.lock();
+        if uses.keys.len() < MOST_USES {
+            uses.keys.insert(key.clone());
+        }
+    }
+
+    fn note_generation(&self, generation: &str) {
+        let mut uses = self.0.uses.lock();
+        if uses.generations.len() < MOST_USES {
+            uses.generations.insert(generation.to_owned());
+        }
+    }
+}
+
+impl Verified {
+    /// Whether it may still be used.
+    pub fn holds(&self, now: Timestamp) -> bool {
+        !self.revoked.is_cancelled() && self.expires.is_none_or(|expires| now < expires)
+    }
+}

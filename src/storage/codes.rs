@@ -1,0 +1,67 @@
+//! The table of authorization codes. Knows nothing of PKCE's arithmetic.
+
+use super::{Error, NewRefreshToken, Storage, moment, refresh_tokens};
+use crate::{
+    model::GrantId,
+    support::{Digest, Timestamp},
+};
+
+/// An authorization code, found by its digest.
+#[derive(Debug, Clone)]
+pub struct CodeRow {
+    /// What it redeems.
+    pub grant: GrantId,
+    /// The S256 challenge (RFC 7636).
+    pub challenge: String,
+    /// When it lapses.
+    pub expires: Timestamp,
+    /// When it was redeemed.
+    pub used: Option<Timestamp>,
+}
+
+impl Storage {
+    /// The code with this digest, used and lapsed ones too.
+    pub async fn lookup_code(&self, digest: &Digest) -> Result<Option<CodeRow>, Error> {
+        let row: Option<(String, String, i64, Option<i64>)> =
+            sqlx::query_as("SELECT grant_id, challenge, expires, used FROM codes WHERE digest = ?")
+                .bind(digest.as_bytes().as_slice())
+                .fetch_optional(&self.pool)
+                .await?;
+        Ok(row.map(|(grant, challenge, expires, used)| CodeRow {
+            grant: GrantId::new(grant),
+            challenge,
+            expires: moment(expires),
+            used: used.map(moment),
+        }))
+    }
+
+    /// Redeems a code and adds the refresh token that it buys, if any. False, and nothing done, where somebody was
+    /// faster or the grant was revoked: of two that redeem, one does (`OA-84`).
+    pub async fn redeem_code(
+        &self,
+        digest: &Digest,
+        grant: &GrantId,
+        refresh: Option<&NewRefreshToken>,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        let mut change = self.change().await?;
+        let used = sqlx::query("UPDATE codes SET used = ? WHERE digest = ? AND used IS NULL")
+            .bind(now.as_millis())
+            .bind(digest.as_bytes().as_slice())
+            .execute(&mut *change)
+            .await?;
+        let touched = sqlx::query("UPDATE grants SET last_used = ? WHERE id = ? AND revoked IS NULL")
+            .bind(now.as_millis())
+            .bind(grant.as_str())
+            .execute(&mut *change)
+            .await?;
+        if used.rows_affected() == 0 || touched.rows_affected() == 0 {
+            return Ok(false);
+        }
+        if let Some(refresh) = refresh {
+            refresh_tokens::insert(&mut change, grant, refresh).await?;
+        }
+        change.commit().await?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,16 @@
+//! Facts about the gateway itself that are written once. Knows nothing of what they are for.
+
+use super::{Error, Storage};
+
+impl Storage {
+    /// The fact of this name; written as `value` where there is none yet. Of two processes that write, one wins and
+    /// both get its value.
+    pub async fn fact_or_add(&self, name: &'static str, value: &[u8]) -> Result<Vec<u8>, Error> {
+        sqlx::query("INSERT INTO gateway (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING")
+            .bind(name)
+            .bind(value)
+            .execute(&self.pool)
+            .await?;
+        Ok(sqlx::query_scalar("SELECT value FROM gateway WHERE name = ?").bind(name).fetch_one(&self.pool).await?)
+    }
+}

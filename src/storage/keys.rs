@@ -1,0 +1,124 @@
+//! The tables of users and API keys. Knows nothing of the keys' form.
+
+use super::{Error, Storage, grants, moment};
+use crate::{
+    model::{ApiKey, Direct, KeyId, UserId},
+    support::{Digest, Timestamp},
+};
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: String,
+    user: String,
+    name: String,
+    mac: Vec<u8>,
+    rights: String,
+    direct: bool,
+    created: i64,
+    expires: Option<i64>,
+    last_used: Option<i64>,
+    revoked: Option<i64>,
+}
+
+impl Storage {
+    /// Adds a key and, where there is none of this name, its user.
+    pub async fn add_key(&self, key: &ApiKey, mac: &Digest) -> Result<(), Error> {
+        let rights = serde_json::to_string(&key.rights).map_err(|_| inconsistent("rights"))?;
+        let mut change = self.change().await?;
+        sqlx::query("INSERT INTO users (id, created) VALUES (?, ?) ON CONFLICT DO NOTHING")
+            .bind(key.user.as_str())
+            .bind(key.created.as_millis())
+            .execute(&mut *change)
+            .await?;
+        sqlx::query(
+            "INSERT INTO api_keys (id, user, name, mac, rights, direct, created, expires)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        )
+        .bind(key.id.as_str())
+        .bind(key.user.as_str())
+        .bind(&key.name)
+        .bind(mac.as_bytes().as_slice())
+        .bind(rights)
+        .bind(key.direct == Direct::Allowed)
+        .bind(key.created.as_millis())
+        .bind(key.expires.map(Timestamp::as_millis))
+        .execute(&mut *change)
+        .await?;
+        Ok(change.commit().await?)
+    }
+
+    /// The key of this id with its MAC, revoked and expired ones too.
+    pub async fn lookup_key(&self, id: &KeyId) -> Result<Option<(ApiKey, Digest)>, Error> {
+        let row: Option<Row> =
+            sqlx::query_as("SELECT * FROM api_keys WHERE id = ?").bind(id.as_str()).fetch_optional(&self.pool).await?;
+        row.map(Row::read).transpose()
+    }
+
+    /// Every key, oldest first.
+    pub async fn list_keys(&self) -> Result<Vec<ApiKey>, Error> {
+        let rows: Vec<Row> =
+            sqlx::query_as("SELECT * FROM api_keys ORDER BY created, rowid").fetch_all(&self.pool).await?;
+        rows.into_iter().map(|row| Ok(row.read()?.0)).collect()
+    }
+
+    /// How many keys there ever were.
+    pub async fn count_keys(&self) -> Result<i64, Error> {
+        Ok(sqlx::query_scalar("SELECT COUNT(*) FROM api_keys").fetch_one(&self.pool).await?)
+    }
+
+    /// Notes that the key was used.
+    pub async fn touch_key(&self, id: &KeyId, now: Timestamp) -> Result<(), Error> {
+        sqlx::query("UPDATE api_keys SET last_used = ? WHERE id = ?")
+            .bind(now.as_millis())
+            .bind(id.as_str())
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// Revokes a key and every grant that came from it, and announces each. False where no live key has this id.
+    pub async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<bool, Error> {
+        let mut change = self.change().await?;
+        let done = sqlx::query("UPDATE api_keys SET revoked = ? WHERE id = ? AND revoked IS NULL")
+            .bind(now.as_millis())
+            .bind(id.as_str())
+            .execute(&mut *change)
+            .await?;
+        if done.rows_affected() == 0 {
+            return Ok(false);
+        }
+        let grants: Vec<String> =
+            sqlx::query_scalar("UPDATE grants SET revoked = ? WHERE api_key = ? AND revoked IS NULL RETURNING id")
+                .bind(now.as_millis())
+                .bind(id.as_str())
+                .fetch_all(&mut *change)
+                .await?;
+        grants::announce(&mut change, "key", id.as_str(), now).await?;
+        for grant in grants {
+            grants::announce(&mut change, "grant", &grant, now).await?;
+        }
+        change.commit().await?;
+        Ok(true)
+    }
+}
+
+impl Row {
+    fn read(self) -> Result<(ApiKey, Digest), Error> {
+        let key = ApiKey {
+            id: KeyId::new(self.id),
+            name: self.name,
+            user: UserId::new(self.user),
+            rights: serde_json::from_str(&self.rights).map_err(|_| inconsistent("rights"))?,
+            direct: if self.direct { Direct::Allowed } else { Direct::Refused },
+            created: moment(self.created),
+            expires: self.expires.map(moment),
+            last_used: self.last_used.map(moment),
+            revoked: self.revoked.map(moment),
+        };
+        Ok((key, Digest::from_slice(&self.mac).ok_or_else(|| inconsistent("mac"))?))
+    }
+}
+
+const fn inconsistent(column: &'static str) -> Error {
+    Error::Inconsistent { table: "api_keys", column }
+}

@@ -1,0 +1,66 @@
+//! What was revoked, in order, for all processes on the same database. Knows nothing of streams.
+
+use super::{Error, Storage, grants};
+use crate::{
+    model::{GrantId, KeyId},
+    support::Timestamp,
+};
+
+/// Something that was revoked.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Revocation {
+    /// A grant with all that rests on it.
+    Grant(GrantId),
+    /// An API key; its grants are told one by one.
+    Key(KeyId),
+    /// One access token, by its `jti`.
+    Token(String),
+}
+
+impl Storage {
+    /// Revokes one access token until it expires, and announces it.
+    pub async fn revoke_token(&self, jti: &str, expires: Timestamp, now: Timestamp) -> Result<(), Error> {
+        let mut change = self.change().await?;
+        sqlx::query("INSERT INTO revoked_tokens (jti, expires) VALUES (?, ?) ON CONFLICT DO NOTHING")
+            .bind(jti)
+            .bind(expires.as_millis())
+            .execute(&mut *change)
+            .await?;
+        grants::announce(&mut change, "token", jti, now).await?;
+        Ok(change.commit().await?)
+    }
+
+    /// Whether this access token was revoked by itself.
+    pub async fn is_token_revoked(&self, jti: &str) -> Result<bool, Error> {
+        Ok(sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM revoked_tokens WHERE jti = ?)")
+            .bind(jti)
+            .fetch_one(&self.pool)
+            .await?)
+    }
+
+    /// The number of the newest revocation; 0 where there was none.
+    pub async fn newest_revocation(&self) -> Result<i64, Error> {
+        Ok(sqlx::query_scalar("SELECT coalesce(max(sequence), 0) FROM revocations").fetch_one(&self.pool).await?)
+    }
+
+    /// What was revoked after the revocation `sequence`, in order, each with its number; at most 1000.
+    pub async fn revocations_after(&self, sequence: i64) -> Result<Vec<(i64, Revocation)>, Error> {
+        let rows: Vec<(i64, String, String)> = sqlx::query_as(
+            "SELECT sequence, kind, subject FROM revocations WHERE sequence > ? ORDER BY sequence LIMIT 1000",
+        )
+        .bind(sequence)
+        .fetch_all(&self.pool)
+        .await?;
+        rows.into_iter()
+            .map(|(sequence, kind, subject)| {
+                let revocation = match kind.as_str() {
+                    "grant" => Revocation::Grant(GrantId::new(subject)),
+                    "key" => Revocation::Key(KeyId::new(subject)),
+                    "token" => Revocation::Token(subject),
+                    _ => return Err(Error::Inconsistent { table: "revocations", column: "kind" }),
+                };
+                Ok((sequence, revocation))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,203 @@
+//! MCP sessions of legacy clients, so that they outlive the process. Knows nothing of what runs in them.
+
+use sqlx::{Row as _, sqlite::SqliteRow};
+
+use super::{Error, Storage};
+use crate::{
+    model::{ClientId, KeyId, UserId},
+    support::{Digest, Timestamp},
+};
+
+/// The row of one session. The session's id is not in it, only its digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpSession {
+    /// The SHA-256 of the id.
+    pub digest: Digest,
+    /// The user it belongs to.
+    pub user: UserId,
+    /// The OAuth client it belongs to.
+    pub client: Option<ClientId>,
+    /// The API key it was opened with.
+    pub key: Option<KeyId>,
+    /// The path of its endpoint.
+    pub endpoint: String,
+    /// The negotiated protocol version.
+    pub revision: String,
+    /// The text of the client's `Implementation` object.
+    pub implementation: Vec<u8>,
+    /// The text of the client's capabilities.
+    pub capabilities: Vec<u8>,
+    /// What changes while it lives.
+    pub state: McpSessionState,
+    /// When it was opened.
+    pub created: Timestamp,
+}
+
+/// What changes of a session while it lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpSessionState {
+    /// The lowest level of log messages that the client asked for.
+    pub log_level: Option<String>,
+    /// Whether `notifications/initialized` came.
+    pub initialized: bool,
+    /// The last sign of activity.
+    pub last_seen: Timestamp,
+}
+
+impl Storage {
+    /// Adds the row of a session that was just opened.
+    pub async fn add_mcp_session(&self, session: &McpSession) -> Result<(), Error> {
+        sqlx::query(
+            "INSERT INTO mcp_sessions (digest, user, client, key, endpoint, revision, implementation, capabilities, \
+             log_level, initialized, created, last_seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        )
+        .bind(session.digest.as_bytes().as_slice())
+        .bind(session.user.as_str())
+        .bind(session.client.as_ref().map(ClientId::as_str))
+        .bind(session.key.as_ref().map(KeyId::as_str))
+        .bind(&session.endpoint)
+        .bind(&session.revision)
+        .bind(&session.implementation)
+        .bind(&session.capabilities)
+        .bind(&session.state.log_level)
+        .bind(session.state.initialized)
+        .bind(session.created.as_millis())
+        .bind(session.state.last_seen.as_millis())
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// The session of this digest; `None` where there is none, ended ones included.
+    pub async fn lookup_mcp_session(&self, digest: &Digest) -> Result<Option<McpSession>, Error> {
+        let row = sqlx::query("SELECT * FROM mcp_sessions WHERE digest = ?")
+            .bind(digest.as_bytes().as_slice())
+            .fetch_optional(&self.pool)
+            .await?;
+        row.as_ref().map(read).transpose()
+    }
+
+    /// Writes what changed of these sessions, in one transaction. Sessions that have no row are passed over.
+    pub async fn update_mcp_sessions(&self, changes: &[(Digest, McpSessionState)]) -> Result<(), Error> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let mut transaction = self.pool.begin().await?;
+        for (digest, state) in changes {
+            sqlx::query("UPDATE mcp_sessions SET log_level = ?, initialized = ?, last_seen = ? WHERE digest = ?")
+                .bind(&state.log_level)
+                .bind(state.initialized)
+                .bind(state.last_seen.as_millis())
+                .bind(digest.as_bytes().as_slice())
+                .execute(&mut *transaction)
+                .await?;
+        }
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    /// Deletes these sessions.
+    pub async fn delete_mcp_sessions(&self, digests: &[Digest]) -> Result<(), Error> {
+        if digests.is_empty() {
+            return Ok(());
+        }
+        let mut transaction = self.pool.begin().await?;
+        for digest in digests {
+            sqlx::query("DELETE FROM mcp_sessions WHERE digest = ?")
+                .bind(digest.as_bytes().as_slice())
+                .execute(&mut *transaction)
+                .await?;
+        }
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    /// Deletes the sessions last seen before `idle_since`, and those without `notifications/initialized` last seen
+    /// before `unready_since`. Gives their number.
+    pub async fn delete_idle_mcp_sessions(
+        &self,
+        idle_since: Timestamp,
+        unready_since: Timestamp,
+    ) -> Result<u64, Error> {
+        let done = sqlx::query("DELETE FROM mcp_sessions WHERE last_seen <= ? OR (initialized = 0 AND last_seen <= ?)")
+            .bind(idle_since.as_millis())
+            .bind(unready_since.as_millis())
+            .execute(&self.pool)
+            .await?;
+        Ok(done.rows_affected())
+    }
+}
+
+fn read(row: &SqliteRow) -> Result<McpSession, Error> {
+    let digest: Vec<u8> = row.try_get("digest")?;
+    let inconsistent = Error::Inconsistent { table: "mcp_sessions", column: "digest" };
+    Ok(McpSession {
+        digest: Digest::from_slice(&digest).ok_or(inconsistent)?,
+        user: UserId::new(row.try_get::<String, _>("user")?),
+        client: row.try_get::<Option<String>, _>("client")?.map(ClientId::new),
+        key: row.try_get::<Option<String>, _>("key")?.map(KeyId::new),
+        endpoint: row.try_get("endpoint")?,
+        revision: row.try_get("revision")?,
+        implementation: row.try_get("implementation")?,
+        capabilities: row.try_get("capabilities")?,
+        state: McpSessionState {
+            log_level: row.try_get("log_level")?,
+            initialized: row.try_get("initialized")?,
+            last_seen: Timestamp::from_millis(row.try_get("last_seen")?),
+        },
+        created: Timestamp::from_millis(row.try_get("created")?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn session(id: &str, seen: Timestamp) -> McpSession {
+        McpSession {
+            digest: Digest::sha256(id),
+            user: UserId::new("ann"),
+            client: Some(ClientId::new("c1")),
+            key: None,
+            endpoint: "/mcp".to_owned(),
+            revision: "2025-06-18".to_owned(),
+            implementation: b"{}".to_vec(),
+            capabilities: b"{\"roots\":{}}".to_vec(),
+            state: McpSessionState { log_level: None, initialized: false, last_seen: seen },
+            created: seen,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_session_is_read_back_as_it_was_written_and_changed() {
+        let storage = Storage::in_memory().await.unwrap();
+        let start = Timestamp::from_seconds(100);
+        let mut one = session("one", start);
+        storage.add_mcp_session(&one).await.unwrap();
+        assert_eq!(storage.lookup_mcp_session(&one.digest).await.unwrap().as_ref(), Some(&one));
+        let later = start + Duration::from_secs(5);
+        one.state = McpSessionState { log_level: Some("error".to_owned()), initialized: true, last_seen: later };
+        storage.update_mcp_sessions(&[(one.digest, one.state.clone())]).await.unwrap();
+        assert_eq!(storage.lookup_mcp_session(&one.digest).await.unwrap().as_ref(), Some(&one));
+        storage.delete_mcp_sessions(&[one.digest]).await.unwrap();
+        assert_eq!(storage.lookup_mcp_session(&one.digest).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn idle_sessions_and_unready_ones_are_deleted_each_in_their_time() {
+        let storage = Storage::in_memory().await.unwrap();
+        let at = Timestamp::from_seconds;
+        let mut ready = session("ready", at(50));
+        ready.state.initialized = true;
+        for row in [session("idle", at(10)), session("unready", at(50)), session("fresh", at(90)), ready] {
+            storage.add_mcp_session(&row).await.unwrap();
+        }
+        assert_eq!(storage.delete_idle_mcp_sessions(at(20), at(60)).await.unwrap(), 2);
+        for (id, there) in [("idle", false), ("unready", false), ("fresh", true), ("ready", true)] {
+            let found = storage.lookup_mcp_session(&Digest::sha256(id)).await.unwrap();
+            assert_eq!(found.is_some(), there, "{id}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The table of signing keys (`OA-101`). Knows nothing of cryptography.
+
+use super::{Error, Storage};
+use crate::support::Timestamp;
+
+/// What a signing key is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyState {
+    /// It is published, so that verifiers know it before it signs.
+    Next,
+    /// It signs.
+    Active,
+    /// It only verifies what it signed.
+    Retired,
+}
+
+/// One signing key.
+#[derive(Debug, Clone)]
+pub struct SigningKeyRow {
+    /// Its RFC 7638 thumbprint.
+    pub kid: String,
+    /// What it is used for.
+    pub state: KeyState,
+    /// The first coordinate of its public point, base64url.
+    pub x: String,
+    /// The second coordinate.
+    pub y: String,
+    /// PKCS#8 under the master key.
+    pub sealed: Vec<u8>,
+}
+
+impl Storage {
+    /// Every signing key that may still verify, the active one first.
+    pub async fn list_signing_keys(&self) -> Result<Vec<SigningKeyRow>, Error> {
+        let rows: Vec<(String, String, String, String, Vec<u8>)> =
+            sqlx::query_as("SELECT kid, state, x, y, sealed FROM signing_keys ORDER BY state, created DESC")
+                .fetch_all(&self.pool)
+                .await?;
+        rows.into_iter()
+            .map(|(kid, state, x, y, sealed)| {
+                let state = match state.as_str() {
+                    "next" => KeyState::Next,
+                    "active" => KeyState::Active,
+                    "retired" => KeyState::Retired,
+                    _ => return Err(Error::Inconsistent { table: "signing_keys", column: "state" }),
+                };
+                Ok(SigningKeyRow { kid, state, x, y, sealed })
+            })
+            .collect()
+    }
+
+    /// Adds the first active key; nothing happens where another process was faster.
+    pub async fn add_active_signing_key(&self, key: &SigningKeyRow, now: Timestamp) -> Result<(), Error> {
+        sqlx::query(
+            "INSERT INTO signing_keys (kid, state, x, y, sealed, created) VALUES (?, 'active', ?, ?, ?, ?)
+             ON CONFLICT DO NOTHING",
+        )
+        .bind(&key.kid)
+        .bind(&key.x)
+        .bind(&key.y)
+        .bind(&key.sealed)
+        .bind(now.as_millis())
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+}

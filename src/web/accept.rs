@@ -1,0 +1,61 @@
+//! Whether an answer is for a person or for a machine (RFC 9110 12.5.1). Knows two kinds alone.
+
+use http::{HeaderMap, header};
+
+/// In which form an error is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A page.
+    Page,
+    /// A JSON object.
+    Json,
+}
+
+/// JSON where it is asked for more strongly than HTML; otherwise, and where nothing is asked for, a page.
+pub(super) fn preferred(headers: &HeaderMap) -> Form {
+    let lines: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok()).collect();
+    let weight = |kinds: &[&str]| {
+        lines.iter().flat_map(|line| line.split(',')).map(|range| weight_of(range, kinds)).max().unwrap_or(0)
+    };
+    // a wildcard asks for neither more than for the other
+    if weight(&["application/json"]) > weight(&["text/html", "text/*"]) { Form::Json } else { Form::Page }
+}
+
+/// The weight of one range in thousandths; zero where it names none of these kinds.
+fn weight_of(range: &str, kinds: &[&str]) -> u16 {
+    let mut parts = range.split(';').map(str::trim);
+    let kind = parts.next().unwrap_or_default();
+    if !kinds.iter().any(|known| known.eq_ignore_ascii_case(kind)) {
+        return 0;
+    }
+    let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
+    match weight {
+        None => 1000,
+        Some(weight) => {
+            let digits: String = weight.chars().filter(char::is_ascii_digit).chain("000".chars()).take(4).collect();
+            digits.parse().unwrap_or(0).min(1000)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn browsers_get_pages_and_clients_get_json() {
+        let form = |accept: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, accept.parse().unwrap());
+            preferred(&headers)
+        };
+        assert_eq!(form("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"), Form::Page);
+        assert_eq!(form("*/*"), Form::Page);
+        assert_eq!(form("application/json"), Form::Json);
+        assert_eq!(form("application/json, text/event-stream"), Form::Json);
+        assert_eq!(form("text/html;q=0.5, application/json;q=0.9"), Form::Json);
+        assert_eq!(form("text/html, application/json;q=0.9"), Form::Page);
+        assert_eq!(form("application/json;q=0"), Form::Page);
+        assert_eq!(preferred(&HeaderMap::new()), Form::Page);
+    }
+}

@@ -1,0 +1,168 @@
+//! The account page: what was allowed, what is open, and how to take it back (`OA-132`).
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Form,
+    extract::{self, Query, rejection::QueryRejection},
+    response::{IntoResponse as _, Redirect, Response},
+};
+use http::StatusCode;
+use serde::Deserialize;
+
+use super::{
+    State,
+    error::Problem,
+    forms::Purpose,
+    login::ButtonForm,
+    pages::{self, Health, Page},
+    visit::Visitor,
+    words,
+};
+use crate::{
+    model::{
+        BackendId, GrantId,
+        status::{BackendState, BackendStatus, SessionStatus, Status},
+    },
+    oauth::{GrantView, KeyHolder},
+    support::Timestamp,
+};
+
+/// What was just done, told once on the page that follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Done {
+    Revoked,
+    NothingToRevoke,
+}
+
+/// The query of the account page.
+#[derive(Debug, Deserialize)]
+pub(super) struct Shown {
+    done: Option<Done>,
+}
+
+/// What the button beside a grant sends.
+#[derive(Deserialize)]
+pub(super) struct RevokeForm {
+    token: String,
+    grant: String,
+}
+
+/// `GET /account`.
+pub(super) async fn show(
+    extract::State(state): extract::State<Arc<State>>,
+    visitor: Visitor,
+    shown: Result<Query<Shown>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let Some(holder) = visitor.holder().await? else {
+        return Ok(Redirect::to(&format!("{}/login", state.settings.base())).into_response());
+    };
+    let now = state.clock.now();
+    let status = (state.status)();
+    let grants = state.oauth.grants_of(&holder.user).await?;
+    let own = |session: &&SessionStatus| session.user == holder.user.as_str();
+    let page = pages::Account {
+        frame: state.frame(),
+        token: visitor.token(Purpose::Account).await?,
+        user: holder.user.as_str(),
+        notice: shown.ok().and_then(|Query(shown)| shown.done).map(Done::sentence),
+        grants: grants.iter().map(|grant| grant_row(grant, now)).collect(),
+        sessions: status.sessions.iter().filter(own).map(session_row).collect(),
+        backends: backends(&status, &holder),
+    };
+    Ok(Page(StatusCode::OK, page).into_response())
+}
+
+/// `POST /account/revoke`: takes one grant back.
+pub(super) async fn revoke(
+    extract::State(state): extract::State<Arc<State>>,
+    mut visitor: Visitor,
+    Form(form): Form<RevokeForm>,
+) -> Result<Response, Problem> {
+    visitor.spend(Purpose::Account, &form.token).await?;
+    let Some(holder) = visitor.holder().await? else { return Err(Problem::foreign_form()) };
+    let revoked = state.oauth.revoke_grant(&holder.user, &GrantId::new(form.grant)).await?;
+    Ok(back(&state, if revoked { "revoked" } else { "nothing-to-revoke" }))
+}
+
+/// `POST /account/revoke-all`: takes every grant back and ends the browser session (`OA-133`).
+pub(super) async fn revoke_all(
+    extract::State(state): extract::State<Arc<State>>,
+    mut visitor: Visitor,
+    Form(form): Form<ButtonForm>,
+) -> Result<Response, Problem> {
+    visitor.spend(Purpose::Account, &form.token).await?;
+    let Some(holder) = visitor.holder().await? else { return Err(Problem::foreign_form()) };
+    state.oauth.revoke_all(&holder.user).await?;
+    visitor.log_out().await?;
+    Ok(Redirect::to(&format!("{}/", state.settings.base())).into_response())
+}
+
+/// The backends that this key opens, at a glance. Why one is down is told to administrators alone: it may name files
+/// and hosts.
+pub(super) fn backends(status: &Status, holder: &KeyHolder) -> Vec<pages::Backend> {
+    let reaches = |backend: &&BackendStatus| {
+        holder.rights.admin
+            || BackendId::parse(&backend.id).is_ok_and(|id| holder.rights.backends.access(&id).is_some())
+    };
+    status.backends.iter().filter(reaches).map(|backend| backend_row(backend, holder)).collect()
+}
+
+fn backend_row(backend: &BackendStatus, holder: &KeyHolder) -> pages::Backend {
+    let told =
+        |reason: &str, otherwise: &str| if holder.rights.admin { reason.to_owned() } else { otherwise.to_owned() };
+    let (health, detail) = match &backend.state {
+        BackendState::Ready => {
+            let counts = backend.counts;
+            let offers = [(counts.tools, "tool"), (counts.prompts, "prompt"), (counts.resources, "resource")];
+            let offers =
+                offers.iter().filter(|(number, _)| *number > 0).map(|(number, thing)| words::count(*number, thing));
+            (Health::Ready, offers.collect::<Vec<_>>().join(", "))
+        }
+        BackendState::Starting => (Health::Starting, "is starting".to_owned()),
+        BackendState::Restarting { reason, retry_in } => {
+            let detail = told(reason, "does not answer");
+            (Health::Starting, format!("{detail}; next try in {retry_in} s"))
+        }
+        BackendState::Failed { reason } => (Health::Down, told(reason, "cannot be used; the operator can see why")),
+    };
+    pages::Backend { id: backend.id.clone(), health, detail }
+}
+
+fn grant_row(view: &GrantView, now: Timestamp) -> pages::Grant {
+    let grant = &view.grant;
+    pages::Grant {
+        id: grant.id.to_string(),
+        client: view.client_name.clone(),
+        destination: words::destination(&view.redirect),
+        permissions: words::permissions(&grant.scopes),
+        endpoint: grant.endpoint.to_string(),
+        created: words::ago(now.since(grant.created)),
+        used: grant.last_used.map_or_else(|| "never".to_owned(), |used| words::ago(now.since(used))),
+    }
+}
+
+fn session_row(session: &SessionStatus) -> pages::Session {
+    pages::Session {
+        client: session.client.clone(),
+        endpoint: session.endpoint.clone(),
+        protocol_version: session.protocol_version.clone(),
+        used: words::ago(Duration::from_secs(session.idle_seconds)),
+    }
+}
+
+fn back(state: &State, done: &str) -> Response {
+    Redirect::to(&format!("{}/account?done={done}", state.settings.base())).into_response()
+}
+
+// === impl Done ===
+
+impl Done {
+    const fn sentence(self) -> &'static str {
+        match self {
+            Self::Revoked => "The app is disconnected. Its tokens stopped working within a second.",
+            Self::NothingToRevoke => "That app was disconnected already.",
+        }
+    }
+}

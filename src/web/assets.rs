@@ -1,0 +1,53 @@
+//! The style sheet and the mark, from inside the binary. Their addresses carry a digest of their content, so that
+//! browsers may keep them for good.
+
+use std::sync::LazyLock;
+
+use axum::{
+    extract::Path,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, header};
+
+use super::error::Problem;
+use crate::support::Digest;
+
+const STYLE: &str = include_str!("../../templates/lockkeeper.css");
+const MARK: &str = include_str!("../../templates/mark.svg");
+
+static STYLE_PATH: LazyLock<String> = LazyLock::new(|| path("lockkeeper.css", STYLE));
+static MARK_PATH: LazyLock<String> = LazyLock::new(|| path("mark.svg", MARK));
+
+/// `GET /assets/{file}`.
+pub(super) async fn serve(Path(file): Path<String>) -> Result<Response, Problem> {
+    match file.as_str() {
+        "lockkeeper.css" => Ok(lasting("text/css; charset=utf-8", STYLE)),
+        "mark.svg" => Ok(lasting("image/svg+xml", MARK)),
+        _ => Err(Problem::not_found()),
+    }
+}
+
+/// `GET /favicon.ico`, which browsers ask for by themselves.
+pub(super) async fn favicon() -> Response {
+    lasting("image/svg+xml", MARK)
+}
+
+/// Where pages find the style sheet, below the base path.
+pub(super) fn style_path() -> &'static str {
+    &STYLE_PATH
+}
+
+/// Where pages find the mark, below the base path.
+pub(super) fn mark_path() -> &'static str {
+    &MARK_PATH
+}
+
+fn path(file: &str, content: &str) -> String {
+    format!("/assets/{file}?{}", Digest::sha256(content).short_hex(6))
+}
+
+fn lasting(kind: &'static str, content: &'static str) -> Response {
+    let kind = (header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    let cache = HeaderValue::from_static("public, max-age=31536000, immutable");
+    ([kind, (header::CACHE_CONTROL, cache)], content).into_response()
+}

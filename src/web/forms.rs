@@ -1,0 +1,122 @@
+//! Tokens in forms, against requests that another site forges (`OA-72`): bound to the browser session and to a purpose,
+//! each good for one use. Knows nothing of HTTP.
+
+use std::fmt;
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use crate::support::Random;
+
+/// How many spent tokens are remembered; then the secret changes, and every form that is still open is void.
+const SPENT: usize = 64;
+
+/// The forms of one browser session: a secret, and the tokens that were spent.
+///
+/// Tokens are derived and not stored, so that two tabs that load at once do not lose each other's.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Forms {
+    secret: String,
+    spent: Vec<String>,
+}
+
+/// What a form is for; its tokens open nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose<'a> {
+    /// The decision on one authorization request, and the login on the way to it.
+    Transaction(&'a str),
+    /// The login page by itself.
+    Login,
+    /// Everything on the account page.
+    Account,
+}
+
+// === impl Forms ===
+
+impl Forms {
+    /// Forms with a fresh secret: none that was shown before is valid.
+    pub(super) fn mint(random: &dyn Random) -> Self {
+        Self { secret: random.token(), spent: Vec::new() }
+    }
+
+    /// A token for a form that is about to be shown.
+    pub(super) fn token(&self, purpose: Purpose<'_>, random: &dyn Random) -> String {
+        let nonce = random.token();
+        let mark = self.mac(purpose, &nonce).finalize().into_bytes();
+        format!("{nonce}.{}", URL_SAFE_NO_PAD.encode(mark))
+    }
+
+    /// Spends a token that came back; false where it is not one of these forms, for another purpose, or was spent.
+    pub(super) fn spend(&mut self, purpose: Purpose<'_>, token: &str, random: &dyn Random) -> bool {
+        let Some((nonce, mark)) = token.split_once('.') else { return false };
+        let Ok(mark) = URL_SAFE_NO_PAD.decode(mark) else { return false };
+        // compared in constant time
+        let genuine = self.mac(purpose, nonce).verify_slice(&mark).is_ok();
+        if !genuine || self.spent.iter().any(|spent| spent == nonce) {
+            return false;
+        }
+        if self.spent.len() >= SPENT {
+            *self = Self::mint(random);
+        } else {
+            self.spent.push(nonce.to_owned());
+        }
+        true
+    }
+
+    #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
+    fn mac(&self, purpose: Purpose<'_>, nonce: &str) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.secret.as_bytes()).expect("a key of any length");
+        mac.update(nonce.as_bytes());
+        mac.update(match purpose {
+            Purpose::Transaction(_) => b".transaction.",
+            Purpose::Login => b".login",
+            Purpose::Account => b".account",
+        });
+        if let Purpose::Transaction(id) = purpose {
+            mac.update(id.as_bytes());
+        }
+        mac
+    }
+}
+
+impl fmt::Debug for Forms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Forms(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::support::SeededRandom;
+
+    #[test]
+    fn a_token_works_once_for_its_own_purpose_and_session() {
+        let random = SeededRandom::new(1);
+        let (mut forms, mut others) = (Forms::mint(&random), Forms::mint(&random));
+        let token = forms.token(Purpose::Transaction("a"), &random);
+        assert!(!forms.spend(Purpose::Transaction("b"), &token, &random));
+        assert!(!forms.spend(Purpose::Account, &token, &random));
+        assert!(!others.spend(Purpose::Transaction("a"), &token, &random));
+        assert!(forms.spend(Purpose::Transaction("a"), &token, &random));
+        assert!(!forms.spend(Purpose::Transaction("a"), &token, &random));
+        for nonsense in ["", ".", "x", "x.y", &token[..60]] {
+            assert!(!forms.spend(Purpose::Transaction("a"), nonsense, &random), "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn a_session_remembers_a_bounded_number_of_tokens() {
+        let random = SeededRandom::new(2);
+        let mut forms = Forms::mint(&random);
+        let early = forms.token(Purpose::Login, &random);
+        for _ in 0..=SPENT {
+            let token = forms.token(Purpose::Login, &random);
+            assert!(forms.spend(Purpose::Login, &token, &random));
+        }
+        assert!(forms.spent.len() <= SPENT);
+        assert!(!forms.spend(Purpose::Login, &early, &random), "a form of the old secret is void");
+    }
+}

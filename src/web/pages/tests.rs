@@ -1,0 +1,132 @@
+//! Every template, rendered once with what a hostile client would put on it.
+
+use super::*;
+use crate::{model::Scopes, oauth::RedirectTarget, web::words};
+
+const HOSTILE: &str = "<script>alert(1)</script>\"'&";
+
+#[test]
+fn every_page_renders_and_escapes_what_others_wrote() {
+    for (name, page) in every_page() {
+        assert!(page.starts_with("<!doctype html>"), "{name}");
+        assert!(page.contains("<html lang=\"en\">") && page.contains("<h1>"), "{name}");
+        assert!(!page.contains("<script"), "{name} holds a script");
+        assert!(!page.contains(" style=") && !page.contains("<style"), "{name} holds an inline style");
+    }
+}
+
+fn every_page() -> Vec<(&'static str, String)> {
+    let request = || Some(Request { transaction: "t1", client: HOSTILE });
+    vec![
+        ("start", start(None)),
+        ("start-known", start(Some(backends()))),
+        ("login", login(None, None)),
+        ("login-again", login(Some("This key does not open anything here."), request())),
+        ("consent-web", consent("Claude", &RedirectTarget::Web("claude.ai".to_owned()))),
+        ("consent-loopback", consent(HOSTILE, &RedirectTarget::Loopback("127.0.0.1:33418".to_owned()))),
+        ("consent-app", consent("Cursor", &RedirectTarget::App("cursor".to_owned()))),
+        ("handover", handover()),
+        ("account", account(vec![grant("Cursor"), grant(HOSTILE)], backends())),
+        ("account-empty", account(Vec::new(), Vec::new())),
+        ("problem", problem()),
+    ]
+}
+
+fn start(backends: Option<Vec<Backend>>) -> String {
+    Start { frame: frame(), root: "https://mcp.example.com", backends, version: "0.1.0" }.render().unwrap()
+}
+
+fn login(alert: Option<&str>, request: Option<Request<'_>>) -> String {
+    Login { frame: frame(), token: "token".to_owned(), alert: alert.map(str::to_owned), request }.render().unwrap()
+}
+
+fn consent(client: &str, target: &RedirectTarget) -> String {
+    let page = Consent {
+        frame: frame(),
+        token: "token".to_owned(),
+        transaction: "t1",
+        client,
+        destination: words::destination(target),
+        permissions: permissions(),
+        resource: "https://mcp.example.com/mcp",
+        lifetime: "180 days".to_owned(),
+        user: "owner",
+    };
+    page.render().unwrap()
+}
+
+fn handover() -> String {
+    let page = Handover {
+        frame: frame(),
+        reason: "The app asked for something that it cannot have.",
+        host: "app.example.com",
+        location: "https://app.example.com/cb?error=invalid_scope&x=\"><script>",
+    };
+    page.render().unwrap()
+}
+
+fn account(grants: Vec<Grant>, backends: Vec<Backend>) -> String {
+    let session = Session {
+        client: "claude-code 2.1.251".to_owned(),
+        endpoint: "/mcp".to_owned(),
+        protocol_version: "2025-06-18".to_owned(),
+        used: "just now".to_owned(),
+    };
+    let page = Account {
+        frame: frame(),
+        token: "token".to_owned(),
+        user: "owner",
+        notice: Some("The app is disconnected."),
+        sessions: if grants.is_empty() { Vec::new() } else { vec![session] },
+        grants,
+        backends,
+    };
+    page.render().unwrap()
+}
+
+fn problem() -> String {
+    let page = Problem {
+        frame: frame(),
+        title: "This login has lapsed",
+        text: HOSTILE,
+        advice: &["Start again."],
+        error: "invalid_request",
+        request: Some("0123456789abcdef".to_owned()),
+    };
+    page.render().unwrap()
+}
+
+fn frame() -> Frame {
+    Frame {
+        base: String::new(),
+        name: "Lockkeeper".to_owned(),
+        host: "mcp.example.com".to_owned(),
+        style: "/assets/lockkeeper.css",
+        mark: "/assets/mark.svg",
+    }
+}
+
+fn permissions() -> Vec<Permission> {
+    words::permissions(&Scopes::parse("mcp:use mcp:git:read mcp:admin").unwrap())
+}
+
+fn backends() -> Vec<Backend> {
+    let backend = |id: &str, health, detail: &str| Backend { id: id.to_owned(), health, detail: detail.to_owned() };
+    vec![
+        backend("files", Health::Ready, "11 tools, 1 resource"),
+        backend("git", Health::Starting, "is starting"),
+        backend("search", Health::Down, "the command `uvx` was not found; install it or give its full path"),
+    ]
+}
+
+fn grant(client: &str) -> Grant {
+    Grant {
+        id: "g1".to_owned(),
+        client: client.to_owned(),
+        destination: words::destination(&RedirectTarget::App("cursor".to_owned())),
+        permissions: permissions(),
+        endpoint: "/mcp".to_owned(),
+        created: "3 days ago".to_owned(),
+        used: "5 minutes ago".to_owned(),
+    }
+}

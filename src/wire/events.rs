@@ -1,0 +1,124 @@
+//! Server-sent events, read from a body as it comes. Knows nothing of what the events carry and of reconnecting.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
+use sse_stream::SseByteStream;
+
+/// The largest event that is read, in bytes.
+pub const MAX_EVENT: usize = 16 * 1024 * 1024;
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its name; `None` where it has none, which means `message`.
+    pub name: Option<String>,
+    /// Its data; empty where there are none, as in a priming event (2025-11-25 transports).
+    pub data: Bytes,
+    /// Its id, where it has one.
+    pub id: Option<String>,
+    /// How long to wait before reconnecting, where it says so.
+    pub retry: Option<Duration>,
+}
+
+/// Why there are no more events.
+#[derive(Debug, thiserror::Error)]
+pub enum EventsError {
+    /// An event is larger than [`MAX_EVENT`].
+    #[error("an event is larger than {MAX_EVENT} bytes")]
+    TooLarge,
+    /// The connection broke, or what came is no event stream.
+    #[error("the event stream broke: {0}")]
+    Broken(String),
+}
+
+/// The events in `bytes`. Comments are passed over; after an error nothing more comes.
+pub fn events<S, E>(bytes: S) -> impl Stream<Item = Result<Event, EventsError>> + Send
+where
+    S: Stream<Item = Result<Bytes, E>> + Send + Unpin,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let unread = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&unread);
+    let bounded = bytes.map(move |chunk| {
+        let chunk = chunk.map_err(|error| EventsError::Broken(error.to_string()))?;
+        let size = counter.fetch_add(chunk.len(), Ordering::Relaxed) + chunk.len();
+        if size > MAX_EVENT { Err(EventsError::TooLarge) } else { Ok(chunk) }
+    });
+    SseByteStream::new(bounded).map(move |event| {
+        unread.store(0, Ordering::Relaxed);
+        event.map(Event::from).map_err(EventsError::from)
+    })
+}
+
+// === impl Event ===
+
+impl Event {
+    /// Whether this carries a message: it is unnamed or named `message`, and has data.
+    pub fn is_message(&self) -> bool {
+        !self.data.is_empty() && self.name.as_deref().is_none_or(|name| name.is_empty() || name == "message")
+    }
+}
+
+impl From<sse_stream::Sse> for Event {
+    fn from(event: sse_stream::Sse) -> Self {
+        Self {
+            name: event.event,
+            data: event.data.unwrap_or_default().into(),
+            id: event.id,
+            retry: event.retry.map(Duration::from_millis),
+        }
+    }
+}
+
+// === impl EventsError ===
+
+impl From<sse_stream::Error> for EventsError {
+    fn from(error: sse_stream::Error) -> Self {
+        match error {
+            sse_stream::Error::Body(cause) => match cause.downcast::<Self>() {
+                Ok(own) => *own,
+                Err(other) => Self::Broken(other.to_string()),
+            },
+            other => Self::Broken(other.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use futures_util::stream;
+
+    use super::*;
+
+    async fn read(chunks: Vec<Bytes>) -> Vec<Result<Event, EventsError>> {
+        events(stream::iter(chunks.into_iter().map(Ok::<_, io::Error>))).collect().await
+    }
+
+    #[tokio::test]
+    async fn events_come_whole_whatever_the_pieces() {
+        let text = ": hello\n\nid: 1\nretry: 20\ndata:\n\nevent: message\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\nevent: other\ndata: x\n\n";
+        let read = read(text.bytes().map(|byte| Bytes::copy_from_slice(&[byte])).collect()).await;
+        let read: Vec<Event> = read.into_iter().map(Result::unwrap).collect();
+        assert_eq!(read.len(), 3);
+        assert_eq!((read[0].id.as_deref(), read[0].retry), (Some("1"), Some(Duration::from_millis(20))));
+        assert_eq!(read.iter().map(Event::is_message).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!(read[1].data, "{\"a\":\n1}");
+    }
+
+    #[tokio::test]
+    async fn an_event_has_a_bound() {
+        let chunk = Bytes::from(format!("data: {}\n", "x".repeat(1 << 20)));
+        let read = read(vec![chunk; 20]).await;
+        assert!(matches!(read.as_slice(), [Err(EventsError::TooLarge)]));
+    }
+}

@@ -1,0 +1,121 @@
+//! One message per line: the framing of stdio (all versions, transports). Knows nothing of processes.
+
+use std::io;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use tokio_util::codec::Decoder;
+
+/// The longest line that is read, in bytes.
+pub const MAX_LINE: usize = 16 * 1024 * 1024;
+
+/// Reads lines: without their end, empty ones left out, none longer than a bound.
+#[derive(Debug)]
+pub struct Lines {
+    most: usize,
+    scanned: usize,
+}
+
+/// Why there are no more lines.
+#[derive(Debug, thiserror::Error)]
+pub enum LineError {
+    /// A line is longer than the bound, in bytes.
+    #[error("a line is longer than {0} bytes")]
+    TooLong(usize),
+    /// Reading failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// The line that carries `message`, its end included. Line breaks between the values of a JSON text become spaces; inside
+/// of strings there are none.
+pub fn line(message: &Bytes) -> Bytes {
+    let mut line = Vec::with_capacity(message.len() + 1);
+    line.extend(message.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+    line.push(b'\n');
+    line.into()
+}
+
+// === impl Lines ===
+
+impl Lines {
+    /// Lines of up to `most` bytes.
+    pub const fn new(most: usize) -> Self {
+        Self { most, scanned: 0 }
+    }
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self::new(MAX_LINE)
+    }
+}
+
+impl Decoder for Lines {
+    type Item = Bytes;
+    type Error = LineError;
+
+    fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>, LineError> {
+        while let Some(at) = buffer[self.scanned..].iter().position(|byte| *byte == b'\n') {
+            let end = self.scanned + at;
+            self.scanned = 0;
+            if end > self.most {
+                return Err(LineError::TooLong(self.most));
+            }
+            let line = trimmed(&buffer.split_to(end).freeze());
+            buffer.advance(1);
+            if !line.is_empty() {
+                return Ok(Some(line));
+            }
+        }
+        self.scanned = buffer.len();
+        if buffer.len() > self.most { Err(LineError::TooLong(self.most)) } else { Ok(None) }
+    }
+
+    fn decode_eof(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>, LineError> {
+        if let Some(line) = self.decode(buffer)? {
+            return Ok(Some(line));
+        }
+        self.scanned = 0;
+        let line = trimmed(&buffer.split().freeze());
+        Ok((!line.is_empty()).then_some(line))
+    }
+}
+
+fn trimmed(line: &Bytes) -> Bytes {
+    line.slice_ref(line.trim_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(most: usize, text: &str) -> Vec<Result<String, String>> {
+        let (mut lines, mut buffer, mut read) = (Lines::new(most), BytesMut::new(), Vec::new());
+        let text_of = |line: Bytes| String::from_utf8(line.to_vec()).unwrap();
+        for byte in text.bytes() {
+            buffer.extend_from_slice(&[byte]);
+            match lines.decode(&mut buffer) {
+                Ok(line) => read.extend(line.map(text_of).map(Ok)),
+                Err(error) => return [read, vec![Err(error.to_string())]].concat(),
+            }
+        }
+        read.extend(lines.decode_eof(&mut buffer).unwrap().map(text_of).map(Ok));
+        read
+    }
+
+    #[test]
+    fn lines_come_whole_whatever_the_pieces() {
+        let expected: Vec<Result<String, String>> = ["a", "b c", "d"].map(|line| Ok(line.to_owned())).into();
+        assert_eq!(read(10, "a\r\n\n  \nb c\nd"), expected);
+    }
+
+    #[test]
+    fn a_line_has_a_bound() {
+        assert_eq!(read(3, "abc\nabcd").last().unwrap().as_ref().unwrap_err(), "a line is longer than 3 bytes");
+    }
+
+    #[test]
+    fn a_message_is_one_line_however_it_was_laid_out() {
+        assert_eq!(line(&Bytes::from_static(b"{\r\n\"a\": \"\\n\"}")), &b"{  \"a\": \"\\n\"}\n"[..]);
+    }
+}

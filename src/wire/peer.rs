@@ -1,0 +1,76 @@
+//! Requests that were sent to a peer and wait for their answers. Knows nothing of how they were sent.
+
+use std::collections::HashMap;
+
+/// The open requests toward one peer, by ids of the gateway's own that are never used twice (design rule 1).
+#[derive(Debug)]
+pub struct Requests<T> {
+    next: u64,
+    open: HashMap<u64, T>,
+}
+
+impl<T> Requests<T> {
+    /// Notes a request and gives it its id.
+    pub fn open(&mut self, request: T) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        self.open.insert(id, request);
+        id
+    }
+
+    /// The open request `id`.
+    pub fn get(&self, id: u64) -> Option<&T> {
+        self.open.get(&id)
+    }
+
+    /// Takes the request `id` out; `None` where it was never sent or has had its answer.
+    pub fn close(&mut self, id: u64) -> Option<T> {
+        self.open.remove(&id)
+    }
+
+    /// Takes every open request out.
+    pub fn close_all(&mut self) -> Vec<T> {
+        self.open.drain().map(|(_, request)| request).collect()
+    }
+
+    /// The ids of the open requests, in no order.
+    pub fn ids(&self) -> impl Iterator<Item = u64> {
+        self.open.keys().copied()
+    }
+
+    /// The open requests, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.open.values()
+    }
+
+    /// How many are open.
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Whether none is open.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+}
+
+impl<T> Default for Requests<T> {
+    fn default() -> Self {
+        // some servers take a request with the id 0 for one without
+        Self { next: 1, open: HashMap::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_answered_once_and_never_used_again() {
+        let mut requests = Requests::default();
+        let one = requests.open("one");
+        assert_eq!(requests.close(one), Some("one"));
+        assert_eq!(requests.close(one), None);
+        assert_ne!(requests.open("two"), one);
+    }
+}

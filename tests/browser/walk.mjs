@@ -1,0 +1,312 @@
+// Walks the pages of a running Lockkeeper in Chromium, as a person would, without scripts in the pages:
+//
+//   node walk.mjs --base http://127.0.0.1:8080 --key lkk_… --out screenshots [--chromium /usr/bin/chromium]
+//
+// Every check prints a line; the first that fails ends the walk with exit code 1. Each page is photographed light and
+// dark, wide and narrow.
+
+import assert from 'node:assert/strict';
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { chromium } from 'playwright-core';
+import { accessible } from './accessible.mjs';
+
+const { values: options } = parseArgs({
+  options: {
+    base: { type: 'string' },
+    key: { type: 'string' },
+    out: { type: 'string', default: 'screenshots' },
+    chromium: { type: 'string', default: '/usr/bin/chromium' },
+  },
+});
+assert.ok(options.base && options.key, 'usage: node walk.mjs --base URL --key KEY [--out FOLDER]');
+const base = options.base.replace(/\/$/, '');
+await mkdir(options.out, { recursive: true });
+
+const WIDTHS = [1280, 390];
+const SCHEMES = ['light', 'dark'];
+// characters that forms and URLs treat specially: they must come back as they were sent (N-74)
+const STATE = 'a+b%2Fc=&é';
+
+const metadata = await (await fetch(`${base}/.well-known/oauth-authorization-server`)).json();
+const callback = await listen();
+const browser = await chromium.launch({
+  executablePath: options.chromium,
+  args: [
+    '--no-sandbox',
+    '--disable-gpu',
+    '--disable-quic',
+    '--no-first-run',
+    '--disable-background-networking',
+    '--disable-component-update',
+    '--disable-sync',
+  ],
+});
+const context = await browser.newContext({ javaScriptEnabled: false });
+const page = await context.newPage();
+const complaints = [];
+const navigations = [];
+page.on('console', (message) => {
+  if (/Content.Security.Policy|Refused to/i.test(message.text())) complaints.push(message.text());
+});
+page.on('response', (response) => {
+  const location = response.headers().location;
+  if (location) navigations.push({ status: response.status(), location });
+});
+page.on('request', (request) => {
+  const own = [base, callback.origin].some((origin) => request.url().startsWith(origin));
+  if (!own && /^https?:/.test(request.url())) complaints.push(`the page asked for ${request.url()}`);
+});
+
+try {
+  await startPage();
+  await loginAndApprove();
+  await approveForApp();
+  await denyIsTold();
+  await errorsAreTold();
+  await accountPage();
+  assert.deepEqual(complaints, [], 'nothing was blocked, and nothing was loaded from elsewhere');
+  say('no content security policy was violated');
+} finally {
+  await browser.close();
+  callback.close();
+}
+
+async function startPage() {
+  await page.goto(`${base}/`);
+  await page.getByText(`${base}/mcp`, { exact: true }).first().waitFor();
+  await look('start');
+  say('the start page shows the address');
+}
+
+async function loginAndApprove() {
+  const client = await register('Walk <b>loopback</b>', [callback.url]);
+  const request = authorization(client, callback.url);
+  await page.goto(request.url);
+  assert.equal(await page.title(), 'Log in · Lockkeeper');
+  assert.equal(await focused(), 'INPUT key', 'the key field has the focus');
+  await look('login');
+
+  const before = await sessionCookie();
+  await page.keyboard.type('lkk_00000000_0000000000000000000000000000000000000000000_000000');
+  const refused = page.waitForResponse((response) => response.request().method() === 'POST');
+  await page.keyboard.press('Enter');
+  assert.equal((await refused).status(), 403, 'a wrong key is refused');
+  await page.getByRole('alert').waitFor();
+  await look('login-wrong-key');
+  say('a wrong key is refused, and the request waits on');
+
+  await page.keyboard.type(options.key);
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/\/oauth\/consent\//);
+  const after = await sessionCookie();
+  assert.notEqual(after.value, before.value, 'the session id changes at login (N-75)');
+  assert.ok(after.httpOnly && after.sameSite === 'Lax' && after.path === '/', 'the cookie is HttpOnly and Lax');
+  await page.getByText('not verified').waitFor();
+  assert.equal(await page.locator('.name b').count(), 0, "the client's name is text");
+  await look('consent-loopback');
+  say('the right key leads to the decision');
+
+  await tabTo('Deny');
+  await tabTo('Approve');
+  const answer = callback.next();
+  await page.keyboard.press('Enter');
+  const told = await answer;
+  assert.deepEqual([...told.keys()].sort(), ['code', 'iss', 'state'], 'code, state and iss, once each');
+  assert.equal(told.get('state'), STATE, 'the state comes back as it was sent');
+  assert.equal(told.get('iss'), metadata.issuer);
+  say('Approve, by keyboard, reaches the app on this computer (N-64)');
+
+  const token = await redeem(client, callback.url, told.get('code'), request.verifier);
+  assert.equal(token.token_type, 'Bearer');
+  say('the code buys a token');
+}
+
+async function approveForApp() {
+  const target = 'cursor://anysphere.cursor-mcp/oauth/callback';
+  const client = await register('Walk app', [target]);
+  await page.goto(authorization(client, target).url);
+  await page.getByRole('button', { name: 'Approve' }).waitFor();
+  say('a live session still has to decide about a new app (N-72)');
+  await look('consent-app');
+  navigations.length = 0;
+  const session = await context.newCDPSession(page);
+  await session.send('Network.enable');
+  const followed = new Promise((resolve) => {
+    session.on('Network.requestWillBeSent', ({ request }) => request.url.startsWith('cursor:') && resolve('followed'));
+    page.on('requestfailed', (request) => request.url().startsWith('cursor:') && resolve('followed'));
+    setTimeout(() => resolve('not seen'), 3000);
+  });
+  await page.getByRole('button', { name: 'Approve' }).click({ noWaitAfter: true });
+  const outcome = await followed;
+  const redirect = navigations.find(({ location }) => location.startsWith(target));
+  assert.ok(redirect, 'the answer redirects to the app');
+  assert.equal(redirect.status, 303);
+  assert.match(redirect.location, /[?&]code=[^&]+/);
+  assert.deepEqual(complaints, [], 'no policy stops the way to the app');
+  say(`Approve leads to the app's own scheme (N-64; the browser: ${outcome})`);
+}
+
+async function denyIsTold() {
+  const client = await register('Walk deny', [callback.url]);
+  await page.goto(authorization(client, callback.url).url);
+  const answer = callback.next();
+  await page.getByRole('button', { name: 'Deny' }).click();
+  const told = await answer;
+  assert.equal(told.get('error'), 'access_denied');
+  assert.equal(told.get('state'), STATE);
+  assert.equal(told.get('iss'), metadata.issuer);
+  say('Deny is told to the app (N-71)');
+}
+
+async function errorsAreTold() {
+  const far = 'https://untrusted.example/cb';
+  const client = await register('Walk far', [far]);
+  const bad = new URL(authorization(client, far).url);
+  bad.searchParams.delete('code_challenge');
+  await page.goto(bad.href);
+  await page.getByRole('link', { name: 'Return to untrusted.example' }).waitFor();
+  await look('handover');
+  say('an error leads to an unknown site by a link alone (N-62)');
+
+  const good = authorization(client, far);
+  await page.goto(good.url);
+  await look('consent-web');
+
+  await page.goto(authorization('nobody', far).url);
+  assert.equal(new URL(page.url()).origin, new URL(base).origin, 'an unknown client leads nowhere');
+  await look('unknown-client');
+  await page.goto(`${base}/no-such-page`);
+  await look('not-found');
+  say('errors are told on pages');
+}
+
+async function accountPage() {
+  await page.goto(`${base}/account`);
+  await page.getByRole('heading', { name: 'Connected apps' }).waitFor();
+  await look('account');
+  const rows = page.getByRole('button', { name: /^Disconnect Walk app/ });
+  const before = await rows.count();
+  assert.ok(before >= 1, 'the app is listed');
+  await rows.first().click();
+  await page.getByRole('status').waitFor();
+  assert.equal(await rows.count(), before - 1, 'the app is gone from the list');
+  say('an app can be disconnected');
+  await page.getByRole('button', { name: 'Log out' }).click();
+  await page.goto(`${base}/account`);
+  assert.match(page.url(), /\/login$/, 'after logout the account page asks for a login');
+  await look('login-alone');
+  say('logout ends the session');
+}
+
+// Photographs the page as it is, and checks what a look would not notice.
+async function look(name) {
+  for (const colorScheme of SCHEMES) {
+    await page.emulateMedia({ colorScheme });
+    for (const width of WIDTHS) {
+      await page.setViewportSize({ width, height: 800 });
+      await page.screenshot({ path: path.join(options.out, `${name}-${colorScheme}-${width}.png`), fullPage: true });
+      const faults = await page.evaluate(accessible);
+      assert.deepEqual(faults, [], `${name}, ${colorScheme}, ${width} px wide`);
+    }
+  }
+  await page.setViewportSize({ width: WIDTHS[0], height: 800 });
+}
+
+// Presses Tab until the button has the focus, and checks that the focus can be seen.
+async function tabTo(name) {
+  for (let presses = 0; presses < 40; presses += 1) {
+    await page.keyboard.press('Tab');
+    const [text, outline] = await page.evaluate(() => {
+      const element = document.activeElement;
+      return [element?.textContent?.trim(), element ? getComputedStyle(element).outlineStyle : 'none'];
+    });
+    if (text === name) {
+      assert.notEqual(outline, 'none', `the focus on ${name} can be seen`);
+      return;
+    }
+  }
+  assert.fail(`${name} cannot be reached by keyboard`);
+}
+
+function focused() {
+  return page.evaluate(() => `${document.activeElement?.tagName} ${document.activeElement?.id}`);
+}
+
+async function sessionCookie() {
+  const cookie = (await context.cookies()).find(({ name }) => /^(__Host-)?lockkeeper$/.test(name));
+  assert.ok(cookie, 'there is a session cookie');
+  return cookie;
+}
+
+async function register(name, redirectUris) {
+  const answer = await fetch(metadata.registration_endpoint, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ client_name: name, redirect_uris: redirectUris, token_endpoint_auth_method: 'none' }),
+  });
+  assert.equal(answer.status, 201, await answer.clone().text());
+  return (await answer.json()).client_id;
+}
+
+function authorization(client, redirectUri) {
+  const verifier = randomBytes(32).toString('base64url');
+  const url = new URL(metadata.authorization_endpoint);
+  url.search = new URLSearchParams({
+    response_type: 'code',
+    client_id: client,
+    redirect_uri: redirectUri,
+    code_challenge: createHash('sha256').update(verifier).digest('base64url'),
+    code_challenge_method: 'S256',
+    resource: `${base}/mcp`,
+    state: STATE,
+  }).toString();
+  return { url: url.href, verifier };
+}
+
+async function redeem(client, redirectUri, code, verifier) {
+  const answer = await fetch(metadata.token_endpoint, {
+    method: 'POST',
+    body: new URLSearchParams({
+      grant_type: 'authorization_code',
+      client_id: client,
+      redirect_uri: redirectUri,
+      code,
+      code_verifier: verifier,
+    }),
+  });
+  assert.equal(answer.status, 200, await answer.clone().text());
+  return answer.json();
+}
+
+// The app that waits for the answer.
+async function listen() {
+  const waiting = [];
+  const server = createServer((request, response) => {
+    const url = new URL(request.url, 'http://127.0.0.1');
+    response.setHeader('content-type', 'text/plain').end('The app has its answer.');
+    if (url.pathname === '/callback') waiting.shift()?.(url.searchParams);
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const origin = `http://127.0.0.1:${server.address().port}`;
+  return {
+    origin,
+    url: `${origin}/callback`,
+    next: () =>
+      new Promise((resolve, reject) => {
+        const timer = setTimeout(() => reject(new Error('the callback was not reached')), 10_000);
+        waiting.push((told) => {
+          clearTimeout(timer);
+          resolve(told);
+        });
+      }),
+    close: () => server.close(),
+  };
+}
+
+function say(text) {
+  console.log(`ok - ${text}`);
+}

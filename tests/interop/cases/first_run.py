@@ -1,0 +1,68 @@
+"""What a person meets first: a start with nothing configured, one command, and the file that other clients have."""
+
+import json
+import stat
+from pathlib import Path
+
+from case import check, contains, context, equal, finish
+from gateway import Gateway
+from wire import Login, Wire
+
+
+def tools(gateway, path="/mcp"):
+    wire = Wire(gateway.url + path, gateway.create_key("interop", "--direct"))
+    wire.initialize()
+    _, _, messages = wire.post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    return wire, [tool["name"] for tool in messages[-1]["result"]["tools"]]
+
+
+everything = next(server for server in context["servers"] if server["id"] == "everything")
+
+gateway = Gateway.alone(context, "first-run", None)
+gateway.start()
+with check("nothing configured: the first start shows the URL and one key, which logs in"):
+    contains(gateway.log_text(), f"{gateway.url}/mcp")
+    [key] = gateway.keys_printed()
+    context["key"] = key
+    assert Login(gateway.url).tokens["access_token"]
+with check("nothing configured: a demonstration backend has tools"):
+    _, names = tools(gateway)
+    assert names and all(name.startswith("demo__") for name in names), names
+with check("the database can be read by its owner alone"):
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in Path(gateway.data).iterdir() if path.is_file()}
+    assert modes and all(mode == 0o600 for mode in modes.values()), {name: oct(mode) for name, mode in modes.items()}
+gateway.stop()
+gateway.start()
+with check("a second start shows no key"):
+    equal(gateway.keys_printed(), [key])
+gateway.stop()
+
+gateway = Gateway.alone(context, "one-command", None)
+gateway.start("--", everything["command"], *everything["args"])
+with check("one command after `--`: its tools keep their names"):
+    wire, names = tools(gateway)
+    contains(names, "echo")
+    equal(wire.call(2, "echo", {"message": "plain"})["result"]["content"][0]["text"], "Echo: plain")
+gateway.stop()
+
+servers = {server["id"]: {"command": server["command"], "args": server["args"]} for server in context["servers"][:2]}
+config = Path(context["work"]) / "claude_desktop_config.json"
+config.write_text(json.dumps({"mcpServers": servers}))
+gateway = Gateway.alone(context, "mcp-servers", config)
+gateway.start()
+with check("a claude_desktop_config.json is a configuration as it is"):
+    _, names = tools(gateway)
+    contains(names, "everything__echo")
+    contains(names, "filesystem__read_text_file")
+with check("`status --json` tells the backends, their versions and states"):
+    status = gateway.cli("status", "--json")
+    contains(status, "2025-11-25")
+    contains(status, "filesystem")
+with check("/healthz, /readyz and /metrics answer"):
+    for path in ("/healthz", "/readyz", "/metrics"):
+        equal(Wire(gateway.url).send("GET", path).status, 200)
+with check("`check` probes the backends without serving"):
+    contains(gateway.cli("check"), "everything")
+with check("it ends by itself when asked"):
+    equal(gateway.stop(), 0)
+finish()

@@ -1,0 +1,59 @@
+// mcp-remote: the bridge by which clients that only know stdio reach the gateway. Its browser step is
+// walked from the URL that it prints, its own callback server takes the code.
+
+import assert from 'node:assert/strict';
+import { mkdtemp } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Client } from 'sdk/client/index.js';
+import { StdioClientTransport } from 'sdk/client/stdio.js';
+import { check, context, finish, textOf, walk, within } from '../harness/case.mjs';
+
+const home = await mkdtemp(join(context.work, 'mcp-remote-'));
+const bridge = () => new StdioClientTransport({
+  command: context.node,
+  args: [join(context.nodeModules, 'mcp-remote/dist/proxy.js'), `${context.url}/mcp`],
+  env: { ...process.env, HOME: home, MCP_REMOTE_CONFIG_DIR: home, BROWSER: '/bin/true' },
+  stderr: 'pipe',
+});
+
+/** Answers the first authorization URL that the bridge prints. */
+function login(transport) {
+  let said = '';
+  return new Promise((resolve, reject) => {
+    transport.stderr.on('data', async (chunk) => {
+      process.stderr.write(chunk);
+      if (said === null) return;
+      said += chunk;
+      const url = said.match(/https?:\/\/\S+[?&]response_type=code\S*/)?.[0];
+      if (!url || !/\s/.test(said.slice(said.indexOf(url) + url.length))) return;
+      said = null;
+      walk(url).then((end) => fetch(end)).then((answer) => resolve(answer.status), reject);
+    });
+  });
+}
+
+const use = async (client) => {
+  const { tools } = await client.listTools();
+  assert.ok(tools.some(({ name }) => name === 'time__get_current_time'), `${tools.length} tools`);
+  const result = await client.callTool({ name: 'everything__echo', arguments: { message: 'bridged' } });
+  assert.equal(textOf(result), 'Echo: bridged');
+};
+
+await check('mcp-remote logs in through the browser and carries list and call', async () => {
+  const client = new Client({ name: 'interop-bridged', version: '1' });
+  const transport = bridge();
+  const walked = login(transport);
+  await Promise.all([client.connect(transport, { timeout: 60_000 }), within(60, walked)]);
+  assert.equal(await walked, 200, 'its callback server took the code');
+  await use(client);
+  await client.close();
+}, 90);
+await check('mcp-remote comes back later without a login', async () => {
+  const client = new Client({ name: 'interop-bridged', version: '1' });
+  const transport = bridge();
+  transport.stderr.on('data', (chunk) => process.stderr.write(chunk));
+  await client.connect(transport, { timeout: 30_000 });
+  await use(client);
+  await client.close();
+}, 60);
+finish();

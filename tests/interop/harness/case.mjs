@@ -1,0 +1,67 @@
+// What a case in JavaScript needs: its context, one line per check, and an end.
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+export const context = JSON.parse(process.env.INTEROP);
+const failed = [];
+
+/** One thing that a user would notice. A failure is told, and the case goes on. */
+export async function check(sentence, body, seconds = 30) {
+  try {
+    const value = await within(seconds, body());
+    console.log(`ok - ${sentence}`);
+    return value;
+  } catch (error) {
+    failed.push(sentence);
+    console.log(`not ok - ${sentence}`);
+    console.log(`# ${String(error?.message ?? error).split('\n').slice(0, 12).join('\n# ')}`);
+    console.error(error);
+    return undefined;
+  }
+}
+
+/** A promise that fails when it takes too long. */
+export function within(seconds, promise) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${seconds} s`)), seconds * 1000);
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
+/** Asks `probe` again until it says yes. */
+export async function until(what, probe, seconds = 15) {
+  const end = Date.now() + seconds * 1000;
+  while (!(await probe())) {
+    if (Date.now() > end) throw new Error(`not within ${seconds} s: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/**
+ * Progress as it was reported. The SDK hands a notification on a moment later than an answer, so the
+ * last step is lost in the client itself where both come in one read.
+ */
+export function inOrder(steps, expected) {
+  const least = expected.length - 1;
+  assert.ok(steps.length >= least, `${steps.length} of ${expected.length} steps arrived`);
+  assert.deepEqual(steps, expected.slice(0, Math.max(least, steps.length)));
+}
+
+/** The text of a tool's answer. */
+export const textOf = (result) => (result.content ?? []).map((part) => part.text ?? `[${part.type}]`).join('\n');
+
+/** The redirect at the end of an authorization URL, walked as a person would. */
+export async function walk(url) {
+  const script = fileURLToPath(new URL('walk.py', import.meta.url));
+  const env = { ...process.env, INTEROP_KEY: context.key };
+  const { stdout } = await promisify(execFile)(context.python, [script, String(url)], { env, timeout: 60_000 });
+  return new URL(stdout.trim());
+}
+
+export function finish() {
+  process.exit(failed.length ? 1 : 0);
+}

@@ -1,0 +1,106 @@
+"""The gateway as an operator runs it: the built binary, its configuration, its data folder, its command line."""
+
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+KEY = re.compile(r"lkk_[0-9A-Za-z]{8,}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}")
+START_SECONDS = 20
+STOP_SECONDS = 15
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Gateway:
+    def __init__(self, binary, config, folder, port):
+        """`config` is a file, or None where the command line says it all."""
+        self.binary, self.folder, self.port = binary, Path(folder), port
+        self.configured = ["--config", str(config)] if config else []
+        self.data, self.log, self.process = self.folder / "data", self.folder / "gateway.log", None
+        self.url = f"http://127.0.0.1:{port}"
+
+    @classmethod
+    def at(cls, context):
+        """The gateway that the driver runs."""
+        return cls(context["binary"], context["config"], context["gateway"], int(context["url"].rsplit(":", 1)[1]))
+
+    @classmethod
+    def alone(cls, context, name, config):
+        """A gateway of a case's own."""
+        folder = Path(context["work"]) / name
+        folder.mkdir()
+        return cls(context["binary"], config, folder, free_port())
+
+    def start(self, *arguments):
+        """Starts and waits until it answers."""
+        own = ["--data-dir", str(self.data), "--listen", f"127.0.0.1:{self.port}"]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [self.binary, "serve", *self.configured, *own, *arguments],
+                cwd=self.folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
+            )
+        end = time.monotonic() + START_SECONDS
+        while not self.answers():
+            if self.process.poll() is not None:
+                raise RuntimeError(f"the gateway ended with {self.process.returncode}:\n{self.log_text()[-3000:]}")
+            if time.monotonic() > end:
+                raise RuntimeError(f"the gateway does not answer after {START_SECONDS} s:\n{self.log_text()[-3000:]}")
+            time.sleep(0.02)
+
+    def answers(self):
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
+            connection.request("GET", "/healthz")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+
+    def kill(self):
+        """As a power cut would. Its children find their input closed."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        """Asks it to end; gives its exit code, or None where it had to be killed."""
+        if self.process is None or self.process.poll() is not None:
+            return self.process and self.process.returncode
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return None
+
+    def cli(self, *arguments):
+        """What a subcommand prints."""
+        command = [self.binary, *arguments, *self.configured, "--data-dir", str(self.data)]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=30, env={**os.environ, "NO_COLOR": "1"})
+        if done.returncode != 0:
+            raise RuntimeError(f"`lockkeeper {' '.join(arguments)}` ended with {done.returncode}:\n{done.stderr or done.stdout}")
+        return done.stdout
+
+    def create_key(self, name, *options):
+        found = KEY.search(self.cli("keys", "create", name, *options, "--json"))
+        if not found:
+            raise RuntimeError("`lockkeeper keys create --json` printed no key")
+        return found.group()
+
+    @staticmethod
+    def key_id(key):
+        return key.split("_")[1]
+
+    def log_text(self):
+        return self.log.read_text(errors="replace")
+
+    def keys_printed(self):
+        """The keys that it has shown since its first start."""
+        return sorted(set(KEY.findall(self.log_text())))

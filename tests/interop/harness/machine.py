@@ -1,0 +1,82 @@
+"""What the suite needs on the machine: the npm packages and the Python environments, installed once for a set of pins."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+SUITE = Path(__file__).parent.parent
+ROOT = SUITE.parent.parent
+BROWSER = ROOT / "tests" / "browser"
+ENVIRONMENTS = ("servers", "client-1", "client-old")
+
+
+def cache():
+    """`$LOCKKEEPER_CACHE`, else the user's cache folder, else an ignored folder in the clone."""
+    given = os.environ.get("LOCKKEEPER_CACHE")
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    for folder in [Path(given)] if given else [Path(home) / "lockkeeper", ROOT / "target" / "interop-cache"]:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            return folder
+        except OSError:
+            continue
+    raise RuntimeError("no folder for the cache can be made: set LOCKKEEPER_CACHE")
+
+
+def kept(name, pins, install):
+    """The folder that `install` fills, made anew when a pin changes."""
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in pins)).hexdigest()[:12]
+    folder = cache() / f"{name}-{digest}"
+    if not (folder / ".complete").exists():
+        print(f"# installing {name}", flush=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        install(folder)
+        (folder / ".complete").touch()
+    return folder
+
+
+def run(*command, **options):
+    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(str(part) for part in command)} ended with {done.returncode}:\n{done.stdout[-3000:]}")
+
+
+def node_modules(name, pins, beside):
+    """npm packages, linked beside the scripts that use them, where Node looks for them."""
+
+    def install(folder):
+        for pin in pins:
+            shutil.copy(pin, folder)
+        run("npm", "ci", "--loglevel=error", "--no-fund", "--no-audit", cwd=folder)
+
+    installed = kept(name, pins, install) / "node_modules"
+    link = beside / "node_modules"
+    if link.is_symlink():
+        link.unlink()
+    if not link.exists():
+        link.symlink_to(installed)
+    return installed
+
+
+def python(name):
+    """The interpreter of one environment."""
+    pins = SUITE / "python" / f"{name}.txt"
+
+    def install(folder):
+        run(sys.executable, "-m", "venv", folder)
+        run(folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", "-r", pins)
+
+    return kept(f"python-{name}", [pins], install) / "bin" / "python"
+
+
+def install():
+    """Everything: the folder of npm packages, and the interpreter of each environment by its name."""
+    for_pages = [BROWSER / name for name in ("package.json", "package-lock.json")]
+    if all(pin.exists() for pin in for_pages):
+        node_modules("npm-browser", for_pages, BROWSER)
+    peers = [SUITE / "npm" / name for name in ("package.json", "package-lock.json", ".npmrc")]
+    return node_modules("npm", peers, SUITE), {name: python(name) for name in ENVIRONMENTS}

@@ -1,0 +1,435 @@
+//! Streamable HTTP, against a server that does as it is told.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    extract::{Request, State},
+    response::Response,
+};
+use http::{HeaderMap, Method as Verb, StatusCode};
+use lockkeeper::{
+    mcp::{Event, Method},
+    model::{BackendId, BackendSpec, HttpSpec, TransportSpec, status::BackendState},
+    support::Secret,
+};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::peers::{call, client, failure, gateway, next, result, started, text, tool, until};
+
+/// One request that the server got.
+#[derive(Debug, Clone)]
+struct Seen {
+    verb: Verb,
+    headers: HeaderMap,
+    body: Value,
+}
+
+type Script = Box<dyn Fn(&Seen) -> Option<Response> + Send + Sync>;
+
+/// A server that answers as its script says, and otherwise as a plain one that keeps sessions.
+struct Peer {
+    url: String,
+    inner: Arc<Inner>,
+    _task: JoinSet<()>,
+}
+
+struct Inner {
+    seen: Mutex<Vec<Seen>>,
+    sessions: AtomicUsize,
+    script: Script,
+}
+
+impl Peer {
+    async fn start(script: impl Fn(&Seen) -> Option<Response> + Send + Sync + 'static) -> Self {
+        let inner = Inner { seen: Mutex::default(), sessions: AtomicUsize::new(0), script: Box::new(script) };
+        let inner = Arc::new(inner);
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let app = Router::new().fallback(serve).with_state(Arc::clone(&inner));
+        let mut task = JoinSet::new();
+        task.spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Self { url, inner, _task: task }
+    }
+
+    fn spec(&self) -> BackendSpec {
+        let headers = BTreeMap::from([("Authorization".to_owned(), Secret::new("Bearer configured"))]);
+        let http = HttpSpec { url: self.url.parse().unwrap(), headers };
+        BackendSpec::new(BackendId::parse("docs").unwrap(), TransportSpec::Http(http))
+    }
+
+    fn seen(&self) -> Vec<Seen> {
+        self.inner.seen.lock().clone()
+    }
+
+    /// The requests of this JSON-RPC method.
+    fn seen_of(&self, method: &str) -> Vec<Seen> {
+        self.seen().into_iter().filter(|seen| seen.method() == method).collect()
+    }
+
+    async fn saw(&self, method: &str) -> Seen {
+        until(method, || self.seen_of(method).into_iter().next()).await
+    }
+}
+
+impl Seen {
+    fn method(&self) -> &str {
+        self.body["method"].as_str().unwrap_or_default()
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    fn is_tool(&self, name: &str) -> bool {
+        self.body["params"]["name"] == name
+    }
+
+    fn result(&self, result: &Value) -> Value {
+        json!({ "jsonrpc": "2.0", "id": self.body["id"], "result": result })
+    }
+}
+
+async fn serve(State(inner): State<Arc<Inner>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let body = to_bytes(body, usize::MAX).await.unwrap();
+    let body = serde_json::from_slice(&body).unwrap_or_default();
+    let seen = Seen { verb: parts.method, headers: parts.headers, body };
+    inner.seen.lock().push(seen.clone());
+    (inner.script)(&seen).unwrap_or_else(|| inner.plain(&seen))
+}
+
+impl Inner {
+    fn plain(&self, seen: &Seen) -> Response {
+        match (&seen.verb, seen.method()) {
+            (&Verb::GET, _) => status(405),
+            (&Verb::DELETE, _) => status(204),
+            (_, "initialize") => {
+                let number = self.sessions.fetch_add(1, Ordering::SeqCst) + 1;
+                let mut response = reply(&seen.result(&greeting("2025-11-25")));
+                response.headers_mut().insert("mcp-session-id", format!("s{number}").parse().unwrap());
+                response
+            }
+            (_, "tools/call") => reply(&seen.result(&text_of(seen.header("mcp-session-id").unwrap_or("none")))),
+            _ => status(202),
+        }
+    }
+}
+
+fn greeting(version: &str) -> Value {
+    json!({ "protocolVersion": version, "capabilities": {}, "serverInfo": { "name": "scripted", "version": "7" } })
+}
+
+fn text_of(text: &str) -> Value {
+    json!({ "content": [{ "type": "text", "text": text }] })
+}
+
+fn status(code: u16) -> Response {
+    Response::builder().status(code).body(Body::empty()).unwrap()
+}
+
+fn reply(message: &Value) -> Response {
+    let response = Response::builder().header("content-type", "application/json; charset=utf-8");
+    response.body(Body::from(message.to_string())).unwrap()
+}
+
+fn events(text: String) -> Response {
+    Response::builder().header("content-type", "text/event-stream").body(Body::from(text)).unwrap()
+}
+
+/// A stream of these events that stays open.
+fn open_events(text: String) -> Response {
+    use futures_util::{StreamExt as _, stream};
+    let chunks = stream::iter([Ok::<_, std::io::Error>(text)]).chain(stream::pending());
+    Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(chunks)).unwrap()
+}
+
+fn event(message: &Value) -> String {
+    format!("event: message\ndata: {message}\n\n")
+}
+
+fn named(name: &str) -> Value {
+    json!({ "name": name })
+}
+
+#[tokio::test]
+async fn a_session_is_opened_used_and_closed() {
+    let peer = Peer::start(|_| None).await;
+    let (supervisor, server) = started(peer.spec()).await;
+    assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "s1");
+    supervisor.shutdown().await;
+    let seen = peer.seen();
+    for one in &seen {
+        let initialize = one.method() == "initialize";
+        assert_eq!(one.header("authorization"), Some("Bearer configured"));
+        assert_eq!(one.header("mcp-session-id"), if initialize { None } else { Some("s1") });
+        assert_eq!(one.header("mcp-protocol-version"), if initialize { None } else { Some("2025-11-25") });
+        if one.verb == Verb::POST {
+            assert_eq!(one.header("accept"), Some("application/json, text/event-stream"));
+        }
+    }
+    assert_eq!(seen.last().unwrap().verb, Verb::DELETE);
+    // 405 means that there is no stream, and is not asked again
+    assert_eq!(seen.iter().filter(|one| one.verb == Verb::GET).count(), 1);
+}
+
+#[tokio::test]
+async fn older_versions_get_no_version_header() {
+    let script = |seen: &Seen| (seen.method() == "initialize").then(|| reply(&seen.result(&greeting("2025-03-26"))));
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "none");
+    assert!(peer.seen().iter().all(|seen| seen.header("mcp-protocol-version").is_none()));
+}
+
+#[tokio::test]
+async fn a_stream_carries_progress_a_question_and_the_answer() {
+    let script = |seen: &Seen| {
+        let params = &seen.body["params"];
+        seen.is_tool("ask").then(|| {
+            let progress = json!({ "progressToken": params["_meta"]["progressToken"], "progress": 1 });
+            open_events(
+                [
+                    event(&json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "data": "log" } })),
+                    event(&json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": progress })),
+                    event(&json!({ "jsonrpc": "2.0", "id": 0, "method": "roots/list" })),
+                    event(&seen.result(&text_of("asked"))),
+                ]
+                .concat(),
+            )
+        })
+    };
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let params = json!({ "name": "ask", "_meta": { "progressToken": "mine" } });
+    let mut asking = tool(&server, client("c", r#"{"roots":{}}"#), &params);
+    let Event::Notified(log) = next(&mut asking).await else { panic!("a log message") };
+    assert_eq!(log.method, Method::LoggingMessage);
+    let Event::Notified(progress) = next(&mut asking).await else { panic!("progress") };
+    assert_eq!(progress.params.string("progressToken").as_deref(), Some("mine"));
+    let Event::Asked(question) = next(&mut asking).await else { panic!("a question") };
+    question.answer.give(Ok(lockkeeper::mcp::Payload::of(question.params.revision, &json!({ "roots": [] }))));
+    assert_eq!(text(asking).await, "asked");
+    let answer =
+        until("the answer", || peer.seen().into_iter().find(|seen| seen.body["result"]["roots"].is_array())).await;
+    assert_eq!(answer.body["id"], 0);
+}
+
+#[tokio::test]
+async fn a_forgotten_session_is_opened_again_and_the_call_that_found_out_goes_on() {
+    let forgotten = Arc::new(AtomicUsize::new(0));
+    let flag = Arc::clone(&forgotten);
+    let script = move |seen: &Seen| {
+        if seen.is_tool("hang") {
+            return Some(open_events(": hanging\n\n".to_owned()));
+        }
+        let gone = flag.load(Ordering::SeqCst).to_string();
+        (seen.verb == Verb::POST && seen.header("mcp-session-id") == Some(&format!("s{gone}"))).then(|| status(404))
+    };
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let context = || client("c", "{}");
+    let mut listen = call(&server, context(), Method::Listen, &Value::Null);
+    assert_eq!(text(tool(&server, context(), &named("x"))).await, "s2");
+    let mut hanging = Box::pin(failure(tool(&server, context(), &named("hang"))));
+    let polled = async {
+        peer.saw("tools/call").await;
+        until("the hanging call", || peer.seen().iter().any(|seen| seen.is_tool("hang")).then_some(())).await;
+    };
+    tokio::select! { _ = &mut hanging => panic!("it hangs"), () = polled => {} }
+    forgotten.store(2, Ordering::SeqCst);
+    assert_eq!(text(tool(&server, context(), &named("x"))).await, "s3");
+    let error = hanging.await;
+    insta::assert_snapshot!(String::from_utf8_lossy(error.json()), @r#"{"code":-32603,"data":{"retryable":true},"message":"The connection to backend `docs` was lost: the server has forgotten the session (404)"}"#);
+    let Event::Notified(told) = next(&mut listen).await else { panic!("a notification") };
+    assert_eq!(told.method, Method::ToolsListChanged);
+}
+
+#[tokio::test]
+async fn unsolicited_messages_come_on_the_stream_of_their_session() {
+    let script = |seen: &Seen| {
+        let theirs = seen.verb == Verb::GET && seen.header("mcp-session-id") == Some("s2");
+        let changed =
+            json!({ "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": "a:b" } });
+        theirs.then(|| open_events(event(&changed)))
+    };
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let mut listen = call(&server, client("c", "{}"), Method::Listen, &Value::Null);
+    assert_eq!(text(tool(&server, client("c", "{}"), &named("x"))).await, "s2");
+    let Event::Notified(told) = next(&mut listen).await else { panic!("a notification") };
+    assert_eq!(told.params.string("uri").as_deref(), Some("a:b"));
+}
+
+#[tokio::test]
+async fn a_stream_that_is_closed_early_is_resumed_where_it_stopped() {
+    let first = Arc::new(Mutex::new(Value::Null));
+    let script = move |seen: &Seen| {
+        if seen.is_tool("poll") {
+            *first.lock() = seen.result(&text_of("polled"));
+            return Some(events("id: e1\nretry: 5\ndata:\n\n".to_owned()));
+        }
+        let resumed = seen.header("last-event-id") == Some("e1");
+        resumed.then(|| events(format!("id: e2\n{}", event(&first.lock()))))
+    };
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    assert_eq!(text(tool(&server, gateway(), &named("poll"))).await, "polled");
+    assert_eq!(peer.seen_of("tools/call").len(), 1, "it is never sent twice");
+}
+
+#[tokio::test]
+async fn a_stream_without_ids_that_is_closed_early_is_a_failure_to_try_again() {
+    let peer = Peer::start(|seen: &Seen| seen.is_tool("x").then(|| events(": bye\n\n".to_owned()))).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let error = failure(tool(&server, gateway(), &named("x"))).await;
+    assert!(error.message().contains("closed the stream before its answer"), "{error}");
+    assert!(String::from_utf8_lossy(error.json()).contains("\"retryable\":true"));
+}
+
+#[tokio::test]
+async fn a_dropped_reply_is_cancelled_at_the_server() {
+    let peer = Peer::start(|seen: &Seen| seen.is_tool("hang").then(|| open_events(": hanging\n\n".to_owned()))).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let mut running = JoinSet::new();
+    running.spawn(tool(&server, gateway(), &named("hang")).outcome());
+    let called = peer.saw("tools/call").await;
+    running.abort_all();
+    let cancelled = peer.saw("notifications/cancelled").await;
+    assert_eq!(cancelled.body["params"]["requestId"], called.body["id"]);
+}
+
+#[tokio::test]
+async fn a_refusal_at_the_start_says_what_to_do() {
+    let cases = [
+        (401, "the server turned the gateway away (401 Unauthorized): give it valid credentials in `headers`"),
+        (404, "the server answered 404 Not Found: is `url` the MCP endpoint?"),
+        (307, "the server redirects (307 Temporary Redirect) to nowhere: put the right address into `url`"),
+        (503, "the server failed (503 Service Unavailable): see its own log"),
+    ];
+    for (code, expected) in cases {
+        let script = move |seen: &Seen| {
+            let mut response = status(code);
+            // some servers name a session here, which is none
+            response.headers_mut().insert("mcp-session-id", "bad".parse().unwrap());
+            (seen.verb == Verb::POST).then_some(response)
+        };
+        let peer = Peer::start(script).await;
+        let (supervisor, _) = started(peer.spec()).await;
+        let BackendState::Restarting { reason, .. } = supervisor.status().remove(0).state else { panic!("a retry") };
+        assert!(reason.contains(expected), "{reason}");
+        supervisor.shutdown().await;
+        assert!(peer.seen().iter().all(|seen| seen.header("mcp-session-id").is_none()));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_says_so() {
+    let peer = Peer::start(|_| None).await;
+    let mut spec = peer.spec();
+    let TransportSpec::Http(http) = &mut spec.transport else { panic!("an endpoint") };
+    http.url = "http://127.0.0.1:1/mcp?key=secret".parse().unwrap();
+    let (supervisor, _) = started(spec).await;
+    let BackendState::Restarting { reason, .. } = supervisor.status().remove(0).state else { panic!("a retry") };
+    assert!(reason.starts_with("the server cannot be reached (") && !reason.contains("secret"), "{reason}");
+}
+
+#[tokio::test]
+async fn an_error_with_a_bad_status_is_passed_on_as_the_server_wrote_it() {
+    let script = |seen: &Seen| {
+        seen.is_tool("x").then(|| {
+            let error = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32602, "message": "odd", "x": 1 } });
+            let mut response = reply(&error);
+            *response.status_mut() = StatusCode::BAD_REQUEST;
+            response
+        })
+    };
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let error = failure(tool(&server, gateway(), &named("x"))).await;
+    assert_eq!(error.json(), r#"{"code":-32602,"message":"odd","x":1}"#);
+}
+
+#[tokio::test]
+async fn an_answer_of_another_kind_is_refused() {
+    let script = |seen: &Seen| {
+        let page = || Response::builder().header("content-type", "text/html").body(Body::from("<html>")).unwrap();
+        let stray = json!({ "jsonrpc": "2.0", "id": 4711, "result": {} });
+        if seen.is_tool("page") { Some(page()) } else { seen.is_tool("stray").then(|| reply(&stray)) }
+    };
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    for (name, reason) in [("page", "neither JSON nor a stream of events"), ("stray", "does not answer the request")] {
+        let error = failure(tool(&server, gateway(), &named(name))).await;
+        assert!(error.message().contains(reason), "{error}");
+    }
+    assert!(result(tool(&server, gateway(), &named("x"))).await.contains("s1"));
+}
+
+#[tokio::test]
+async fn a_fresh_session_is_brought_to_what_the_client_had_set() {
+    let forgotten = Arc::new(AtomicUsize::new(0));
+    let flag = Arc::clone(&forgotten);
+    let script = move |seen: &Seen| {
+        let gone = flag.load(Ordering::SeqCst).to_string();
+        if seen.verb == Verb::POST && seen.header("mcp-session-id") == Some(&format!("s{gone}")) {
+            return Some(status(404));
+        }
+        let sets = seen.method() == "logging/setLevel" || seen.method().starts_with("resources/");
+        sets.then(|| reply(&seen.result(&json!({}))))
+    };
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let set = async |method, params: Value| result(call(&server, client("c", "{}"), method, &params)).await;
+    set(Method::SetLevel, json!({ "level": "debug" })).await;
+    set(Method::ResourcesSubscribe, json!({ "uri": "a:kept" })).await;
+    set(Method::ResourcesSubscribe, json!({ "uri": "a:left" })).await;
+    set(Method::ResourcesUnsubscribe, json!({ "uri": "a:left" })).await;
+    forgotten.store(2, Ordering::SeqCst);
+    assert_eq!(text(tool(&server, client("c", "{}"), &named("x"))).await, "s3");
+    let again: Vec<Value> = peer
+        .seen()
+        .into_iter()
+        .filter(|seen| seen.header("mcp-session-id") == Some("s3"))
+        .filter(|seen| seen.verb == Verb::POST)
+        .map(|seen| json!([seen.method(), seen.body["params"]]))
+        .collect();
+    insta::assert_snapshot!(Value::from(again), @r#"[["notifications/initialized",null],["logging/setLevel",{"level":"debug"}],["resources/subscribe",{"uri":"a:kept"}],["tools/call",{"name":"x"}]]"#);
+}
+
+#[tokio::test]
+async fn sessions_have_a_bound_and_the_idle_make_room() {
+    let script = |seen: &Seen| seen.is_tool("hang").then(|| open_events(": hanging\n\n".to_owned()));
+    let peer = Peer::start(script).await;
+    let (supervisor, server) = started(peer.spec()).await;
+    assert_eq!(text(tool(&server, client("idle", "{}"), &named("x"))).await, "s2");
+    let mut running = JoinSet::new();
+    for number in 0..64 {
+        running.spawn(tool(&server, client(&format!("c{number}"), "{}"), &named("hang")).outcome());
+    }
+    until("all calls", || (peer.seen().iter().filter(|seen| seen.is_tool("hang")).count() == 64).then_some(())).await;
+    let ended =
+        until("the end of the idle one", || peer.seen().into_iter().find(|seen| seen.verb == Verb::DELETE)).await;
+    assert_eq!(ended.header("mcp-session-id"), Some("s2"));
+    assert_eq!(supervisor.status()[0].sessions, 65);
+    let error = failure(tool(&server, client("more", "{}"), &named("x"))).await;
+    insta::assert_snapshot!(error, @"Backend `docs` is not available: all 64 sessions that it may have are in use; try again later (-32603)");
+}
+
+#[tokio::test]
+async fn a_server_that_knows_no_get_at_all_keeps_its_session() {
+    let peer = Peer::start(|seen: &Seen| (seen.verb == Verb::GET).then(|| status(404))).await;
+    let (supervisor, server) = started(peer.spec()).await;
+    until("the stream to be refused", || peer.seen().iter().any(|seen| seen.verb == Verb::GET).then_some(())).await;
+    assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "s1");
+    assert_eq!(supervisor.status()[0].state, BackendState::Ready);
+}

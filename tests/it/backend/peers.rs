@@ -1,0 +1,153 @@
+//! What the tests of this room share: scripted servers, and the gateway's side of them.
+
+use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use lockkeeper::{
+    backend::{Deps, Supervisor},
+    mcp::{
+        Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server,
+        Trace,
+    },
+    model::{BackendId, BackendSpec, Caller, SessionId, StdioSpec, TransportSpec},
+    support::ManualClock,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+/// How long a test waits for something that happens at once.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// Scripted servers on stdio, and the files that they write.
+pub(crate) struct Scripts(TempDir);
+
+impl Scripts {
+    pub(crate) fn new() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A backend of this name, which is the scripted server with these options.
+    pub(crate) fn spec(&self, name: &str, options: &[&str]) -> BackendSpec {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
+        let mut args = vec![script.to_owned(), self.path(name).display().to_string()];
+        args.extend(options.iter().map(|option| (*option).to_owned()));
+        let stdio = StdioSpec { command: "python3".to_owned(), args, env: BTreeMap::new(), cwd: None };
+        BackendSpec::new(BackendId::parse(name).unwrap(), TransportSpec::Stdio(stdio))
+    }
+
+    /// What the server of this name has read so far.
+    pub(crate) fn log(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// Waits until the server of this name has read something that contains `text`.
+    pub(crate) async fn logged(&self, name: &str, text: &str) -> String {
+        until(&format!("`{text}` in the log of `{name}`"), || Some(self.log(name)).filter(|log| log.contains(text)))
+            .await
+    }
+
+    /// The number after `word` in the log of the server of this name.
+    pub(crate) async fn number(&self, name: &str, word: &str) -> i32 {
+        let log = self.logged(name, word).await;
+        let line = log.lines().find_map(|line| line.strip_prefix(word)).unwrap();
+        line.trim().parse().unwrap()
+    }
+}
+
+/// Waits until `probe` gives something. Other processes give no signal to wait for.
+pub(crate) async fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+    let deadline = tokio::time::Instant::now() + SOON;
+    loop {
+        if let Some(found) = probe() {
+            return found;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{what} did not come");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test stands for `config` here")]
+pub(crate) fn start(specs: Vec<BackendSpec>) -> Supervisor {
+    let path = std::env::var("PATH").unwrap_or_default();
+    // the proxy is not there: loopback addresses must be reached without it
+    let proxy = "http://127.0.0.1:1";
+    let environment = [("PATH", path.as_str()), ("HOME", "/tmp"), ("LOCKKEEPER_SECRET", "x"), ("http_proxy", proxy)];
+    let deps = Deps {
+        clock: Arc::new(ManualClock::default()),
+        environment: environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        shutdown: CancellationToken::new(),
+    };
+    Supervisor::start(specs, deps).unwrap()
+}
+
+/// One started backend, ready or not.
+pub(crate) async fn started(spec: BackendSpec) -> (Supervisor, Arc<dyn Server>) {
+    let supervisor = start(vec![spec]);
+    assert!(supervisor.ready(SOON).await, "the backend has not settled");
+    let server = supervisor.servers().remove(0).1;
+    (supervisor, server)
+}
+
+/// The gateway itself, asking.
+pub(crate) fn gateway() -> Context {
+    context(None, "{}")
+}
+
+/// A client's session with these capabilities.
+pub(crate) fn client(session: &str, capabilities: &'static str) -> Context {
+    context(Some(SessionId::new(session)), capabilities)
+}
+
+fn context(session: Option<SessionId>, capabilities: &'static str) -> Context {
+    let client = ClientInfo {
+        revision: Revision::NEWEST_LEGACY,
+        implementation: Bytes::from_static(br#"{"name":"tester","version":"1.0"}"#),
+        capabilities: Capabilities::new(Bytes::from_static(capabilities.as_bytes())),
+    };
+    Context { caller: Arc::new(Caller::gateway()), session, client: Arc::new(client), trace: Trace::default() }
+}
+
+pub(crate) fn call(server: &Arc<dyn Server>, context: Context, method: Method, params: &Value) -> Reply {
+    let params = if params.is_null() {
+        Payload::absent(Revision::NEWEST_LEGACY)
+    } else {
+        Payload::of(Revision::NEWEST_LEGACY, params)
+    };
+    server.call(Call { method, params, context })
+}
+
+pub(crate) fn tool(server: &Arc<dyn Server>, context: Context, params: &Value) -> Reply {
+    call(server, context, Method::ToolsCall, params)
+}
+
+/// The result of a call, as it was written.
+pub(crate) async fn result(reply: Reply) -> String {
+    match tokio::time::timeout(SOON, reply.outcome()).await.expect("an outcome") {
+        Outcome::Complete(payload) => String::from_utf8(payload.json().to_vec()).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The text that a tool gave.
+pub(crate) async fn text(reply: Reply) -> String {
+    let result: Value = serde_json::from_str(&result(reply).await).unwrap();
+    result["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+pub(crate) async fn failure(reply: Reply) -> ErrorObject {
+    match tokio::time::timeout(SOON, reply.outcome()).await.expect("an outcome") {
+        Outcome::Failed(error) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The next event of a reply, which stays alive.
+pub(crate) async fn next(reply: &mut Reply) -> Event {
+    tokio::time::timeout(SOON, reply.next()).await.expect("an event in time").expect("an event")
+}

@@ -1,0 +1,115 @@
+"""A scripted MCP server on stdio. Usage: server.py LOG [NAME=VALUE]…; every line that it reads is appended to LOG."""
+import json, os, signal, subprocess, sys, threading
+
+options = dict(argument.split("=", 1) for argument in sys.argv[2:])
+log = open(sys.argv[1], "a", buffering=1)
+held = []
+asked = {}
+
+
+def note(text):
+    log.write(text + "\n")
+
+
+def send(message):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def text(of):
+    return {"content": [{"type": "text", "text": of}]}
+
+
+def initialize(id, params):
+    if "stderr" in options:
+        print(options["stderr"], file=sys.stderr, flush=True)
+    if "exit" in options:
+        sys.exit(int(options["exit"]))
+    if "gate" in options:
+        open(options["gate"]).read()
+    if "garbage" in options:
+        print("npm warn something\n\n{broken\n[]")
+        send({"id": 77777, "result": {}})
+        send({"id": "never", "error": {"code": 1, "message": "stray"}})
+    offered = params["protocolVersion"]
+    speaks = options.get("speaks", offered)
+    if "refuse" in options:
+        data = {"supported": options["refuse"].split(","), "requested": offered}
+        return send({"id": id, "error": {"code": -32602, "message": "Unsupported", "data": data}})
+    version = offered if offered == speaks else options.get("instead", speaks)
+    result = {
+        "protocolVersion": version,
+        "capabilities": {"tools": {"listChanged": True}, "logging": {}, "x": 1.0},
+        "serverInfo": {"name": "scripted", "version": "7", "x-odd": 1e2},
+        "instructions": "Be kind.",
+    }
+    for missing in options.get("without", "").split(","):
+        result.pop(missing, None)
+    send({"id": id, "result": result})
+    if "garbage" in options:
+        send({"id": id, "result": {"again": True}})
+
+
+def call(id, params):
+    name, meta = params["name"], params.get("_meta", {})
+    if name == "echo":
+        send({"id": id, "result": text(params["arguments"]["text"])})
+    elif name == "pair":
+        held.append((id, meta["progressToken"], params["arguments"]["text"]))
+        if len(held) == 2:
+            for id, token, which in reversed(held):
+                send({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1, "message": which}})
+            for id, token, which in held:
+                send({"id": id, "result": text(which)})
+    elif name == "ask":
+        asked["q1"] = id
+        send({"id": "q1", "method": params["arguments"]["method"], "params": {"message": "Well?"}})
+        if params["arguments"].get("withdraw"):
+            send({"method": "notifications/cancelled", "params": {"requestId": "q1"}})
+            send({"id": id, "result": text("withdrawn")})
+    elif name == "tell":
+        send({"method": "notifications/message", "params": {"level": "info", "data": "told"}})
+        send({"id": "p", "method": "ping"})
+        send({"id": id, "result": text("done")})
+    elif name == "die":
+        print("last words", file=sys.stderr, flush=True)
+        os._exit(3)
+    elif name == "about":
+        about = {"pid": os.getpid(), "environment": sorted(os.environ), "parent": os.getpgid(0)}
+        send({"id": id, "result": text(json.dumps(about))})
+    elif name == "long":
+        sys.stdout.write("x" * (17 * 1024 * 1024) + "\n")
+        sys.stdout.flush()
+    elif name == "deaf":
+        send({"method": "notifications/message", "params": {"level": "info", "data": "deaf"}})
+        threading.Event().wait()
+    elif name == "hang":
+        send({"method": "notifications/message", "params": {"level": "info", "data": "hanging"}})
+
+
+def handle(message):
+    method, id, params = message.get("method"), message.get("id"), message.get("params", {})
+    if method == "initialize":
+        initialize(id, params)
+    elif method == "tools/list":
+        send({"id": id, "result": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}})
+    elif method == "tools/call":
+        call(id, params)
+    elif method is None and id in asked:
+        send({"id": asked.pop(id), "result": text(json.dumps(message.get("result", message.get("error"))))})
+    elif method is not None and id is not None:
+        send({"id": id, "error": {"code": -32601, "message": "Method not found: " + method}})
+
+
+if "grandchild" in options:
+    child = subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL)
+    note("grandchild %d" % child.pid)
+if "stubborn" in options:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+note("started %d" % os.getpid())
+for line in sys.stdin:
+    note(line.strip())
+    handle(json.loads(line))
+note("stdin closed")
+if "stubborn" in options:
+    threading.Event().wait()

@@ -1,0 +1,159 @@
+//! Starts, handshakes and their failures.
+
+use std::{fs, path::Path, process::Command, time::Duration};
+
+use futures_util::FutureExt as _;
+use lockkeeper::{
+    mcp::Method,
+    model::{TransportSpec, status::BackendState},
+};
+use serde_json::{Value, json};
+
+use super::peers::{Scripts, call, failure, gateway, result, start, started, text, tool};
+
+/// A file that lets whoever reads it wait until it is written.
+fn mkfifo(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+fn echo() -> Value {
+    json!({ "name": "echo", "arguments": { "text": "hi" } })
+}
+
+#[tokio::test]
+async fn a_server_is_introduced_by_its_own_words() {
+    let scripts = Scripts::new();
+    let (supervisor, server) = started(scripts.spec("files", &[])).await;
+    let discovered = result(call(&server, gateway(), Method::Discover, &Value::Null)).await;
+    insta::assert_snapshot!(discovered, @r#"{"supportedVersions":["2025-11-25"],"capabilities":{"tools": {"listChanged": true}, "logging": {}, "x": 1.0},"instructions":"Be kind.","_meta":{"io.modelcontextprotocol/serverInfo":{"name": "scripted", "version": "7", "x-odd": 100.0}}}"#);
+    let status = supervisor.status().remove(0);
+    assert_eq!((status.state, status.sessions), (BackendState::Ready, 1));
+    assert_eq!(status.protocol_version.as_deref(), Some("2025-11-25"));
+    assert_eq!(status.server.as_deref(), Some("scripted 7"));
+    supervisor.shutdown().await;
+    assert!(scripts.log("files").ends_with("stdin closed\n"));
+}
+
+#[tokio::test]
+async fn nothing_crosses_before_the_handshake_is_done() {
+    let scripts = Scripts::new();
+    let gate = scripts.path("gate");
+    mkfifo(&gate);
+    let supervisor =
+        start(vec![scripts.spec("slow", &[&format!("gate={}", gate.display())]), scripts.spec("quick", &[])]);
+    let servers = supervisor.servers();
+    let mut waiting = Box::pin(text(tool(&servers[0].1, gateway(), &echo())));
+    scripts.logged("slow", "initialize").await;
+    // the slow one delays nobody else
+    assert_eq!(text(tool(&servers[1].1, gateway(), &echo())).await, "hi");
+    assert!(waiting.as_mut().now_or_never().is_none());
+    assert!(!supervisor.ready(Duration::ZERO).await);
+    assert_eq!(supervisor.status()[0].state, BackendState::Starting);
+    fs::write(&gate, "go").unwrap();
+    assert_eq!(waiting.await, "hi");
+    let log = scripts.log("slow");
+    let methods: Vec<&str> = log.split("\"method\":\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(methods, ["initialize", "notifications/initialized", "tools/call"]);
+}
+
+#[tokio::test]
+async fn every_legacy_version_is_spoken() {
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let scripts = Scripts::new();
+        let (supervisor, server) = started(scripts.spec("old", &[&format!("speaks={version}")])).await;
+        assert_eq!(supervisor.status()[0].protocol_version.as_deref(), Some(version));
+        assert_eq!(text(tool(&server, gateway(), &echo())).await, "hi");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_version_is_answered_by_a_lower_offer_on_a_fresh_connection() {
+    let scripts = Scripts::new();
+    let (supervisor, _) = started(scripts.spec("odd", &["speaks=2025-03-26", "instead=2026-01-01"])).await;
+    assert_eq!(supervisor.status()[0].protocol_version.as_deref(), Some("2025-03-26"));
+    assert_eq!(scripts.log("odd").matches("started").count(), 3);
+}
+
+#[tokio::test]
+async fn a_server_of_no_known_version_is_given_up_and_says_why() {
+    let scripts = Scripts::new();
+    let (supervisor, server) = started(scripts.spec("odd", &["speaks=none", "instead=2026-01-01"])).await;
+    let BackendState::Failed { reason } = supervisor.status().remove(0).state else { panic!("a failure") };
+    insta::assert_snapshot!(reason, @"the server speaks no protocol version that this gateway knows: offered 2024-11-05, it answered with `2026-01-01`; update one of the two");
+    let error = failure(tool(&server, gateway(), &echo())).await;
+    assert_eq!(error.code(), -32603);
+    assert!(
+        error.message().starts_with("Backend `odd` is not available: the server speaks no protocol version"),
+        "{error}"
+    );
+    assert_eq!(scripts.log("odd").matches("started").count(), 4);
+}
+
+#[tokio::test]
+async fn a_server_that_names_its_versions_is_offered_one_of_them() {
+    let scripts = Scripts::new();
+    let (supervisor, _) = started(scripts.spec("modern", &["refuse=2026-07-28"])).await;
+    let BackendState::Failed { reason } = supervisor.status().remove(0).state else { panic!("a failure") };
+    assert!(reason.starts_with("the server speaks protocol 2026-07-28 only"), "{reason}");
+    let (_supervisor, _) = started(scripts.spec("named", &["refuse=2024-11-05"])).await;
+    assert_eq!(scripts.log("named").matches(r#""protocolVersion":"2024-11-05""#).count(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_handshake_is_not_guessed_at() {
+    let scripts = Scripts::new();
+    for missing in ["protocolVersion", "capabilities"] {
+        let (supervisor, _) = started(scripts.spec("wrong", &[&format!("without={missing}")])).await;
+        let BackendState::Restarting { reason, retry_in: 1 } = supervisor.status().remove(0).state else {
+            panic!("a retry")
+        };
+        assert_eq!(reason, format!("the server answered `initialize` wrongly: `{missing}` is missing"));
+    }
+    let (_supervisor, server) = started(scripts.spec("nameless", &["without=serverInfo"])).await;
+    let discovered = result(call(&server, gateway(), Method::Discover, &Value::Null)).await;
+    assert!(discovered.contains(r#"{"name":"nameless","version":"unknown"}"#), "{discovered}");
+}
+
+#[tokio::test]
+async fn a_server_that_exits_shows_its_last_words_and_harms_nobody() {
+    let scripts = Scripts::new();
+    let specs = vec![scripts.spec("bad", &["stderr=no key, no start", "exit=5"]), scripts.spec("good", &[])];
+    let supervisor = start(specs);
+    let servers = supervisor.servers();
+    assert_eq!(text(tool(&servers[1].1, gateway(), &echo())).await, "hi");
+    let error = failure(tool(&servers[0].1, gateway(), &echo())).await;
+    insta::assert_snapshot!(error, @"Backend `bad` is not available: the process exited (exit status: 5) (-32603)");
+    let status = supervisor.status().remove(0);
+    assert!(matches!(status.state, BackendState::Restarting { retry_in: 1, .. }), "{:?}", status.state);
+    assert_eq!(status.stderr, ["no key, no start"]);
+}
+
+#[tokio::test]
+async fn a_missing_command_says_what_to_do() {
+    let scripts = Scripts::new();
+    let mut spec = scripts.spec("missing", &[]);
+    let TransportSpec::Stdio(stdio) = &mut spec.transport else { panic!("a command") };
+    stdio.command = "no-such-command".to_owned();
+    let (supervisor, _) = started(spec).await;
+    let BackendState::Failed { reason } = supervisor.status().remove(0).state else { panic!("a failure") };
+    insta::assert_snapshot!(reason, @"the command `no-such-command` was not found: install it, or give its full path in `command`");
+}
+
+#[tokio::test]
+async fn a_start_that_takes_too_long_is_ended() {
+    let scripts = Scripts::new();
+    let gate = scripts.path("gate");
+    mkfifo(&gate);
+    let mut spec = scripts.spec("slow", &[&format!("gate={}", gate.display())]);
+    spec.start_timeout = Duration::from_millis(300);
+    let (supervisor, _) = started(spec).await;
+    let BackendState::Restarting { reason, .. } = supervisor.status().remove(0).state else { panic!("a retry") };
+    assert!(reason.contains("raise `start_timeout`"), "{reason}");
+}
+
+#[tokio::test]
+async fn garbage_on_standard_output_is_passed_over() {
+    let scripts = Scripts::new();
+    let (_supervisor, server) = started(scripts.spec("noisy", &["garbage=1"])).await;
+    assert_eq!(text(tool(&server, gateway(), &echo())).await, "hi");
+}

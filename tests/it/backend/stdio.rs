@@ -1,0 +1,128 @@
+//! Child processes: what they see, how they end, what they may not do to others.
+
+use std::path::Path;
+
+use lockkeeper::{
+    mcp::{Event, Method},
+    model::status::BackendState,
+    support::Secret,
+};
+use serde_json::{Value, json};
+
+use super::peers::{Scripts, call, client, failure, gateway, next, started, text, tool, until};
+
+fn echo() -> Value {
+    json!({ "name": "echo", "arguments": { "text": "hi\n\u{2028}é" } })
+}
+
+#[tokio::test]
+async fn a_child_sees_its_own_variables_and_no_secret_of_the_gateway() {
+    let scripts = Scripts::new();
+    let mut spec = scripts.spec("sees", &[]);
+    let lockkeeper::model::TransportSpec::Stdio(stdio) = &mut spec.transport else { panic!("a command") };
+    stdio.env.insert("API_KEY".to_owned(), Secret::new("k"));
+    let (_supervisor, server) = started(spec).await;
+    let about: Value =
+        serde_json::from_str(&text(tool(&server, gateway(), &json!({ "name": "about" }))).await).unwrap();
+    let names: Vec<&str> = about["environment"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(
+        names.contains(&"API_KEY") && names.contains(&"PATH") && !names.contains(&"LOCKKEEPER_SECRET"),
+        "{names:?}"
+    );
+    assert_eq!(about["pid"], about["parent"], "it leads a process group of its own");
+}
+
+#[tokio::test]
+async fn the_whole_process_group_ends_with_the_gateway() {
+    let scripts = Scripts::new();
+    let (supervisor, _) = started(scripts.spec("tree", &["grandchild=1", "stubborn=1"])).await;
+    let child = scripts.number("tree", "started").await;
+    let grandchild = scripts.number("tree", "grandchild").await;
+    assert!(lives(child) && lives(grandchild));
+    supervisor.shutdown().await;
+    assert!(!lives(child), "the child lives");
+    until("the end of the grandchild", || (!lives(grandchild)).then_some(())).await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_where_the_supervisor_is_dropped() {
+    let scripts = Scripts::new();
+    let (supervisor, server) = started(scripts.spec("tree", &["grandchild=1"])).await;
+    let grandchild = scripts.number("tree", "grandchild").await;
+    drop((supervisor, server));
+    until("the end of the grandchild", || (!lives(grandchild)).then_some(())).await;
+}
+
+/// Whether the process is there and no zombie.
+fn lives(pid: i32) -> bool {
+    let status = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status")).unwrap_or_default();
+    !status.is_empty() && !status.contains("State:\tZ")
+}
+
+#[tokio::test]
+async fn a_child_that_dies_fails_what_runs_and_is_started_again() {
+    let scripts = Scripts::new();
+    let (_supervisor, server) = started(scripts.spec("dies", &[])).await;
+    let mut listen = call(&server, client("s1", "{}"), Method::Listen, &Value::Null);
+    let session = || client("s1", "{}");
+    let (hung, died) = tokio::join!(
+        failure(tool(&server, session(), &json!({ "name": "hang" }))),
+        failure(tool(&server, session(), &json!({ "name": "die" }))),
+    );
+    assert_eq!(hung, died);
+    insta::assert_snapshot!(String::from_utf8_lossy(died.json()), @r#"{"code":-32603,"data":{"retryable":true},"message":"The connection to backend `dies` was lost: the process exited (exit status: 3)"}"#);
+    assert_eq!(text(tool(&server, session(), &echo())).await, "hi\n\u{2028}é");
+    let anew = async {
+        while let Event::Notified(told) = next(&mut listen).await {
+            if told.params.string("data").is_some_and(|text| text.contains("started anew")) {
+                return;
+            }
+        }
+    };
+    anew.await;
+}
+
+#[tokio::test]
+async fn a_base_session_that_dies_young_is_started_again_after_a_wait() {
+    let scripts = Scripts::new();
+    let (supervisor, server) = started(scripts.spec("dies", &[])).await;
+    let mut listen = call(&server, gateway(), Method::Listen, &Value::Null);
+    failure(tool(&server, gateway(), &json!({ "name": "die" }))).await;
+    let status = until("the failure", || {
+        Some(supervisor.status().remove(0)).filter(|status| status.state != BackendState::Ready)
+    })
+    .await;
+    assert_eq!(status.stderr, ["last words"]);
+    let Event::Notified(told) = next(&mut listen).await else { panic!("a notification") };
+    assert_eq!(told.method, Method::ToolsListChanged);
+    assert_eq!(supervisor.status()[0].state, BackendState::Ready);
+    assert_eq!(supervisor.status()[0].restarts, 1);
+}
+
+#[tokio::test]
+async fn a_line_without_end_ends_the_session_that_wrote_it() {
+    let scripts = Scripts::new();
+    let (_supervisor, server) = started(scripts.spec("long", &[])).await;
+    let error = failure(tool(&server, client("s1", "{}"), &json!({ "name": "long" }))).await;
+    assert!(error.message().contains("a line is longer than 16777216 bytes"), "{error}");
+    assert_eq!(text(tool(&server, gateway(), &echo())).await, "hi\n\u{2028}é");
+}
+
+#[tokio::test]
+async fn a_child_that_does_not_read_stalls_nobody_else() {
+    let scripts = Scripts::new();
+    let (supervisor, server) = started(scripts.spec("deaf", &[])).await;
+    let mut listen = call(&server, client("s1", "{}"), Method::Listen, &Value::Null);
+    let mut calls = tokio::task::JoinSet::new();
+    calls.spawn(tool(&server, client("s1", "{}"), &json!({ "name": "deaf" })).outcome());
+    next(&mut listen).await;
+    let large = json!({ "name": "echo", "arguments": { "text": "x".repeat(100_000) } });
+    for _ in 0..100 {
+        calls.spawn(tool(&server, client("s1", "{}"), &large).outcome());
+    }
+    assert_eq!(text(tool(&server, client("s2", "{}"), &echo())).await, "hi\n\u{2028}é");
+    supervisor.shutdown().await;
+    while let Some(outcome) = calls.join_next().await {
+        assert!(matches!(outcome.unwrap(), lockkeeper::mcp::Outcome::Failed(_)));
+    }
+}

@@ -1,0 +1,311 @@
+//! The `cli` room, from outside: the built program.
+
+use std::{
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use insta::assert_snapshot;
+use lockkeeper::{cli::Control, config::PublicUrl, support::Secret};
+
+/// Runs the program in `folder`, with nothing of this environment but what it needs to start.
+fn lockkeeper(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
+        .args(arguments)
+        .current_dir(folder)
+        .env_clear()
+        .env("HOME", folder)
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// Exit code, standard output and standard error, the folder's name taken out.
+fn shown(folder: &Path, output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(folder.to_str().unwrap(), "FOLDER");
+    let code = output.status.code().unwrap_or(-1);
+    format!("{code}\n--- out\n{}--- err\n{}", text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn without_a_command_the_help_is_shown_as_wrong_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lockkeeper(folder.path(), &[], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let output = lockkeeper(folder.path(), &["--help"], &[]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_snapshot!(shown(folder.path(), &output), @r#"
+    0
+    --- out
+    An OAuth-protected gateway for the Model Context Protocol: one URL and one login for all your
+    servers
+
+    Usage: lockkeeper <COMMAND>
+
+    Commands:
+      serve        Runs the gateway
+      check        Checks the configuration, starts every server once, and tells what each offers
+      status       Shows the backends and sessions of the running gateway
+      sessions     Shows the client sessions of the running gateway
+      keys         Creates, lists and revokes API keys
+      clients      Shows and revokes OAuth clients
+      grants       Shows and revokes the grants that people gave to clients
+      healthcheck  Exits with 0 where the running gateway answers (for containers)
+      version      Shows the version and the protocol versions that are carried
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+
+    Examples:
+      lockkeeper serve                             a demonstration on http://127.0.0.1:8080
+      lockkeeper serve --config lockkeeper.toml    your servers
+      lockkeeper serve --config .mcp.json          the servers that another client uses already
+      lockkeeper serve -- npx -y @modelcontextprotocol/server-everything
+      lockkeeper check                             is the configuration right, how are the servers
+      lockkeeper keys create laptop                an API key to log in with
+      lockkeeper status                            what is going on
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
+    --- err
+    "#);
+}
+
+#[test]
+fn every_command_explains_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    for command in [
+        "serve",
+        "check",
+        "status",
+        "sessions list",
+        "keys create",
+        "keys list",
+        "keys revoke",
+        "clients list",
+        "clients show",
+        "clients revoke",
+        "grants list",
+        "grants revoke",
+        "healthcheck",
+        "version",
+    ] {
+        let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let output = lockkeeper(folder.path(), &words, &[]);
+        assert_eq!(output.status.code(), Some(0), "{command}");
+        assert!(output.stderr.is_empty() && output.stdout.len() > 80, "{command}");
+    }
+}
+
+#[test]
+fn a_wrong_configuration_is_told_whole_and_nothing_is_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "lissten = 1\n[backends.git]\ncommand = \"git-server\"\nenv = { TOKEN = \"${GIT_TOKEN}\" }\n";
+    std::fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
+    let output = lockkeeper(folder.path(), &["serve"], &[]);
+    assert_snapshot!(shown(folder.path(), &output), @r#"
+    2
+    --- out
+    --- err
+    error: there are 2 mistakes in the configuration
+      lockkeeper.toml:1:1: lissten: there is no such option
+          did you mean `listen`?
+      lockkeeper.toml:4:17: backends.git.env.TOKEN: the environment variable `GIT_TOKEN` is not set
+          set it, or give a default: `${GIT_TOKEN:-…}`
+    help: every option is explained in lockkeeper.example.toml; `lockkeeper check` tries a configuration
+    "#);
+    assert!(!folder.path().join(".local").exists());
+}
+
+// N-131
+#[test]
+fn a_public_url_that_clients_cannot_use_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for url in ["http://gw.example", "https://gw.example/", "https://gw.example/#x"] {
+        let output = lockkeeper(folder.path(), &["serve", "--public-url", url], &[]);
+        assert_eq!(output.status.code(), Some(2), "{url}");
+    }
+    let output = lockkeeper(folder.path(), &["serve", "--listen", "0.0.0.0:0"], &[]);
+    assert_snapshot!(shown(folder.path(), &output), @r#"
+    2
+    --- out
+    --- err
+    error: there is a mistake in the configuration
+      public_url: this must be said, because 0.0.0.0:0 can be reached from other machines
+          give the URL that clients use, such as `https://mcp.example.com`, as `public_url` in the file, `--public-url` or LOCKKEEPER_PUBLIC_URL; or listen on 127.0.0.1
+    help: every option is explained in lockkeeper.example.toml; `lockkeeper check` tries a configuration
+    "#);
+}
+
+#[test]
+fn a_command_and_a_url_exclude_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lockkeeper(folder.path(), &["serve", "--url", "https://x.example/mcp", "--", "server"], &[]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn where_no_gateway_runs_status_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lockkeeper(folder.path(), &["status", "--data-dir", "."], &[]);
+    assert_snapshot!(shown(folder.path(), &output), @r#"
+    1
+    --- out
+    --- err
+    error: no gateway can be asked
+      none runs on the data in FOLDER
+    help: start it with `lockkeeper serve`, or say where its data is: `--data-dir DIR`
+    "#);
+
+    // A gateway that was killed left its control file behind; nobody listens on port 1.
+    let url = PublicUrl::parse("http://localhost:1").unwrap();
+    Control::new("127.0.0.1:1".parse().unwrap(), &url, Secret::new("t")).write(folder.path()).unwrap();
+    for command in [["status"].as_slice(), &["healthcheck"], &["sessions", "list", "--json"]] {
+        let output = lockkeeper(folder.path(), command, &[("LOCKKEEPER_DATA_DIR", folder.path().to_str().unwrap())]);
+        assert_eq!(output.status.code(), Some(1), "{command:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("does not answer"), "{command:?}");
+    }
+}
+
+#[test]
+fn a_gateway_elsewhere_is_asked_with_an_api_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lockkeeper(folder.path(), &["status", "--url", "https://mcp.example.com"], &[]);
+    assert_snapshot!(shown(folder.path(), &output), @r#"
+    2
+    --- out
+    --- err
+    error: an API key is needed to ask a gateway by its URL
+    help: put it into LOCKKEEPER_API_KEY, or name its file: --api-key-file FILE
+    "#);
+}
+
+#[test]
+fn records_are_not_looked_for_where_there_are_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lockkeeper(folder.path(), &["keys", "list", "--data-dir", "nowhere"], &[]);
+    assert_snapshot!(shown(folder.path(), &output), @r#"
+    1
+    --- out
+    --- err
+    error: there is no gateway's data in FOLDER/nowhere
+    help: say where it is: `--data-dir DIR` or `--config FILE`
+    "#);
+    assert!(!folder.path().join("nowhere").exists());
+}
+
+#[test]
+fn the_version_names_the_protocol_versions() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lockkeeper(folder.path(), &["version"], &[]);
+    assert_snapshot!(shown(folder.path(), &output), @r#"
+    0
+    --- out
+    lockkeeper 0.1.0
+    protocol versions: 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25
+    --- err
+    "#);
+    let output = lockkeeper(folder.path(), &["version", "--json"], &[]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn a_check_looks_at_every_server_and_fails_where_one_is_sick() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lockkeeper(folder.path(), &["check"], &[]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("built-in"), "{}", shown(folder.path(), &output));
+
+    let text = r#"{ "mcpServers": { "show": { "builtin": "demo" }, "gone": { "command": "no-such-server" } } }"#;
+    std::fs::write(folder.path().join("mcp.json"), text).unwrap();
+    let output = lockkeeper(folder.path(), &["check", "--config", "mcp.json", "--json"], &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["backends"][0]["state"], "ready");
+    assert_eq!(document["backends"][1]["state"], "failed");
+    assert!(document["backends"][0]["counts"]["tools"].as_u64().unwrap() > 0);
+}
+
+mod asked {
+    //! What `status` makes of a gateway's answers.
+
+    use std::{
+        io::{Read as _, Write as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    /// A gateway of one answer: what it was asked, once it was.
+    fn answer(folder: &Path, status: &'static str, body: &'static str) -> std::thread::JoinHandle<String> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = PublicUrl::parse("https://mcp.example.com").unwrap();
+        Control::new(listener.local_addr().unwrap(), &url, Secret::new("t0ken")).write(folder).unwrap();
+        std::thread::spawn(move || {
+            let (mut connection, _) = listener.accept().unwrap();
+            let mut request = vec![0; 8192];
+            let length = connection.read(&mut request).unwrap();
+            let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            connection.write_all((head + body).as_bytes()).unwrap();
+            String::from_utf8_lossy(&request[..length]).to_ascii_lowercase()
+        })
+    }
+
+    const STATUS: &str = r#"{"version":"0.1.0","started":"2026-01-01T00:00:00Z","url":"https://mcp.example.com/mcp",
+        "future":1,"backends":[{"id":"git","transport":"stdio","protocol_version":"2025-06-18","state":"ready",
+        "counts":{"tools":12,"prompts":0,"resources":0},"sessions":1,"restarts":0}],"sessions":[]}"#;
+
+    #[test]
+    fn the_running_gateway_is_asked_under_its_public_name_with_its_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let gateway = answer(folder.path(), "200 OK", STATUS);
+        let output = lockkeeper(folder.path(), &["status", "--data-dir", "."], &[]);
+        assert_snapshot!(shown(folder.path(), &output), @r#"
+        0
+        --- out
+        Lockkeeper 0.1.0  https://mcp.example.com/mcp  since 2026-01-01T00:00:00Z
+
+        BACKEND  TRANSPORT  VERSION     TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS  STATE
+        git      stdio      2025-06-18  12     0        0          1         0         ready
+
+        No client sessions are open.
+        --- err
+        "#);
+        let asked = gateway.join().unwrap();
+        assert!(asked.starts_with("get /api/status http/1.1\r\n"), "{asked}");
+        assert!(asked.contains("host: mcp.example.com\r\n"), "{asked}");
+        assert!(asked.contains("authorization: bearer t0ken\r\n"), "{asked}");
+    }
+
+    #[test]
+    fn json_is_the_document_as_it_came() {
+        let folder = tempfile::tempdir().unwrap();
+        let gateway = answer(folder.path(), "200 OK", STATUS);
+        let output = lockkeeper(folder.path(), &["status", "--data-dir", ".", "--json"], &[]);
+        gateway.join().unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(document, serde_json::from_str::<serde_json::Value>(STATUS).unwrap());
+    }
+
+    #[test]
+    fn a_refusal_and_nonsense_are_failures() {
+        let folder = tempfile::tempdir().unwrap();
+        for (status, body) in [("401 Unauthorized", ""), ("500 Oops", ""), ("200 OK", "hello"), ("200 OK", "{}")] {
+            let gateway = answer(folder.path(), status, body);
+            let output = lockkeeper(folder.path(), &["status", "--data-dir", "."], &[]);
+            gateway.join().unwrap();
+            assert_eq!(output.status.code(), Some(1), "{status} {body}");
+        }
+    }
+
+    #[test]
+    fn a_container_asks_for_health_in_silence() {
+        let folder = tempfile::tempdir().unwrap();
+        let gateway = answer(folder.path(), "200 OK", "ok");
+        let output = lockkeeper(folder.path(), &["healthcheck", "--data-dir", "."], &[]);
+        assert!(gateway.join().unwrap().starts_with("get /healthz "));
+        assert_eq!((output.status.code(), output.stdout.len(), output.stderr.len()), (Some(0), 0, 0));
+    }
+}

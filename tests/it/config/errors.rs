@@ -1,0 +1,214 @@
+//! What a person is told who made mistakes.
+
+use insta::assert_snapshot;
+
+use super::{errors, load};
+
+#[test]
+fn all_mistakes_are_told_at_once_each_with_its_place() {
+    let text = r#"listen = "8080"
+public_url = "http://gw.example"
+lissten = "x"
+
+[limits]
+session_idle = "5s"
+sessions = 0
+session_per_caller = 3
+request_body = "2GiB"
+
+[auth]
+acess_token_lifetime = "1h"
+conceal_backends = "no"
+
+[backends.files]
+command = "npx"
+args = "-y"
+env = { KEY = "${KEY}" }
+share = "everybody"
+start_timeout = 60
+
+[backends.docs]
+url = "ftp://docs.example.com"
+headers = { Host = "x", "Bad Name" = "y" }
+"#;
+    assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
+    lockkeeper.toml:1:10: listen: this must be an address and a port, such as `127.0.0.1:8080`, `[::]:8080` or `0.0.0.0:8080`
+    lockkeeper.toml:2:14: public_url: `http` is for loopback addresses alone; clients need `https` here
+    lockkeeper.toml:3:1: lissten: there is no such option
+        did you mean `listen`?
+    lockkeeper.toml:6:16: limits.session_idle: 5s is not between 1m and 30d
+    lockkeeper.toml:7:12: limits.sessions: 0 is not between 1 and 1000000
+    lockkeeper.toml:8:1: limits.session_per_caller: there is no such option
+        did you mean `sessions_per_caller`?
+    lockkeeper.toml:9:16: limits.request_body: 2GiB is not between 64KiB and 1GiB
+    lockkeeper.toml:12:1: auth.acess_token_lifetime: there is no such option
+        did you mean `access_token_lifetime`?
+    lockkeeper.toml:13:20: auth.conceal_backends: this must be true or false, without quotes, not a string
+    lockkeeper.toml:17:8: backends.files.args: this must be a list of strings, not a string
+    lockkeeper.toml:18:15: backends.files.env.KEY: the environment variable `KEY` is not set
+        set it, or give a default: `${KEY:-…}`
+    lockkeeper.toml:19:9: backends.files.share: this must be one of `session`, `user`, `all`
+    lockkeeper.toml:20:17: backends.files.start_timeout: this needs its unit and quotes: `"500ms"`, `"60s"`, `"30m"`
+    lockkeeper.toml:23:7: backends.docs.url: this must be an http or https URL
+    lockkeeper.toml:24:13: backends.docs.headers.Host: the gateway sets this header itself
+    lockkeeper.toml:24:25: backends.docs.headers.Bad Name: this is no name of a header
+    "#);
+}
+
+#[test]
+fn a_missing_variable_is_named_in_json_too() {
+    let text = r#"{
+  "mcpServers": {
+    "github": { "command": "npx", "env": { "TOKEN": "${GITHUB_TOKEN}", "OTHER": "${A}${B:-b}${C}" } },
+    "docs": { "type": "http", "url": "https://docs.example.com/${PART", "headers": { "Authorization": "Bearer ${T}" } }
+  }
+}"#;
+    assert_snapshot!(errors("claude.json", text, &[]), @r#"
+    claude.json:3:53: mcpServers.github.env.TOKEN: the environment variable `GITHUB_TOKEN` is not set
+        set it, or give a default: `${GITHUB_TOKEN:-…}`
+    claude.json:3:81: mcpServers.github.env.OTHER: the environment variable `A` is not set
+        set it, or give a default: `${A:-…}`
+    claude.json:3:81: mcpServers.github.env.OTHER: the environment variable `C` is not set
+        set it, or give a default: `${C:-…}`
+    claude.json:4:38: mcpServers.docs.url: `${` must be followed by the name of an environment variable and `}`
+        for the characters `${` themselves write `$${`
+    claude.json:4:103: mcpServers.docs.headers.Authorization: the environment variable `T` is not set
+        set it, or give a default: `${T:-…}`
+    "#);
+}
+
+#[test]
+fn what_is_not_carried_yet_is_refused_with_a_way_out() {
+    let text = r#"{
+  "inputs": [{ "id": "key", "type": "promptString" }],
+  "servers": {
+    "old": { "type": "sse", "url": "https://old.example.com/sse" },
+    "socket": { "url": "wss://socket.example.com" },
+    "asks": { "command": "server", "env": { "KEY": "${input:key}" }, "envFile": ".env" }
+  }
+}"#;
+    assert_snapshot!(errors("mcp.json", text, &[]), @r#"
+    mcp.json:2:3: inputs: values that a person is asked for cannot be had by a gateway
+        put them into environment variables and write `${NAME}` where `${input:…}` stands
+    mcp.json:4:5: servers.old: servers over HTTP+SSE (`sse`) are not carried yet
+        most such servers offer Streamable HTTP too: take that URL, with the type `http`
+    mcp.json:5:24: servers.socket.url: servers over WebSocket are not carried yet: give its http or https URL
+    mcp.json:6:52: servers.asks.env.KEY: `${input:…}` asks a person, which a gateway cannot
+        put the value into an environment variable and write `${NAME}`
+    mcp.json:6:70: servers.asks.envFile: files of variables are not read
+        set the variables in the gateway's own environment
+    "#);
+}
+
+#[test]
+fn a_backend_is_reached_in_one_way() {
+    let text = r#"
+[backends.none]
+args = ["x"]
+[backends.both]
+command = "server"
+url = "https://example.com/mcp"
+[backends.wrong]
+type = "stdio"
+url = "https://user:hunter2@example.com/mcp"
+[backends.typo]
+comand = "server"
+"#;
+    assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
+    lockkeeper.toml:2:11: backends.none: nothing says how it is reached
+        give either `command` (a program to start) or `url` (an http or https endpoint)
+    lockkeeper.toml:3:1: backends.none.args: this is for a backend with a `command`
+        take it away, or give a `command`
+    lockkeeper.toml:4:11: backends.both: it can be reached in one way only
+        give either `command` (a program to start) or `url` (an http or https endpoint)
+    lockkeeper.toml:7:11: backends.wrong: `stdio` needs a `command`, not a `url`
+    lockkeeper.toml:9:7: backends.wrong.url: user and password belong into `headers`, as `Authorization`
+    lockkeeper.toml:10:11: backends.typo: nothing says how it is reached
+        give either `command` (a program to start) or `url` (an http or https endpoint)
+    lockkeeper.toml:11:1: backends.typo.comand: there is no such option
+        did you mean `command`?
+    "#);
+}
+
+#[test]
+fn two_names_that_meet_and_names_that_cannot_be_are_told() {
+    let text = r#"
+[backends.My_Files]
+command = "a"
+[backends.my-files]
+command = "b"
+[backends.2fast]
+command = "c"
+"#;
+    assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
+    lockkeeper.toml:4:11: backends.my-files: `my-files` and `My_Files` (lockkeeper.toml:2:11: backends.My_Files) are both called `my-files` here
+        rename one of them
+    lockkeeper.toml:6:11: backends.2fast: `2fast` is no backend name: it takes a letter, then up to 31 of a-z, 0-9 and `-`
+        choose another name
+    "#);
+}
+
+#[test]
+fn syntax_errors_have_a_place_and_do_not_quote_the_line() {
+    let text = "listen = \"127.0.0.1:8080\"\n[backends.a]\ncommand = \"a\"\nenv = { KEY = \"hunter2 }\n";
+    assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
+    lockkeeper.toml:4:25: this is not TOML: unclosed inline table, expected `}`
+    lockkeeper.toml:4:25: this is not TOML: invalid basic string, expected `"`
+    "#);
+    assert_snapshot!(errors("mcp.json", "{\n  \"mcpServers\": { \"a\": { \"command\": hunter2 } }\n}", &[]), @"mcp.json:2:37: this is not JSON: Unexpected word");
+    assert_snapshot!(errors("mcp.json", "[]", &[]), @"mcp.json:1:1: the file must hold a JSON object");
+    assert_snapshot!(errors("mcp.json", "{ \"other\": {} }", &[]), @r#"
+    mcp.json:1:1: there are no servers in it
+        a JSON file holds one table `mcpServers` (or, as VS Code writes it, `servers`)
+    "#);
+    assert_snapshot!(errors("mcp.json", "", &[]), @"mcp.json:1:1: the file is empty");
+}
+
+#[test]
+fn no_secret_is_ever_in_a_message_or_in_debug_output() {
+    let secrets = [("KEY", "hunter2"), ("URL", "https://hunter2@example.com")];
+    let text = r#"
+listen = "${KEY}"
+public_url = "https://hunter2@example.com"
+[limits]
+session_idle = "${KEY}"
+[http]
+allowed_origins = ["${KEY}"]
+trusted_proxies = ["hunter2"]
+[log]
+filter = "a=${KEY}"
+format = "${KEY}"
+[backends.a]
+command = "a"
+env = { "A=B" = "hunter2", KEY = ["hunter2"] }
+share = "${KEY}"
+[backends.b]
+url = "${URL}"
+headers = { Authorization = "hunter2\n" }
+"#;
+    let told = errors("lockkeeper.toml", text, &secrets);
+    assert!(!told.contains("hunter2"), "{told}");
+    assert!(told.lines().count() > 10, "{told}");
+
+    let text = r#"
+[backends.a]
+command = "a"
+env = { KEY = "${KEY}" }
+[backends.b]
+url = "https://example.com/mcp"
+headers = { Authorization = "Bearer ${KEY}" }
+"#;
+    let config = load("lockkeeper.toml", text, &secrets).unwrap();
+    let shown = format!("{config:?}");
+    assert!(!shown.contains("hunter2"), "{shown}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let given = lockkeeper::config::Given { config: Some("nowhere.toml".into()), ..Default::default() };
+    assert_snapshot!(super::load_in(folder.path(), &given, &[]).unwrap_err(), @r#"
+    nowhere.toml: the file cannot be read: No such file or directory (os error 2)
+        look at its name and its mode
+    "#);
+}

@@ -1,0 +1,147 @@
+//! Every form of file that people have.
+
+use std::{path::Path, time::Duration};
+
+use insta::assert_snapshot;
+use lockkeeper::{
+    config::{Auth, Config, Http, Limits, Log, Naming},
+    model::{BackendSpec, OnLoss, Share, TransportSpec},
+};
+
+use super::load;
+
+/// A backend in one line, its secrets among it.
+fn line(spec: &BackendSpec) -> String {
+    match &spec.transport {
+        TransportSpec::Stdio(stdio) => {
+            let env: Vec<_> = stdio.env.iter().map(|(name, value)| format!("{name}={}", value.expose())).collect();
+            let cwd = stdio.cwd.as_deref().map(Path::to_string_lossy).unwrap_or_default();
+            format!("{}: {} {:?} [{}] {cwd}", spec.id, stdio.command, stdio.args, env.join(" ")).trim_end().to_owned()
+        }
+        TransportSpec::Http(http) => {
+            let headers: Vec<_> =
+                http.headers.iter().map(|(name, value)| format!("{name}: {}", value.expose())).collect();
+            format!("{}: {} [{}]", spec.id, http.url, headers.join(", "))
+        }
+        TransportSpec::Demo => format!("{}: demo", spec.id),
+    }
+}
+
+fn lines(config: &Config) -> String {
+    config.backends.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn toml_says_everything() {
+    let text = r#"
+listen = "localhost:9000"
+public_url = "https://mcp.example.com"
+
+[limits]
+session_idle = "1h30m"
+request_body = "1MiB"
+
+[http]
+allowed_origins = ["https://app.example.com"]
+trusted_proxies = ["10.0.0.0/8", "::1"]
+query_api_key = false
+
+[backends.zeta]
+command = "npx"
+args = ["-y", "server", "${ROOT}"]
+env = { KEY = "${KEY:-none}", PORT = 80 }
+share = "user"
+on_loss = "end"
+start_timeout = "2m"
+read_only_tools = ["look"]
+
+[backends.Alpha]
+url = "https://docs.example.com/mcp"
+headers = { Authorization = "Bearer ${TOKEN}" }
+
+[backends.off]
+command = "never"
+disabled = true
+
+[backends.show]
+builtin = "demo"
+"#;
+    let config = load("lockkeeper.toml", text, &[("ROOT", "/srv"), ("TOKEN", "t0k")]).unwrap();
+    assert_snapshot!(lines(&config), @r#"
+    zeta: npx ["-y", "server", "/srv"] [KEY=none PORT=80]
+    alpha: https://docs.example.com/mcp [Authorization: Bearer t0k]
+    show: demo
+    "#);
+    assert_eq!(config.listen.to_string(), "127.0.0.1:9000");
+    assert_eq!(config.public_url(config.listen).as_str(), "https://mcp.example.com");
+    assert_eq!(config.limits.session_idle, Duration::from_mins(90));
+    assert_eq!(config.limits.request_body, 1 << 20);
+    assert_eq!(config.http.trusted_proxies.len(), 2);
+    let zeta = &config.backends[0];
+    assert_eq!((zeta.share, zeta.on_loss, zeta.start_timeout), (Share::User, OnLoss::End, Duration::from_mins(2)));
+    assert_eq!(zeta.read_only_tools, ["look"]);
+    assert_eq!(config.naming, Naming::Prefixed);
+}
+
+#[test]
+fn the_file_of_claude_desktop_is_taken_as_it_is() {
+    let text = r#"{
+  "globalShortcut": "",
+  "mcpServers": {
+    "filesystem": { "command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/Users/ada"] },
+    "GitHub": { "command": "docker", "args": ["run", "-i"], "env": { "TOKEN": "${GH}" }, "autoApprove": [], "timeout": 60 }
+  }
+}"#;
+    assert_snapshot!(lines(&load("claude_desktop_config.json", text, &[("GH", "s3cret")]).unwrap()), @r#"
+    filesystem: npx ["-y", "@modelcontextprotocol/server-filesystem", "/Users/ada"] []
+    github: docker ["run", "-i"] [TOKEN=s3cret]
+    "#);
+}
+
+#[test]
+fn the_file_of_claude_code_is_taken_as_it_is() {
+    let text = r#"{ "mcpServers": {
+      "remote": { "type": "http", "url": "${BASE:-https://api.example.com}/mcp", "headers": { "X-Key": "k" } },
+      "local": { "type": "stdio", "command": "/opt/server", "args": [], "env": {} } } }"#;
+    assert_snapshot!(lines(&load(".mcp.json", text, &[]).unwrap()), @r#"
+    remote: https://api.example.com/mcp [X-Key: k]
+    local: /opt/server [] []
+    "#);
+}
+
+#[test]
+fn the_file_of_vs_code_is_taken_with_its_comments() {
+    let text = r#"{
+  // our servers
+  "servers": {
+    "play wright": { "command": "npx", "args": ["-y", "@playwright/mcp"], "env": { "HOME": "${env:HOME}" }, },
+    "memory": { "type": "http", "url": "http://localhost:3000/mcp" }, /* the last */
+  },
+}"#;
+    assert_snapshot!(lines(&load("mcp.json", text, &[("HOME", "/home/ada")]).unwrap()), @r#"
+    play-wright: npx ["-y", "@playwright/mcp"] [HOME=/home/ada]
+    memory: http://localhost:3000/mcp []
+    "#);
+}
+
+#[test]
+fn the_example_file_shows_the_defaults_and_every_option() {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("lockkeeper.example.toml")).unwrap();
+    let config = load("lockkeeper.toml", &text, &[]).unwrap();
+    assert_eq!(config.limits, Limits::default());
+    assert_eq!(config.auth, Auth::default());
+    assert_eq!(config.http, Http::default());
+    assert_eq!(config.log, Log::default());
+    assert_eq!(config.listen, lockkeeper::config::DEFAULT_LISTEN);
+
+    // Every commented option is one that exists: with the marks `#:` taken away the file still loads.
+    let whole: String =
+        text.lines().map(|line| line.strip_prefix("#: ").unwrap_or(line)).collect::<Vec<_>>().join("\n");
+    let variables = [("GITHUB_TOKEN", "t"), ("DOCS_TOKEN", "t"), ("HOME", "/home/ada")];
+    let config = load("lockkeeper.toml", &whole, &variables).unwrap();
+    assert_snapshot!(lines(&config), @r#"
+    files: npx ["-y", "@modelcontextprotocol/server-filesystem", "/home/ada"] [LOG_LEVEL=info] /srv
+    docs: https://docs.example.com/mcp [Authorization: Bearer t]
+    demo: demo
+    "#);
+}

@@ -1,0 +1,201 @@
+//! HTTP+SSE (2024-11-05): the connection is the session.
+
+use http::StatusCode;
+use lockkeeper::{frontend::Settings, mcp::Method};
+use serde_json::{Value, json};
+
+use super::{Client, Events, World, call, initialize, text};
+
+/// A client on an open connection, and its stream.
+struct Connected {
+    client: Client,
+    events: Events,
+}
+
+impl Connected {
+    async fn open(world: &World, path: &'static str) -> Self {
+        let mut client = world.client("ann");
+        client.path = path;
+        let mut events = Events::of(client.get().await);
+        let first = events.raw().await.unwrap();
+        let endpoint = first.strip_prefix("event: endpoint\ndata: ").unwrap().trim_end();
+        assert!(endpoint.starts_with("/messages?session_id="));
+        client.path = Box::leak(endpoint.to_owned().into_boxed_str());
+        Self { client, events }
+    }
+
+    async fn ready(world: &World, version: &'static str) -> Self {
+        let mut connected = Self::open(world, "/sse").await;
+        assert_eq!(
+            connected.ask(initialize(version, json!({ "roots": {} }))).await["result"]["protocolVersion"],
+            version
+        );
+        connected.tell(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+        connected
+    }
+
+    async fn tell(&self, message: Value) {
+        let response = self.client.send(message).await;
+        assert_eq!(response.status(), StatusCode::ACCEPTED);
+        assert_eq!(text(response).await, "");
+    }
+
+    async fn ask(&mut self, message: Value) -> Value {
+        self.tell(message).await;
+        self.events.message().await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn each_legacy_version_can_be_spoken_on_a_connection() {
+    let world = World::new().await;
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut connected = Connected::ready(&world, version).await;
+        let answer = connected.ask(call("1", "echo", json!({ "say": "hi" }))).await;
+        assert_eq!(answer, json!({ "jsonrpc": "2.0", "id": "1", "result": { "said": "hi" } }));
+    }
+}
+
+#[tokio::test]
+async fn one_backend_alone_has_its_own_connection() {
+    let world = World::new().await;
+    let mut connected = Connected::open(&world, "/sse/git").await;
+    let answer = connected.ask(initialize("2024-11-05", json!({}))).await;
+    assert_eq!(answer["result"]["serverInfo"]["name"], "git");
+    assert_eq!(world.front.status()[0].endpoint, "/sse/git");
+}
+
+#[tokio::test]
+async fn everything_for_the_client_goes_down_the_one_stream() {
+    let world = World::new().await;
+    let mut connected = Connected::ready(&world, "2024-11-05").await;
+    world.server.wait_for(Method::Listen, 1).await;
+    connected.tell(call(1, "hold", json!({ "say": "later" }))).await;
+    let progress = connected.ask(call(2, "progress", json!({ "say": "sooner" }))).await;
+    assert_eq!(progress["method"], "notifications/progress");
+    assert_eq!(connected.events.message().await.unwrap()["id"], 2);
+    world.server.told.send((Method::ToolsListChanged, json!({}))).unwrap();
+    assert_eq!(connected.events.message().await.unwrap()["method"], "notifications/tools/list_changed");
+    let question = connected.ask(call(3, "ask", json!({ "method": "roots/list" }))).await;
+    let answer = json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "roots": [] } });
+    assert_eq!(connected.ask(answer).await["result"]["answer"], json!({ "roots": [] }));
+    world.server.gate.add_permits(1);
+    assert_eq!(connected.events.message().await.unwrap()["result"]["said"], "later");
+}
+
+#[tokio::test]
+async fn nothing_is_served_before_initialize() {
+    let world = World::new().await;
+    let mut connected = Connected::open(&world, "/sse").await;
+    assert_eq!(connected.ask(call(1, "echo", json!({}))).await["error"]["code"], -32600);
+    connected.ask(initialize("2024-11-05", json!({}))).await;
+    assert_eq!(connected.ask(initialize("2024-11-05", json!({}))).await["error"]["code"], -32600);
+}
+
+#[tokio::test]
+async fn losing_the_connection_ends_the_session_and_its_calls() {
+    let world = World::new().await;
+    let Connected { client, mut events } = Connected::ready(&world, "2024-11-05").await;
+    client.send(call(1, "hold", json!({}))).await;
+    let held = async {
+        world.server.wait_for(Method::ToolsCall, 1).await;
+    };
+    tokio::select! {
+        () = held => {}
+        _ = events.message() => panic!("nothing is said while the call is held"),
+    }
+    drop(events);
+    assert_eq!(world.server.fate().await, "dropped");
+    assert_eq!(client.send(call(2, "echo", json!({}))).await.status(), StatusCode::NOT_FOUND);
+    assert_eq!(world.ended.lock().len(), 1);
+}
+
+#[tokio::test]
+async fn an_open_connection_is_never_idle() {
+    let world = World::new().await;
+    let mut connected = Connected::ready(&world, "2024-11-05").await;
+    world.clock.advance(std::time::Duration::from_hours(2));
+    world.front.sweep().await;
+    assert!(connected.ask(call(1, "echo", json!({}))).await["result"].is_object());
+}
+
+#[tokio::test]
+async fn a_connection_of_another_caller_is_not_found() {
+    let world = World::new().await;
+    let connected = Connected::ready(&world, "2024-11-05").await;
+    let mut other = world.client("bob");
+    other.path = connected.client.path;
+    assert_eq!(other.send(call(1, "echo", json!({}))).await.status(), StatusCode::NOT_FOUND);
+    other.path = "/messages?session_id=unknown";
+    assert_eq!(other.send(call(1, "echo", json!({}))).await.status(), StatusCode::NOT_FOUND);
+    other.path = "/messages";
+    assert_eq!(other.send(call(1, "echo", json!({}))).await.status(), StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn the_two_bindings_do_not_share_sessions() {
+    let world = World::new().await;
+    let connected = Connected::ready(&world, "2025-06-18").await;
+    let mut client = world.ready("ann", "2025-06-18").await;
+    let (_, id) = connected.client.path.split_once('=').unwrap();
+    let path = format!("/messages?session_id={}", client.session.as_ref().unwrap());
+    client.session = Some(id.to_owned());
+    assert_eq!(client.send(call(1, "echo", json!({}))).await.status(), StatusCode::NOT_FOUND);
+    client.path = Box::leak(path.into_boxed_str());
+    assert_eq!(client.send(call(1, "echo", json!({}))).await.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_refused_at_once() {
+    let world = World::new().await;
+    let connected = Connected::ready(&world, "2024-11-05").await;
+    assert_eq!(connected.client.post("{").await.status(), StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn a_revoked_credential_ends_the_connection() {
+    let world = World::new().await;
+    let mut connected = Connected::ready(&world, "2024-11-05").await;
+    connected.client.admission.lease.revoked.cancel();
+    assert_eq!(connected.events.message().await, None);
+    drop(connected.events);
+    assert_eq!(world.front.status().len(), 0);
+}
+
+#[tokio::test]
+async fn answers_that_nobody_reads_are_bounded() {
+    let world = World::with(Settings { calls_per_session: 2, ..Settings::default() }).await;
+    let mut connected = Connected::open(&world, "/sse").await;
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    connected.tell(ping.clone()).await;
+    connected.tell(ping.clone()).await;
+    let refused = connected.client.send(ping.clone()).await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(connected.events.message().await.unwrap()["result"], json!({}));
+    connected.tell(ping).await;
+}
+
+#[tokio::test]
+async fn a_batch_is_answered_message_by_message() {
+    let world = World::new().await;
+    let mut connected = Connected::ready(&world, "2025-03-26").await;
+    let batch = json!([call(1, "echo", json!({ "say": "one" })), call(2, "echo", json!({ "say": "two" }))]);
+    let mut said = [connected.ask(batch.clone()).await, connected.events.message().await.unwrap()];
+    said.sort_by_key(|answer| answer["id"].to_string());
+    assert_eq!((&said[0]["result"]["said"], &said[1]["result"]["said"]), (&json!("one"), &json!("two")));
+    let newer = Connected::ready(&world, "2025-06-18").await;
+    assert_eq!(newer.client.send(batch).await.status(), StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn draining_ends_connections_and_standalone_streams() {
+    let world = World::new().await;
+    let mut connected = Connected::ready(&world, "2024-11-05").await;
+    let client = world.ready("bob", "2025-06-18").await;
+    let mut stream = Events::of(client.get().await);
+    stream.raw().await.unwrap();
+    world.front.drain();
+    assert_eq!(connected.events.message().await, None);
+    assert_eq!(stream.raw().await, None);
+    assert_eq!(client.send(call(1, "echo", json!({}))).await.status(), StatusCode::OK);
+}

@@ -1,0 +1,109 @@
+//! What a server asks in the midst of a call, and what its client answers.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{Client, Events, World, body, call};
+
+async fn asking(world: &World, capabilities: Value) -> Client {
+    let mut client = world.client("ann");
+    client.open("2025-11-25", capabilities).await;
+    client
+}
+
+#[tokio::test]
+async fn a_question_goes_down_the_stream_of_its_call_and_its_answer_comes_back() {
+    let world = World::new().await;
+    let client = asking(&world, json!({ "elicitation": {} })).await;
+    for answer in [json!({ "result": { "action": "accept" } }), json!({ "error": { "code": -1, "message": "no" } })] {
+        let mut events = Events::of(client.send(call(1, "ask", json!({}))).await);
+        let question = events.message().await.unwrap();
+        assert_eq!(question["method"], "elicitation/create");
+        assert_eq!(question["params"]["message"], "name?");
+        assert!(question["id"].as_str().unwrap().starts_with("lk-"));
+        let mut reply = answer.clone();
+        reply["jsonrpc"] = json!("2.0");
+        reply["id"] = question["id"].clone();
+        assert_eq!(client.send(reply).await.status(), StatusCode::ACCEPTED);
+        let outcome = events.message().await.unwrap();
+        let expected = match answer.get("result") {
+            Some(result) => json!({ "answer": result }),
+            None => json!({ "code": -1 }),
+        };
+        assert_eq!(outcome["result"], expected);
+        assert_eq!(events.raw().await, None);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_from_another_client_is_not_heard() {
+    let world = World::new().await;
+    let client = asking(&world, json!({ "elicitation": {} })).await;
+    let mut events = Events::of(client.send(call(1, "ask", json!({}))).await);
+    let id = events.message().await.unwrap()["id"].clone();
+    let answer = |action| json!({ "jsonrpc": "2.0", "id": id, "result": { "action": action } });
+    let other = world.ready("bob", "2025-11-25").await;
+    assert_eq!(other.send(answer("decline")).await.status(), StatusCode::ACCEPTED);
+    client.send(answer("accept")).await;
+    assert_eq!(events.message().await.unwrap()["result"]["answer"]["action"], "accept");
+}
+
+#[tokio::test]
+async fn a_client_is_not_asked_what_it_cannot_answer() {
+    let world = World::new().await;
+    let client = asking(&world, json!({ "sampling": {} })).await;
+    for (method, code) in [("elicitation/create", -32602), ("roots/list", -32601)] {
+        let answer = body(client.send(call(1, "ask", json!({ "method": method }))).await).await;
+        assert_eq!(answer["result"]["code"], code, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_is_asked_only_in_the_modes_that_it_declared() {
+    let world = World::new().await;
+    for (declared, mode, code) in [
+        (json!({}), "url", json!(-32602)),
+        (json!({ "form": {} }), "url", json!(-32602)),
+        (json!({ "url": {} }), "form", json!(-32602)),
+    ] {
+        let client = asking(&world, json!({ "elicitation": declared })).await;
+        let answer = body(client.send(call(1, "ask", json!({ "mode": mode }))).await).await;
+        assert_eq!(answer["result"]["code"], code, "{declared} {mode}");
+    }
+    let client = asking(&world, json!({ "elicitation": { "url": {} } })).await;
+    let mut events = Events::of(client.send(call(1, "ask", json!({ "mode": "url" }))).await);
+    assert_eq!(events.message().await.unwrap()["params"]["mode"], "url");
+}
+
+#[tokio::test]
+async fn a_client_is_not_asked_before_it_is_initialized() {
+    let world = World::new().await;
+    let mut client = world.client("ann");
+    let response = client.send(super::initialize("2025-11-25", json!({ "elicitation": {} }))).await;
+    client.session = Some(response.headers()["mcp-session-id"].to_str().unwrap().to_owned());
+    let answer = body(client.send(call(1, "ask", json!({}))).await).await;
+    assert_eq!(answer["result"]["answer"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_withdrawn_question_is_cancelled_at_the_client() {
+    let world = World::new().await;
+    let client = asking(&world, json!({ "elicitation": {} })).await;
+    let mut events = Events::of(client.send(call(1, "ask", json!({ "withdraw": true }))).await);
+    let id = events.message().await.unwrap()["id"].clone();
+    let withdrawal = events.message().await.unwrap();
+    assert_eq!(withdrawal["method"], "notifications/cancelled");
+    assert_eq!(withdrawal["params"]["requestId"], id);
+}
+
+#[tokio::test]
+async fn cancelling_a_call_withdraws_its_questions() {
+    let world = World::new().await;
+    let client = asking(&world, json!({ "elicitation": {} })).await;
+    let mut events = Events::of(client.send(call(1, "ask", json!({}))).await);
+    let id = events.message().await.unwrap()["id"].clone();
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } });
+    client.send(cancel).await;
+    assert_eq!(events.message().await.unwrap()["params"]["requestId"], id);
+    assert_eq!(events.message().await, None);
+}

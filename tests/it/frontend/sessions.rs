@@ -1,0 +1,246 @@
+//! Sessions: whose they are, how long they live and how many there can be (design rule 9).
+
+use std::time::Duration;
+
+use http::StatusCode;
+use lockkeeper::{frontend::Settings, mcp::Method};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::{Events, World, body, call, initialize};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+#[tokio::test]
+async fn a_deleted_session_is_gone_for_good() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-06-18").await;
+    let mut stream = Events::of(client.get().await);
+    assert_eq!(client.delete().await.status(), StatusCode::NO_CONTENT);
+    stream.raw().await.unwrap();
+    assert_eq!(stream.raw().await, None, "its stream ends");
+    for response in [client.send(call(1, "echo", json!({}))).await, client.get().await, client.delete().await] {
+        assert_eq!(response.status(), StatusCode::NOT_FOUND);
+        assert_eq!(body(response).await["error"]["code"], -32600);
+    }
+    assert_eq!(world.ended.lock().len(), 1, "the backends are told once");
+    let mut after = client.clone();
+    after.router = world.restarted().router;
+    assert_eq!(after.get().await.status(), StatusCode::NOT_FOUND, "the store has forgotten it too");
+}
+
+#[tokio::test]
+async fn deleting_a_session_ends_its_calls() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-06-18").await;
+    let end = async {
+        world.server.wait_for(Method::ToolsCall, 1).await;
+        client.delete().await;
+    };
+    let (response, ()) = tokio::join!(client.send(call(1, "hold", json!({}))), end);
+    assert_eq!(world.server.fate().await, "dropped");
+    assert_eq!(body(response).await["error"]["data"]["retryable"], true);
+}
+
+#[tokio::test]
+async fn a_session_of_another_caller_is_answered_as_if_there_were_none() {
+    let world = World::new().await;
+    let ann = world.ready("ann", "2025-06-18").await;
+    let mut bob = world.client("bob");
+    bob.session = Some("no-such-session".to_owned());
+    let unknown = body(bob.send(call(1, "echo", json!({}))).await).await;
+    bob.session.clone_from(&ann.session);
+    for response in [bob.send(call(1, "echo", json!({}))).await, bob.get().await, bob.delete().await] {
+        assert_eq!(response.status(), StatusCode::NOT_FOUND);
+        assert_eq!(body(response).await, unknown);
+    }
+    assert_eq!(ann.send(call(1, "echo", json!({}))).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_session_belongs_to_the_endpoint_that_opened_it() {
+    let world = World::new().await;
+    let mut client = world.ready("ann", "2025-06-18").await;
+    client.path = "/mcp/git";
+    assert_eq!(client.get().await.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn get_and_delete_without_a_session_are_not_allowed() {
+    let world = World::new().await;
+    let client = world.client("ann");
+    for response in [client.get().await, client.delete().await] {
+        assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(response.headers()["allow"], "POST");
+    }
+}
+
+#[tokio::test]
+async fn an_idle_session_is_reaped_and_answers_404_from_then_on() {
+    let world = World::new().await;
+    let (idle, busy) = (world.ready("ann", "2025-06-18").await, world.ready("ann", "2025-06-18").await);
+    world.clock.advance(29 * MINUTE);
+    world.front.sweep().await;
+    assert_eq!(busy.send(call(1, "echo", json!({}))).await.status(), StatusCode::OK);
+    world.clock.advance(MINUTE);
+    world.front.sweep().await;
+    assert_eq!(busy.send(call(1, "echo", json!({}))).await.status(), StatusCode::OK);
+    assert_eq!(idle.send(call(1, "echo", json!({}))).await.status(), StatusCode::NOT_FOUND);
+    assert_eq!(world.ended.lock().len(), 1);
+    assert_eq!(world.front.status().len(), 1);
+}
+
+#[tokio::test]
+async fn an_open_stream_and_a_running_call_are_activity() {
+    let world = World::new().await;
+    let (listening, calling) = (world.ready("ann", "2025-06-18").await, world.ready("bob", "2025-06-18").await);
+    let stream = listening.get().await;
+    let idle = async {
+        world.server.wait_for(Method::ToolsCall, 1).await;
+        for _ in 0..3 {
+            world.clock.advance(20 * MINUTE);
+            world.front.sweep().await;
+        }
+        world.server.gate.add_permits(1);
+    };
+    let (response, ()) = tokio::join!(calling.send(call(1, "hold", json!({}))), idle);
+    assert!(body(response).await["result"].is_object());
+    drop(stream);
+    world.clock.advance(20 * MINUTE);
+    world.front.sweep().await;
+    assert_eq!(world.front.status().len(), 2, "idleness is counted from the last activity");
+    world.clock.advance(20 * MINUTE);
+    world.front.sweep().await;
+    assert_eq!(world.front.status().len(), 0);
+}
+
+#[tokio::test]
+async fn a_handshake_that_is_never_finished_is_given_up() {
+    let world = World::new().await;
+    let mut client = world.client("ann");
+    let response = client.send(initialize("2025-06-18", json!({}))).await;
+    client.session = Some(response.headers()["mcp-session-id"].to_str().unwrap().to_owned());
+    world.clock.advance(MINUTE);
+    world.front.sweep().await;
+    assert_eq!(client.send(call(1, "echo", json!({}))).await.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn sessions_outlive_the_process() {
+    let world = World::new().await;
+    let mut client = world.client("ann");
+    client.open("2025-06-18", json!({ "elicitation": {} })).await;
+    let level = json!({ "jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": { "level": "error" } });
+    client.send(level).await;
+    world.clock.advance(29 * MINUTE);
+    client.send(call(1, "echo", json!({}))).await;
+    world.front.sweep().await;
+    world.clock.advance(29 * MINUTE);
+    let world = world.restarted();
+    let mut thief = world.client("bob");
+    thief.session.clone_from(&client.session);
+    assert_eq!(thief.get().await.status(), StatusCode::NOT_FOUND);
+    client.router = world.router.clone();
+    let mut events = Events::of(client.send(call(1, "ask", json!({}))).await);
+    assert_eq!(events.message().await.unwrap()["method"], "elicitation/create", "its capabilities are known");
+    let context = world.server.calls.lock()[0].context.clone();
+    assert_eq!(context.session.as_ref().map(|id| id.as_str().to_owned()), client.session);
+    assert_eq!(context.client.display(), "test 1");
+    assert_eq!(context.client.revision.as_str(), "2025-06-18");
+}
+
+#[tokio::test]
+async fn what_was_idle_for_too_long_is_not_revived() {
+    let world = World::new().await;
+    let mut client = world.ready("ann", "2025-06-18").await;
+    world.clock.advance(30 * MINUTE);
+    client.router = world.restarted().router;
+    assert_eq!(client.get().await.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn at_its_bound_a_caller_gives_up_its_own_longest_idle_session() {
+    let world = World::with(Settings { sessions_per_caller: 2, ..Settings::default() }).await;
+    let other = world.ready("bob", "2025-06-18").await;
+    let oldest = world.ready("ann", "2025-06-18").await;
+    world.clock.advance(MINUTE);
+    let newer = world.ready("ann", "2025-06-18").await;
+    world.clock.advance(MINUTE);
+    world.ready("ann", "2025-06-18").await;
+    assert_eq!(oldest.get().await.status(), StatusCode::NOT_FOUND);
+    assert_eq!(newer.get().await.status(), StatusCode::OK);
+    assert_eq!(other.get().await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn where_nothing_can_be_given_up_no_session_is_opened() {
+    let world = World::with(Settings { sessions_per_caller: 1, sessions: 2, ..Settings::default() }).await;
+    let ann = world.ready("ann", "2025-06-18").await;
+    let _stream = ann.get().await;
+    let response = world.client("ann").send(initialize("2025-06-18", json!({}))).await;
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(response.headers()["retry-after"], "30");
+    let answer = body(response).await;
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(0), &json!(-32603)));
+    world.ready("bob", "2025-06-18").await;
+    let response = world.client("eve").send(initialize("2025-06-18", json!({}))).await;
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
+async fn the_status_shows_who_is_there_and_no_whole_id() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-06-18").await;
+    world.clock.advance(MINUTE);
+    let status = world.front.status().remove(0);
+    assert_eq!((status.user.as_str(), status.client.as_str(), status.endpoint.as_str()), ("ann", "test 1", "/mcp"));
+    assert_eq!((status.protocol_version.as_str(), status.idle_seconds), ("2025-06-18", 60));
+    assert_eq!(status.id, client.session.unwrap()[..8]);
+}
+
+#[tokio::test]
+async fn closing_ends_what_runs_and_keeps_the_sessions() {
+    let world = World::new().await;
+    let mut client = world.ready("ann", "2025-06-18").await;
+    let mut stream = Events::of(client.get().await);
+    stream.raw().await.unwrap();
+    let mut running = Box::pin(client.send(call(1, "hold", json!({}))));
+    assert!(futures_util::poll!(&mut running).is_pending());
+    drop(running);
+    world.front.close().await;
+    assert_eq!(world.server.fate().await, "dropped", "nobody reads the call any more, and it has ended");
+    assert_eq!(stream.raw().await, None);
+    client.router = world.restarted().router;
+    assert_eq!(client.send(call(1, "echo", json!({}))).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn the_reaper_sweeps_once_more_when_it_is_stopped() {
+    let world = World::new().await;
+    let mut client = world.ready("ann", "2025-06-18").await;
+    world.clock.advance(29 * MINUTE);
+    client.send(call(1, "echo", json!({}))).await;
+    let stopped = CancellationToken::new();
+    stopped.cancel();
+    world.front.run_reaper(stopped).await;
+    world.clock.advance(29 * MINUTE);
+    client.router = world.restarted().router;
+    assert_eq!(client.get().await.status(), StatusCode::OK, "the store knows of the last call");
+}
+
+#[tokio::test]
+async fn a_store_that_is_gone_is_no_lost_session() {
+    let world = World::new().await;
+    let before = world.ready("ann", "2025-06-18").await;
+    world.storage.close().await;
+    let mut unknown = before.clone();
+    unknown.session = Some("unknown".to_owned());
+    let response = unknown.send(call(1, "echo", json!({}))).await;
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(response.headers()["retry-after"], "30");
+    assert_eq!(before.send(call(1, "echo", json!({}))).await.status(), StatusCode::OK);
+    let after = world.ready("bob", "2025-06-18").await;
+    world.front.sweep().await;
+    assert_eq!(after.send(call(1, "echo", json!({}))).await.status(), StatusCode::OK);
+    assert_eq!(after.delete().await.status(), StatusCode::NO_CONTENT);
+}

@@ -1,0 +1,106 @@
+//! Standalone streams: what servers say outside any call, and when a stream ends.
+
+use std::time::Duration;
+
+use lockkeeper::{mcp::Method, resource::Lease, support::Clock as _};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::{Events, World, call};
+
+#[tokio::test]
+async fn what_servers_say_outside_a_call_reaches_the_newest_stream_alone() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-06-18").await;
+    let mut old = Events::of(client.get().await);
+    let mut new = Events::of(client.get().await);
+    world.server.wait_for(Method::Listen, 1).await;
+    world.server.told.send((Method::ToolsListChanged, json!({}))).unwrap();
+    assert_eq!(new.message().await.unwrap()["method"], "notifications/tools/list_changed");
+    drop(new);
+    world.server.told.send((Method::PromptsListChanged, json!({}))).unwrap();
+    assert_eq!(old.message().await.unwrap()["method"], "notifications/prompts/list_changed");
+    assert_eq!(world.server.calls.lock().iter().filter(|call| call.method == Method::Listen).count(), 1);
+}
+
+#[tokio::test]
+async fn what_is_said_while_no_stream_is_open_waits_for_one() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-06-18").await;
+    drop(Events::of(client.get().await));
+    world.server.wait_for(Method::Listen, 1).await;
+    for _ in 0..3 {
+        world.server.told.send((Method::ToolsListChanged, json!({}))).unwrap();
+    }
+    world.server.told.send((Method::LoggingMessage, json!({ "level": "info" }))).unwrap();
+    let mut events = Events::of(client.get().await);
+    assert_eq!(events.message().await.unwrap()["method"], "notifications/tools/list_changed");
+    assert_eq!(events.message().await.unwrap()["method"], "notifications/message");
+}
+
+#[tokio::test]
+async fn log_messages_below_the_level_are_left_out() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-06-18").await;
+    let level = json!({ "jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": { "level": "warning" } });
+    client.send(level).await;
+    let mut events = Events::of(client.get().await);
+    world.server.wait_for(Method::Listen, 1).await;
+    for level in ["info", "error"] {
+        world.server.told.send((Method::LoggingMessage, json!({ "level": level }))).unwrap();
+    }
+    assert_eq!(events.message().await.unwrap()["params"]["level"], "error");
+}
+
+#[tokio::test]
+async fn an_idle_stream_carries_a_comment_every_fifteen_seconds() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-06-18").await;
+    tokio::time::pause();
+    let start = tokio::time::Instant::now();
+    let mut events = Events::of(client.get().await);
+    for seconds in [0, 15, 30] {
+        assert_eq!(events.raw().await.as_deref(), Some(": \n\n"));
+        assert_eq!(start.elapsed().as_secs(), seconds);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_ends_half_a_minute_after_its_credential() {
+    let world = World::new().await;
+    let mut client = world.ready("ann", "2025-06-18").await;
+    let expires = Some(world.clock.now() + Duration::from_mins(1));
+    client.admission.lease = Lease { expires, revoked: CancellationToken::new() };
+    tokio::time::pause();
+    let start = tokio::time::Instant::now();
+    let mut events = Events::of(client.get().await);
+    while events.raw().await.is_some() {}
+    assert_eq!(start.elapsed().as_secs(), 90);
+}
+
+#[tokio::test]
+async fn a_revoked_credential_ends_streams_and_calls_at_once() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-06-18").await;
+    tokio::time::pause();
+    let mut stream = Events::of(client.get().await);
+    stream.raw().await.unwrap();
+    let mut running = Events::of(client.send(call(1, "hold", json!({}))).await);
+    let start = tokio::time::Instant::now();
+    client.admission.lease.revoked.cancel();
+    assert_eq!(stream.raw().await, None);
+    assert_eq!(running.message().await.unwrap()["error"]["code"], -32603);
+    assert_eq!(running.raw().await, None);
+    assert_eq!(world.server.fate().await, "dropped");
+    assert!(start.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn a_revoked_credential_ends_a_call_whose_client_vanished() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-06-18").await;
+    tokio::time::pause();
+    drop(Events::of(client.send(call(1, "hold", json!({}))).await));
+    client.admission.lease.revoked.cancel();
+    assert_eq!(world.server.fate().await, "dropped");
+}

@@ -1,0 +1,182 @@
+//! Calls: routed, refused, rewritten.
+
+use std::sync::Arc;
+
+use futures_util::stream;
+use insta::assert_snapshot;
+use lockkeeper::{
+    gateway::Gateway,
+    mcp::{Call, Event, Method, Notification, Outcome, Question, Reply, Step},
+    model::{Access, Rights},
+};
+
+use super::script::{Backend, Client, gateway, id, mount, payload};
+
+fn two() -> (Arc<Backend>, Arc<Backend>, Arc<Gateway>) {
+    let (one, two) = (Backend::with_tools(&["look", "write"]), Backend::with_tools(&["look"]));
+    let gateway = gateway(vec![mount("b1", &one), mount("b2", &two)]);
+    (one, two, gateway)
+}
+
+#[tokio::test]
+async fn a_tool_is_called_by_its_own_name_and_every_other_byte_is_kept() {
+    let (one, two, gateway) = two();
+    let client = Client::new(gateway.merged());
+    // G02
+    let params = r#"{ "arguments":{"n":12345678901234567890123, "name":"b1__x"} , "name" : "b1__write","x":[],"name":"b2__look" }"#;
+    let result = client.ask(Method::ToolsCall, params).await;
+    assert!(one.asked("tools/call").is_empty());
+    assert_snapshot!(two.asked("tools/call").concat(),
+        @r#"{ "arguments":{"n":12345678901234567890123, "name":"b1__x"} , "name" : "look","x":[],"name":"look" }"#);
+    assert!(result.starts_with(r#"{"got":"#));
+}
+
+#[tokio::test]
+async fn a_shortened_name_finds_its_tool_though_nobody_listed() {
+    let (one, _, gateway) = two();
+    let long = "x".repeat(90);
+    one.set_tools(&["repo.log", &long, "deadbeef_deadbeef"]);
+    let client = Client::new(gateway.merged());
+    client.ask(Method::ToolsCall, r#"{"name":"b1__repo_log_0823bac8"}"#).await;
+    client.ask(Method::ToolsCall, r#"{"name":"b1__deadbeef_deadbeef"}"#).await;
+    let shown = client.tools().await.split(' ').nth(1).unwrap().to_owned();
+    assert_eq!(shown.len(), 64);
+    client.ask(Method::ToolsCall, &format!(r#"{{"name":"{shown}"}}"#)).await;
+    let called = one.asked("tools/call");
+    assert_eq!(called[0], r#"{"name":"repo.log"}"#);
+    assert_eq!(called[1], r#"{"name":"deadbeef_deadbeef"}"#);
+    assert_eq!(called[2], format!(r#"{{"name":"{long}"}}"#));
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_refused_as_the_specification_says() {
+    let (one, _, gateway) = two();
+    let client = Client::new(gateway.merged());
+    for name in ["look", "b3__look", "__look", "B1__look", ""] {
+        let answer = client.ask(Method::ToolsCall, &format!(r#"{{"name":"{name}"}}"#)).await;
+        assert_eq!(answer, format!("error -32602 Unknown tool: {name}"));
+    }
+    assert_snapshot!(client.ask(Method::PromptsGet, r#"{"name":"p"}"#).await, @"error -32602 Unknown prompt: p");
+    assert_snapshot!(client.ask(Method::ToolsCall, r#"{"name":7}"#).await, @"error -32602 `name` is missing or is no string");
+    for uri in ["file:///a", "b3+file:///a", "https://nobody/"] {
+        let answer = client.ask(Method::ResourcesRead, &format!(r#"{{"uri":"{uri}"}}"#)).await;
+        assert_eq!(answer, format!(r#"error -32002 Resource not found {{"uri":"{uri}"}}"#));
+    }
+    assert_snapshot!(client.ask(Method::parse("x/y"), "{}").await, @"error -32601 Method not found: x/y");
+    assert_snapshot!(client.ask(Method::TasksGet, "{}").await, @"error -32601 Method not found: tasks/get");
+    assert_snapshot!(client.ask(Method::Complete, r#"{"ref":{"type":"ref/x"}}"#).await,
+        @"error -32602 `ref.type` must be `ref/prompt` or `ref/resource`");
+    assert!(one.asked("tools/call").is_empty() && one.asked("resources/read").is_empty());
+}
+
+#[tokio::test]
+async fn what_a_caller_may_not_call_does_not_exist_for_it() {
+    let (one, two, gateway) = two();
+    let mut rights = Rights::none();
+    rights.backends.allow(&id("b1"), Access::ReadOnly);
+    let merged = Client::of(gateway.merged(), "bob", rights.clone());
+    let single = Client::of(gateway.single(&id("b1")).unwrap(), "bob", rights.clone());
+    let other = Client::of(gateway.single(&id("b2")).unwrap(), "bob", rights);
+    for (client, name) in [(&merged, "b1__write"), (&merged, "b2__look"), (&single, "write"), (&other, "look")] {
+        let answer = client.ask(Method::ToolsCall, &format!(r#"{{"name":"{name}"}}"#)).await;
+        assert_eq!(answer, format!("error -32602 Unknown tool: {name}"));
+    }
+    assert!(merged.ask(Method::ResourcesRead, r#"{"uri":"b2+a:b"}"#).await.starts_with("error -32002"));
+    assert!(
+        one.asked("tools/call").is_empty() && two.calls.lock().iter().all(|(method, _)| method != "resources/read")
+    );
+    single.ask(Method::ToolsCall, r#"{"name":"write","name":"look"}"#).await;
+    merged.ask(Method::ToolsCall, r#"{"name":"b1__look"}"#).await;
+    assert_eq!(one.asked("tools/call"), [r#"{"name":"look","name":"look"}"#, r#"{"name":"look"}"#]);
+}
+
+#[tokio::test]
+async fn resources_go_to_their_backend_by_uri() {
+    let (one, two, gateway) = two();
+    two.set("resources/list", &[r#"{"resources":[{"uri":"https://x/a"}]}"#]);
+    one.set("resources/templates/list", &[r#"{"resourceTemplates":[{"uriTemplate":"https://y/{p}"}]}"#]);
+    let client = Client::new(gateway.merged());
+    for uri in ["b1+file:///a", "ui://b1+w/a.html", "https://y/z", "https://x/a"] {
+        client.ask(Method::ResourcesRead, &format!(r#"{{"uri":"{uri}"}}"#)).await;
+    }
+    assert_eq!(
+        one.asked("resources/read"),
+        [r#"{"uri":"file:///a"}"#, r#"{"uri":"ui://w/a.html"}"#, r#"{"uri":"https://y/z"}"#]
+    );
+    assert_eq!(two.asked("resources/read"), [r#"{"uri":"https://x/a"}"#]);
+    client.ask(Method::ResourcesSubscribe, r#"{"uri":"b1+file:///a"}"#).await;
+    assert_eq!(one.asked("resources/subscribe"), [r#"{"uri":"file:///a"}"#]);
+}
+
+#[tokio::test]
+async fn completions_go_to_the_backend_of_the_prompt_or_template() {
+    let (one, two, gateway) = two();
+    let client = Client::new(gateway.merged());
+    client.ask(Method::Complete, r#"{"ref":{"type":"ref/prompt","name":"b1__p"},"argument":{"name":"b1__p"}}"#).await;
+    client.ask(Method::Complete, r#"{"ref":{"type":"ref/resource","uri":"b2+db://{t}"}}"#).await;
+    assert_eq!(
+        one.asked("completion/complete"),
+        [r#"{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"b1__p"}}"#]
+    );
+    assert_eq!(two.asked("completion/complete"), [r#"{"ref":{"type":"ref/resource","uri":"db://{t}"}}"#]);
+}
+
+#[tokio::test]
+async fn what_comes_back_is_shown_in_the_gateways_names() {
+    let (one, _, gateway) = two();
+    *one.answer.lock() = Some(Box::new(|_: &Call| {
+        let told = Notification { method: Method::LoggingMessage, params: payload(r#"{"logger":"db","data":1}"#) };
+        let (question, answered) = Question::new(Method::Elicit, payload(r#"{"message":"Sure?"}"#));
+        let answer = async move {
+            let answer = answered.wait().await.unwrap().unwrap();
+            assert_eq!(answer.json(), r#"{"action":"accept"}"#);
+            Event::Done(Outcome::Complete(payload(r#"{"content":[{"type":"resource_link","uri":"a:b"}]}"#)))
+        };
+        let start = stream::iter([Event::Notified(told), Event::Asked(question)]);
+        Reply::new(futures_util::StreamExt::chain(start, stream::once(answer)))
+    }));
+    let client = Client::new(gateway.merged());
+    let Step::Notified(told, rest) = client.call(Method::ToolsCall, r#"{"name":"b1__look"}"#).next().await else {
+        panic!("a log message")
+    };
+    assert_eq!(told.params.json(), r#"{"logger":"b1/db","data":1}"#);
+    let Step::Asked(question, rest) = rest.next().await else { panic!("a question") };
+    assert_eq!(question.params.string("message").as_deref(), Some("Sure? (from B1)"));
+    question.answer.give(Ok(payload(r#"{"action":"accept"}"#)));
+    let Outcome::Complete(result) = rest.outcome().await else { panic!("a result") };
+    assert_eq!(result.json(), r#"{"content":[{"type":"resource_link","uri":"b1+a:b"}]}"#);
+}
+
+#[tokio::test]
+async fn dropping_the_reply_cancels_the_call_at_the_backend() {
+    let (one, _, gateway) = two();
+    let (dropped, mut seen) = tokio::sync::mpsc::channel::<()>(1);
+    *one.answer.lock() = Some(Box::new(move |_: &Call| {
+        let guard = dropped.clone();
+        Reply::later(async move {
+            let _guard = guard;
+            std::future::pending().await
+        })
+    }));
+    let reply = Client::new(gateway.merged()).call(Method::ToolsCall, r#"{"name":"b1__look"}"#);
+    *one.answer.lock() = None;
+    drop(reply);
+    assert_eq!(seen.recv().await, None);
+}
+
+#[tokio::test]
+async fn what_everybody_is_to_hear_reaches_every_allowed_backend() {
+    let (one, two, gateway) = two();
+    let client = Client::new(gateway.merged());
+    client.tools().await;
+    assert_snapshot!(client.ask(Method::SetLevel, r#"{"level":"info"}"#).await, @"{}");
+    assert_snapshot!(client.ask(Method::RootsListChanged, "").await, @"");
+    for backend in [&one, &two] {
+        assert_eq!(backend.asked("logging/setLevel"), [r#"{"level":"info"}"#]);
+        assert_eq!(backend.asked("notifications/roots/list_changed").len(), 1);
+    }
+    let mut rights = Rights::none();
+    rights.backends.allow(&id("b1"), Access::Full);
+    Client::of(gateway.merged(), "bob", rights).ask(Method::SetLevel, r#"{"level":"error"}"#).await;
+    assert_eq!((one.asked("logging/setLevel").len(), two.asked("logging/setLevel").len()), (2, 1));
+}

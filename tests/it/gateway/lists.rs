@@ -1,0 +1,316 @@
+//! Lists and `server/discover`, merged and single.
+
+use std::{sync::Arc, time::Duration};
+
+use insta::assert_snapshot;
+use lockkeeper::{
+    gateway::{Gateway, Naming, Settings},
+    mcp::{ErrorObject, Method},
+    model::{Access, Rights, Share},
+};
+
+use super::script::{Backend, Client, about, background, gateway, gateway_with, heard, id, mount};
+
+fn two() -> (Arc<Backend>, Arc<Backend>, Arc<Gateway>) {
+    let (one, two) = (Backend::with_tools(&["look", "write"]), Backend::with_tools(&["look"]));
+    let gateway = gateway(vec![mount("b1", &one), mount("b2", &two)]);
+    (one, two, gateway)
+}
+
+#[tokio::test]
+async fn tools_of_all_backends_are_listed_in_configured_order() {
+    let (one, _, gateway) = two();
+    one.set(
+        "tools/list",
+        &[r#"{"tools":[{ "name" : "look", "x":1.00 }],"nextCursor":"1"}"#, r#"{"tools":[{"name":"a.b"}]}"#],
+    );
+    let client = Client::new(gateway.merged());
+    assert_snapshot!(client.ask(Method::ToolsList, "{}").await,
+        @r#"{"tools":[{ "name" : "b1__look", "x":1.00 },{"name":"b1__a_b_2e7336dc"},{"name":"b2__look"}]}"#);
+}
+
+#[tokio::test]
+async fn prompts_resources_and_templates_are_merged_too() {
+    let (one, two, gateway) = two();
+    one.set("prompts/list", &[r#"{"prompts":[{"name":"p"}]}"#]);
+    one.set("resources/list", &[r#"{"resources":[{"uri":"file:///a","name":"a"}]}"#]);
+    two.set("resources/list", &[r#"{"resources":[{"uri":"ui://w/a.html"},{"uri":"https://x/"}]}"#]);
+    two.set("resources/templates/list", &[r#"{"resourceTemplates":[{"uriTemplate":"db://{t}"}]}"#]);
+    let client = Client::new(gateway.merged());
+    assert_snapshot!(client.ask(Method::PromptsList, "").await, @r#"{"prompts":[{"name":"b1__p"}]}"#);
+    assert_snapshot!(client.ask(Method::ResourcesList, "").await,
+        @r#"{"resources":[{"uri":"b1+file:///a","name":"a"},{"uri":"ui://b2+w/a.html"},{"uri":"https://x/"}]}"#);
+    assert_snapshot!(client.ask(Method::ResourceTemplatesList, "").await,
+        @r#"{"resourceTemplates":[{"uriTemplate":"b2+db://{t}"}]}"#);
+    let counts = gateway.counts(&id("b2"));
+    assert_eq!((counts.tools, counts.prompts, counts.resources), (1, 0, 3));
+}
+
+#[tokio::test]
+async fn a_single_endpoint_shows_the_list_as_the_backend_wrote_it() {
+    let (one, _, gateway) = two();
+    one.set("tools/list", &[r#"{ "_meta":{}, "tools":[ {"name":"look"} ] }"#]);
+    let client = Client::new(gateway.single(&id("b1")).unwrap());
+    assert_snapshot!(client.ask(Method::ToolsList, "").await, @r#"{ "_meta":{}, "tools":[ {"name":"look"} ] }"#);
+    assert!(gateway.single(&id("b3")).is_none());
+}
+
+#[tokio::test]
+async fn a_gateway_for_one_backend_alone_uses_its_own_names() {
+    let backend = Backend::with_tools(&["look"]);
+    let settings = Settings { naming: Naming::Plain, ..Settings::default() };
+    let client = Client::new(gateway_with(settings, vec![mount("b1", &backend)]).merged());
+    assert_eq!(client.tools().await, "look");
+    assert_eq!(client.ask(Method::Discover, "").await, about("tools,prompts,resources,completions,logging", ""));
+    client.ask(Method::ToolsCall, r#"{"name":"look"}"#).await;
+    assert_eq!(backend.asked("tools/call"), [r#"{"name":"look"}"#]);
+}
+
+#[tokio::test]
+async fn a_list_is_served_from_memory() {
+    let (one, _, gateway) = two();
+    let client = Client::new(gateway.merged());
+    for _ in 0..5 {
+        client.tools().await;
+    }
+    assert_eq!(one.asked("tools/list").len(), 1);
+    assert_eq!(one.asked("server/discover").len(), 1);
+}
+
+#[tokio::test]
+async fn many_who_ask_at_once_cause_one_fetch() {
+    let (one, _, gateway) = two();
+    one.awake.send_replace(false);
+    let client = Client::new(gateway.merged()).able(r#"{"sampling":{}}"#);
+    let all = futures_util::future::join_all((0..20).map(|_| client.tools()));
+    let wake = async { one.awake.send_replace(true) };
+    let (lists, _) = tokio::join!(all, wake);
+    assert!(lists.iter().all(|list| list == "b1__look b1__write b2__look"));
+    // one as the gateway itself, one as a client that can sample
+    assert_eq!(one.asked("tools/list").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_that_does_not_answer_delays_nobody_for_long_and_is_listed_when_it_does() {
+    let (one, _, gateway) = two();
+    one.awake.send_replace(false);
+    let client = Client::new(gateway.merged());
+    let listen = client.call(Method::Listen, "");
+    let told = background(heard(listen));
+    let began = tokio::time::Instant::now();
+    assert_eq!(client.tools().await, "b2__look");
+    assert!(began.elapsed() <= Duration::from_secs(2));
+    let began = tokio::time::Instant::now();
+    assert_eq!(client.tools().await, "b2__look");
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    one.awake.send_replace(true);
+    assert_eq!(told.await.unwrap().0, "notifications/tools/list_changed");
+    assert_eq!(client.tools().await, "b1__look b1__write b2__look");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sole_backend_is_waited_for() {
+    let backend = Backend::with_tools(&["look"]);
+    backend.awake.send_replace(false);
+    let client = Client::new(gateway(vec![mount("b1", &backend)]).merged());
+    let list = background(async move { client.tools().await });
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    backend.awake.send_replace(true);
+    assert_eq!(list.await.unwrap(), "b1__look");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_that_is_down_is_left_out_and_comes_back_by_itself() {
+    // G09
+    let (one, two, gateway) = two();
+    *one.failure.lock() = Some(ErrorObject::internal("unreachable"));
+    let client = Client::new(gateway.merged());
+    assert_eq!(client.tools().await, "b2__look");
+    *two.failure.lock() = Some(ErrorObject::internal("unreachable"));
+    assert_eq!(client.tools().await, "b2__look");
+    let (told, ()) = tokio::join!(heard(client.call(Method::Listen, "")), async {
+        tokio::task::yield_now().await;
+        *one.failure.lock() = None;
+    });
+    assert_eq!(told.0, "notifications/tools/list_changed");
+    assert_eq!(client.tools().await, "b1__look b1__write b2__look");
+}
+
+#[tokio::test]
+async fn where_all_fail_the_list_fails() {
+    let (one, two, gateway) = two();
+    for backend in [&one, &two] {
+        *backend.failure.lock() = Some(ErrorObject::internal("unreachable"));
+    }
+    let client = Client::new(gateway.merged());
+    assert_snapshot!(client.ask(Method::ToolsList, "").await,
+        @r#"error -32603 No backend could be listed. Try again, or see the status of the gateway. {"backends":["b1","b2"],"retryable":true}"#);
+    let single = Client::new(gateway.single(&id("b1")).unwrap());
+    assert_snapshot!(single.ask(Method::ToolsList, "").await, @"error -32603 unreachable");
+}
+
+#[tokio::test]
+async fn what_a_backend_does_not_have_is_not_asked_for() {
+    let (one, _, gateway) = two();
+    *one.about.lock() = about("tools", "");
+    let client = Client::new(gateway.merged());
+    assert_snapshot!(client.ask(Method::PromptsList, "").await, @r#"{"prompts":[]}"#);
+    assert!(one.asked("prompts/list").is_empty());
+    let single = Client::new(gateway.single(&id("b1")).unwrap());
+    assert_snapshot!(single.ask(Method::PromptsList, "").await, @"error -32601 Method not found: prompts/list");
+}
+
+#[tokio::test]
+async fn long_lists_come_in_pages_under_sealed_cursors() {
+    let (one, two) = (Backend::with_tools(&["a", "b", "c"]), Backend::with_tools(&["d"]));
+    let settings = Settings { page_size: 2, ..Settings::default() };
+    let gateway = gateway_with(settings, vec![mount("b1", &one), mount("b2", &two)]);
+    let client = Client::new(gateway.merged());
+    let first: serde_json::Value = serde_json::from_str(&client.ask(Method::ToolsList, "").await).unwrap();
+    assert_eq!(first["tools"].as_array().unwrap().len(), 2);
+    let cursor = first["nextCursor"].as_str().unwrap();
+    assert!(cursor.starts_with("gwc1."));
+    let params = format!(r#"{{"cursor":"{cursor}"}}"#);
+    assert_snapshot!(client.ask(Method::ToolsList, &params).await, @r#"{"tools":[{"name":"b1__c"},{"name":"b2__d"}]}"#);
+    // G07: another user, another list, another set of backends, no cursor at all
+    let refused = "error -32602 Invalid cursor";
+    let bob = Client::of(gateway.merged(), "bob", Rights::all_backends());
+    assert_eq!(bob.ask(Method::ToolsList, &params).await, refused);
+    assert_eq!(client.ask(Method::PromptsList, &params).await, refused);
+    for bad in [r#"{"cursor":"gwc1.stale"}"#, r#"{"cursor":7}"#, r#"{"cursor":""}"#] {
+        assert_eq!(client.ask(Method::ToolsList, bad).await, refused);
+    }
+    gateway.replace(vec![mount("b1", &one)]);
+    assert_eq!(client.ask(Method::ToolsList, &params).await, refused);
+}
+
+#[tokio::test]
+async fn a_caller_sees_what_it_may_see() {
+    let (_, _, gateway) = two();
+    let mut rights = Rights::none();
+    assert_eq!(Client::of(gateway.merged(), "bob", rights.clone()).tools().await, "");
+    rights.backends.allow(&id("b1"), Access::ReadOnly);
+    assert_eq!(Client::of(gateway.merged(), "bob", rights.clone()).tools().await, "b1__look");
+    assert_eq!(Client::of(gateway.single(&id("b1")).unwrap(), "bob", rights.clone()).tools().await, "look");
+    let other = Client::of(gateway.single(&id("b2")).unwrap(), "bob", rights);
+    assert!(other.ask(Method::ToolsList, "").await.starts_with("error -32602 Unknown backend"));
+}
+
+#[tokio::test]
+async fn clients_with_other_capabilities_have_a_list_of_their_own() {
+    let backend = Backend::with_tools(&["look"]);
+    let mut user = mount("b1", &backend);
+    user.share = Share::User;
+    let gateway = gateway(vec![user]);
+    let client = Client::new(gateway.merged());
+    assert_eq!(client.tools().await, "b1__look");
+    backend.set_tools(&["look", "sample"]);
+    assert_eq!(client.clone().able(r#"{"sampling":{}}"#).tools().await, "b1__look b1__sample");
+    let bob = Client::of(gateway.merged(), "bob", Rights::all_backends());
+    assert_eq!(bob.tools().await, "b1__look b1__sample");
+    assert_eq!(client.tools().await, "b1__look");
+}
+
+#[tokio::test]
+async fn listing_starts_no_backend_session_for_a_client_session() {
+    let (one, _, gateway) = two();
+    let client = Client::new(gateway.merged());
+    client.tools().await;
+    client.clone().able(r#"{"sampling":{}}"#).tools().await;
+    let mut other = client.able(r#"{"sampling":{}, "experimental":{}}"#);
+    other.context.session = None;
+    other.tools().await;
+    let sessions = one.sessions.lock().iter().filter(|(method, _)| method == "tools/list").cloned().collect::<Vec<_>>();
+    let list = |session: Option<&str>| ("tools/list".to_owned(), session.map(str::to_owned));
+    assert_eq!(sessions, [list(None), list(Some("catalog sampling()"))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn until_a_list_is_there_the_gateways_own_stands_in() {
+    let (one, _, gateway) = two();
+    *one.sleeps.lock() = |context| context.session.is_some();
+    one.awake.send_replace(false);
+    let client = Client::new(gateway.merged()).able(r#"{"sampling":{}}"#);
+    assert!(client.ask(Method::Discover, "").await.contains("tools"));
+    assert_eq!(client.tools().await, "b1__look b1__write b2__look");
+    one.set_tools(&["look", "sample"]);
+    one.awake.send_replace(true);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(client.tools().await, "b1__look b1__sample b2__look");
+    // one who begins to listen only now is told too, and once
+    let (told, rest) = heard(client.call(Method::Listen, "")).await;
+    assert_eq!(told, "notifications/tools/list_changed");
+    assert!(tokio::time::timeout(Duration::from_secs(5), heard(rest)).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_list_is_served_and_refreshed_behind() {
+    let (one, two, gateway) = two();
+    *two.about.lock() = r#"{"capabilities":{"tools":{"listChanged":true}}}"#.to_owned();
+    let client = Client::new(gateway.merged());
+    client.tools().await;
+    one.set_tools(&["new"]);
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    assert_eq!(client.tools().await, "b1__look b1__write b2__look");
+    assert_eq!(one.asked("tools/list").len(), 1);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(client.tools().await, "b1__look b1__write b2__look");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(client.tools().await, "b1__new b2__look");
+    // the other promised to tell
+    assert_eq!(two.asked("tools/list").len(), 1);
+}
+
+#[tokio::test]
+async fn a_list_without_end_is_cut() {
+    let backend = Backend::with_tools(&[]);
+    let pages: Vec<String> =
+        (1..1100).map(|at| format!(r#"{{"tools":[{{"name":"t{at}"}}],"nextCursor":"{at}"}}"#)).collect();
+    backend.set("tools/list", &pages.iter().map(String::as_str).collect::<Vec<_>>());
+    let same = Backend::with_tools(&[]);
+    same.set("tools/list", &[r#"{"tools":[{"name":"x"}],"nextCursor":"0"}"#]);
+    let gateway = gateway(vec![mount("b1", &backend), mount("b2", &same)]);
+    Client::new(gateway.merged()).tools().await;
+    assert_eq!((gateway.counts(&id("b1")).tools, gateway.counts(&id("b2")).tools), (1000, 2));
+}
+
+#[tokio::test]
+async fn long_instructions_are_cut() {
+    let (one, _, gateway) = two();
+    *one.about.lock() = about("tools", &"é".repeat(20_000));
+    let text = Client::new(gateway.merged()).ask(Method::Discover, "").await;
+    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(result["instructions"].as_str().unwrap().len(), 16 * 1024 - 1);
+}
+
+#[tokio::test]
+async fn the_gateway_says_what_its_backends_can_do() {
+    let (one, two, gateway) = two();
+    *one.about.lock() = about("tools", "Look first.");
+    *two.about.lock() = r#"{"capabilities":{"resources":{"subscribe":true},"logging":{},"experimental":{"x":{}}},"instructions":"Then read."}"#.to_owned();
+    let client = Client::new(gateway.merged());
+    let result: serde_json::Value = serde_json::from_str(&client.ask(Method::Discover, "").await).unwrap();
+    assert_snapshot!(result["capabilities"], @r#"{"logging":{},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}}"#);
+    assert_snapshot!(result["instructions"].as_str().unwrap(), @r"
+    ## b1
+
+    Look first.
+
+    ## b2
+
+    Then read.
+    ");
+    assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "lockkeeper");
+    assert_eq!(result["supportedVersions"][0], "2026-07-28");
+    let single = Client::new(gateway.single(&id("b1")).unwrap());
+    assert_eq!(single.ask(Method::Discover, "").await, about("tools", "Look first."));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_opens_though_a_backend_is_still_starting() {
+    let (one, _, gateway) = two();
+    one.awake.send_replace(false);
+    let client = Client::new(gateway.merged());
+    let result: serde_json::Value = serde_json::from_str(&client.ask(Method::Discover, "").await).unwrap();
+    assert_eq!(result["capabilities"]["prompts"]["listChanged"], true);
+}

@@ -1,0 +1,259 @@
+//! A scripted backend, and a client that asks the gateway.
+#![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use lockkeeper::{
+    gateway::{Deps, Gateway, Mount, Settings},
+    mcp::{
+        Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply,
+        Revision, Server, Step, Trace,
+    },
+    model::{BackendId, Caller, Rights, SessionId, Share, UserId},
+    support::SeededRandom,
+};
+use parking_lot::Mutex;
+use tokio::sync::{broadcast, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// Makes the reply to one call.
+pub(crate) type Answer = Box<dyn Fn(&Call) -> Reply + Send + Sync>;
+
+/// A backend that does what it is told to.
+pub(crate) struct Backend {
+    pub(crate) about: Mutex<String>,
+    pub(crate) pages: Mutex<HashMap<&'static str, Vec<String>>>,
+    pub(crate) failure: Mutex<Option<ErrorObject>>,
+    pub(crate) answer: Mutex<Option<Answer>>,
+    /// What it was asked: method and parameters.
+    pub(crate) calls: Mutex<Vec<(String, String)>>,
+    /// The sessions in which it was asked: method and session.
+    pub(crate) sessions: Mutex<Vec<(String, Option<String>)>>,
+    /// In which sessions it does not answer while it is not awake.
+    pub(crate) sleeps: Mutex<fn(&Context) -> bool>,
+    /// Whether it answers what it offers.
+    pub(crate) awake: watch::Sender<bool>,
+    /// Whether it refuses listens.
+    pub(crate) deaf: AtomicBool,
+    /// What it tells those that listen: to the gateway itself (`None`) or to a session.
+    pub(crate) tells: broadcast::Sender<(Option<String>, Notification)>,
+}
+
+/// Somebody who asks.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(crate) server: Arc<dyn Server>,
+    pub(crate) context: Context,
+}
+
+// === impl Backend ===
+
+impl Backend {
+    /// A backend with every capability and the tools of these names.
+    pub(crate) fn with_tools(names: &[&str]) -> Arc<Self> {
+        let backend = Arc::new(Self {
+            about: Mutex::new(about("tools,prompts,resources,completions,logging", "")),
+            pages: Mutex::default(),
+            failure: Mutex::default(),
+            answer: Mutex::default(),
+            calls: Mutex::default(),
+            sessions: Mutex::default(),
+            sleeps: Mutex::new(|_| true),
+            awake: watch::Sender::new(true),
+            deaf: AtomicBool::new(false),
+            tells: broadcast::Sender::new(64),
+        });
+        backend.set_tools(names);
+        backend
+    }
+
+    pub(crate) fn set_tools(&self, names: &[&str]) {
+        let tools: Vec<String> = names.iter().map(|name| format!(r#"{{"name":"{name}"}}"#)).collect();
+        self.set("tools/list", &[&format!(r#"{{"tools":[{}]}}"#, tools.join(","))]);
+    }
+
+    pub(crate) fn set(&self, method: &'static str, pages: &[&str]) {
+        self.pages.lock().insert(method, pages.iter().map(|&page| page.to_owned()).collect());
+    }
+
+    pub(crate) fn tell(&self, session: Option<&str>, method: Method, params: &str) {
+        let told = Notification { method, params: payload(params) };
+        let _ = self.tells.send((session.map(str::to_owned), told));
+    }
+
+    pub(crate) fn asked(&self, method: &str) -> Vec<String> {
+        self.calls.lock().iter().filter(|(name, _)| name == method).map(|(_, params)| params.clone()).collect()
+    }
+
+    fn offers(&self, call: &Call) -> Outcome {
+        if let Some(error) = self.failure.lock().clone() {
+            return Outcome::Failed(error);
+        }
+        if call.method == Method::Discover {
+            let about = Bytes::from(self.about.lock().clone());
+            return Outcome::Complete(Payload::new(Revision::V2026_07_28, about));
+        }
+        let at: usize = call.params.string("cursor").map_or(0, |cursor| cursor.parse().unwrap());
+        let pages = self.pages.lock();
+        match pages.get(call.method.as_str()).and_then(|pages| pages.get(at)) {
+            Some(page) => Outcome::Complete(payload(page)),
+            None => Outcome::Failed(ErrorObject::method_not_found(call.method.as_str())),
+        }
+    }
+
+    fn listened(&self, context: Context) -> Reply {
+        let session = context.session.map(|session| session.as_str().to_owned());
+        let told = tokio_stream::wrappers::BroadcastStream::new(self.tells.subscribe());
+        Reply::new(told.filter_map(move |told| {
+            let told = told.ok().filter(|(to, _)| *to == session).map(|(_, told)| Event::Notified(told));
+            std::future::ready(told)
+        }))
+    }
+}
+
+/// Shares the backend, so that the test can move it while the gateway asks it.
+pub(crate) struct Shared(pub(crate) Arc<Backend>);
+
+impl Server for Shared {
+    fn call(&self, call: Call) -> Reply {
+        let backend = Arc::clone(&self.0);
+        let params = String::from_utf8(call.params.json().to_vec()).unwrap();
+        let session = call.context.session.as_ref().map(|session| session.as_str().to_owned());
+        backend.sessions.lock().push((call.method.to_string(), session));
+        backend.calls.lock().push((call.method.to_string(), params.clone()));
+        match call.method {
+            Method::Listen if backend.deaf.load(Ordering::SeqCst) => {
+                Reply::failed(ErrorObject::method_not_found(call.method.as_str()))
+            }
+            Method::Listen => backend.listened(call.context),
+            Method::Discover
+            | Method::ToolsList
+            | Method::PromptsList
+            | Method::ResourcesList
+            | Method::ResourceTemplatesList => Reply::later(async move {
+                let sleeps = *backend.sleeps.lock();
+                if sleeps(&call.context) {
+                    backend.awake.subscribe().wait_for(|awake| *awake).await.unwrap();
+                }
+                Reply::done(backend.offers(&call))
+            }),
+            _ => match &*backend.answer.lock() {
+                Some(answer) => answer(&call),
+                None => Reply::complete(payload(&format!(r#"{{"got":{params}}}"#))),
+            },
+        }
+    }
+}
+
+// === impl Client ===
+
+impl Client {
+    /// A client of this session, of a user with every right.
+    pub(crate) fn new(server: Arc<dyn Server>) -> Self {
+        Self::of(server, "alice", Rights::all_backends())
+    }
+
+    pub(crate) fn of(server: Arc<dyn Server>, user: &str, rights: Rights) -> Self {
+        let caller = Caller { user: UserId::new(user), client: None, grant: None, key: None, rights };
+        let context = Context {
+            caller: Arc::new(caller),
+            session: Some(SessionId::new("session-1")),
+            client: Arc::new(ClientInfo::gateway()),
+            trace: Trace::default(),
+        };
+        Self { server, context }
+    }
+
+    /// The same client with these capabilities.
+    pub(crate) fn able(mut self, capabilities: &'static str) -> Self {
+        let capabilities = Capabilities::new(Bytes::from_static(capabilities.as_bytes()));
+        self.context.client = Arc::new(ClientInfo { capabilities, ..ClientInfo::gateway() });
+        self
+    }
+
+    pub(crate) fn call(&self, method: Method, params: &str) -> Reply {
+        self.server.call(Call { method, params: payload(params), context: self.context.clone() })
+    }
+
+    /// The text of the result, or `error <code> <message> <data>`.
+    pub(crate) async fn ask(&self, method: Method, params: &str) -> String {
+        match self.call(method, params).outcome().await {
+            Outcome::Complete(result) => String::from_utf8(result.json().to_vec()).unwrap(),
+            Outcome::Failed(error) => {
+                let object: serde_json::Value = serde_json::from_slice(error.json()).unwrap();
+                let data = object.get("data").map(|data| format!(" {data}")).unwrap_or_default();
+                format!("error {} {}{data}", error.code(), error.message())
+            }
+            Outcome::InputRequired(_) => panic!("an outcome"),
+        }
+    }
+
+    /// The names of the tools, in order.
+    pub(crate) async fn tools(&self) -> String {
+        let text = self.ask(Method::ToolsList, "").await;
+        let result: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"));
+        let tools = result["tools"].as_array().unwrap();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The next notification: its method and parameters.
+pub(crate) async fn heard(reply: Reply) -> (String, Reply) {
+    match reply.next().await {
+        Step::Notified(told, rest) => {
+            (format!("{} {}", told.method, String::from_utf8_lossy(told.params.json())).trim().to_owned(), rest)
+        }
+        other => panic!("a notification, not {other:?}"),
+    }
+}
+
+/// Goes on beside the test.
+pub(crate) fn background<F>(future: F) -> tokio::task::JoinHandle<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    TaskTracker::new().spawn(future)
+}
+
+pub(crate) fn payload(text: &str) -> Payload {
+    Payload::new(Revision::V2025_11_25, Bytes::copy_from_slice(text.as_bytes()))
+}
+
+pub(crate) fn about(capabilities: &str, instructions: &str) -> String {
+    let capabilities: Vec<String> = capabilities.split(',').map(|name| format!(r#""{name}":{{}}"#)).collect();
+    format!(
+        r#"{{"supportedVersions":[],"capabilities":{{{}}},"instructions":"{instructions}","x":1.0}}"#,
+        capabilities.join(",")
+    )
+}
+
+pub(crate) fn id(name: &str) -> BackendId {
+    BackendId::parse(name).unwrap()
+}
+
+pub(crate) fn mount(name: &str, backend: &Arc<Backend>) -> Mount {
+    Mount {
+        id: id(name),
+        title: name.to_uppercase(),
+        server: Arc::new(Shared(Arc::clone(backend))),
+        share: Share::Session,
+        read_only_tools: vec!["look".to_owned()],
+    }
+}
+
+pub(crate) fn gateway_with(settings: Settings, mounts: Vec<Mount>) -> Arc<Gateway> {
+    let (tracker, cancel) = (TaskTracker::new(), CancellationToken::new());
+    Gateway::new(mounts, settings, Deps { random: Arc::new(SeededRandom::new(1)), tracker, cancel })
+}
+
+pub(crate) fn gateway(mounts: Vec<Mount>) -> Arc<Gateway> {
+    gateway_with(Settings::default(), mounts)
+}

@@ -1,0 +1,225 @@
+//! What is refused before anybody looks at a request, and what every answer carries.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::{ConnectInfo, Extension},
+    response::Html,
+    routing::{get, post},
+};
+use http::{Request, StatusCode};
+use http_body_util::BodyExt as _;
+use lockkeeper::{
+    http::{Bound, ClientIp, Settings, layers},
+    support::SeededRandom,
+};
+use tower::ServiceExt as _;
+use url::Url;
+
+type Answer = axum::response::Response;
+
+fn settings() -> Settings {
+    Settings::new(Url::parse("https://mcp.example.com").unwrap(), Bound::Network, Arc::new(SeededRandom::new(1)))
+}
+
+async fn boom() {
+    std::env::args().nth(999).map(drop).expect("the secret inside");
+}
+
+fn routes() -> Router {
+    Router::new()
+        .route("/mcp", post(async |body: Bytes| body.len().to_string()).get(async || "ok"))
+        .route("/sse", get(async || "ok"))
+        .route("/healthz", get(async || "ok"))
+        .route("/page", get(async || Html("<p>hello")))
+        .route("/ip", get(async |Extension(ClientIp(ip)): Extension<ClientIp>| ip.to_string()))
+        .route("/boom", get(boom))
+}
+
+async fn ask(settings: &Settings, request: http::request::Builder) -> Answer {
+    layers(routes(), settings).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+}
+
+async fn text(answer: Answer) -> String {
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    String::from_utf8(body.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn a_foreign_host_is_misdirected() {
+    let status = async |settings: &Settings, path: &str, host: &str| {
+        ask(settings, Request::get(path).header("host", host)).await.status()
+    };
+    let public = settings();
+    assert_eq!(status(&public, "/mcp", "mcp.example.com").await, StatusCode::OK);
+    assert_eq!(status(&public, "/mcp", "MCP.example.com:443").await, StatusCode::OK);
+    for host in ["evil.example", "localhost", "127.0.0.1:8080", "mcp.example.com.evil.example", ""] {
+        assert_eq!(status(&public, "/mcp", host).await, StatusCode::MISDIRECTED_REQUEST, "{host}");
+    }
+    let local = Settings { bound: Bound::Loopback, ..settings() };
+    for host in ["localhost:8080", "127.0.0.1", "[::1]:8080"] {
+        assert_eq!(status(&local, "/mcp", host).await, StatusCode::OK, "{host}");
+    }
+    assert_eq!(status(&local, "/mcp", "rebound.evil.example:8080").await, StatusCode::MISDIRECTED_REQUEST);
+    let named = Settings { hosts: vec!["Gateway.internal".to_owned()], ..settings() };
+    assert_eq!(status(&named, "/mcp", "gateway.internal:80").await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_probe_may_come_to_the_bare_address() {
+    let host = async |path: &str, host: &str| ask(&settings(), Request::get(path).header("host", host)).await.status();
+    assert_eq!(host("/healthz", "10.1.2.3:8080").await, StatusCode::OK);
+    assert_eq!(host("/page", "10.1.2.3:8080").await, StatusCode::MISDIRECTED_REQUEST);
+    assert_eq!(host("/healthz", "rebound.evil.example").await, StatusCode::MISDIRECTED_REQUEST);
+}
+
+// N-7
+#[tokio::test]
+async fn pages_of_other_sites_may_not_call_the_mcp_endpoints() {
+    let configured = Settings { origins: vec!["https://tool.example.org".to_owned()], ..settings() };
+    let status =
+        async |path: &str, origin: &str| ask(&configured, Request::get(path).header("origin", origin)).await.status();
+    for origin in ["https://mcp.example.com", "https://tool.example.org", "http://localhost:6274"] {
+        assert_eq!(status("/mcp", origin).await, StatusCode::OK, "{origin}");
+    }
+    for path in ["/mcp", "/mcp/git", "/sse", "/messages", "/ws"] {
+        assert_eq!(status(path, "https://evil.example").await, StatusCode::FORBIDDEN, "{path}");
+        assert_eq!(status(path, "null").await, StatusCode::FORBIDDEN, "{path}");
+    }
+    // CORS is the business of the other routes
+    assert_eq!(status("/page", "https://evil.example").await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_body_may_not_be_too_large() {
+    let settings = Settings { body_limit: 100, ..settings() };
+    let send = async |body: Body, announced: Option<&str>| {
+        let mut request = Request::post("/mcp");
+        if let Some(length) = announced {
+            request = request.header("content-length", length);
+        }
+        layers(routes(), &settings).oneshot(request.body(body).unwrap()).await.unwrap()
+    };
+    assert_eq!(text(send(Body::from(vec![b'x'; 100]), None).await).await, "100");
+    let announced = send(Body::empty(), Some("101")).await;
+    assert_eq!(announced.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    assert!(text(announced).await.contains("larger than the 100 bytes"));
+    let chunks = futures_util::stream::iter((0..3).map(|_| Ok::<_, io::Error>(Bytes::from(vec![b'x'; 40]))));
+    assert_eq!(send(Body::from_stream(chunks), None).await.status(), StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn large_messages_pass_up_to_the_limit() {
+    let body = Body::from(vec![b'x'; 15 * 1024 * 1024]);
+    let answer = layers(routes(), &settings()).oneshot(Request::post("/mcp").body(body).unwrap()).await.unwrap();
+    assert_eq!(text(answer).await, (15 * 1024 * 1024).to_string());
+}
+
+#[tokio::test]
+async fn a_panic_tells_nothing_of_the_inside() {
+    let answer = ask(&settings(), Request::get("/boom")).await;
+    assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    assert!(answer.headers().contains_key("x-request-id"));
+    let body = text(answer).await;
+    assert!(body.contains("server_error") && !body.contains("secret"), "{body}");
+}
+
+#[tokio::test]
+async fn every_answer_has_a_request_id_of_its_own() {
+    let app = layers(routes(), &settings());
+    let mut seen = Vec::new();
+    for path in ["/mcp", "/nowhere", "/mcp"] {
+        let request = Request::get(path).header("x-request-id", "mine").body(Body::empty()).unwrap();
+        let answer = app.clone().oneshot(request).await.unwrap();
+        seen.push(answer.headers()["x-request-id"].to_str().unwrap().to_owned());
+    }
+    assert!(seen.iter().all(|id| id.len() == 16 && id != "mine"), "{seen:?}");
+    assert!(seen[0] != seen[2]);
+}
+
+#[tokio::test]
+async fn pages_are_protected_and_nothing_of_them_is_kept() {
+    let headers = |answer: &Answer| {
+        let mut lines: Vec<String> = answer
+            .headers()
+            .iter()
+            .filter(|(name, _)| *name != "x-request-id")
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        lines.sort();
+        lines.join("\n")
+    };
+    insta::assert_snapshot!(headers(&ask(&settings(), Request::get("/page")).await), @r"
+    cache-control: no-store
+    content-length: 8
+    content-security-policy: default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'
+    content-type: text/html; charset=utf-8
+    pragma: no-cache
+    referrer-policy: no-referrer
+    strict-transport-security: max-age=31536000
+    x-content-type-options: nosniff
+    x-frame-options: DENY
+    ");
+    insta::assert_snapshot!(headers(&ask(&settings(), Request::get("/mcp")).await), @r"
+    content-length: 2
+    content-type: text/plain; charset=utf-8
+    strict-transport-security: max-age=31536000
+    x-content-type-options: nosniff
+    ");
+}
+
+#[tokio::test]
+async fn a_local_gateway_does_not_demand_https() {
+    let local = Settings { public_url: Url::parse("http://127.0.0.1:8080").unwrap(), ..settings() };
+    let answer = ask(&local, Request::get("/page")).await;
+    assert!(!answer.headers().contains_key("strict-transport-security"));
+}
+
+#[tokio::test]
+async fn only_a_trusted_proxy_may_say_where_a_request_came_from() {
+    let settings = Settings { trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()], ..settings() };
+    let seen = async |peer: &str| {
+        let peer: SocketAddr = peer.parse().unwrap();
+        let request = Request::get("/ip").header("x-forwarded-for", "198.51.100.7").extension(ConnectInfo(peer));
+        text(ask(&settings, request).await).await
+    };
+    assert_eq!(seen("10.0.0.1:4711").await, "198.51.100.7");
+    assert_eq!(seen("203.0.113.1:4711").await, "203.0.113.1");
+    assert_eq!(text(ask(&settings, Request::get("/ip")).await).await, "127.0.0.1");
+}
+
+// OA-123, N-118
+#[tokio::test]
+async fn the_query_never_reaches_the_log() {
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_span_events(tracing_subscriber::fmt::format::FmtSpan::FULL)
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    ask(&settings(), Request::get("/sse?api_key=lkk_secret")).await;
+    ask(&settings(), Request::get("/boom?api_key=lkk_secret")).await;
+    let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    assert!(log.contains("path=\"/sse\"") && log.contains("request_id="), "{log}");
+    assert!(!log.contains("lkk_secret"), "{log}");
+}
