@@ -35,6 +35,7 @@ CREATE TABLE clients (
     consented INTEGER,
     revoked INTEGER
 ) STRICT;
+CREATE INDEX clients_unused ON clients (created) WHERE consented IS NULL;
 
 -- Authorization requests that wait for a person.
 CREATE TABLE transactions (

@@ -2,7 +2,7 @@
 //!
 //! What a command is asked for goes to standard output, everything else (logs, remarks, errors) to standard error.
 //! Exit codes: 0 done, 1 failed, 2 wrong usage or configuration. Each subcommand is an `Args` struct with `run`; to add
-//! one: a file, a variant of [`Command`], and an arm in [`Command::run`].
+//! one: a file, a variant of [`Command`], and an arm in its `run`.
 
 pub mod arguments;
 pub mod ask;

@@ -12,6 +12,7 @@ pub mod method;
 pub mod payload;
 pub mod reply;
 pub mod revision;
+pub mod translate;
 
 pub use call::{Call, Capabilities, ClientInfo, Context, Server, Trace};
 pub use error::ErrorObject;
@@ -20,3 +21,4 @@ pub use method::Method;
 pub use payload::Payload;
 pub use reply::{Answer, Answered, Event, Notification, Outcome, Question, Reply, Step};
 pub use revision::{Era, Feature, Revision};
+pub use translate::{Facts, Untranslatable};

@@ -16,10 +16,10 @@ use axum::{
     Router,
     extract::{OriginalUri, Request, State},
     middleware::{self, Next},
-    response::{IntoResponse as _, Response},
+    response::Response,
 };
 use credential::{Credential, without_key};
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderName, HeaderValue, header};
 use refusal::{Challenge, Refusal};
 pub use ticket::Ticket;
 use ticket::Tickets;
@@ -136,7 +136,7 @@ pub fn protect_administration(router: Router, gate: Gate) -> Router {
 }
 
 async fn admit(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
-    let Some(endpoint) = endpoint_of(request.uri().path()) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(endpoint) = endpoint_of(request.uri().path()) else { return Refusal::no_endpoint() };
     let credential = Credential::of(request.headers(), request.uri(), &endpoint, gate.settings.query_key);
     let by_query = matches!(credential, Credential::Query(_) | Credential::Ticket(_));
     let ticket = match &credential {

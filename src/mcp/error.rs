@@ -6,11 +6,14 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::Revision;
+
 /// The error that a request ended with: the code, and the whole object as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorObject {
     code: i64,
     json: Bytes,
+    revision: Option<Revision>,
 }
 
 impl ErrorObject {
@@ -46,7 +49,19 @@ impl ErrorObject {
             _message: serde::de::IgnoredAny,
         }
         let code = serde_json::from_slice::<View>(&json).ok()?.code;
-        Some(Self { code, json })
+        Some(Self { code, json, revision: None })
+    }
+
+    /// The same error, known to be written by a peer that speaks `revision`: some codes mean something in one revision
+    /// only.
+    #[must_use]
+    pub fn written_in(self, revision: Revision) -> Self {
+        Self { revision: Some(revision), ..self }
+    }
+
+    /// The version that it was written in; `None` for one of the gateway's own, which means the same in every version.
+    pub const fn revision(&self) -> Option<Revision> {
+        self.revision
     }
 
     /// `-32602` with this message.
@@ -89,7 +104,7 @@ impl ErrorObject {
     }
 
     fn build(code: i64, object: &Value) -> Self {
-        Self { code, json: object.to_string().into() }
+        Self { code, json: object.to_string().into(), revision: None }
     }
 }
 

@@ -3,6 +3,9 @@
 //! Values are never decoded into a tree and written again: numbers, spacing, repeated and unknown members survive as
 //! they came. Nested values are skipped without recursion, so depth costs nothing.
 
+pub mod draft;
+pub mod scan;
+
 use std::{borrow::Cow, fmt, ops::Range};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -80,10 +83,39 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     }
 }
 
-/// A member name, borrowed where it holds no escapes.
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+/// A member name, borrowed where it holds no escapes. A lone surrogate in it is read as U+FFFD, so that one hostile name
+/// does not hide the other members.
+struct Name<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl<'de> Visitor<'de> for Text {
+            type Value = Name<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a member name")
+            }
+
+            fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Borrowed(name)))
+            }
+
+            fn visit_borrowed_bytes<E>(self, name: &'de [u8]) -> Result<Name<'de>, E> {
+                Ok(Name(String::from_utf8_lossy(name)))
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Owned(name.to_owned())))
+            }
+
+            fn visit_bytes<E>(self, name: &[u8]) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Owned(String::from_utf8_lossy(name).into_owned())))
+            }
+        }
+        deserializer.deserialize_bytes(Text)
+    }
+}
 
 // === impl Edits ===
 
@@ -323,6 +355,13 @@ mod tests {
     #[test]
     fn the_last_of_repeated_members_counts() {
         assert_eq!(Object::parse(ODD.as_bytes()).unwrap().get("name"), Some("\"y\""));
+    }
+
+    #[test]
+    fn a_lone_surrogate_in_a_name_hides_nothing() {
+        let object = Object::parse(br#"{"\ud800":1,"na\u006de":"y"}"#).unwrap();
+        assert_eq!(object.string("name").as_deref(), Some("y"));
+        assert_eq!(object.get("\u{fffd}\u{fffd}\u{fffd}"), Some("1"));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub struct Grant {
     pub created: Timestamp,
     /// When it ends, however often it is refreshed.
     pub expires: Timestamp,
-    /// When a token was last issued for it.
+    /// When a token was last issued for it or used, exact to about a minute; `None` until its code was redeemed.
     pub last_used: Option<Timestamp>,
     /// When it was revoked.
     pub revoked: Option<Timestamp>,

@@ -88,8 +88,8 @@ pub enum RedirectTarget {
     App(String),
 }
 
-/// A redirect to the client.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A redirect to the client. `Debug` shows nothing of the query, which may hold a code.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Redirect {
     /// The whole URI, to be sent with 303 and `no-store`.
     pub location: String,
@@ -133,7 +133,8 @@ impl OAuth {
         };
         let id = TransactionId(self.0.random.token());
         match self.wait(&request, &id, browser).await {
-            Ok(()) => Begun::Consent(id),
+            Ok(true) => Begun::Consent(id),
+            Ok(false) => Begun::Page(Refusal::busy()),
             Err(error) => Begun::Page(Refusal::internal(&error)),
         }
     }
@@ -201,9 +202,16 @@ impl OAuth {
         Ok(request.fail("access_denied", "the person did not approve").redirect(self.settings()))
     }
 
-    async fn wait(&self, request: &AuthorizationRequest, id: &TransactionId, browser: &Browser) -> Result<(), Error> {
-        let expires = self.0.clock.now() + self.settings().transaction_lifetime;
-        Ok(self.0.storage.add_transaction(&id.digest(), &browser.0, &request.to_text()?, expires).await?)
+    /// Keeps a request until a person decides; where too many wait, those that lapsed make room. False where there is
+    /// none even so.
+    async fn wait(&self, request: &AuthorizationRequest, id: &TransactionId, browser: &Browser) -> Result<bool, Error> {
+        let now = self.0.clock.now();
+        let (digest, text, expires) = (id.digest(), request.to_text()?, now + self.settings().transaction_lifetime);
+        if self.0.storage.add_transaction(&digest, &browser.0, &text, expires).await? {
+            return Ok(true);
+        }
+        self.0.storage.purge_authorization(now).await?;
+        Ok(self.0.storage.add_transaction(&digest, &browser.0, &text, expires).await?)
     }
 
     /// Takes the request out, so that it is decided once.
@@ -256,12 +264,16 @@ impl Refusal {
     fn internal(error: &Error) -> Self {
         tracing::error!(%error, "an authorization request failed");
         if error.is_busy() {
-            let description = "The gateway is busy. Try again in a moment.".to_owned();
-            return Self { error: "temporarily_unavailable", description, status: 503 };
+            return Self::busy();
         }
         let description =
             "Something inside the gateway failed. Try again; if it goes on, tell the operator.".to_owned();
         Self { error: "server_error", description, status: 500 }
+    }
+
+    fn busy() -> Self {
+        let description = "The gateway is busy. Try again in a moment.".to_owned();
+        Self { error: "temporarily_unavailable", description, status: 503 }
     }
 
     fn gone() -> Self {
@@ -277,6 +289,13 @@ impl Refusal {
     fn logged_out() -> Self {
         let description = "The API key of this session has ended. Log in with another one.".to_owned();
         Self { error: "access_denied", description, status: 403 }
+    }
+}
+
+impl fmt::Debug for Redirect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let target = self.location.split('?').next().unwrap_or_default();
+        f.debug_struct("Redirect").field("target", &target).field("trust", &self.trust).finish_non_exhaustive()
     }
 }
 

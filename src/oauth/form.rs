@@ -6,7 +6,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 use percent_encoding::percent_decode_str;
 
 /// The parameters of one request. An empty value counts as absent; a parameter that is given twice is kept as such.
-#[derive(Debug, Default)]
+/// Without `Debug`: it holds codes, tokens and secrets.
+#[derive(Default)]
 pub struct Params(BTreeMap<String, Vec<String>>);
 
 /// A parameter is given more than once.

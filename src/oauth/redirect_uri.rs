@@ -144,7 +144,8 @@ fn loopback(raw: &str) -> Option<Loopback<'_>> {
     let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let host = LOOPBACK.iter().find(|host| authority.starts_with(**host))?;
     let port = &authority[host.len()..];
-    let valid_port = port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+    let is_number = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    let valid_port = port.is_empty() || port.strip_prefix(':').is_some_and(is_number);
     valid_port.then_some(Loopback { host, authority, rest })
 }
 
@@ -182,7 +183,24 @@ fn authority(rest: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_is_accepted_matches_itself_and_keeps_any_state(raw in "[ -~]{0,40}", state in ".*") {
+            for raw in [format!("https://a.example/{raw}"), format!("http://localhost:1{raw}"), format!("cursor:{raw}")] {
+                let Ok(uri) = parse(&raw) else { continue };
+                prop_assert!(uri.matches(&raw));
+                let url = Url::parse(&uri.with(&[("state", &state)])).unwrap();
+                let last = url.query_pairs().last().map(|(_, value)| value.into_owned());
+                prop_assert_eq!(last.as_deref(), Some(state.as_str()));
+                let registered = Url::parse(&raw).unwrap();
+                prop_assert_eq!(url.host_str(), registered.host_str());
+            }
+        }
+    }
 
     fn parse(raw: &str) -> Result<RedirectUri, InvalidRedirectUri> {
         RedirectUri::parse(raw, &["cursor".to_owned()])
@@ -221,6 +239,7 @@ mod tests {
             "http://127.0.0.1.evil.com/cb",
             "http://0.0.0.0/cb",
             "http://localhost:99999/cb",
+            "http://localhost:+80/cb",
             "https://*.x.com/cb", // N-20
             "https://co.uk/cb",   // N-21
             "https://co.uk./cb",

@@ -11,8 +11,9 @@ use crate::{
     support::{Digest, Secret},
 };
 
-/// How many clients may be there that nobody ever consented to (`OA-42`).
+/// How many clients may register in [`UNUSED_FOR`] that nobody consents to (`OA-42`).
 const MOST_UNUSED: i64 = 50_000;
+const UNUSED_FOR: Duration = Duration::from_hours(24);
 
 /// How long the name of a client may be, in characters (`OA-33`).
 const LONGEST_NAME: usize = 100;
@@ -79,13 +80,13 @@ impl OAuth {
         let uris = self.redirect_uris(request.redirect_uris.as_ref())?;
         let (method, grant_types) = (request.method()?, request.grant_types()?);
         let mut metadata = request.metadata(&uris, &grant_types, method);
-        self.0.registrations.charge(from.network(), now);
-        if self.0.storage.count_unused_clients().await? >= MOST_UNUSED {
+        if self.0.storage.count_unused_clients(now - UNUSED_FOR).await? >= MOST_UNUSED {
             return Err(Failure::Limited(Duration::from_hours(1)));
         }
         let secret = (method != Method::None).then(|| Secret::new(self.0.random.token()));
+        let fresh = ClientId::new(opaque::base62(&*self.0.random, 22));
         let client = Client {
-            id: ClientId::new(opaque::base62(&*self.0.random, 22)),
+            id: fresh.clone(),
             name: request.name(),
             redirect_uris: uris.iter().map(|uri| uri.as_str().to_owned()).collect(),
             auth: method.with(secret.as_ref()),
@@ -96,6 +97,10 @@ impl OAuth {
         };
         let fingerprint = (method == Method::None).then(|| fingerprint(&uris, &metadata));
         let client = self.0.storage.add_client(client, fingerprint.as_ref()).await?;
+        // a client that was known before takes no room
+        if client.id == fresh {
+            self.0.registrations.charge(from.network(), now);
+        }
         tracing::info!(target: "audit", client = %client.id, name = ?client.name, ip = %from.0, "client registered");
         metadata.insert("client_id".to_owned(), json!(client.id));
         metadata.insert("client_id_issued_at".to_owned(), json!(client.created.as_seconds()));

@@ -105,12 +105,15 @@ impl OAuth {
         Ok(self.0.storage.purge_authorization(now).await?)
     }
 
-    /// Writes down which tokens and keys were used since the last round; no call waits for it.
+    /// Writes down which keys, grants and tokens were used since the last round; no call waits for it.
     async fn write_uses(&self) -> Result<(), Error> {
         let now = self.0.clock.now();
         let uses = std::mem::take(&mut *self.0.uses.lock());
         for key in uses.keys {
             self.0.storage.touch_key(&key, now).await?;
+        }
+        for grant in uses.grants {
+            self.0.storage.touch_grant(&grant, now).await?;
         }
         for generation in uses.generations {
             self.0.storage.touch_generation(&generation, now).await?;

@@ -38,6 +38,10 @@ pub(super) fn router(oauth: OAuth) -> Router {
     let discovery = get(discover).fallback(only_get);
     let mut router = Router::new().merge(secrets).route("/oauth/jwks", jwks);
     router = router.route("/.well-known/{*path}", discovery.clone());
+    // clients probe below the endpoints too, and must not take another answer for a document (OA-16)
+    for path in ["/mcp", "/mcp/{backend}", "/sse", "/sse/{backend}"] {
+        router = router.route(&format!("{path}/.well-known/{{*path}}"), get(async || not_found()));
+    }
     if !base.is_empty() {
         // OA-7: `/p/.well-known/openid-configuration`
         router = router.route(&format!("{base}/.well-known/{{*path}}"), discovery);

@@ -27,7 +27,7 @@ use crate::{
 const MOST_REMEMBERED: u64 = 20_000;
 /// How many uses wait at most to be written down; further ones are dropped.
 const MOST_USES: usize = 10_000;
-/// How exact `last_used` of a key is (`OA-126`).
+/// How exact `last_used` of keys and grants is (`OA-126`).
 const NOTED_EVERY: Duration = Duration::from_mins(1);
 
 /// A credential that is good.
@@ -41,7 +41,7 @@ pub struct Verified {
     pub expires: Option<Timestamp>,
     /// Cancelled when it is revoked, by itself or with what it rests on.
     pub revoked: CancellationToken,
-    /// When its key was last noted as used.
+    /// When it was last noted as used.
     noted: AtomicI64,
 }
 
@@ -61,6 +61,7 @@ pub(super) type Remembered = moka::future::Cache<[u8; 32], Arc<Verified>>;
 #[derive(Debug, Default)]
 pub(super) struct Uses {
     pub(super) keys: HashSet<KeyId>,
+    pub(super) grants: HashSet<GrantId>,
     pub(super) generations: HashSet<String>,
 }
 
@@ -136,11 +137,21 @@ impl OAuth {
 
     fn note_use(&self, known: &Verified, now: Timestamp) {
         let noted = Timestamp::from_millis(known.noted.load(Ordering::Relaxed));
-        if now.since(noted) >= NOTED_EVERY
-            && let Some(key) = &known.caller.key
-        {
-            known.noted.store(now.as_millis(), Ordering::Relaxed);
-            self.note_key(key);
+        if now.since(noted) < NOTED_EVERY {
+            return;
+        }
+        known.noted.store(now.as_millis(), Ordering::Relaxed);
+        match (&known.caller.grant, &known.caller.key) {
+            (Some(grant), _) => self.note_grant(grant),
+            (None, Some(key)) => self.note_key(key),
+            (None, None) => {}
+        }
+    }
+
+    fn note_grant(&self, grant: &GrantId) {
+        let mut uses = self.0.uses.lock();
+        if uses.grants.len() < MOST_USES {
+            uses.grants.insert(grant.clone());
         }
     }
 

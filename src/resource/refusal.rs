@@ -40,6 +40,12 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
+    /// The answer where no endpoint can ever be, with a credential or without.
+    pub(super) fn no_endpoint() -> Response {
+        let body = json!({ "error": "not_found", "error_description": "there is no such endpoint here" });
+        (StatusCode::NOT_FOUND, Json(body)).into_response()
+    }
+
     /// The answer: the same for the same operation, byte for byte (`OA-111`).
     pub(super) fn answer(self, challenge: &Challenge) -> Response {
         let (status, error, description) = self.words();

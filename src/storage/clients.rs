@@ -67,9 +67,10 @@ impl Storage {
         rows.into_iter().map(Row::read).collect()
     }
 
-    /// How many clients there are to which nobody has consented yet.
-    pub async fn count_unused_clients(&self) -> Result<i64, Error> {
-        Ok(sqlx::query_scalar("SELECT COUNT(*) FROM clients WHERE consented IS NULL AND revoked IS NULL")
+    /// How many clients registered after `since` to which nobody has consented yet.
+    pub async fn count_unused_clients(&self, since: Timestamp) -> Result<i64, Error> {
+        Ok(sqlx::query_scalar("SELECT COUNT(*) FROM clients WHERE consented IS NULL AND created > ?")
+            .bind(since.as_millis())
             .fetch_one(&self.pool)
             .await?)
     }

@@ -8,8 +8,11 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
+/// How many live grants one user may have given to one client.
+const MOST_LIVE: i64 = 20;
+
 #[derive(sqlx::FromRow)]
-pub(super) struct Row {
+struct Row {
     id: String,
     user: String,
     api_key: String,
@@ -31,7 +34,8 @@ struct NamedRow {
 }
 
 impl Storage {
-    /// Adds a grant with the code that redeems it, and notes that its client was consented to.
+    /// Adds a grant with the code that redeems it, and notes that its client was consented to. Of more than [`MOST_LIVE`]
+    /// live grants of this user to this client those that lay longest unused are revoked (`OA-135`).
     pub async fn add_grant(
         &self,
         grant: &Grant,
@@ -67,6 +71,7 @@ impl Storage {
             .bind(grant.client.as_str())
             .execute(&mut *change)
             .await?;
+        revoke_unused(&mut change, grant).await?;
         Ok(change.commit().await?)
     }
 
@@ -91,6 +96,16 @@ impl Storage {
         .fetch_all(&self.pool)
         .await?;
         rows.into_iter().map(|row| Ok((row.grant.read()?, row.client_name))).collect()
+    }
+
+    /// Notes that a token of the grant was used.
+    pub async fn touch_grant(&self, id: &GrantId, now: Timestamp) -> Result<(), Error> {
+        sqlx::query("UPDATE grants SET last_used = ? WHERE id = ?")
+            .bind(now.as_millis())
+            .bind(id.as_str())
+            .execute(&self.pool)
+            .await?;
+        Ok(())
     }
 
     /// Revokes a grant and announces it. False where there is no such live one.
@@ -125,6 +140,25 @@ impl Storage {
     }
 }
 
+async fn revoke_unused(change: &mut SqliteConnection, newest: &Grant) -> Result<(), Error> {
+    let revoked: Vec<String> = sqlx::query_scalar(
+        "UPDATE grants SET revoked = ?1 WHERE id IN (
+             SELECT id FROM grants WHERE user = ?2 AND client = ?3 AND revoked IS NULL
+             ORDER BY coalesce(last_used, created) DESC, rowid DESC LIMIT -1 OFFSET ?4
+         ) RETURNING id",
+    )
+    .bind(newest.created.as_millis())
+    .bind(newest.user.as_str())
+    .bind(newest.client.as_str())
+    .bind(MOST_LIVE)
+    .fetch_all(&mut *change)
+    .await?;
+    for grant in revoked {
+        announce(change, "grant", &grant, newest.created).await?;
+    }
+    Ok(())
+}
+
 /// Tells every process that something was revoked, as part of the change that revokes it.
 pub(super) async fn announce(
     change: &mut SqliteConnection,
@@ -142,7 +176,7 @@ pub(super) async fn announce(
 }
 
 impl Row {
-    pub(super) fn read(self) -> Result<Grant, Error> {
+    fn read(self) -> Result<Grant, Error> {
         Ok(Grant {
             id: GrantId::new(self.id),
             user: UserId::new(self.user),

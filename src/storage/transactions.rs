@@ -3,23 +3,29 @@
 use super::{Error, Storage, moment};
 use crate::support::{Digest, Timestamp};
 
+/// How many requests may wait: strangers make them, so they are bounded.
+const MOST_TRANSACTIONS: i64 = 10_000;
+
 impl Storage {
-    /// Adds a request, as text, bound to a browser.
+    /// Adds a request, as text, bound to a browser. False, and nothing done, where [`MOST_TRANSACTIONS`] wait already.
     pub async fn add_transaction(
         &self,
         id: &Digest,
         browser: &Digest,
         request: &str,
         expires: Timestamp,
-    ) -> Result<(), Error> {
-        sqlx::query("INSERT INTO transactions (id, browser, request, expires) VALUES (?, ?, ?, ?)")
+    ) -> Result<bool, Error> {
+        let insert = "INSERT INTO transactions (id, browser, request, expires) SELECT ?, ?, ?, ?
+                      WHERE (SELECT COUNT(*) FROM transactions) < ?";
+        let done = sqlx::query(insert)
             .bind(id.as_bytes().as_slice())
             .bind(browser.as_bytes().as_slice())
             .bind(request)
             .bind(expires.as_millis())
+            .bind(MOST_TRANSACTIONS)
             .execute(&self.pool)
             .await?;
-        Ok(())
+        Ok(done.rows_affected() > 0)
     }
 
     /// The request of this id and browser, and when it lapses.
@@ -69,6 +75,10 @@ impl Storage {
             "DELETE FROM revocations WHERE at < ? - 86400000",
             // whole families alone, so that reuse stays detectable until the end of the grant (OA-136)
             "DELETE FROM grants WHERE expires < ?",
+            // approved, and the code never redeemed
+            "DELETE FROM grants WHERE last_used IS NULL AND created < ? - 3600000",
+            // nobody ever consented; a client that comes back after 90 days registers again
+            "DELETE FROM clients WHERE consented IS NULL AND created < ? - 7776000000",
         ] {
             sqlx::query(statement).bind(now.as_millis()).execute(&mut *change).await?;
         }

@@ -128,7 +128,8 @@ async function loginAndApprove() {
 async function approveForApp() {
   const target = 'cursor://anysphere.cursor-mcp/oauth/callback';
   const client = await register('Walk app', [target]);
-  await page.goto(authorization(client, target).url);
+  const request = authorization(client, target);
+  await page.goto(request.url);
   await page.getByRole('button', { name: 'Approve' }).waitFor();
   say('a live session still has to decide about a new app (N-72)');
   await look('consent-app');
@@ -147,6 +148,7 @@ async function approveForApp() {
   assert.equal(redirect.status, 303);
   assert.match(redirect.location, /[?&]code=[^&]+/);
   assert.deepEqual(complaints, [], 'no policy stops the way to the app');
+  await redeem(client, target, new URL(redirect.location).searchParams.get('code'), request.verifier);
   say(`Approve leads to the app's own scheme (N-64; the browser: ${outcome})`);
 }
 

@@ -228,6 +228,63 @@ fn a_check_looks_at_every_server_and_fails_where_one_is_sick() {
     assert!(document["backends"][0]["counts"]["tools"].as_u64().unwrap() > 0);
 }
 
+#[test]
+fn a_key_is_shown_once_listed_and_revoked() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = [("LOCKKEEPER_DATA_DIR", folder.path().to_str().unwrap())];
+    let run = |arguments: &[&str]| lockkeeper(folder.path(), arguments, &data);
+
+    let output = run(&["keys", "create", "laptop", "--backend", "docs", "--backend", "git:read", "--expires", "90d"]);
+    let key = String::from_utf8(output.stdout).unwrap();
+    assert!(key.starts_with("lkk_") && key.trim_end().len() == 3 + 1 + 10 + 1 + 43 + 1 + 6, "{key}");
+    let id = key.split('_').nth(1).unwrap();
+
+    let document =
+        |arguments: &[&str]| -> serde_json::Value { serde_json::from_slice(&run(arguments).stdout).unwrap() };
+    let listed = document(&["keys", "list", "--json"]);
+    assert_eq!(listed[0]["id"], id);
+    assert_eq!(listed[0]["name"], "laptop");
+    assert_eq!(listed[0]["user"], "owner");
+    assert_eq!(listed[0]["direct"], "refused");
+    assert_eq!(
+        listed[0]["rights"].to_string(),
+        r#"{"admin":false,"backends":{"only":{"docs":"full","git":"read-only"}}}"#
+    );
+    let table = String::from_utf8(run(&["keys", "list"]).stdout).unwrap();
+    assert!(table.contains("docs, git:read"), "{table}");
+    let secret = key.trim_end().rsplit('_').nth(1).unwrap();
+    assert!(!table.contains(secret) && !listed.to_string().contains(secret));
+
+    assert_eq!(run(&["keys", "revoke", id]).status.code(), Some(0));
+    assert_eq!(run(&["keys", "revoke", id]).status.code(), Some(1));
+    assert_eq!(document(&["keys", "list", "--json"]), serde_json::json!([]));
+    assert!(!document(&["keys", "list", "--json", "--all"])[0]["revoked"].is_null());
+}
+
+#[test]
+fn clients_and_grants_of_a_fresh_gateway_are_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        lockkeeper(folder.path(), arguments, &[("LOCKKEEPER_DATA_DIR", folder.path().to_str().unwrap())])
+    };
+    run(&["keys", "create", "laptop"]);
+    for (arguments, code) in [
+        (["clients", "list"].as_slice(), 0),
+        (&["clients", "show", "nobody"], 1),
+        (&["clients", "revoke", "nobody"], 1),
+        (&["grants", "list"], 0),
+        (&["grants", "list", "--user", "owner", "--json"], 0),
+        (&["grants", "revoke", "none"], 1),
+        (&["grants", "revoke", "--user", "owner"], 0),
+        (&["grants", "revoke"], 2),
+        (&["keys", "create", "x", "--backend", "Not A Name"], 2),
+        (&["keys", "create", "x", "--expires", "90"], 2),
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?} {}", shown(folder.path(), &output));
+    }
+}
+
 mod asked {
     //! What `status` makes of a gateway's answers.
 

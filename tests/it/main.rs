@@ -9,4 +9,5 @@ mod gateway;
 mod oauth;
 mod support;
 mod tidy;
+mod translate;
 mod web;

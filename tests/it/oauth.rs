@@ -3,6 +3,7 @@
 mod authorize;
 mod discovery;
 mod gate;
+mod housekeeping;
 mod keys;
 mod library;
 mod refresh;

@@ -18,6 +18,9 @@ use crate::{
 const UNKNOWN_CLIENT: &str = "The gateway does not know this client. Remove the server from your MCP client, clear the \
                               authorization it has stored for it, and add it again.";
 
+/// The longest query that is read, in bytes: strangers send them, and they are stored.
+const LONGEST_QUERY: usize = 16 * 1024;
+
 /// A checked authorization request.
 pub(super) struct AuthorizationRequest {
     pub(super) client: ClientId,
@@ -61,6 +64,9 @@ impl OAuth {
     /// The checks in their order: client, redirect URI (both failing on a page), response type, PKCE, resource, scope.
     pub(super) async fn read_request(&self, query: &str) -> Result<AuthorizationRequest, Rejected> {
         let page = |error, description: &str| Rejected::Page(Refusal::request(error, description));
+        if query.len() > LONGEST_QUERY {
+            return Err(page("invalid_request", "The request is too long."));
+        }
         let params = Params::parse(query).ok_or_else(|| page("invalid_request", "The request is not UTF-8."))?;
         let once = |repeated: Repeated| page("invalid_request", &format!("In this request {repeated}."));
         let id = params.get("client_id").map_err(once)?;

@@ -86,6 +86,9 @@ async fn every_other_probe_is_404_in_json() {
         "/.well-known/oauth-authorization-server/mcp",    // N-2
         "/.well-known/openid-configuration/mcp",
         "/.well-known/anything",
+        "/mcp/.well-known/oauth-authorization-server", // OA-16
+        "/mcp/git/.well-known/openid-configuration",
+        "/sse/.well-known/oauth-protected-resource",
     ] {
         let answer = authority.get(path).await;
         assert_eq!(answer.error(), "404 not_found", "{path}");

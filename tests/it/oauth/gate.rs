@@ -11,6 +11,7 @@ use insta::assert_snapshot;
 use lockkeeper::{
     model::{Direct, NewKey, Rights, UserId},
     resource::{Admission, Gate, GateSettings, Ticket, protect, protect_administration},
+    storage::Storage,
 };
 
 use crate::support::oauth::{Answer, Authority, send};
@@ -24,7 +25,9 @@ fn gated(authority: &Authority) -> Router {
     let paths = ["/mcp", "/mcp/", "/mcp/{backend}", "/mcp/{backend}/", "/sse", "/sse/{backend}", "/messages"];
     let router = paths.iter().fold(Router::new(), |router, path| router.route(path, any(who)));
     let gate = Gate::new(authority.oauth.clone(), GateSettings::default());
-    protect(router, gate.clone()).merge(protect_administration(Router::new().route("/api/status", any(who)), gate))
+    // discovery lies beside it, as in the gateway
+    let protected = protect(router, gate.clone()).merge(authority.router.clone());
+    protected.merge(protect_administration(Router::new().route("/api/status", any(who)), gate))
 }
 
 async fn knock(authority: &Authority, uri: &str, authorization: Option<&str>) -> Answer {
@@ -96,6 +99,29 @@ async fn a_token_ends_with_its_time_and_with_its_grant() {
     assert_eq!(knock(&authority, "/mcp", Some(&token)).await.status, StatusCode::OK);
     assert_eq!(authority.oauth.revoke_all(&authority.holder.user).await.unwrap(), 2);
     assert_eq!(knock(&authority, "/mcp", Some(&token)).await.error(), "401 invalid_token");
+}
+
+#[tokio::test]
+async fn a_credential_that_was_seen_before_needs_no_store() {
+    // design rule 12
+    let storage = Storage::in_memory().await.unwrap();
+    let authority = Authority::on(storage.clone(), Authority::settings(), 1).await;
+    let token = format!("Bearer {}", authority.access_token("/mcp").await);
+    let key = format!("Bearer {}", authority.key.expose());
+    for credential in [&token, &key] {
+        assert_eq!(knock(&authority, "/mcp", Some(credential)).await.status, StatusCode::OK);
+    }
+    authority.clock.advance(Duration::from_mins(2));
+    knock(&authority, "/mcp", Some(&token)).await;
+    authority.oauth.sync().await.unwrap();
+    let grant = &authority.oauth.list_grants().await.unwrap()[0].grant;
+    assert_eq!(grant.last_used.unwrap().since(grant.created), Duration::from_mins(2));
+    storage.close().await;
+    for credential in [&token, &key] {
+        assert_eq!(knock(&authority, "/mcp", Some(credential)).await.status, StatusCode::OK);
+    }
+    let other = format!("Bearer {}", authority.key.expose().replace("lkk_", "lkk_x"));
+    assert_eq!(knock(&authority, "/sse", Some(&other)).await.status, StatusCode::UNAUTHORIZED);
 }
 
 #[tokio::test]

@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use http::StatusCode;
+use lockkeeper::{
+    oauth::{MasterKeySource, Settings},
+    storage::Storage,
+};
 use serde_json::Value;
 
 use crate::support::oauth::{Authority, HOME};
@@ -36,6 +40,28 @@ async fn processes_that_race_all_get_the_same_successor() {
     assert!(successors.iter().all(|token| *token == successors[0]), "{successors:?}");
     authority.clock.advance(Duration::from_secs(59));
     assert_eq!(text(&authority.refresh(&client, &shared).await.json(), "refresh_token"), successors[0]);
+}
+
+#[tokio::test]
+async fn two_gateways_on_one_database_agree_on_the_successor() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = async |seed| {
+        let storage = Storage::open(&folder.path().join("lockkeeper.db")).await.unwrap();
+        let master_key = MasterKeySource::File(folder.path().join("master.key"));
+        Authority::on(storage, Settings { master_key, ..Authority::settings() }, seed).await
+    };
+    let (one, two) = (process(1).await, process(2).await);
+    let (client, tokens) = one.tokens("/mcp").await;
+    let shared = text(&tokens, "refresh_token");
+    let answers = join_all((0..8).map(|n| if n % 2 == 0 { &one } else { &two }.refresh(&client, &shared))).await;
+    let successors: Vec<String> = answers.iter().map(|answer| text(&answer.json(), "refresh_token")).collect();
+    assert!(successors.iter().all(|token| *token == successors[0]), "{successors:?}");
+    // what one signed the other believes
+    let access = text(&answers[0].json(), "access_token");
+    assert_eq!(two.oauth.verify(&access, HOME).await.unwrap().caller.user, one.holder.user);
+    // what one revokes the other refuses
+    one.oauth.revoke_all(&one.holder.user).await.unwrap();
+    assert_eq!(two.refresh(&client, &successors[0]).await.error(), "400 invalid_grant");
 }
 
 #[tokio::test]

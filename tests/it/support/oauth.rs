@@ -53,10 +53,15 @@ impl Authority {
     }
 
     pub(crate) async fn with(settings: Settings) -> Self {
+        Self::on(Storage::in_memory().await.unwrap(), settings, 1).await
+    }
+
+    /// One of the processes on this store; each needs a seed of its own.
+    pub(crate) async fn on(storage: Storage, settings: Settings, seed: u64) -> Self {
         let clock = Arc::new(ManualClock::default());
-        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(1));
+        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(seed));
         let given: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-        let oauth = OAuth::open(Storage::in_memory().await.unwrap(), given, random, settings).await.unwrap();
+        let oauth = OAuth::open(storage, given, random, settings).await.unwrap();
         let (router, (key, holder)) = (oauth.router(), Self::key(&oauth, "ada", Rights::all_backends()).await);
         Self { oauth, clock, router, key, holder }
     }

@@ -1,0 +1,90 @@
+//! Content blocks: where they are, and what becomes of a kind that the target does not know.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+use super::{
+    super::{
+        Method,
+        json::{draft::Draft, quote, scan},
+    },
+    Crossing, Kind,
+};
+use crate::support::digest::Digest;
+
+/// Shows every content block of a server's result to `change`.
+pub(super) fn each_block(draft: &mut Draft<'_>, crossing: &Crossing<'_>, change: fn(&mut Draft<'_>)) {
+    if crossing.facts.kind != Kind::Result {
+        return;
+    }
+    match crossing.facts.method {
+        Method::ToolsCall | Method::TasksResult => {
+            draft.each("content").for_each(|content| content.elements().for_each(change));
+        }
+        Method::PromptsGet => {
+            for message in draft.each("messages").flat_map(Draft::elements) {
+                message.each("content").for_each(change);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Audio (2025-03-26) as an embedded resource that holds the same bytes. Its URI is made of their digest, so that equal
+/// sounds have equal names.
+pub(super) fn audio_to_resource(block: &mut Draft<'_>) {
+    if !is_kind(block, "audio") {
+        return;
+    }
+    let data = block.member("data").unwrap_or_else(|| "\"\"".to_owned());
+    let encoded = data.trim_matches('"');
+    let digest = match STANDARD.decode(encoded) {
+        Ok(bytes) => Digest::sha256(bytes),
+        Err(_) => Digest::sha256(encoded),
+    };
+    let uri = format!("urn:gw:inline:sha256:{}", digest.short_hex(8));
+    let kind = block.member("mimeType").map(|kind| format!("\"mimeType\":{kind},")).unwrap_or_default();
+    block.remove("data");
+    block.remove("mimeType");
+    block.set("type", "\"resource\"");
+    block.set("resource", format!("{{\"uri\":{},{kind}\"blob\":{data}}}", quote(&uri)));
+}
+
+/// A resource link (2025-06-18) as text that holds the whole link as JSON, so that a program can read it back.
+pub(super) fn link_to_text(block: &mut Draft<'_>) {
+    if !is_kind(block, "resource_link") {
+        return;
+    }
+    let mut link = block.clone();
+    link.retain_members(|name, _| !matches!(name, "type" | "annotations" | "_meta"));
+    let text = format!("[resource_link] {}", scan::compact(&link.text()));
+    block.retain_members(|name, _| matches!(name, "type" | "annotations" | "_meta"));
+    block.set("type", "\"text\"");
+    block.set("text", quote(&text));
+}
+
+/// Whether a block is of this kind, whichever of repeated members is read.
+pub(super) fn is_kind(block: &mut Draft<'_>, kind: &str) -> bool {
+    block.each("type").any(|name| name.is(kind))
+}
+
+/// Adds the JSON text of `value` to a tool's result as a text block.
+pub(super) fn push_text(result: &mut Draft<'_>, value: &str) {
+    let block = format!("{{\"type\":\"text\",\"text\":{}}}", quote(&scan::compact(value)));
+    if result.get("content").is_none_or(|content| !content.is_array()) {
+        result.set("content", "[]");
+    }
+    result.each("content").for_each(|content| content.push(block.clone()));
+}
+
+/// Whether a text block of a tool's result is the JSON text of `value`.
+pub(super) fn says(result: &mut Draft<'_>, value: &str) -> bool {
+    let measure = scan::Measure::of(value);
+    result.get("content").is_some_and(|content| {
+        content.elements().any(|block| block.member_string("text").is_some_and(|text| measure.is(&text)))
+    })
+}
+
+/// Whether a tool's result has a text block.
+pub(super) fn has_text(result: &mut Draft<'_>) -> bool {
+    result.get("content").is_some_and(|content| content.elements().any(|block| is_kind(block, "text")))
+}

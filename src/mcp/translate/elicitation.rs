@@ -1,0 +1,174 @@
+//! Forms: the enumerations of 2025-11-25 in the schema of 2025-06-18, and the answers back.
+//!
+//! A field that takes several of a list becomes one yes-or-no field for each choice. Which fields those are follows from
+//! the question alone, so nothing is remembered beside it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use super::{
+    super::json::{draft::Draft, quote},
+    Cause, Crossing, Untranslatable,
+};
+use crate::support::digest::Digest;
+
+/// The longest name and title that is repeated for each choice of a field, in bytes and characters.
+const LONGEST_LABEL: usize = 200;
+
+/// A field that takes several of a list.
+struct Choices {
+    /// What its yes-or-no fields are called, before their number.
+    prefix: String,
+    /// What is chosen from: the JSON text of each value, and its title.
+    options: Vec<(String, String)>,
+    /// How few and how many may be chosen.
+    least: Option<usize>,
+    most: Option<usize>,
+}
+
+/// Lowers a form for 2025-06-18.
+pub(super) fn lower_form(question: &mut Draft<'_>) {
+    question.remove("mode");
+    for schema in question.each("requestedSchema") {
+        let fields = choices(schema);
+        for properties in schema.each("properties") {
+            properties.members().for_each(|(_, property)| name_values(property));
+            if !fields.is_empty() {
+                properties
+                    .split_members(|name, property| fields.get(name).map(|choices| choices.lower(name, property)));
+            }
+        }
+        for required in schema.each("required").filter(|_| !fields.is_empty()) {
+            required.retain_elements(|name| name.string().is_none_or(|name| !fields.contains_key(&name)));
+        }
+    }
+}
+
+/// Puts the answers to yes-or-no fields together again, as the question asked for them.
+pub(super) fn raise_answer(
+    answer: &mut Draft<'_>,
+    question: &str,
+    crossing: &Crossing<'_>,
+) -> Result<(), Untranslatable> {
+    let mut question = Draft::of(question);
+    let Some(schema) = question.get("requestedSchema") else { return Ok(()) };
+    let fields = choices(schema);
+    let mut origin = HashMap::new();
+    for (field, choices) in &fields {
+        origin.extend((0..choices.options.len()).map(|index| (choices.name(index), (field, index))));
+    }
+    for content in answer.each("content") {
+        let mut chosen: BTreeMap<&String, BTreeSet<usize>> = BTreeMap::new();
+        content.retain_members(|name, value| {
+            let Some((field, index)) = origin.get(name) else { return true };
+            let chosen = chosen.entry(field).or_default();
+            if value.is_literal("true") {
+                chosen.insert(*index);
+            }
+            false
+        });
+        if !chosen.is_empty() {
+            content.retain_members(|name, _| !chosen.contains_key(&name.to_owned()));
+        }
+        for (field, chosen) in chosen {
+            let Some(choices) = fields.get(field) else { continue };
+            content.add(field, choices.raise(field, &chosen, crossing)?);
+        }
+    }
+    Ok(())
+}
+
+/// `oneOf` with titles (2025-11-25) as `enum` and `enumNames` (2025-06-18).
+fn name_values(property: &mut Draft<'_>) {
+    let Some(options) = property.get("oneOf").and_then(titled) else { return };
+    let texts: (Vec<String>, Vec<String>) = options.into_iter().map(|(value, title)| (value, quote(&title))).unzip();
+    property.remove("oneOf");
+    property.set("enum", format!("[{}]", texts.0.join(",")));
+    property.set("enumNames", format!("[{}]", texts.1.join(",")));
+}
+
+/// The values of a list of `{ const, title }`; `None` where it is something else.
+fn titled(list: &mut Draft<'_>) -> Option<Vec<(String, String)>> {
+    if !list.is_array() {
+        return None;
+    }
+    list.elements()
+        .map(|option| {
+            let value = option.member("const")?;
+            let title = option.member_string("title").or_else(|| option.get("const")?.string());
+            Some((value, title.unwrap_or_default()))
+        })
+        .collect()
+}
+
+/// The fields of a form that take several of a list, by their names.
+fn choices(schema: &mut Draft<'_>) -> HashMap<String, Choices> {
+    let Some(properties) = schema.get("properties") else { return HashMap::new() };
+    let names: BTreeSet<String> = properties.members().map(|(name, _)| name.to_owned()).collect();
+    let mut found = HashMap::new();
+    for (name, property) in properties.members() {
+        if !property.get("type").is_some_and(|kind| kind.is("array")) {
+            continue;
+        }
+        let mut prefix = format!("{name}__");
+        let taken = names.range(prefix.clone()..).next().is_some_and(|other| other.starts_with(&prefix));
+        // a name that is repeated for each choice must be short
+        if taken || name.len() > LONGEST_LABEL {
+            prefix = format!("field_{}__", Digest::sha256(name).short_hex(8));
+        }
+        let bound = |property: &mut Draft<'_>, key| property.member(key).and_then(|text| text.parse().ok());
+        let (least, most) = (bound(property, "minItems"), bound(property, "maxItems"));
+        if let Some(options) = property.get("items").and_then(listed) {
+            found.insert(name.to_owned(), Choices { prefix, options, least, most });
+        }
+    }
+    found
+}
+
+/// The values of the items of a list, titled or not.
+fn listed(items: &mut Draft<'_>) -> Option<Vec<(String, String)>> {
+    for key in ["anyOf", "oneOf"] {
+        if let Some(options) = items.get(key).and_then(titled) {
+            return Some(options);
+        }
+    }
+    let values = items.get("enum").filter(|values| values.is_array())?;
+    Some(values.elements().map(|value| (value.text(), value.string().unwrap_or_default())).collect())
+}
+
+// === impl Choices ===
+
+impl Choices {
+    /// The name of the yes-or-no field of a choice.
+    fn name(&self, index: usize) -> String {
+        format!("{}{index}", self.prefix)
+    }
+
+    /// The yes-or-no fields, by name and schema.
+    fn lower(&self, field: &str, property: &mut Draft<'_>) -> Vec<(String, String)> {
+        let label = property.member_string("title").unwrap_or_else(|| field.to_owned());
+        let label: String = label.chars().take(LONGEST_LABEL).collect();
+        let chosen: Option<HashSet<String>> =
+            property.get("default").map(|values| values.elements().map(|value| value.text()).collect());
+        let lower = |(index, (value, title)): (usize, &(String, String))| {
+            let title = quote(&format!("{label}: {title}"));
+            let default = chosen.as_ref().map(|chosen| format!(",\"default\":{}", chosen.contains(value)));
+            let default = default.unwrap_or_default();
+            (self.name(index), format!("{{\"type\":\"boolean\",\"title\":{title}{default}}}"))
+        };
+        self.options.iter().enumerate().map(lower).collect()
+    }
+
+    /// The JSON text of the list of what was chosen.
+    fn raise(&self, field: &str, chosen: &BTreeSet<usize>, crossing: &Crossing<'_>) -> Result<String, Untranslatable> {
+        let bound = match (self.least, self.most) {
+            (Some(least), _) if chosen.len() < least => format!("at least {least} of the choices"),
+            (_, Some(most)) if chosen.len() > most => format!("at most {most} of the choices"),
+            _ => {
+                let values: Vec<&str> = chosen.iter().map(|index| self.options[*index].0.as_str()).collect();
+                return Ok(format!("[{}]", values.join(",")));
+            }
+        };
+        let cause = Cause::AskAgain { field: field.to_owned(), bound };
+        Err(crossing.refuse("elicitation of several choices", cause))
+    }
+}

@@ -1,0 +1,143 @@
+//! What 2026-07-28 puts around each message: the client's description of itself in requests, the result type, cache hints
+//! and the server's name in results. Control vocabulary all of it, added and consumed here.
+
+use bytes::Bytes;
+
+use super::{
+    super::{ClientInfo, Method, Revision, json::draft::Draft, meta},
+    Cause, Crossing, Kind, Untranslatable, consume_meta,
+};
+
+/// What ties a message to a task (2025-11-25, tasks).
+pub(super) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+/// Which subscription a notification belongs to.
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// The id of the tasks extension.
+const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// What kind of result it is, in its member `resultType`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ResultType {
+    Complete,
+    Task,
+}
+
+/// Takes the envelope off a request.
+pub(super) fn open_request(request: &mut Draft<'_>) {
+    consume_meta(request, &[PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL]);
+    request.remove("inputResponses");
+    request.remove("requestState");
+}
+
+/// Takes what marks its stream off a notification.
+pub(super) fn open_notification(notification: &mut Draft<'_>) {
+    consume_meta(notification, &[SUBSCRIPTION_ID]);
+}
+
+/// Puts a request into the envelope, as far as the client is known.
+pub(super) fn seal_request(request: &mut Draft<'_>, crossing: &Crossing<'_>) {
+    consume_meta(request, &[RELATED_TASK]);
+    let asks_for_task = request.remove("task");
+    let Some(client) = crossing.facts.client else { return };
+    if request.get(meta::META).is_none_or(|meta| !meta.is_object()) {
+        request.set(meta::META, "{}");
+    }
+    let capabilities = capabilities(client, asks_for_task);
+    for meta in request.each(meta::META) {
+        meta.set(PROTOCOL_VERSION, format!("\"{}\"", crossing.to));
+        meta.set(CLIENT_INFO, String::from_utf8_lossy(&client.implementation));
+        meta.set(CLIENT_CAPABILITIES, capabilities.clone());
+    }
+}
+
+/// What a client's capabilities are toward a server of any revision: what it can be asked is mirrored exactly. Tasks are
+/// the gateway's own business, and roots that change cannot be told across the eras.
+pub fn mirrored_capabilities(capabilities: &Bytes) -> Bytes {
+    let text = String::from_utf8_lossy(capabilities);
+    let mut mirrored = Draft::of(&text);
+    mirrored.remove("tasks");
+    mirrored.each("roots").for_each(|roots| _ = roots.remove("listChanged"));
+    mirrored.each("extensions").for_each(|extensions| _ = extensions.remove(TASKS_EXTENSION));
+    if mirrored.is_changed() { mirrored.text().into() } else { capabilities.clone() }
+}
+
+/// The capabilities that a request declares: the tasks extension where it is to be one.
+fn capabilities(client: &ClientInfo, asks_for_task: bool) -> String {
+    let mirrored = mirrored_capabilities(client.capabilities.json());
+    let text = String::from_utf8_lossy(&mirrored);
+    let mut capabilities = Draft::of(&text);
+    if asks_for_task {
+        if capabilities.get("extensions").is_none_or(|extensions| !extensions.is_object()) {
+            capabilities.set("extensions", "{}");
+        }
+        capabilities.each("extensions").for_each(|extensions| extensions.set(TASKS_EXTENSION, "{}"));
+    }
+    capabilities.text()
+}
+
+/// Takes the envelope off a result and tells what kind it was. A stray type of a legacy server means nothing.
+pub(super) fn open_result(result: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<ResultType, Untranslatable> {
+    let kind = result.member("resultType");
+    let kind = match kind.as_deref() {
+        None | Some("\"complete\"") => ResultType::Complete,
+        _ if crossing.from < Revision::V2026_07_28 => ResultType::Complete,
+        Some("\"task\"") => ResultType::Task,
+        // questions are the business of whoever keeps the state; other kinds belong to extensions nobody declared
+        Some(_) => return Err(crossing.refuse("resultType", Cause::Result)),
+    };
+    result.remove("resultType");
+    // a stray hint of a legacy server is not looked for where the member could be another's
+    if is_cacheable(crossing.facts.method) {
+        result.remove("ttlMs");
+        result.remove("cacheScope");
+    }
+    consume_meta(result, &[meta::SERVER_INFO, SUBSCRIPTION_ID]);
+    Ok(kind)
+}
+
+/// Puts a result into the envelope.
+pub(super) fn seal_result(result: &mut Draft<'_>, kind: ResultType, crossing: &Crossing<'_>) {
+    consume_meta(result, &[RELATED_TASK]);
+    result.set("resultType", if kind == ResultType::Task { "\"task\"" } else { "\"complete\"" });
+    if is_cacheable(crossing.facts.method) {
+        result.set("ttlMs", "0");
+        result.set("cacheScope", "\"private\"");
+    }
+    let Some(server) = crossing.facts.server else { return };
+    if result.get(meta::META).is_none_or(|meta| !meta.is_object()) {
+        result.set(meta::META, "{}");
+    }
+    result.each(meta::META).for_each(|meta| meta.set(meta::SERVER_INFO, String::from_utf8_lossy(server)));
+}
+
+/// What a legacy result must be beside its facets: the handshake names the version of the receiver, and an empty result
+/// is empty, since deployed peers refuse any member there.
+pub(super) fn settle_legacy_result(result: &mut Draft<'_>, crossing: &Crossing<'_>) {
+    if crossing.facts.kind != Kind::Result || crossing.to > Revision::NEWEST_LEGACY {
+        return;
+    }
+    match crossing.facts.method {
+        Method::Initialize => result.set("protocolVersion", format!("\"{}\"", crossing.to)),
+        Method::Ping | Method::SetLevel | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
+            result.retain_members(|_, _| false);
+        }
+        _ => {}
+    }
+}
+
+/// The six results that carry cache hints (2026-07-28, caching).
+fn is_cacheable(method: &Method) -> bool {
+    matches!(
+        method,
+        Method::ToolsList
+            | Method::PromptsList
+            | Method::ResourcesList
+            | Method::ResourceTemplatesList
+            | Method::ResourcesRead
+            | Method::Discover
+    )
+}

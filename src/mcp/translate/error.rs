@@ -1,0 +1,111 @@
+//! Error codes that mean something in one revision only. Some errors become results: a model can act on a tool error.
+
+use serde_json::{Value, json};
+
+use super::{
+    super::{ErrorObject, Method, Outcome, Payload, Revision},
+    Facts, Kind, refusal,
+};
+
+/// A URL elicitation is required first (2025-11-25).
+const URL_ELICITATION_REQUIRED: i64 = -32042;
+/// Headers and body differ, and the protocol version is not spoken (2026-07-28): faults between gateway and server.
+const HEADER_MISMATCH: i64 = -32020;
+const UNSUPPORTED_VERSION: i64 = -32022;
+/// The client did not declare what the server needs (2026-07-28).
+const MISSING_CAPABILITY: i64 = -32021;
+
+// === impl ErrorObject ===
+
+impl ErrorObject {
+    /// The error of a server as a client of `target` gets it: an error, or a result where the call ends better with one.
+    /// Errors of the gateway's own, and those with which a client answers a question, pass as they are. Equal revisions,
+    /// and codes that mean the same, give the same buffer.
+    pub fn into_revision(self, target: Revision, facts: &Facts<'_>) -> Outcome {
+        let Some(from) = self.revision().filter(|from| *from != target && facts.kind == Kind::Result) else {
+            return Outcome::Failed(self);
+        };
+        let modern = target > Revision::NEWEST_LEGACY;
+        match self.code() {
+            Self::RESOURCE_NOT_FOUND if modern => self.recoded(Self::INVALID_PARAMS),
+            Self::INVALID_PARAMS if !modern && from > target && self.is_resource_not_found(facts) => {
+                self.recoded(Self::RESOURCE_NOT_FOUND)
+            }
+            URL_ELICITATION_REQUIRED if target != Revision::V2025_11_25 => self.url_required(target, facts),
+            MISSING_CAPABILITY if !modern && *facts.method == Method::ToolsCall => {
+                Outcome::Complete(refusal::tool_error(target, &self.message()))
+            }
+            // numbers that mean something between neighbours only, or nothing that may be assumed in 2026-07-28
+            HEADER_MISMATCH | UNSUPPORTED_VERSION | MISSING_CAPABILITY => self.hidden(),
+            -32019..=-32000 if modern => self.hidden(),
+            _ => Outcome::Failed(self),
+        }
+    }
+
+    /// The same object with another code.
+    fn recoded(self, code: i64) -> Outcome {
+        let json = super::super::json::with_member(self.json(), "code", &code.to_string());
+        Outcome::Failed(Self::read(json).unwrap_or(self))
+    }
+
+    /// `-32603` with the same message and data, and the code that it had.
+    fn hidden(self) -> Outcome {
+        let mut data = self.data();
+        match &mut data {
+            Value::Object(members) => {
+                members.insert("upstreamCode".to_owned(), self.code().into());
+            }
+            Value::Null => data = json!({ "upstreamCode": self.code() }),
+            other => data = json!({ "upstreamCode": self.code(), "upstreamData": other.take() }),
+        }
+        Outcome::Failed(Self::with_data(Self::INTERNAL_ERROR, &self.message(), &data))
+    }
+
+    /// 2026-07-28 has no code of its own for a resource that does not exist: it is one where the URI was the one asked for.
+    fn is_resource_not_found(&self, facts: &Facts<'_>) -> bool {
+        let data = self.data();
+        *facts.method == Method::ResourcesRead && facts.uri.is_some() && data["uri"].as_str() == facts.uri
+    }
+
+    fn url_required(self, target: Revision, facts: &Facts<'_>) -> Outcome {
+        let modern = target > Revision::NEWEST_LEGACY;
+        let mut data = self.data();
+        let elicitations = data["elicitations"].take();
+        let pages = elicitations.as_array().map_or(&[][..], Vec::as_slice);
+        if modern && facts.client_has("elicitation", "url") && !pages.is_empty() {
+            return Outcome::InputRequired(ask(pages));
+        }
+        if modern {
+            let required = json!({ "requiredCapabilities": { "elicitation": { "url": {} } } });
+            return Outcome::Failed(Self::with_data(MISSING_CAPABILITY, &self.message(), &required));
+        }
+        if *facts.method != Method::ToolsCall {
+            return self.recoded(Self::INTERNAL_ERROR);
+        }
+        let lines = pages.iter().map(|page| {
+            let message = page["message"].as_str().unwrap_or("A page must be visited first.");
+            format!("{message}\nOpen {} and then call the tool again.", page["url"].as_str().unwrap_or_default())
+        });
+        let text = lines.collect::<Vec<_>>().join("\n");
+        let text = if text.is_empty() { self.message() } else { text };
+        Outcome::Complete(refusal::tool_error(target, &text))
+    }
+
+    /// The data; `null` where there is none, or none that can be read.
+    fn data(&self) -> Value {
+        serde_json::from_slice::<Value>(self.json()).map(|mut error| error["data"].take()).unwrap_or_default()
+    }
+}
+
+/// The elicitations of a `-32042` as questions of 2026-07-28. There is no state: the client's retry is the call again.
+fn ask(pages: &[Value]) -> Payload {
+    let question = |page: &Value| {
+        json!({
+            "method": "elicitation/create",
+            "params": { "mode": "url", "url": page["url"], "message": page["message"] },
+        })
+    };
+    let requests: serde_json::Map<String, Value> =
+        pages.iter().enumerate().map(|(index, page)| (format!("r{}", index + 1), question(page))).collect();
+    Payload::of(Revision::V2026_07_28, &json!({ "resultType": "input_required", "inputRequests": requests }))
+}

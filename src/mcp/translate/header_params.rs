@@ -1,0 +1,102 @@
+//! `x-mcp-header`: tool parameters that a client of Streamable HTTP mirrors in headers (2026-07-28, transports). Judges
+//! the annotations; mirrors nothing.
+
+use std::collections::HashSet;
+
+use super::{
+    super::{
+        Payload,
+        json::{draft::Draft, unquote},
+    },
+    schema::{Met, Place, walk},
+};
+
+/// The keyword.
+const KEYWORD: &str = "x-mcp-header";
+
+/// What a walk has read of an open object.
+#[derive(Default)]
+struct Read {
+    header: Option<String>,
+    is_primitive: bool,
+}
+
+/// A `tools/list` result of an HTTP backend of 2026-07-28 without the tools whose annotations are invalid, as an HTTP
+/// client must leave them out. For backends and clients of one revision, between which no step is taken; the steps do the
+/// same by themselves. Where nothing is wrong the buffer is the same.
+#[must_use]
+pub fn without_invalid_header_params(result: Payload) -> Payload {
+    let json = result.json().clone();
+    let Ok(text) = std::str::from_utf8(&json) else { return result };
+    if !text.contains(KEYWORD) {
+        return result;
+    }
+    let mut draft = Draft::of(text);
+    draft.each("tools").for_each(|tools| tools.retain_elements(are_valid));
+    if draft.is_changed() { Payload::new(result.revision, draft.text().into()) } else { result }
+}
+
+/// Whether every annotation in a tool's input schema is a header name, unlike the others whatever the case, at a string,
+/// integer or boolean that only `properties` lead to.
+pub(super) fn are_valid(tool: &mut Draft<'_>) -> bool {
+    tool.each("inputSchema").all(|schema| {
+        let text = schema.text();
+        !text.contains(KEYWORD) || is_valid(&text)
+    })
+}
+
+fn is_valid(schema: &str) -> bool {
+    let mut valid = true;
+    let mut names = HashSet::new();
+    let mut open: Vec<Read> = Vec::new();
+    walk(schema, |met| match met {
+        Met::Open => open.push(Read::default()),
+        Met::Nested(key) => valid &= key != KEYWORD,
+        Met::Keyword(KEYWORD, value, _) => match (unquote(value), open.last_mut()) {
+            (Some(name), Some(read)) => read.header = Some(name),
+            _ => valid = false,
+        },
+        Met::Keyword("type", value, _) => {
+            if let Some(read) = open.last_mut() {
+                read.is_primitive = matches!(value, "\"string\"" | "\"integer\"" | "\"boolean\"");
+            }
+        }
+        Met::Keyword(..) => {}
+        Met::Close(place) => {
+            let Some(Read { header: Some(name), is_primitive }) = open.pop() else { return };
+            let reached = matches!(place, Place::Schema { reached: true, depth: 1.. });
+            valid &= reached && is_primitive && is_token(&name) && names.insert(name.to_ascii_lowercase());
+        }
+    });
+    valid
+}
+
+/// RFC 9110 5.6.2: `token = 1*tchar`.
+fn is_token(name: &str) -> bool {
+    let is_tchar = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    !name.is_empty() && name.chars().all(is_tchar)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_annotation_is_a_unique_token_at_a_reachable_primitive() {
+        let tool = |properties: &str| format!(r#"{{"inputSchema":{{"type":"object","properties":{{{properties}}}}}}}"#);
+        let valid = |properties: &str| are_valid(&mut Draft::of(&tool(properties)));
+        assert!(valid(r#""a":{"type":"string","x-mcp-header":"A"},"b":{"x-mcp-header":"B-2","type":"boolean"}"#));
+        assert!(valid(r#""o":{"type":"object","properties":{"a":{"type":"integer","x-mcp-header":"A"}}}"#));
+        assert!(valid(r#""x-mcp-header":{"type":"object"},"c":{"const":{"x-mcp-header":1}}"#));
+        assert!(!valid(r#""a":{"type":"number","x-mcp-header":"A"}"#));
+        assert!(!valid(r#""a":{"x-mcp-header":"A"}"#));
+        assert!(!valid(r#""a":{"type":"string","x-mcp-header":""}"#));
+        assert!(!valid(r#""a":{"type":"string","x-mcp-header":"A B"}"#));
+        assert!(!valid(r#""a":{"type":"string","x-mcp-header":7}"#));
+        assert!(!valid(r#""a":{"type":"string","x-mcp-header":["A"]}"#));
+        assert!(!valid(r#""a":{"type":"string","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"a"}"#));
+        assert!(!valid(r#""l":{"type":"array","items":{"type":"string","x-mcp-header":"A"}}"#));
+        assert!(!valid(r#""l":{"allOf":[{"type":"string","x-mcp-header":"A"}]}"#));
+        assert!(!are_valid(&mut Draft::of(r#"{"inputSchema":{"type":"string","x-mcp-header":"A"}}"#)));
+    }
+}

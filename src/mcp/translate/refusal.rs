@@ -1,0 +1,111 @@
+//! What cannot be carried to a revision, and the error that each side gets for it. Knows nothing of how it is sent.
+
+use std::{borrow::Cow, fmt};
+
+use serde_json::json;
+
+use super::super::{ErrorObject, Method, Outcome, Payload, Revision};
+
+/// A payload that the target has no form for. Whoever meets it [reports](Self::report) it once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Untranslatable {
+    /// What the target lacks, for logs and metrics: `elicitation.url`, `sampling.tools`, a notification's method.
+    pub feature: Cow<'static, str>,
+    /// The revision that it was written in.
+    pub from: Revision,
+    /// The revision that lacks it.
+    pub to: Revision,
+    /// What it was, which decides who is told.
+    pub cause: Cause,
+}
+
+/// What cannot be carried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// A question of a kind or mode that the client cannot have declared.
+    Question {
+        /// The capability that it would need.
+        capability: &'static str,
+        /// The part of it, where the capability itself is not enough.
+        part: Option<&'static str>,
+    },
+    /// An answer that the server's revision has no form for.
+    Answer,
+    /// An answer that breaks a bound which the question set and its lowered form could not express; the person can be
+    /// asked again.
+    AskAgain {
+        /// The field of the form.
+        field: String,
+        /// The bound, in words.
+        bound: String,
+    },
+    /// A result that the client's revision has no form for.
+    Result,
+    /// A notification that the target does not know: it is dropped and counted.
+    Notification,
+}
+
+// === impl Untranslatable ===
+
+impl Untranslatable {
+    /// The error for the peer that sent the payload, or asked for it: a legacy server whose question cannot be asked gets
+    /// `-32602` and may go on; everything else is `-32603`.
+    pub fn error(&self) -> ErrorObject {
+        match self.cause {
+            Cause::Question { .. } => ErrorObject::invalid_params(&self.to_string()),
+            _ => ErrorObject::internal(&self.to_string()),
+        }
+    }
+
+    /// How the call `method` ends whose server (2026-07-28) asked the question `key` that cannot be asked: a tool call
+    /// with a tool error that its model can read, any other with `-32603` and the capabilities that were required.
+    pub fn outcome(&self, method: &Method, key: &str) -> Outcome {
+        let Cause::Question { capability, part } = self.cause else { return Outcome::Failed(self.error()) };
+        let asked = match capability {
+            "sampling" => "sampling/createMessage",
+            "roots" => "roots/list",
+            _ => "elicitation/create",
+        };
+        let text = format!(
+            "Cannot request input '{key}' ({asked}): the client did not declare the {} capability",
+            self.feature
+        );
+        if *method == Method::ToolsCall {
+            return Outcome::Complete(tool_error(self.to, &text));
+        }
+        let needed = part.map_or_else(|| json!({}), |part| json!({ part: {} }));
+        let data = json!({ "requiredCapabilities": { capability: needed } });
+        Outcome::Failed(ErrorObject::with_data(ErrorObject::INTERNAL_ERROR, &text, &data))
+    }
+
+    /// Logs it and counts it, for the backend that sent or was to get it. Once for each refusal, where it is met.
+    pub fn report(&self, backend: &str) {
+        let Self { feature, from, to, .. } = self;
+        tracing::warn!(backend, %feature, %from, %to, "what MCP {to} has no form for was refused: {self}");
+        let labels = [("feature", feature.to_string()), ("from", from.to_string()), ("to", to.to_string())];
+        metrics::counter!("lockkeeper_untranslatable_total", &labels).increment(1);
+    }
+}
+
+impl fmt::Display for Untranslatable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { feature, from, to, cause } = self;
+        match cause {
+            Cause::Question { .. } => {
+                write!(f, "the client speaks MCP {to} and cannot be asked for {feature} (asked in {from})")
+            }
+            Cause::Answer => write!(f, "the client's answer uses {feature}, which MCP {to} has no form for"),
+            Cause::AskAgain { field, bound } => write!(f, "the answer to {field} must have {bound}"),
+            Cause::Result => write!(f, "the server's answer uses {feature}, which MCP {to} has no form for"),
+            Cause::Notification => write!(f, "MCP {to} has no notification {feature}"),
+        }
+    }
+}
+
+impl std::error::Error for Untranslatable {}
+
+/// The result of a tool call that failed in a way that a model can read and act on (all revisions, tools).
+pub(super) fn tool_error(revision: Revision, text: &str) -> Payload {
+    let result = json!({ "content": [{ "type": "text", "text": text }], "isError": true });
+    Payload::of(revision, &result)
+}

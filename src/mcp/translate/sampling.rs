@@ -1,0 +1,105 @@
+//! Sampling messages: arrays of blocks and tools (2025-11-25), and what becomes of them in older revisions.
+
+use super::{
+    super::{Revision, json::draft::Draft},
+    Cause, Crossing, Kind, Untranslatable, content,
+};
+
+/// What sampling with tools puts into messages.
+const TOOL_BLOCKS: &[&str] = &["tool_use", "tool_result"];
+
+/// Whether a question or an answer holds a block of one of these kinds.
+pub(super) fn holds(draft: &mut Draft<'_>, kinds: &[&str]) -> bool {
+    let mut found = false;
+    each_block(draft, &mut |block| found |= kinds.iter().any(|kind| content::is_kind(block, kind)));
+    found
+}
+
+/// Shows every block of a question or an answer to `change`.
+pub(super) fn each_block(draft: &mut Draft<'_>, change: &mut dyn FnMut(&mut Draft<'_>)) {
+    let mut contents: Vec<&mut Draft<'_>> = Vec::new();
+    // a question has messages, an answer is one
+    for (name, value) in draft.members() {
+        match name {
+            "messages" => contents.extend(value.elements().flat_map(|message| message.each("content"))),
+            "content" => contents.push(value),
+            _ => {}
+        }
+    }
+    for content in contents {
+        if content.is_array() {
+            content.elements().for_each(&mut *change);
+        } else {
+            change(content);
+        }
+    }
+}
+
+/// Lowers a question for 2025-06-18 and older: each block of an array becomes a message of its own, of the same role.
+/// Tools have no form there.
+pub(super) fn split_messages(question: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
+    let tools = question.get("tools").is_some() || question.get("toolChoice").is_some();
+    if tools || holds(question, TOOL_BLOCKS) {
+        let cause = Cause::Question { capability: "sampling", part: Some("tools") };
+        return Err(crossing.refuse("sampling.tools", cause));
+    }
+    for messages in question.each("messages") {
+        messages.split_elements(|message| {
+            let blocks: Vec<String> = match message.get("content") {
+                Some(content) if content.is_array() => content.elements().map(|block| block.text()).collect(),
+                _ => return None,
+            };
+            let mut blocks = blocks.into_iter();
+            // an empty turn is kept, since what follows may answer it
+            message.set("content", blocks.next().unwrap_or_else(|| r#"{"type":"text","text":""}"#.to_owned()));
+            let role = message.member("role").unwrap_or_else(|| "\"user\"".to_owned());
+            // what else the message holds is said once
+            let rest = blocks.map(|block| format!("{{\"role\":{role},\"content\":{block}}}"));
+            Some(std::iter::once(message.text()).chain(rest).collect())
+        });
+    }
+    Ok(())
+}
+
+/// Lowers an answer for 2025-06-18 and older, which take one block: one is unwrapped, texts are joined, and a mixture has
+/// no form.
+pub(super) fn join_answer(answer: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
+    if holds(answer, TOOL_BLOCKS) {
+        return Err(crossing.refuse("sampling.tools", Cause::Answer));
+    }
+    for content in answer.each("content").filter(|content| content.is_array()) {
+        let joined = match content.elements().count() {
+            0 => r#"{"type":"text","text":""}"#.to_owned(),
+            1 => content.elements().map(|block| block.text()).collect(),
+            _ => join_texts(content).ok_or_else(|| crossing.refuse("several blocks in sampling", Cause::Answer))?,
+        };
+        content.replace(joined);
+    }
+    Ok(())
+}
+
+/// The first block with the texts of all; `None` where one is no text. The texts are joined as they are written, so that
+/// no escape in them is read.
+fn join_texts(blocks: &mut Draft<'_>) -> Option<String> {
+    let mut text = String::from("\"");
+    for block in blocks.elements() {
+        let part = block.member("text").filter(|_| content::is_kind(block, "text"))?;
+        text.push_str(part.strip_prefix('"')?.strip_suffix('"')?);
+    }
+    text.push('"');
+    let first = blocks.elements().next()?;
+    first.set("text", text);
+    Some(first.text())
+}
+
+/// `includeContext` other than `none` needs the capability `sampling.context` from 2025-11-25 on; without it the member
+/// goes, which means the default.
+pub(super) fn drop_undeclared_context(question: &mut Draft<'_>, crossing: &Crossing<'_>) {
+    if crossing.to < Revision::V2025_11_25 || crossing.facts.kind != Kind::Question {
+        return;
+    }
+    let asks = question.each("includeContext").any(|value| value.is("thisServer") || value.is("allServers"));
+    if asks && !crossing.facts.client_has("sampling", "context") {
+        question.remove("includeContext");
+    }
+}

@@ -1,0 +1,244 @@
+//! JSON Schemas of tools: any root and boolean schemas (2026-07-28) for revisions that know object schemas only. Knows
+//! how schemas nest, and nothing of validation.
+
+use std::{borrow::Cow, ops::Range};
+
+use super::super::{
+    Payload,
+    json::{
+        draft::Draft,
+        scan::{Token, Tokens},
+        unquote,
+    },
+};
+
+/// Where a refused root goes.
+const ROOT: &str = "/properties/result";
+
+/// What an object inside a schema is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A schema. `reached` where only `properties` lead to it from the root.
+    Schema {
+        /// See above.
+        reached: bool,
+        /// How many levels of `properties` lead to it.
+        depth: usize,
+    },
+    /// A map from names to schemas.
+    Map {
+        /// Whether it is the `properties` of a reached schema.
+        reached: bool,
+        /// That of the schema which holds it.
+        depth: usize,
+    },
+    /// A value, not a schema.
+    Data,
+}
+
+/// What a walk over a schema meets.
+pub(super) enum Met<'a> {
+    /// An object begins.
+    Open,
+    /// A keyword of a schema with the string, number or literal that is its value, and where that lies.
+    Keyword(&'a str, &'a str, Range<usize>),
+    /// A keyword of a schema whose value is an object or an array.
+    Nested(&'a str),
+    /// An object ends.
+    Close(Place),
+}
+
+/// The names of the tools of a `tools/list` result whose output schema is shown wrapped to clients of legacy revisions,
+/// which require `"type": "object"` at its root (2025-06-18 and 2025-11-25, tools). Results of such a tool are to be lowered
+/// as [`OutputSchema::Wrapped`](super::OutputSchema).
+pub fn wrapped_tools(list: &Payload) -> Vec<String> {
+    let Ok(text) = std::str::from_utf8(list.json()) else { return Vec::new() };
+    let mut list = Draft::of(text);
+    let Some(tools) = list.get("tools") else { return Vec::new() };
+    tools
+        .elements()
+        .filter_map(|tool| {
+            let wrapped = tool.get("outputSchema").is_some_and(|schema| !is_object_schema(schema));
+            if wrapped { tool.member_string("name") } else { None }
+        })
+        .collect()
+}
+
+/// Lowers the schemas of a tool.
+pub(super) fn lower_tool(tool: &mut Draft<'_>) {
+    for output in tool.each("outputSchema") {
+        if is_object_schema(output) {
+            spell_booleans(output);
+        } else {
+            wrap(output);
+        }
+    }
+    tool.each("inputSchema").for_each(spell_booleans);
+}
+
+fn is_object_schema(schema: &mut Draft<'_>) -> bool {
+    schema.get("type").is_some_and(|kind| kind.is("object"))
+}
+
+/// `true` and `false` under `properties` as the object schemas that say the same.
+fn spell_booleans(schema: &mut Draft<'_>) {
+    for properties in schema.each("properties") {
+        for (_, property) in properties.members() {
+            if let Some(spelt) = spelt(property) {
+                property.replace(spelt);
+            }
+        }
+    }
+}
+
+/// A boolean schema as an object.
+fn spelt(schema: &Draft<'_>) -> Option<&'static str> {
+    if schema.is_literal("true") {
+        return Some("{}");
+    }
+    schema.is_literal("false").then_some(r#"{"not":{}}"#)
+}
+
+/// Makes a schema the property `result` of an object schema. References into the document follow it there.
+fn wrap(schema: &mut Draft<'_>) {
+    let dialect = schema.member("$schema").map(|dialect| format!("\"$schema\":{dialect},")).unwrap_or_default();
+    // the dialect is the document's, and is said at its root
+    schema.remove("$schema");
+    let inner = spelt(schema).map_or_else(|| follow(&schema.text()), str::to_owned);
+    let properties = format!("\"properties\":{{\"result\":{inner}}}");
+    schema.replace(format!("{{{dialect}\"type\":\"object\",{properties},\"required\":[\"result\"]}}"));
+}
+
+/// The schema with its local references (`#`, `#/…`) led to where its root went. Those under an `$id` that sets a base
+/// are relative to it and stay; anchors (`#name`) stay; values that are no schemas are not looked into.
+fn follow(schema: &str) -> String {
+    let mut marks: Vec<usize> = Vec::new();
+    // for each open object, how many marks there were before it, and whether it sets a base
+    let mut open: Vec<(usize, bool)> = Vec::new();
+    walk(schema, |met| match met {
+        Met::Open => open.push((marks.len(), false)),
+        Met::Close(_) => {
+            if let Some((before, true)) = open.pop() {
+                marks.truncate(before);
+            }
+        }
+        Met::Keyword("$id", value, _) if value.starts_with('"') && !value.starts_with("\"#") => {
+            if let Some((_, sets_base)) = open.last_mut() {
+                *sets_base = true;
+            }
+        }
+        Met::Keyword("$ref" | "$dynamicRef", value, range) if value == "\"#\"" || value.starts_with("\"#/") => {
+            marks.push(range.start + "\"#".len());
+        }
+        Met::Keyword(..) | Met::Nested(_) => {}
+    });
+    let mut followed = String::with_capacity(schema.len() + marks.len() * ROOT.len());
+    let mut done = 0;
+    for mark in marks {
+        followed.push_str(&schema[done..mark]);
+        followed.push_str(ROOT);
+        done = mark;
+    }
+    followed.push_str(&schema[done..]);
+    followed
+}
+
+/// Walks over a schema in one pass, whatever its depth.
+pub(super) fn walk(schema: &str, mut meet: impl FnMut(Met<'_>)) {
+    // each open level: what it is, and whether it is an object
+    let mut levels: Vec<(Place, bool)> = Vec::new();
+    let mut key = Cow::Borrowed("");
+    for (token, range) in Tokens::of(schema) {
+        match token {
+            Token::Key(name) => key = plain(name),
+            Token::OpenObject | Token::OpenArray => {
+                let place = match levels.last() {
+                    None => Place::Schema { reached: true, depth: 0 },
+                    Some((parent @ Place::Schema { .. }, true)) => {
+                        meet(Met::Nested(&key));
+                        child(*parent, &key)
+                    }
+                    Some((parent, true)) => child(*parent, &key),
+                    Some((parent, false)) => *parent,
+                };
+                let is_object = token == Token::OpenObject;
+                levels.push((if is_object { place } else { unreached(place) }, is_object));
+                if is_object {
+                    meet(Met::Open);
+                }
+            }
+            Token::Close => {
+                if let Some((place, true)) = levels.pop() {
+                    meet(Met::Close(place));
+                }
+            }
+            Token::Scalar(value) => {
+                if let Some((Place::Schema { .. }, true)) = levels.last() {
+                    meet(Met::Keyword(&key, value, range));
+                }
+            }
+        }
+    }
+}
+
+/// What the value of the member `key` is.
+fn child(parent: Place, key: &str) -> Place {
+    match parent {
+        Place::Data => Place::Data,
+        Place::Map { reached, depth } => Place::Schema { reached, depth: depth + 1 },
+        Place::Schema { reached, depth } => match key {
+            "properties" => Place::Map { reached, depth },
+            "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => Place::Map { reached: false, depth },
+            "const" | "enum" | "default" | "examples" => Place::Data,
+            _ => Place::Schema { reached: false, depth },
+        },
+    }
+}
+
+/// A member name without its quotes and escapes.
+fn plain(name: &str) -> Cow<'_, str> {
+    match unquote(name) {
+        Some(plain) if name.contains('\\') => Cow::Owned(plain),
+        _ => Cow::Borrowed(name.trim_matches('"')),
+    }
+}
+
+fn unreached(place: Place) -> Place {
+    match place {
+        Place::Schema { depth, .. } => Place::Schema { reached: false, depth },
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_follow_their_root() {
+        let schema = r##"{"anyOf":[{"$ref":"#"},{"$ref":"#/$defs/a"},{"$ref":"#anchor"},{"$ref":"other#/x"}],
+            "const":{"$ref":"#/no"},"properties":{"$ref":{"$ref":"#/b"},"default":{"$ref":"#/c"}},
+            "$defs":{"based":{"x":{"$ref":"#/d"},"$id":"https://x/y"},"named":{"$id":"#n","$ref":"#/e"}}}"##;
+        let expected = schema
+            .replace("\"#\"", "\"#/properties/result\"")
+            .replace("#/$defs/a", "#/properties/result/$defs/a")
+            .replace("#/b", "#/properties/result/b")
+            .replace("#/c", "#/properties/result/c")
+            .replace("#/e", "#/properties/result/e");
+        assert_eq!(follow(schema), expected);
+    }
+
+    #[test]
+    fn a_root_of_any_form_becomes_a_property() {
+        let wrapped = |text| {
+            let mut schema = Draft::of(text);
+            wrap(&mut schema);
+            schema.text()
+        };
+        assert_eq!(
+            wrapped(r#"{ "$schema":"s", "type":"array"}"#),
+            r#"{"$schema":"s","type":"object","properties":{"result":{ "type":"array"}},"required":["result"]}"#
+        );
+        assert_eq!(wrapped("true"), r#"{"type":"object","properties":{"result":{}},"required":["result"]}"#);
+    }
+}

@@ -1,0 +1,69 @@
+//! Tasks: the objects of 2025-11-25 and of the extension for 2026-07-28. Knows nothing of polling and of who keeps what a
+//! task came to.
+
+use super::{
+    super::{Method, json::draft::Draft},
+    Kind,
+};
+
+/// What the extension tells beside the task itself.
+const OUTCOME: &[&str] = &["result", "error", "inputRequests"];
+
+/// Whether a result is a `CreateTaskResult` of 2025-11-25.
+pub(super) fn is_created(result: &mut Draft<'_>) -> bool {
+    result.get("task").is_some_and(|task| task.is_object()) && result.get("content").is_none()
+}
+
+/// Whether a payload is a task, or tells of one.
+pub(super) fn is_task(kind: Kind, method: &Method) -> bool {
+    match kind {
+        Kind::Result => matches!(method, Method::TasksGet | Method::TasksCancel),
+        Kind::Notification | Kind::ClientNotification => matches!(method, Method::TaskStatus | Method::Tasks),
+        _ => false,
+    }
+}
+
+/// The extension's flat result as the nested one of 2025-11-25.
+pub(super) fn nest(result: &mut Draft<'_>) {
+    lower(result);
+    let mut task = result.clone();
+    task.remove("_meta");
+    result.retain_members(|name, _| name == "_meta");
+    result.set("task", task.text());
+}
+
+/// The nested result of 2025-11-25 as the extension's flat one.
+pub(super) fn flatten(result: &mut Draft<'_>) {
+    let Some(task) = result.get("task") else { return };
+    let members: Vec<(String, String)> = task
+        .members()
+        .map(|(name, value)| (name.to_owned(), value.text()))
+        .filter(|(name, _)| name != "_meta")
+        .collect();
+    result.remove("task");
+    for (name, text) in members {
+        result.add(&name, text);
+    }
+    raise(result);
+}
+
+/// A task of the extension in 2025-11-25. A tool that ended with `isError` has completed there and failed here.
+pub(super) fn lower(task: &mut Draft<'_>) {
+    let is_error = task
+        .get("result")
+        .is_some_and(|result| result.get("isError").is_some_and(|is_error| is_error.is_literal("true")));
+    if is_error && task.get("status").is_some_and(|status| status.is("completed")) {
+        task.set("status", "\"failed\"");
+    }
+    for outcome in OUTCOME {
+        task.remove(outcome);
+    }
+    task.rename("ttlMs", "ttl");
+    task.rename("pollIntervalMs", "pollInterval");
+}
+
+/// A task of 2025-11-25 in the extension. What it came to is for whoever can ask for it to add.
+pub(super) fn raise(task: &mut Draft<'_>) {
+    task.rename("ttl", "ttlMs");
+    task.rename("pollInterval", "pollIntervalMs");
+}

@@ -1,0 +1,47 @@
+//! 2025-06-18 introduced resource links, structured output, titles, elicitation, the completion context and `_meta` on
+//! most objects. Elicitation is refused by its method; titles, context and `_meta` are data and pass.
+
+use super::{
+    super::{Method, Revision, json::draft::Draft},
+    Crossing, Kind, Untranslatable, content,
+};
+
+/// Lowers for 2024-11-05 and 2025-03-26.
+#[expect(clippy::unnecessary_wraps, reason = "the steps are of one type")]
+pub(super) fn down(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
+    content::each_block(draft, crossing, content::link_to_text);
+    if crossing.is(Kind::Result, &Method::ToolsCall) || crossing.is(Kind::Result, &Method::TasksResult) {
+        say_structured_content(draft);
+    }
+    if crossing.is(Kind::Result, &Method::ToolsList) && crossing.to == Revision::V2025_03_26 {
+        draft.each("tools").flat_map(Draft::elements).for_each(copy_title);
+    }
+    Ok(())
+}
+
+/// Requires nothing that is new.
+#[expect(clippy::unnecessary_wraps, reason = "the steps are of one type")]
+pub(super) fn up(_: &mut Draft<'_>, _: &Crossing<'_>) -> Result<(), Untranslatable> {
+    Ok(())
+}
+
+/// A client that does not know `structuredContent` reads it as a text, where none says the same already. The member stays.
+fn say_structured_content(result: &mut Draft<'_>) {
+    let Some(value) = result.member("structuredContent") else { return };
+    if !content::says(result, &value) {
+        content::push_text(result, &value);
+    }
+}
+
+/// 2025-03-26 shows `annotations.title`, the newer ones `title`.
+fn copy_title(tool: &mut Draft<'_>) {
+    let Some(title) = tool.member("title").filter(|title| title.starts_with('"')) else { return };
+    if tool.get("annotations").is_none() {
+        tool.set("annotations", "{}");
+    }
+    for annotations in tool.each("annotations") {
+        if annotations.get("title").is_none() {
+            annotations.set("title", title.clone());
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! 2025-11-25 introduced tasks, URL elicitation, the richer enumerations, tools and arrays in sampling, and icons. Icons
+//! are data and pass.
+
+use super::{
+    super::{Method, json::draft::Draft},
+    Cause, Crossing, Kind, Untranslatable, consume_meta, elicitation, envelope, sampling, tasks,
+};
+
+/// Lowers for 2024-11-05 to 2025-06-18.
+pub(super) fn down(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
+    consume_meta(draft, &[envelope::RELATED_TASK]);
+    match (crossing.facts.kind, crossing.facts.method) {
+        (Kind::Request, _) => {
+            draft.remove("task");
+        }
+        (Kind::Result, Method::ToolsCall) if tasks::is_created(draft) => {
+            return Err(crossing.refuse("tasks", Cause::Result));
+        }
+        (Kind::Result, Method::ToolsList) => {
+            for tool in draft.each("tools").flat_map(Draft::elements) {
+                tool.remove("execution");
+            }
+        }
+        (Kind::Result, Method::Initialize) => {
+            for capabilities in draft.each("capabilities") {
+                capabilities.remove("tasks");
+            }
+        }
+        (Kind::Question, method) => {
+            draft.remove("task");
+            match method {
+                Method::CreateMessage => sampling::split_messages(draft, crossing)?,
+                Method::Elicit => lower_elicitation(draft, crossing)?,
+                _ => {}
+            }
+        }
+        (Kind::Answer, Method::CreateMessage) => sampling::join_answer(draft, crossing)?,
+        (Kind::Notification | Kind::ClientNotification, Method::TaskStatus | Method::Tasks) => {
+            return Err(crossing.refuse(crossing.facts.method.as_str().to_owned(), Cause::Notification));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Puts the answers to a form together again, and keeps to what the client declared.
+pub(super) fn up(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
+    if crossing.is(Kind::Question, &Method::CreateMessage) {
+        sampling::drop_undeclared_context(draft, crossing);
+    }
+    if crossing.is(Kind::Answer, &Method::Elicit)
+        && let Some(question) = crossing.facts.question
+        && let Ok(question) = std::str::from_utf8(question.json())
+    {
+        elicitation::raise_answer(draft, question, crossing)?;
+    }
+    Ok(())
+}
+
+fn lower_elicitation(question: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
+    if question.each("mode").any(|mode| mode.is("url")) {
+        let cause = Cause::Question { capability: "elicitation", part: Some("url") };
+        return Err(crossing.refuse("elicitation.url", cause));
+    }
+    elicitation::lower_form(question);
+    Ok(())
+}

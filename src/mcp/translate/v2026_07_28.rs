@@ -1,0 +1,151 @@
+//! 2026-07-28 introduced the envelope, structured content and output schemas of any form, boolean schemas, parameters
+//! mirrored in headers, and moved tasks to an extension. Only shapes are here: who keeps state is the adapters' business.
+
+use super::{
+    super::{Method, Revision, json::draft::Draft, json::quote},
+    Crossing, Kind, OutputSchema, Transport, Untranslatable, consume_meta, content,
+    envelope::{self, ResultType},
+    header_params, sampling, schema, tasks,
+};
+use crate::support::digest::Digest;
+
+/// Lowers for the legacy revisions.
+pub(super) fn down(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
+    match crossing.facts.kind {
+        Kind::Request => envelope::open_request(draft),
+        Kind::Notification | Kind::ClientNotification => {
+            envelope::open_notification(draft);
+            lower_task(draft, crossing);
+        }
+        Kind::Result => {
+            let kind = envelope::open_result(draft, crossing)?;
+            lower_result(draft, kind, crossing)?;
+        }
+        Kind::Question => lower_question(draft, crossing),
+        Kind::Answer => {}
+    }
+    Ok(())
+}
+
+/// Raises from the legacy revisions.
+pub(super) fn up(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
+    match crossing.facts.kind {
+        Kind::Request => envelope::seal_request(draft, crossing),
+        Kind::Notification | Kind::ClientNotification => {
+            consume_meta(draft, &[envelope::RELATED_TASK]);
+            raise_task(draft, crossing);
+        }
+        Kind::Result => {
+            let _ = envelope::open_result(draft, crossing)?;
+            let kind = raise_result(draft, crossing);
+            envelope::seal_result(draft, kind, crossing);
+        }
+        Kind::Question => {
+            // a value inside a result has no token, task or id of its own
+            consume_meta(draft, &["progressToken", envelope::RELATED_TASK]);
+            draft.remove("task");
+            draft.remove("elicitationId");
+            if crossing.facts.method == &Method::CreateMessage {
+                drop_execution(draft);
+            }
+            sampling::drop_undeclared_context(draft, crossing);
+        }
+        Kind::Answer => consume_meta(draft, &[envelope::RELATED_TASK]),
+    }
+    Ok(())
+}
+
+fn lower_result(result: &mut Draft<'_>, kind: ResultType, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
+    if kind == ResultType::Task {
+        if crossing.to < Revision::V2025_11_25 {
+            return Err(crossing.refuse("tasks", super::Cause::Result));
+        }
+        tasks::nest(result);
+        return Ok(());
+    }
+    match crossing.facts.method {
+        Method::ToolsCall | Method::TasksResult => wrap_structured_content(result, crossing.facts.schema),
+        Method::ToolsList => {
+            let http = crossing.from == Revision::V2026_07_28 && crossing.facts.transport == Transport::Http;
+            for tools in result.each("tools") {
+                if http {
+                    tools.retain_elements(header_params::are_valid);
+                }
+                tools.elements().for_each(schema::lower_tool);
+            }
+        }
+        _ => lower_task(result, crossing),
+    }
+    Ok(())
+}
+
+fn raise_result(result: &mut Draft<'_>, crossing: &Crossing<'_>) -> ResultType {
+    if crossing.facts.method == &Method::ToolsCall && tasks::is_created(result) {
+        tasks::flatten(result);
+        return ResultType::Task;
+    }
+    if crossing.facts.method == &Method::ToolsList {
+        drop_execution(result);
+    }
+    raise_task(result, crossing);
+    ResultType::Complete
+}
+
+/// How a tool takes tasks is the gateway's business.
+fn drop_execution(holder: &mut Draft<'_>) {
+    for tool in holder.each("tools").flat_map(Draft::elements) {
+        tool.remove("execution");
+    }
+}
+
+/// Structured content is an object in the legacy revisions, and must fit the schema that the client was shown.
+fn wrap_structured_content(result: &mut Draft<'_>, schema: OutputSchema) {
+    let value = result.get("structuredContent").filter(|value| !value.is_object()).map(|value| value.text());
+    for content in result.each("structuredContent") {
+        if schema == OutputSchema::Wrapped || !content.is_object() {
+            content.replace(format!("{{\"result\":{}}}", content.text()));
+        }
+    }
+    if let Some(value) = value
+        && !content::has_text(result)
+    {
+        content::push_text(result, &value);
+    }
+}
+
+fn lower_question(question: &mut Draft<'_>, crossing: &Crossing<'_>) {
+    let opens_page = question.each("mode").any(|mode| mode.is("url"));
+    match crossing.facts.method {
+        Method::Elicit if opens_page && crossing.from == Revision::V2026_07_28 => {
+            let id = crossing.facts.elicitation_id.map_or_else(|| derived_id(question), str::to_owned);
+            question.set("elicitationId", quote(&id));
+        }
+        Method::CreateMessage => {
+            question.each("tools").flat_map(Draft::elements).for_each(schema::lower_tool);
+            sampling::each_block(question, &mut |block| {
+                for content in block.each("structuredContent").filter(|content| !content.is_object()) {
+                    content.replace(format!("{{\"result\":{}}}", content.text()));
+                }
+            });
+            sampling::drop_undeclared_context(question, crossing);
+        }
+        _ => {}
+    }
+}
+
+/// An id for a URL elicitation that has none: equal questions have equal ids.
+fn derived_id(question: &Draft<'_>) -> String {
+    format!("lockkeeper-{}", Digest::sha256(question.text()).short_hex(16))
+}
+
+fn lower_task(payload: &mut Draft<'_>, crossing: &Crossing<'_>) {
+    if crossing.from == Revision::V2026_07_28 && tasks::is_task(crossing.facts.kind, crossing.facts.method) {
+        tasks::lower(payload);
+    }
+}
+
+fn raise_task(payload: &mut Draft<'_>, crossing: &Crossing<'_>) {
+    if tasks::is_task(crossing.facts.kind, crossing.facts.method) {
+        tasks::raise(payload);
+    }
+}

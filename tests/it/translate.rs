@@ -1,0 +1,243 @@
+//! Payloads from one revision to another: the vectors, the official schemas, properties of each step, hostile texts.
+
+mod hostile;
+mod properties;
+mod samples;
+mod schemas;
+mod vectors;
+
+use lockkeeper::mcp::{
+    Capabilities, ClientInfo, ErrorObject, Facts, Method, Outcome, Payload, Revision,
+    translate::{Kind, Profile},
+};
+use serde_json::{Value, json};
+
+fn payload(revision: Revision, json: &Value) -> Payload {
+    Payload::of(revision, json)
+}
+
+fn value(payload: &Payload) -> Value {
+    if payload.is_absent() { Value::Null } else { serde_json::from_slice(payload.json()).unwrap() }
+}
+
+fn carried(kind: Kind, method: &Method, from: Revision, to: Revision, json: &Value) -> Value {
+    value(&payload(from, json).into_revision(to, &Facts::new(kind, method)).unwrap())
+}
+
+#[test]
+fn equal_revisions_and_untouched_payloads_keep_every_byte() {
+    let odd = r#"{ "content" : [ {"type":"text" ,"text":"\u0061\ud800"} ], "x":1e400, "x" : 12345678901234567890123 }"#;
+    let given = |revision| Payload::new(revision, odd.into());
+    let facts = Facts::new(Kind::Result, &Method::ToolsCall);
+    for from in Revision::ALL {
+        for to in Revision::ALL.into_iter().filter(|to| *to <= Revision::NEWEST_LEGACY || *to == from) {
+            assert_eq!(given(from).into_revision(to, &facts).unwrap().json(), odd, "{from} to {to}");
+        }
+    }
+}
+
+#[test]
+fn what_is_edited_leaves_every_other_byte() {
+    let odd = r#"{ "tools" : [ {"name":"t" ,"inputSchema":{"properties":{"a" : true},"x":1e400}, "execution":{}} ], "z" : 0.00 }"#;
+    let facts = Facts::new(Kind::Result, &Method::ToolsList);
+    let lowered = Payload::new(Revision::V2026_07_28, odd.into());
+    let lowered = lowered.into_revision(Revision::V2025_03_26, &facts).unwrap();
+    assert_eq!(lowered.json(), &odd.replace("true", "{}").replace(r#", "execution":{}"#, ""));
+}
+
+#[test]
+fn the_strict_profile_removes_what_the_target_does_not_define() {
+    let resource = json!({ "resources": [{ "uri": "a:b", "name": "n", "title": "T", "icons": [], "x": 1,
+        "annotations": { "priority": 1, "lastModified": "2025-01-01" }, "_meta": {} }], "_meta": { "v/x": 1 } });
+    let strict = Facts { profile: Profile::Strict, ..Facts::new(Kind::Result, &Method::ResourcesList) };
+    let lowered = payload(Revision::V2025_11_25, &resource).into_revision(Revision::V2024_11_05, &strict).unwrap();
+    let expected = json!({ "resources": [{ "uri": "a:b", "name": "n", "annotations": { "priority": 1 } }], "_meta": { "v/x": 1 } });
+    assert_eq!(value(&lowered), expected);
+}
+
+#[test]
+fn several_choices_become_yes_or_no_fields_and_come_back() {
+    let question = json!({ "mode": "form", "message": "m", "requestedSchema": { "type": "object", "required": ["c", "n"],
+        "properties": {
+            "n": { "type": "string", "oneOf": [{ "const": "a", "title": "A" }, { "const": "b", "title": "B" }] },
+            "c": { "type": "array", "title": "Colours", "minItems": 1, "default": ["g"],
+                   "items": { "anyOf": [{ "const": "r", "title": "Red" }, { "const": "g", "title": "Green" }] } },
+        } } });
+    let lowered = carried(Kind::Question, &Method::Elicit, Revision::V2026_07_28, Revision::V2025_06_18, &question);
+    let expected = json!({ "message": "m", "requestedSchema": { "type": "object", "required": ["n"], "properties": {
+        "n": { "type": "string", "enum": ["a", "b"], "enumNames": ["A", "B"] },
+        "c__0": { "type": "boolean", "title": "Colours: Red", "default": false },
+        "c__1": { "type": "boolean", "title": "Colours: Green", "default": true },
+    } } });
+    assert_eq!(lowered, expected);
+
+    let question = payload(Revision::V2026_07_28, &question);
+    let facts = Facts { question: Some(&question), ..Facts::new(Kind::Answer, &Method::Elicit) };
+    let answer = |content: Value| {
+        let answer = payload(Revision::V2025_06_18, &json!({ "action": "accept", "content": content }));
+        answer.into_revision(Revision::V2026_07_28, &facts)
+    };
+    let raised = answer(json!({ "n": "a", "c__0": true, "c__1": true })).unwrap();
+    assert_eq!(value(&raised)["content"], json!({ "n": "a", "c": ["r", "g"] }));
+    let refused = answer(json!({ "n": "a", "c__0": false })).unwrap_err();
+    assert_eq!(refused.to_string(), "the answer to c must have at least 1 of the choices");
+}
+
+#[test]
+fn an_output_schema_of_any_root_and_its_values_are_wrapped_together() {
+    let tools = json!({ "tools": [{ "name": "t", "inputSchema": { "type": "object" },
+        "outputSchema": { "type": "array", "items": { "$ref": "#/$defs/x" }, "$defs": { "x": { "type": "string" } } } }] });
+    let lowered = carried(Kind::Result, &Method::ToolsList, Revision::V2026_07_28, Revision::V2025_11_25, &tools);
+    let shown = payload(Revision::V2026_07_28, &tools);
+    assert_eq!(lockkeeper::mcp::translate::wrapped_tools(&shown), ["t"]);
+    let schema = &lowered["tools"][0]["outputSchema"];
+    assert_eq!(schema["required"], json!(["result"]));
+    assert_eq!(schema["properties"]["result"]["items"]["$ref"], "#/properties/result/$defs/x");
+    let called = json!({ "content": [], "structuredContent": ["a"] });
+    let called = carried(Kind::Result, &Method::ToolsCall, Revision::V2026_07_28, Revision::V2025_11_25, &called);
+    assert!(jsonschema::is_valid(schema, &called["structuredContent"]));
+    assert!(!jsonschema::is_valid(schema, &json!({ "result": [1] })));
+}
+
+#[test]
+fn an_old_client_gets_the_text_of_structured_content_once() {
+    let call = |content: Value, structured: Value| {
+        let result = json!({ "content": content, "structuredContent": structured });
+        carried(Kind::Result, &Method::ToolsCall, Revision::V2026_07_28, Revision::V2024_11_05, &result)
+    };
+    let same = call(json!([{ "type": "text", "text": " {\"b\": 2, \"a\":1.0}" }]), json!({ "a": 1, "b": 2 }));
+    assert_eq!(same["content"].as_array().unwrap().len(), 1);
+    let list = call(json!([{ "type": "text", "text": "two" }]), json!([1, 2]));
+    assert_eq!(list["content"][1]["text"], "[1,2]");
+    assert_eq!(list["structuredContent"], json!({ "result": [1, 2] }));
+}
+
+#[test]
+fn what_has_no_form_is_refused_with_the_error_of_its_side() {
+    let ask = |method: &Method, to, json: Value| {
+        payload(Revision::V2025_11_25, &json).into_revision(to, &Facts::new(Kind::Question, method)).unwrap_err()
+    };
+    let form = ask(&Method::Elicit, Revision::V2025_03_26, json!({ "message": "m" }));
+    let page = ask(&Method::Elicit, Revision::V2025_06_18, json!({ "mode": "url", "message": "m" }));
+    let tools = ask(&Method::CreateMessage, Revision::V2025_06_18, json!({ "messages": [], "tools": [] }));
+    let sound =
+        json!({ "messages": [{ "role": "user", "content": { "type": "audio", "data": "", "mimeType": "a/b" } }] });
+    let sound = ask(&Method::CreateMessage, Revision::V2024_11_05, sound);
+    let refusals = [form, page, tools, sound];
+    let features: Vec<&str> = refusals.iter().map(|refusal| refusal.feature.as_ref()).collect();
+    assert_eq!(features, ["elicitation", "elicitation.url", "sampling.tools", "audio in sampling"]);
+    assert!(refusals.iter().all(|refusal| refusal.error().code() == -32602));
+
+    let refused = refusals[1].outcome(&Method::PromptsGet, "k");
+    let Outcome::Failed(error) = refused else { panic!("an error") };
+    let error: Value = serde_json::from_slice(error.json()).unwrap();
+    assert_eq!(error["data"], json!({ "requiredCapabilities": { "elicitation": { "url": {} } } }));
+    let Outcome::Complete(result) = refusals[0].outcome(&Method::ToolsCall, "k") else { panic!("a result") };
+    assert_eq!(value(&result)["isError"], true);
+}
+
+#[test]
+fn sound_and_links_reach_a_client_that_knows_neither() {
+    let content = json!([
+        { "type": "audio", "data": "UklGRg==", "mimeType": "audio/wav", "annotations": { "priority": 1 }, "_meta": { "v/x": 1 } },
+        { "type": "resource_link", "uri": "a:b", "name": "n", "title": "T", "_meta": { "v/x": 1 } },
+    ]);
+    let result = json!({ "content": content });
+    let lowered = carried(Kind::Result, &Method::ToolsCall, Revision::V2025_11_25, Revision::V2024_11_05, &result);
+    // the beginning of the SHA-256 of the four bytes `RIFF`
+    let expected = json!([
+        { "type": "resource", "annotations": { "priority": 1 }, "_meta": { "v/x": 1 }, "resource":
+            { "uri": "urn:gw:inline:sha256:a40ff3d5900fb769", "mimeType": "audio/wav", "blob": "UklGRg==" } },
+        { "type": "text", "text": "[resource_link] {\"name\":\"n\",\"title\":\"T\",\"uri\":\"a:b\"}", "_meta": { "v/x": 1 } },
+    ]);
+    assert_eq!(lowered["content"], expected);
+    let message = json!({ "messages": [{ "role": "user", "content": content[0] }] });
+    let lowered = carried(Kind::Result, &Method::PromptsGet, Revision::V2025_03_26, Revision::V2024_11_05, &message);
+    assert_eq!(lowered["messages"][0]["content"]["type"], "resource");
+}
+
+#[test]
+fn sampling_with_several_blocks_reaches_an_older_client_and_its_answer_comes_back() {
+    let image = json!({ "type": "image", "data": "AA==", "mimeType": "image/png" });
+    let question = json!({ "messages": [{ "role": "user", "content": [{ "type": "text", "text": "a" }, image] }], "maxTokens": 9 });
+    let lowered =
+        carried(Kind::Question, &Method::CreateMessage, Revision::V2026_07_28, Revision::V2025_06_18, &question);
+    let expected =
+        json!([{ "role": "user", "content": { "type": "text", "text": "a" } }, { "role": "user", "content": image }]);
+    assert_eq!(lowered["messages"], expected);
+
+    let answer = |blocks: Value| {
+        let answer = payload(Revision::V2026_07_28, &json!({ "role": "assistant", "model": "m", "content": blocks }));
+        answer.into_revision(Revision::V2025_06_18, &Facts::new(Kind::Answer, &Method::CreateMessage))
+    };
+    let joined = answer(json!([{ "type": "text", "text": "a" }, { "type": "text", "text": "b" }])).unwrap();
+    assert_eq!(value(&joined)["content"], json!({ "type": "text", "text": "ab" }));
+    let mixed = answer(json!([{ "type": "text", "text": "a" }, image])).unwrap_err();
+    assert_eq!(mixed.error().code(), -32603);
+}
+
+#[test]
+fn context_is_asked_for_only_where_the_client_declared_it() {
+    let question = json!({ "messages": [], "maxTokens": 9, "includeContext": "allServers" });
+    let asked = |to, capabilities: &'static str| {
+        let client = ClientInfo { capabilities: Capabilities::new(capabilities.into()), ..ClientInfo::gateway() };
+        let facts = Facts { client: Some(&client), ..Facts::new(Kind::Question, &Method::CreateMessage) };
+        let asked = payload(Revision::V2024_11_05, &question).into_revision(to, &facts).unwrap();
+        asked.string("includeContext")
+    };
+    assert_eq!(asked(Revision::V2025_11_25, r#"{"sampling":{}}"#), None);
+    assert_eq!(asked(Revision::V2026_07_28, r#"{"sampling":{}}"#), None);
+    assert_eq!(asked(Revision::V2025_11_25, r#"{"sampling":{"context":{}}}"#).as_deref(), Some("allServers"));
+    assert_eq!(asked(Revision::V2025_06_18, r#"{"sampling":{}}"#).as_deref(), Some("allServers"));
+}
+
+#[test]
+fn a_page_to_visit_has_an_id_in_2025_11_25_alone() {
+    let page = json!({ "mode": "url", "url": "https://x/k", "message": "m" });
+    let lowered = carried(Kind::Question, &Method::Elicit, Revision::V2026_07_28, Revision::V2025_11_25, &page);
+    assert!(lowered["elicitationId"].is_string());
+    assert_eq!(carried(Kind::Question, &Method::Elicit, Revision::V2025_11_25, Revision::V2026_07_28, &lowered), page);
+}
+
+#[test]
+fn a_task_changes_its_shape_and_an_older_client_never_sees_one() {
+    let created = json!({ "task": { "taskId": "T", "status": "working", "ttl": null, "pollInterval": 5 }, "_meta": { "v/x": 1 } });
+    let raised = carried(Kind::Result, &Method::ToolsCall, Revision::V2025_11_25, Revision::V2026_07_28, &created);
+    let flat = json!({ "resultType": "task", "taskId": "T", "status": "working", "ttlMs": null, "pollIntervalMs": 5, "_meta": { "v/x": 1 } });
+    assert_eq!(raised, flat);
+    assert_eq!(
+        carried(Kind::Result, &Method::ToolsCall, Revision::V2026_07_28, Revision::V2025_11_25, &raised),
+        created
+    );
+    for given in [payload(Revision::V2026_07_28, &flat), payload(Revision::V2025_11_25, &created)] {
+        let refused = given.into_revision(Revision::V2025_06_18, &Facts::new(Kind::Result, &Method::ToolsCall));
+        assert_eq!(refused.unwrap_err().feature, "tasks");
+    }
+}
+
+#[test]
+fn a_required_page_is_a_question_a_missing_capability_or_a_tool_error() {
+    let error = || {
+        let data = json!({ "elicitations": [{ "mode": "url", "elicitationId": "e", "url": "https://x/c", "message": "Authorize" }] });
+        ErrorObject::with_data(-32042, "More information needed", &data)
+    };
+    let outcome = |to, method: &Method, capabilities: &'static str| {
+        let client = ClientInfo { capabilities: Capabilities::new(capabilities.into()), ..ClientInfo::gateway() };
+        let facts = Facts { client: Some(&client), ..Facts::new(Kind::Result, method) };
+        error().written_in(Revision::V2025_11_25).into_revision(to, &facts)
+    };
+    let Outcome::InputRequired(asked) =
+        outcome(Revision::V2026_07_28, &Method::ToolsCall, r#"{"elicitation":{"url":{}}}"#)
+    else {
+        panic!("a question")
+    };
+    let page = json!({ "mode": "url", "url": "https://x/c", "message": "Authorize" });
+    assert_eq!(value(&asked)["inputRequests"]["r1"], json!({ "method": "elicitation/create", "params": page }));
+    let code = |outcome| match outcome {
+        Outcome::Failed(error) => error.code(),
+        _ => 0,
+    };
+    assert_eq!(code(outcome(Revision::V2026_07_28, &Method::ToolsCall, r#"{"elicitation":{}}"#)), -32021);
+    assert_eq!(code(outcome(Revision::V2025_06_18, &Method::PromptsGet, "{}")), -32603);
+    assert_eq!(code(outcome(Revision::V2025_06_18, &Method::ToolsCall, "{}")), 0);
+}

@@ -1,0 +1,197 @@
+//! Texts that are meant to do harm: they are carried or refused, at a cost that grows with their length alone.
+
+use lockkeeper::mcp::{
+    ErrorObject, Facts, Method, Outcome, Payload, Revision,
+    translate::{Kind, OutputSchema, Profile, Transport, without_invalid_header_params, wrapped_tools},
+};
+use proptest::{
+    prelude::{ProptestConfig, any},
+    proptest,
+};
+use serde_json::{Value, json};
+use tokio::time::{Duration, Instant};
+
+use super::samples::METHODS;
+
+/// How long a text may take that is longer than anything a peer sends in earnest. Ample for a linear cost without
+/// optimisation, and hopeless for a quadratic one.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn everywhere(json: &str) {
+    let question = Payload::new(Revision::V2025_11_25, json.to_owned().into());
+    for (kind, method) in METHODS {
+        for from in Revision::ALL {
+            for to in Revision::ALL {
+                for (profile, schema) in
+                    [(Profile::Faithful, OutputSchema::Wrapped), (Profile::Strict, OutputSchema::AsWritten)]
+                {
+                    let transport = Transport::Http;
+                    let question = Some(&question);
+                    let facts = Facts { profile, schema, transport, question, ..Facts::new(*kind, method) };
+                    let carried = Payload::new(from, json.to_owned().into()).into_revision(to, &facts);
+                    if let Ok(carried) = carried
+                        && serde_json::from_str::<Value>(json).is_ok()
+                    {
+                        let text = carried.json();
+                        assert!(text.is_empty() || serde_json::from_slice::<Value>(text).is_ok(), "{json}");
+                    }
+                }
+            }
+        }
+    }
+    wrapped_tools(&question);
+    let _ = without_invalid_header_params(question);
+}
+
+/// Carries a large text that was made for one rule, and lets a quadratic cost be noticed.
+fn in_time(kind: Kind, method: &Method, from: Revision, to: Revision, json: String) -> Option<Payload> {
+    let started = Instant::now();
+    let facts = Facts { transport: Transport::Http, ..Facts::new(kind, method) };
+    let carried = Payload::new(from, json.into()).into_revision(to, &facts).ok();
+    assert!(started.elapsed() < PATIENCE, "{method} {from} to {to} took {:?}", started.elapsed());
+    carried
+}
+
+#[test]
+fn odd_texts_are_no_danger() {
+    let odd = [
+        "",
+        "null",
+        "1e400",
+        "-",
+        "\"\\ud800\"",
+        "[]",
+        "{",
+        "{}",
+        "{ }",
+        " { \"content\" : [ ] } ",
+        r#"{"content":{"type":"audio"},"structuredContent":1e400}"#,
+        r#"{"content":[null,1,"x",[],{"type":["audio"]},{"type":"audio"},{"type":"audio","type":"resource_link","data":7}]}"#,
+        r#"{"content":[{"type":"text","text":"\ud800"}],"content":7,"structuredContent":"\udfff","structuredContent":null}"#,
+        r#"{"tools":[{"title":7,"annotations":[],"inputSchema":{"properties":[true]},"outputSchema":false},null,{"outputSchema":{}}]}"#,
+        r##"{"tools":[{"outputSchema":{"$ref":"#","$id":7,"x":["#",{"\u0024ref":"#/a"}]},"inputSchema":{"x-mcp-header":null}}]}"##,
+        r#"{"messages":[{"role":7,"content":[]},{"content":[{"type":"text","text":7},{"type":"text"}]},{"content":null},7]}"#,
+        r#"{"requestedSchema":{"properties":{"a":{"type":"array","items":{"enum":[1,null,"x"]},"default":7,"minItems":-1},"a__0":7,"a":7},"required":[7,"a"]}}"#,
+        r#"{"task":{},"_meta":7,"resultType":7,"ttlMs":{},"\ud800":1,"capabilities":[]}"#,
+        r#"{"_meta":{"io.modelcontextprotocol/related-task":1},"_meta":{"a":1},"_meta":{}}"#,
+        r#"{"mode":"url","mode":"form","elicitationId":7,"includeContext":"thisServer","includeContext":7}"#,
+    ];
+    odd.into_iter().for_each(everywhere);
+}
+
+#[test]
+fn a_repeated_member_hides_nothing_from_its_rule() {
+    let json = r#"{"tools":[{"execution":1,"outputSchema":true}],"tools":[{"execution":1,"execution":2}],"\u0074ools":[{"execution":3}]}"#;
+    let facts = Facts::new(Kind::Result, &Method::ToolsList);
+    let carried =
+        Payload::new(Revision::V2025_11_25, json.into()).into_revision(Revision::V2025_06_18, &facts).unwrap();
+    assert!(!String::from_utf8_lossy(carried.json()).contains("execution"));
+}
+
+#[test]
+fn errors_of_any_form_are_no_danger() {
+    for text in [
+        r#"{"code":-32042,"message":7,"data":{"elicitations":[7,{}]}}"#,
+        r#"{"code":-32042,"message":"\ud800"}"#,
+        r#"{"code":-32021,"message":"m","data":[1e400]}"#,
+        r#"{"code":-32602,"message":"m","data":7,"code":-32602}"#,
+        r#"{"code":-32002,"message":"m","data":{}}"#,
+        r#"{"code":-32000,"message":"m","data":7}"#,
+    ] {
+        let Some(error) = ErrorObject::read(text.into()) else { continue };
+        for (from, to) in Revision::ALL.into_iter().flat_map(|from| Revision::ALL.map(|to| (from, to))) {
+            for method in [Method::ToolsCall, Method::ResourcesRead] {
+                let facts = Facts { uri: Some("a:b"), ..Facts::new(Kind::Result, &method) };
+                let outcome = error.clone().written_in(from).into_revision(to, &facts);
+                assert!(!matches!(outcome, Outcome::InputRequired(_)));
+            }
+        }
+    }
+}
+
+#[test]
+fn depth_costs_no_more_than_length() {
+    let deep = |open: &str, close: &str, levels| format!("{}0{}", open.repeat(levels), close.repeat(levels));
+    for nested in [deep("[", "]", 100_000), deep("{\"content\":", "}", 100_000), deep("{\"properties\":", "}", 100_000)]
+    {
+        let tools =
+            format!(r#"{{"tools":[{{"outputSchema":{{"x":{nested}}},"inputSchema":{nested},"x-mcp-header":1}}]}}"#);
+        in_time(Kind::Result, &Method::ToolsList, Revision::V2026_07_28, Revision::V2024_11_05, tools).unwrap();
+        let called = format!(r#"{{"content":[{{"type":"resource_link","x":{nested}}}],"structuredContent":{nested}}}"#);
+        in_time(Kind::Result, &Method::ToolsCall, Revision::V2026_07_28, Revision::V2024_11_05, called).unwrap();
+        let asked =
+            format!(r#"{{"requestedSchema":{{"properties":{{"a":{nested}}}}},"messages":[{{"content":{nested}}}]}}"#);
+        in_time(Kind::Question, &Method::Elicit, Revision::V2026_07_28, Revision::V2025_06_18, asked.clone());
+        in_time(Kind::Question, &Method::CreateMessage, Revision::V2026_07_28, Revision::V2025_06_18, asked);
+    }
+}
+
+#[test]
+fn width_costs_no_more_than_length() {
+    let wide = |element: &str| vec![element; 25_000].join(",");
+    let numbered = |make: fn(usize) -> String| (0..12_500).map(make).collect::<Vec<_>>().join(",");
+    let (newest, third) = (Revision::V2026_07_28, Revision::V2025_06_18);
+
+    let blocks =
+        format!(r#"{{"content":[{}],"structuredContent":{{"a":1}}}}"#, wide(r#"{"type":"text","text":"{\"a\":2}"}"#));
+    in_time(Kind::Result, &Method::ToolsCall, newest, Revision::V2024_11_05, blocks).unwrap();
+    let repeated = format!("{{{}}}", wide(r#""structuredContent":[]"#));
+    in_time(Kind::Result, &Method::ToolsCall, newest, Revision::V2024_11_05, repeated).unwrap();
+    let message = format!(
+        r#"{{"messages":[{{"role":"user","_meta":{{"a":"{}"}},"content":[{}]}}]}}"#,
+        "x".repeat(250_000),
+        wide(r#"{"type":"text"}"#)
+    );
+    let split = in_time(Kind::Question, &Method::CreateMessage, newest, third, message).unwrap();
+    assert!(split.json().len() < 20_000_000);
+    let answer = format!(r#"{{"content":[{}]}}"#, wide(r#"{"type":"text","text":"a"}"#));
+    in_time(Kind::Answer, &Method::CreateMessage, newest, third, answer).unwrap();
+
+    let fields = numbered(|n| format!(r#""f{n}":{{"type":"array","items":{{"enum":["a"]}}}}"#));
+    let form = format!(
+        r#"{{"requestedSchema":{{"properties":{{{fields}}},"required":[{}]}}}}"#,
+        numbered(|n| format!("\"f{n}\""))
+    );
+    in_time(Kind::Question, &Method::Elicit, newest, third, form).unwrap();
+    let name = "n".repeat(25_000);
+    let options = numbered(|n| format!("\"o{n}\""));
+    let form = format!(
+        r#"{{"requestedSchema":{{"properties":{{"{name}":{{"type":"array","title":"{name}","items":{{"enum":[{options}]}}}}}}}}}}"#
+    );
+    let lowered = in_time(Kind::Question, &Method::Elicit, newest, third, form).unwrap();
+    assert!(lowered.json().len() < 30_000_000);
+}
+
+#[test]
+fn a_choice_of_many_comes_back_in_time() {
+    let options: Vec<String> = (0..50_000).map(|n| format!("o{n}")).collect();
+    let question =
+        json!({ "requestedSchema": { "properties": { "f": { "type": "array", "items": { "enum": options } } } } });
+    let question = Payload::of(Revision::V2026_07_28, &question);
+    let content: serde_json::Map<String, Value> = (0..50_000).map(|n| (format!("f__{n}"), true.into())).collect();
+    let facts = Facts { question: Some(&question), ..Facts::new(Kind::Answer, &Method::Elicit) };
+    let started = Instant::now();
+    let answer = Payload::of(Revision::V2025_06_18, &json!({ "action": "accept", "content": content }));
+    let raised = answer.into_revision(Revision::V2026_07_28, &facts).unwrap();
+    assert_eq!(super::value(&raised)["content"]["f"].as_array().unwrap().len(), 50_000);
+    assert!(started.elapsed() < PATIENCE);
+}
+
+#[test]
+fn ten_megabytes_in_one_string_are_carried() {
+    let data = "QUJD".repeat(2_500_000);
+    let sound = format!(r#"{{"content":[{{"type":"audio","data":"{data}","mimeType":"audio/wav"}}]}}"#);
+    let carried =
+        in_time(Kind::Result, &Method::ToolsCall, Revision::V2025_11_25, Revision::V2024_11_05, sound).unwrap();
+    assert!(carried.json().len() > data.len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_makes_it_panic(text in any::<String>()) {
+        everywhere(&text);
+        everywhere(&json!({ "content": [{ "type": text }], "structuredContent": text, "tools": [{ "title": text }] }).to_string());
+    }
+}

@@ -1,0 +1,81 @@
+//! The account page and the start page.
+
+use http::StatusCode;
+
+use super::site::{CALLBACK, ROOT, Site};
+
+async fn connect(site: &Site, browser: &mut super::site::Browser<'_>, name: &str) {
+    let client = site.register(name, CALLBACK).await;
+    let page = browser.authorize(&client, &[]).await;
+    let told = browser.press(&page, "approve", "").await.told();
+    let code = told.into_iter().find(|(name, _)| name == "code").unwrap().1;
+    // a grant counts once its code was redeemed
+    site.redeem(&client, &code).await;
+}
+
+#[tokio::test]
+async fn the_start_page_gives_the_address_to_everybody_and_the_state_to_few() {
+    let site = Site::open().await;
+    let mut browser = site.browser();
+    let page = browser.get("/").await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(page.body.contains(&format!("{ROOT}/mcp")) && page.body.contains("claude mcp add"));
+    assert!(!page.body.contains("11 tools"));
+    browser.log_in_alone(&site.key).await;
+    let page = browser.get("/").await;
+    assert!(page.body.contains("11 tools, 1 resource"), "{}", page.body);
+    assert!(!page.body.contains("/etc/secret"), "the reason is for administrators");
+}
+
+// OA-132
+#[tokio::test]
+async fn people_see_and_take_back_what_they_allowed() {
+    let site = Site::open().await;
+    let mut browser = site.browser();
+    browser.log_in_alone(&site.key).await;
+    connect(&site, &mut browser, "Cursor").await;
+    connect(&site, &mut browser, "Zed").await;
+    let page = browser.get("/account").await;
+    for told in ["Cursor", "Zed", "127.0.0.1:33418", "Use every server", "just now", "claude-code 2.1", "1 minute ago"]
+    {
+        assert!(page.body.contains(told), "the page does not tell {told}: {}", page.body);
+    }
+    assert!(!page.body.contains("cursor 1.0"), "the sessions of others are not shown");
+
+    // the newest grant stands first
+    let fields = [("token", &*page.field("token")), ("grant", &*page.field("grant"))];
+    let answer = browser.post("/account/revoke", &fields).await;
+    assert_eq!(answer.location(), "/account?done=revoked");
+    let next = answer.location().to_owned();
+    let page = browser.get(&next).await;
+    assert!(page.body.contains("The app is disconnected") && page.body.contains("Cursor"), "{}", page.body);
+    assert!(!page.body.contains("Zed<"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn nobody_takes_back_what_another_allowed() {
+    let site = Site::open().await;
+    let (_, key) = site.key_for("somebody").await;
+    let (mut owner, mut other) = (site.browser(), site.browser());
+    owner.log_in_alone(&site.key).await;
+    other.log_in_alone(&key).await;
+    connect(&site, &mut owner, "Cursor").await;
+    let grant = owner.get("/account").await.field("grant");
+    let token = other.get("/account").await.field("token");
+    let answer = other.post("/account/revoke", &[("token", &token), ("grant", &grant)]).await;
+    assert_eq!(answer.location(), "/account?done=nothing-to-revoke");
+    assert!(owner.get("/account").await.body.contains("Cursor"));
+}
+
+#[tokio::test]
+async fn everything_can_be_taken_back_at_once() {
+    let site = Site::open().await;
+    let mut browser = site.browser();
+    browser.log_in_alone(&site.key).await;
+    connect(&site, &mut browser, "Cursor").await;
+    let token = browser.get("/account").await.field("token");
+    assert_eq!(browser.post("/account/revoke-all", &[("token", &token)]).await.location(), "/");
+    assert_eq!(browser.get("/account").await.location(), "/login");
+    browser.log_in_alone(&site.key).await;
+    assert!(browser.get("/account").await.body.contains("No app is connected"));
+}

@@ -1,0 +1,223 @@
+//! The way of an app to its grant, as the browser goes it.
+
+use std::time::Duration;
+
+use http::{Request, StatusCode, header};
+
+use super::site::{CALLBACK, Site, authorize_path, encode, post};
+
+#[tokio::test]
+async fn an_app_is_let_in_by_login_and_approval() {
+    let site = Site::open().await;
+    let client = site.register("Claude Code", CALLBACK).await;
+    let mut browser = site.browser();
+    let page = browser.authorize(&client, &[]).await;
+    assert_eq!((page.status, page.heading()), (StatusCode::OK, "Log in"));
+    let page = browser.log_in(&page, &site.key).await;
+    assert_eq!(page.heading(), "Let <span class=\"name\">Claude Code</span> in?");
+    for told in ["not verified", "127.0.0.1:33418", "an app on this computer", "mcp:use", "180 days", "owner", "/mcp"] {
+        assert!(page.body.contains(told), "the page does not tell {told}: {}", page.body);
+    }
+    let answer = browser.press(&page, "approve", "").await;
+    assert_eq!(answer.status, StatusCode::SEE_OTHER);
+    assert_eq!(answer.headers[header::CACHE_CONTROL], "no-store");
+    assert!(answer.location().starts_with(CALLBACK), "{}", answer.location());
+}
+
+// N-74
+#[tokio::test]
+async fn the_state_comes_back_as_it_was_sent_and_everything_once() {
+    let site = Site::open().await;
+    let client = site.register("App", CALLBACK).await;
+    let mut browser = site.browser();
+    let state = "a+b%2Fc=&é";
+    let page = browser.authorize(&client, &[("state", state)]).await;
+    let page = browser.log_in(&page, &site.key).await;
+    let told = browser.press(&page, "approve", "").await.told();
+    let mut names: Vec<&str> = told.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["code", "iss", "state"]);
+    assert!(told.contains(&("state".to_owned(), state.to_owned())), "{told:?}");
+}
+
+// N-71
+#[tokio::test]
+async fn a_denial_is_told_to_the_app() {
+    let site = Site::open().await;
+    let client = site.register("App", CALLBACK).await;
+    let mut browser = site.browser();
+    let page = browser.authorize(&client, &[("state", "s1")]).await;
+    // nobody has to log in to say no
+    let answer = browser.press(&page, "deny", "").await;
+    assert_eq!(answer.status, StatusCode::SEE_OTHER);
+    let told = answer.told();
+    for (name, value) in [("error", "access_denied"), ("state", "s1"), ("iss", super::site::ROOT)] {
+        assert!(told.contains(&(name.to_owned(), value.to_owned())), "{told:?}");
+    }
+}
+
+// N-72
+#[tokio::test]
+async fn a_live_session_still_decides_about_every_new_app() {
+    let site = Site::open().await;
+    let mut browser = site.browser();
+    for name in ["First", "Second"] {
+        let client = site.register(name, CALLBACK).await;
+        let mut page = browser.authorize(&client, &[]).await;
+        if name == "First" {
+            page = browser.log_in(&page, &site.key).await;
+        }
+        assert_eq!(page.heading(), format!("Let <span class=\"name\">{name}</span> in?"));
+        assert_eq!(browser.press(&page, "approve", "").await.status, StatusCode::SEE_OTHER);
+        // and about the same app again
+        assert!(browser.authorize(&client, &[]).await.heading().contains(name));
+    }
+}
+
+// OA-77
+#[tokio::test]
+async fn an_app_may_ask_for_a_fresh_login() {
+    let site = Site::open().await;
+    let client = site.register("App", CALLBACK).await;
+    let mut browser = site.browser();
+    browser.log_in_alone(&site.key).await;
+    let page = browser.authorize(&client, &[("prompt", "login")]).await;
+    assert_eq!(page.heading(), "Log in");
+    let refused = browser.press(&page, "approve", "").await;
+    assert_eq!(refused.heading(), "Log in", "the old login does not do");
+    let page = browser.log_in(&refused, &site.key).await;
+    assert_eq!(browser.press(&page, "approve", "").await.status, StatusCode::SEE_OTHER);
+}
+
+// N-65
+#[tokio::test]
+async fn a_forged_form_changes_nothing() {
+    let site = Site::open().await;
+    let client = site.register("App", CALLBACK).await;
+    let (mut browser, mut other) = (site.browser(), site.browser());
+    let page = browser.authorize(&client, &[]).await;
+    let page = browser.log_in(&page, &site.key).await;
+    let elsewhere = other.authorize(&client, &[]).await;
+    let elsewhere = other.log_in(&elsewhere, &site.key).await;
+    let (token, transaction) = (page.field("token"), page.field("transaction"));
+    let (foreign, theirs) = (elsewhere.field("token"), elsewhere.field("transaction"));
+    for (token, transaction) in
+        [("", &transaction), (&*foreign, &transaction), (&*token, &theirs), (&*foreign, &theirs)]
+    {
+        let fields = [("token", token), ("transaction", transaction), ("decision", "approve")];
+        let answer = browser.post("/oauth/authorize", &fields).await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN);
+        assert_eq!(answer.heading(), "This form cannot be used");
+        assert!(!answer.headers.contains_key(header::LOCATION));
+    }
+    let without = browser.post("/oauth/authorize", &[("transaction", &transaction), ("decision", "approve")]).await;
+    assert!(without.status.is_client_error() && !without.headers.contains_key(header::LOCATION));
+    // the request still waits; and once answered it is gone
+    assert_eq!(browser.press(&page, "approve", "").await.status, StatusCode::SEE_OTHER);
+    assert_eq!(browser.press(&page, "approve", "").await.status, StatusCode::FORBIDDEN);
+}
+
+// N-8
+#[tokio::test]
+async fn another_site_cannot_send_the_form() {
+    let site = Site::open().await;
+    let client = site.register("App", CALLBACK).await;
+    let mut browser = site.browser();
+    let page = browser.authorize(&client, &[]).await;
+    let page = browser.log_in(&page, &site.key).await;
+    let form = encode(&[
+        ("token", &page.field("token")),
+        ("transaction", &page.field("transaction")),
+        ("decision", "approve"),
+    ]);
+    for (name, value) in
+        [("origin", "https://evil.example"), ("sec-fetch-site", "cross-site"), ("sec-fetch-site", "same-site")]
+    {
+        let answer = browser.send(post("/oauth/authorize").header(name, value), form.clone()).await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{name}: {value}");
+    }
+    let own = post("/oauth/authorize").header("origin", "null").header("sec-fetch-site", "same-origin");
+    assert_eq!(browser.send(own, form).await.status, StatusCode::SEE_OTHER, "what Chromium sends from such a page");
+}
+
+// N-67
+#[tokio::test]
+async fn a_request_lapses_after_ten_minutes() {
+    let site = Site::open().await;
+    let client = site.register("App", CALLBACK).await;
+    let mut browser = site.browser();
+    let page = browser.authorize(&client, &[]).await;
+    let page = browser.log_in(&page, &site.key).await;
+    site.clock.advance(Duration::from_secs(601));
+    let answer = browser.press(&page, "approve", "").await;
+    assert_eq!((answer.status, answer.heading()), (StatusCode::BAD_REQUEST, "This login has lapsed"));
+    assert!(!answer.headers.contains_key(header::LOCATION));
+}
+
+#[tokio::test]
+async fn a_request_belongs_to_the_browser_that_began_it() {
+    let site = Site::open().await;
+    let client = site.register("App", CALLBACK).await;
+    let (mut browser, mut other) = (site.browser(), site.browser());
+    let page = browser.authorize(&client, &[]).await;
+    other.log_in_alone(&site.key).await;
+    let stolen = other.get(&format!("/oauth/consent/{}", page.field("transaction"))).await;
+    assert_eq!((stolen.status, stolen.heading()), (StatusCode::BAD_REQUEST, "This login has lapsed"));
+}
+
+// N-70
+#[tokio::test]
+async fn a_key_in_the_address_opens_nothing() {
+    let site = Site::open().await;
+    let client = site.register("App", CALLBACK).await;
+    let page = site.browser().authorize(&client, &[("key", &site.key), ("api_key", &site.key)]).await;
+    assert_eq!(page.heading(), "Log in");
+    assert!(!page.body.contains(&site.key));
+}
+
+#[tokio::test]
+async fn what_a_client_calls_itself_is_text() {
+    let site = Site::open().await;
+    let client = site.register("<img src=x onerror=alert(1)>", CALLBACK).await;
+    let mut browser = site.browser();
+    let page = browser.authorize(&client, &[]).await;
+    assert!(!page.body.contains("<img src=x"), "{}", page.body);
+    let page = browser.log_in(&page, &site.key).await;
+    assert!(!page.body.contains("<img src=x"), "{}", page.body);
+}
+
+// N-62
+#[tokio::test]
+async fn an_error_leads_to_an_unknown_site_by_a_link_alone() {
+    let site = Site::open().await;
+    let far = "https://app.example.org/cb";
+    let client = site.register("App", far).await;
+    let wrong = [("redirect_uri", far), ("response_type", "token"), ("state", "s1")];
+    let answer = site.browser().authorize(&client, &wrong).await;
+    assert!(!answer.headers.contains_key(header::LOCATION));
+    assert!(answer.status.is_client_error());
+    assert!(answer.body.contains("Return to app.example.org"), "{}", answer.body);
+    assert!(answer.body.contains("error=unsupported_response_type"), "{}", answer.body);
+    let near = site.register("Local", CALLBACK).await;
+    let answer = site.browser().authorize(&near, &[("response_type", "token"), ("state", "s1")]).await;
+    assert_eq!(answer.status, StatusCode::SEE_OTHER);
+    assert!(answer.told().contains(&("error".to_owned(), "unsupported_response_type".to_owned())));
+}
+
+// OA-19, OA-22, OA-28
+#[tokio::test]
+async fn the_pages_are_not_for_other_sites() {
+    let site = Site::open().await;
+    let client = site.register("App", CALLBACK).await;
+    let path = authorize_path(&client, &[]);
+    let alias = path.replace("/oauth/authorize", "/authorize");
+    for path in [path, alias] {
+        let request = Request::get(&path).header("origin", "https://evil.example");
+        let page = site.browser().send(request, String::new()).await;
+        assert_eq!(page.heading(), "Log in");
+        let policy = page.headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("form-action"), "{policy}");
+        assert!(!page.headers.keys().any(|name| name.as_str().starts_with("access-control")));
+        assert!(!page.headers.contains_key("cross-origin-opener-policy"), "it would cut the opener of popups (OA-29)");
+    }
+}

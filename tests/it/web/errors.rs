@@ -1,0 +1,63 @@
+//! What people and machines read when something goes wrong.
+
+use http::{Request, StatusCode, header};
+
+use super::site::{CALLBACK, Site, encode};
+
+#[tokio::test]
+async fn a_missing_page_is_told_as_a_page_or_as_json() {
+    let site = Site::open().await;
+    let page = site.browser().get("/nowhere").await;
+    assert_eq!((page.status, page.heading()), (StatusCode::NOT_FOUND, "There is no such page"));
+    assert!(page.body.contains(page.headers["x-request-id"].to_str().unwrap()), "the page has the request id");
+    assert!(!page.headers.contains_key(header::SET_COOKIE), "a missing page begins no session");
+    let request = Request::get("/nowhere").header(header::ACCEPT, "application/json");
+    let json = site.send(request, String::new()).await;
+    assert_eq!(json.headers[header::CONTENT_TYPE], "application/json");
+    let body: serde_json::Value = serde_json::from_str(&json.body).unwrap();
+    assert_eq!(body["error"], "not_found");
+    assert_eq!(body["request_id"], json.headers["x-request-id"].to_str().unwrap());
+}
+
+// OA-76, N-45
+#[tokio::test]
+async fn an_unknown_client_is_told_on_a_page_what_to_do() {
+    let site = Site::open().await;
+    let page = site.browser().authorize("nobody", &[]).await;
+    assert_eq!((page.status, page.heading()), (StatusCode::BAD_REQUEST, "This app is not known here"));
+    assert!(!page.headers.contains_key(header::LOCATION));
+    assert!(page.body.contains("add it again") && page.body.contains("invalid_client"), "{}", page.body);
+    let query = encode(&[("client_id", "nobody"), ("redirect_uri", CALLBACK)]);
+    let request = Request::get(format!("/oauth/authorize?{query}")).header(header::ACCEPT, "application/json");
+    let json = site.send(request, String::new()).await;
+    let body: serde_json::Value = serde_json::from_str(&json.body).unwrap();
+    assert_eq!(body["error"], "invalid_client");
+}
+
+// OA-30
+#[tokio::test]
+async fn forms_are_small_and_well_formed() {
+    let site = Site::open().await;
+    let mut browser = site.browser();
+    let large = browser.post("/oauth/authorize", &[("token", &"x".repeat(9000))]).await;
+    assert_eq!((large.status, large.heading()), (StatusCode::PAYLOAD_TOO_LARGE, "That was too much"));
+    let odd = browser.post("/oauth/authorize", &[("decision", "perhaps")]).await;
+    assert!(odd.status.is_client_error());
+    assert_eq!(odd.heading(), "This request cannot be used");
+    let request = Request::post("/login").header(header::CONTENT_TYPE, "application/json");
+    let json = browser.send(request, "{}".to_owned()).await;
+    assert_eq!(json.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+}
+
+#[tokio::test]
+async fn the_style_sheet_and_the_mark_are_served_for_good() {
+    let site = Site::open().await;
+    let page = site.browser().get("/").await;
+    for part in ["rel=\"stylesheet\" href=\"", "type=\"image/svg+xml\" href=\""] {
+        let path = page.body.split_once(part).unwrap().1.split('"').next().unwrap();
+        let asset = site.browser().get(path).await;
+        assert_eq!(asset.status, StatusCode::OK, "{path}");
+        assert_eq!(asset.headers[header::CACHE_CONTROL], "public, max-age=31536000, immutable");
+    }
+    assert_eq!(site.browser().get("/assets/other").await.status, StatusCode::NOT_FOUND);
+}

@@ -1,0 +1,257 @@
+//! A whole gateway site in memory, and a browser that remembers cookies.
+
+use std::sync::Arc;
+
+use axum::{Router, body::Body};
+use http::{HeaderMap, Request, StatusCode, header};
+use http_body_util::BodyExt as _;
+use lockkeeper::{
+    http::{Bound, Settings, layers},
+    model::{
+        Direct, KeyId, NewKey, Rights, UserId,
+        status::{BackendState, BackendStatus, Counts, SessionStatus, Status},
+    },
+    oauth::{self, OAuth},
+    storage::Storage,
+    support::{Clock, ManualClock, Random, SeededRandom},
+    web,
+};
+use tower::ServiceExt as _;
+use url::{Url, form_urlencoded};
+
+/// Where the client of these tests is answered: an app on this computer.
+pub(super) const CALLBACK: &str = "http://127.0.0.1:33418/callback";
+
+/// The address of the site.
+pub(super) const ROOT: &str = "https://mcp.example.com";
+
+/// A site, with a key for its owner.
+pub(super) struct Site {
+    pub(super) oauth: OAuth,
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) key: String,
+    pub(super) key_id: KeyId,
+    app: Router,
+}
+
+/// A browser with its session cookie.
+pub(super) struct Browser<'a> {
+    site: &'a Site,
+    pub(super) cookie: Option<String>,
+}
+
+/// What a browser sees.
+pub(super) struct Seen {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: String,
+}
+
+impl Site {
+    pub(super) async fn open() -> Self {
+        let storage = Storage::in_memory().await.unwrap();
+        let clock = Arc::new(ManualClock::default());
+        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(42));
+        let given: Arc<dyn Clock> = Arc::clone(&clock) as Arc<dyn Clock>;
+        let settings = oauth::Settings::new(ROOT);
+        let oauth = OAuth::open(storage.clone(), Arc::clone(&given), Arc::clone(&random), settings).await.unwrap();
+        let public_url = Url::parse(ROOT).unwrap();
+        let state = web::State {
+            oauth: oauth.clone(),
+            storage,
+            clock: given,
+            random: Arc::clone(&random),
+            settings: web::Settings::new(public_url.clone()),
+            status: Arc::new(status),
+        };
+        let app = web::router(state).merge(oauth.router());
+        let app = layers(app, &Settings::new(public_url, Bound::Network, random));
+        let (key_id, key) = make_key(&oauth, "owner").await;
+        Self { oauth, clock, key, key_id, app }
+    }
+
+    pub(super) fn browser(&self) -> Browser<'_> {
+        Browser { site: self, cookie: None }
+    }
+
+    /// A key for somebody: its id and the key itself.
+    pub(super) async fn key_for(&self, user: &str) -> (KeyId, String) {
+        make_key(&self.oauth, user).await
+    }
+
+    /// Registers a client and returns its id.
+    pub(super) async fn register(&self, name: &str, redirect_uri: &str) -> String {
+        let metadata = serde_json::json!({ "client_name": name, "redirect_uris": [redirect_uri] });
+        let request = Request::post("/oauth/register").header(header::CONTENT_TYPE, "application/json");
+        let answer = self.send(request, metadata.to_string()).await;
+        assert_eq!(answer.status, StatusCode::CREATED, "{}", answer.body);
+        let metadata: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        metadata["client_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Redeems a code, as the client does.
+    pub(super) async fn redeem(&self, client: &str, code: &str) {
+        let form = encode(&[
+            ("grant_type", "authorization_code"),
+            ("client_id", client),
+            ("code", code),
+            ("redirect_uri", CALLBACK),
+            ("code_verifier", "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"),
+        ]);
+        let answer = self.send(post("/oauth/token"), form).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+    }
+
+    pub(super) async fn send(&self, request: http::request::Builder, body: String) -> Seen {
+        let answer = self.app.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
+        let (parts, body) = answer.into_parts();
+        let body = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
+        Seen { status: parts.status, headers: parts.headers, body }
+    }
+}
+
+impl Browser<'_> {
+    pub(super) async fn get(&mut self, path: &str) -> Seen {
+        self.send(Request::get(path), String::new()).await
+    }
+
+    pub(super) async fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> Seen {
+        self.send(post(path), encode(fields)).await
+    }
+
+    pub(super) async fn send(&mut self, mut request: http::request::Builder, body: String) -> Seen {
+        if let Some(cookie) = &self.cookie {
+            request = request.header(header::COOKIE, cookie);
+        }
+        let seen = self.site.send(request, body).await;
+        for cookie in seen.headers.get_all(header::SET_COOKIE) {
+            let pair = cookie.to_str().unwrap().split(';').next().unwrap();
+            self.cookie = Some(pair.to_owned());
+        }
+        seen
+    }
+
+    /// Follows an authorization request up to the login page or the decision.
+    pub(super) async fn authorize(&mut self, client: &str, more: &[(&str, &str)]) -> Seen {
+        self.get(&authorize_path(client, more)).await
+    }
+
+    /// Presses a button of the login or consent page.
+    pub(super) async fn press(&mut self, page: &Seen, decision: &str, key: &str) -> Seen {
+        let (token, transaction) = (page.field("token"), page.field("transaction"));
+        let fields = [("token", &*token), ("transaction", &*transaction), ("decision", decision), ("key", key)];
+        self.post("/oauth/authorize", &fields).await
+    }
+
+    /// Logs in on the page of an authorization request, and follows to the decision.
+    pub(super) async fn log_in(&mut self, page: &Seen, key: &str) -> Seen {
+        let answer = self.press(page, "log-in", key).await;
+        assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.body);
+        let next = answer.location().to_owned();
+        self.get(&next).await
+    }
+
+    /// Logs in by itself.
+    pub(super) async fn log_in_alone(&mut self, key: &str) -> Seen {
+        let page = self.get("/login").await;
+        self.post("/login", &[("token", &page.field("token")), ("key", key)]).await
+    }
+}
+
+impl Seen {
+    /// The value of a hidden field.
+    pub(super) fn field(&self, name: &str) -> String {
+        let start = format!("name=\"{name}\" value=\"");
+        let rest = self.body.split_once(&start).map(|(_, rest)| rest);
+        let rest =
+            rest.unwrap_or_else(|| unreachable!("no field {name} on this page ({}): {}", self.status, self.body));
+        rest.split('"').next().unwrap().to_owned()
+    }
+
+    pub(super) fn location(&self) -> &str {
+        self.headers[header::LOCATION].to_str().unwrap()
+    }
+
+    /// The parameters of the redirect.
+    pub(super) fn told(&self) -> Vec<(String, String)> {
+        Url::parse(self.location()).unwrap().query_pairs().into_owned().collect()
+    }
+
+    /// The heading of the page.
+    pub(super) fn heading(&self) -> &str {
+        let (_, rest) = self
+            .body
+            .split_once("<h1>")
+            .unwrap_or_else(|| unreachable!("no heading on this page ({}): {}", self.status, self.body));
+        rest.split("</h1>").next().unwrap()
+    }
+
+    /// The page without what differs from one showing to the next.
+    pub(super) fn without_token(&self) -> String {
+        self.body.replace(&self.field("token"), "TOKEN")
+    }
+}
+
+pub(super) fn post(path: &str) -> http::request::Builder {
+    Request::post(path).header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+}
+
+pub(super) fn encode(fields: &[(&str, &str)]) -> String {
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish()
+}
+
+pub(super) fn authorize_path(client: &str, more: &[(&str, &str)]) -> String {
+    let fields = [
+        ("response_type", "code"),
+        ("client_id", client),
+        ("redirect_uri", CALLBACK),
+        // RFC 7636, appendix B
+        ("code_challenge", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"),
+        ("code_challenge_method", "S256"),
+    ];
+    let kept = fields.iter().filter(|(name, _)| !more.iter().any(|(other, _)| other == name));
+    let fields: Vec<(&str, &str)> = kept.chain(more).copied().collect();
+    format!("/oauth/authorize?{}", encode(&fields))
+}
+
+async fn make_key(oauth: &OAuth, user: &str) -> (KeyId, String) {
+    let new = NewKey {
+        name: format!("{user}'s key"),
+        user: UserId::new(user),
+        rights: Rights::all_backends(),
+        direct: Direct::Refused,
+        expires: None,
+    };
+    let (key, secret) = oauth.create_key(new).await.unwrap();
+    (key.id, secret.expose().to_owned())
+}
+
+fn status() -> Status {
+    let backend = |id: &str, state| BackendStatus {
+        id: id.to_owned(),
+        transport: "stdio".to_owned(),
+        protocol_version: None,
+        server: None,
+        state,
+        counts: Counts { tools: 11, prompts: 0, resources: 1 },
+        sessions: 1,
+        restarts: 0,
+        stderr: Vec::new(),
+    };
+    let session = |user: &str, client: &str| SessionStatus {
+        id: "01234567".to_owned(),
+        user: user.to_owned(),
+        client: client.to_owned(),
+        endpoint: "/mcp".to_owned(),
+        protocol_version: "2025-06-18".to_owned(),
+        idle_seconds: 90,
+    };
+    let reason = "the file /etc/secret was not found".to_owned();
+    Status {
+        version: "0.1.0".to_owned(),
+        started: "2026-01-01T00:00:00Z".to_owned(),
+        url: format!("{ROOT}/mcp"),
+        backends: vec![backend("files", BackendState::Ready), backend("search", BackendState::Failed { reason })],
+        sessions: vec![session("owner", "claude-code 2.1"), session("somebody", "cursor 1.0")],
+    }
+}
