@@ -1,6 +1,7 @@
 """The gateway as an operator runs it: the built binary, its configuration, its data folder, its command line."""
 
 import http.client
+import json
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 
 KEY = re.compile(r"lkk_[0-9A-Za-z]{8,}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}")
 START_SECONDS = 20
+READY_SECONDS = 90
 STOP_SECONDS = 15
 
 
@@ -18,6 +20,11 @@ def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
+
+
+def is_ready(backend):
+    """A state is a name, or an object that tells its name and more."""
+    return "ready" in json.dumps(backend["state"]).lower()
 
 
 class Gateway:
@@ -55,6 +62,18 @@ class Gateway:
             if time.monotonic() > end:
                 raise RuntimeError(f"the gateway does not answer after {START_SECONDS} s:\n{self.log_text()[-3000:]}")
             time.sleep(0.02)
+
+    def ready(self):
+        """Waits until every backend has done its handshake."""
+        end = time.monotonic() + READY_SECONDS
+        while True:
+            backends = json.loads(self.cli("status", "--json"))["backends"]
+            waiting = [f"{backend['id']}: {backend['state']}" for backend in backends if not is_ready(backend)]
+            if not waiting:
+                return
+            if time.monotonic() > end:
+                raise RuntimeError("not ready: " + "; ".join(waiting))
+            time.sleep(0.2)
 
     def answers(self):
         try:
