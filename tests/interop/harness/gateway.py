@@ -22,11 +22,6 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def is_ready(backend):
-    """A state is a name, or an object that tells its name and more."""
-    return "ready" in json.dumps(backend["state"]).lower()
-
-
 class Gateway:
     def __init__(self, binary, config, folder, port):
         """`config` is a file, or None where the command line says it all."""
@@ -68,7 +63,7 @@ class Gateway:
         end = time.monotonic() + READY_SECONDS
         while True:
             backends = json.loads(self.cli("status", "--json"))["backends"]
-            waiting = [f"{backend['id']}: {backend['state']}" for backend in backends if not is_ready(backend)]
+            waiting = [f"{backend['id']}: {backend['state']}" for backend in backends if backend["state"] != "ready"]
             if not waiting:
                 return
             if time.monotonic() > end:
@@ -104,7 +99,7 @@ class Gateway:
         command = [self.binary, *arguments, *self.configured, "--data-dir", str(self.data)]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=30, env={**os.environ, "NO_COLOR": "1"})
         if done.returncode != 0:
-            raise RuntimeError(f"`lockkeeper {' '.join(arguments)}` ended with {done.returncode}:\n{done.stderr or done.stdout}")
+            raise RuntimeError(f"`lockkeeper {' '.join(arguments)}` ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return done.stdout
 
     def create_key(self, name, *options):
