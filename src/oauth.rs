@@ -43,7 +43,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     storage::Storage,
-    support::{Clock, Random},
+    support::{Clock, Random, Secret},
 };
 
 /// The authorization server. Cheap to clone.
@@ -103,6 +103,11 @@ impl OAuth {
     /// request extensions for its limits; without it, every request counts as loopback.
     pub fn router(&self) -> axum::Router {
         routes::router(self.clone())
+    }
+
+    /// 256 fresh random bits.
+    pub fn nonce(&self) -> Secret {
+        Secret::new(self.0.random.token())
     }
 
     /// What the operator decided.

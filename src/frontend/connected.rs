@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use axum::{
+    Extension,
     body::Body,
     extract::{Query, State},
     response::Response,
@@ -24,6 +25,7 @@ use super::{
 };
 use crate::{
     mcp::{Message, jsonrpc::Frame, revision::Feature},
+    resource::Ticket,
     wire::{headers, sse},
 };
 
@@ -37,10 +39,16 @@ pub(super) struct Names {
 struct Connection {
     frontend: Frontend,
     session: Arc<Session>,
+    /// What opens `/messages` to a client that brought its key in the query.
+    ticket: Option<Arc<Ticket>>,
 }
 
 /// Opens a session and its stream.
-pub(super) async fn get(State(frontend): State<Frontend>, arrival: Arrival) -> Result<Response, Refusal> {
+pub(super) async fn get(
+    State(frontend): State<Frontend>,
+    ticket: Option<Extension<Arc<Ticket>>>,
+    arrival: Arrival,
+) -> Result<Response, Refusal> {
     if !headers::accepts(&arrival.headers, sse::MEDIA_TYPE) {
         return Err(Refusal::not_acceptable("text/event-stream"));
     }
@@ -49,7 +57,8 @@ pub(super) async fn get(State(frontend): State<Frontend>, arrival: Arrival) -> R
     let opened = frontend.sessions().open(arrival.endpoint.clone(), owner, Some(sender)).await;
     let session = opened.map_err(Refusal::full)?;
     let lapse = lapse(&arrival.admission.lease, frontend.sessions().now());
-    Ok(answer::stream(events(Connection { frontend, session }, intake, lapse)))
+    let ticket = ticket.map(|Extension(ticket)| ticket);
+    Ok(answer::stream(events(Connection { frontend, session, ticket }, intake, lapse)))
 }
 
 /// A message for the session that the query names.
@@ -110,9 +119,7 @@ fn events(
     async_stream::stream! {
         // dropped with the stream, also where it is never read
         let connection = connection;
-        // the path alone: the credential is never in it (OA-122)
-        let endpoint = format!("/messages?session_id={}", connection.session.id.as_str());
-        yield sse::event("endpoint", endpoint.as_bytes());
+        yield sse::event("endpoint", connection.address().as_bytes());
         let mut heartbeat = answer::heartbeat();
         let mut exchanges: SelectAll<Exchange> = SelectAll::new();
         let (ended, drained) = (connection.session.ended.clone(), connection.frontend.drained().clone());
@@ -132,6 +139,14 @@ fn events(
                 _ = heartbeat.tick() => yield sse::KEEP_ALIVE,
             }
         }
+    }
+}
+
+impl Connection {
+    /// Where the client posts: a path, in which its credential never is (OA-122).
+    fn address(&self) -> String {
+        let path = format!("/messages?session_id={}", self.session.id.as_str());
+        self.ticket.as_ref().map_or(path.clone(), |ticket| format!("{path}&{}", ticket.parameter()))
     }
 }
 
