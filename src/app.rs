@@ -144,13 +144,13 @@ impl App {
             stopping.cancelled().await;
             tokio::time::sleep(shutdown).await;
         };
-        let served = tokio::select! {
-            served = async { server.await } => served,
+        let ended = tokio::select! {
+            ended = async { server.await } => ended,
             () = patience => Ok(()),
         };
         control.remove(&data_dir);
         parts.end().await;
-        served.context("the listening socket failed")
+        ended.context("the listening socket failed")
     }
 }
 

@@ -43,7 +43,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     storage::Storage,
-    support::{Clock, Random},
+    support::{Clock, Random, Secret},
 };
 
 /// The authorization server. Cheap to clone.
@@ -105,9 +105,9 @@ impl OAuth {
         routes::router(self.clone())
     }
 
-    /// Where its secrets come from.
-    pub(crate) fn random(&self) -> &dyn Random {
-        &*self.0.random
+    /// 256 fresh random bits.
+    pub fn nonce(&self) -> Secret {
+        Secret::new(self.0.random.token())
     }
 
     /// What the operator decided.

@@ -36,7 +36,7 @@ use crate::{
 pub struct Gate {
     oauth: OAuth,
     settings: GateSettings,
-    tickets: Tickets,
+    tickets: Arc<Tickets>,
 }
 
 /// What the operator decides about the gate.
@@ -79,13 +79,13 @@ pub struct Lease {
 impl Gate {
     /// A gate that believes `oauth`.
     pub fn new(oauth: OAuth, settings: GateSettings) -> Self {
-        Self { oauth, settings, tickets: Tickets::default() }
+        Self { oauth, settings, tickets: Arc::default() }
     }
 
     async fn check(&self, credential: Credential, from: IpAddr) -> Result<Arc<Verified>, Refusal> {
         let presented = match credential {
             Credential::Header(presented) | Credential::Query(presented) => presented,
-            Credential::Ticket(ticket) => self.tickets.key(&ticket).ok_or(Refusal::InvalidToken)?,
+            Credential::Ticket(ticket) => return self.tickets.find(&ticket).ok_or(Refusal::InvalidToken),
             Credential::Absent => return Err(Refusal::NoCredential),
             Credential::Malformed => return Err(Refusal::InvalidToken),
             Credential::Ambiguous => return Err(Refusal::Ambiguous),
@@ -123,8 +123,7 @@ impl Default for GateSettings {
 /// Puts the gate before `/mcp`, `/mcp/{backend}`, `/sse`, `/sse/{backend}` and `/messages` of `router`: a request that
 /// passes carries its [`Admission`]; another is answered 400, 401, 403, 429 or 503 with its challenge (`OA-106` to
 /// `OA-124`). `OPTIONS` is answered 204 without authentication, every answer has its CORS headers (`OA-23`, `OA-24`). An
-/// API key in the query does not reach what stands behind; a request for `/sse` that had one carries a [`Ticket`], which
-/// `/messages` takes in the key's place. Reads [`ClientIp`] from the request extensions.
+/// API key in the query does not reach what stands behind: in its place the request carries an `Arc<`[`Ticket`]`>`. Reads [`ClientIp`] from the request extensions.
 pub fn protect(router: Router, gate: Gate) -> Router {
     cors::open(router.route_layer(middleware::from_fn_with_state(gate, admit)))
 }
@@ -138,27 +137,20 @@ pub fn protect_administration(router: Router, gate: Gate) -> Router {
 async fn admit(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     let Some(endpoint) = endpoint_of(request.uri().path()) else { return Refusal::no_endpoint() };
     let credential = Credential::of(request.headers(), request.uri(), &endpoint, gate.settings.query_key);
-    let by_query = matches!(credential, Credential::Query(_) | Credential::Ticket(_));
-    let ticket = match &credential {
-        Credential::Query(key) if is_messages(&request) == Messages::No => {
-            Some(gate.tickets.issue(key.clone(), gate.oauth.random()))
-        }
-        _ => None,
-    };
-    let admission = match gate.check(credential, client_ip(&request)).await {
-        Ok(verified) => opened(&verified, &endpoint, is_messages(&request)).map(|()| Admission::of(&verified)),
-        Err(refusal) => Err(refusal),
-    };
+    let by_query = matches!(credential, Credential::Query(_));
+    let checked = gate.check(credential, client_ip(&request)).await;
+    let checked = checked.and_then(|verified| opened(&verified, &endpoint, is_messages(&request)).map(|()| verified));
     if let Some(uri) = without_key(request.uri()) {
         // axum keeps what it saw first in an extension of its own
         request.extensions_mut().remove::<OriginalUri>();
         *request.uri_mut() = uri;
     }
-    let mut response = match admission {
-        Ok(admission) => {
-            request.extensions_mut().insert(admission);
-            if let Some(ticket) = ticket {
-                request.extensions_mut().insert(ticket);
+    let mut response = match checked {
+        Ok(verified) => {
+            request.extensions_mut().insert(Admission::of(&verified));
+            if by_query {
+                let ticket = gate.tickets.issue(gate.oauth.nonce(), verified);
+                request.extensions_mut().insert(Arc::new(ticket));
             }
             next.run(request).await
         }

@@ -39,14 +39,14 @@ pub(super) struct Names {
 struct Connection {
     frontend: Frontend,
     session: Arc<Session>,
-    /// What the client sends with its messages where its key came in the query; it counts while this is held.
-    ticket: Option<Ticket>,
+    /// What opens `/messages` to a client that brought its key in the query.
+    ticket: Option<Arc<Ticket>>,
 }
 
 /// Opens a session and its stream.
 pub(super) async fn get(
     State(frontend): State<Frontend>,
-    ticket: Option<Extension<Ticket>>,
+    ticket: Option<Extension<Arc<Ticket>>>,
     arrival: Arrival,
 ) -> Result<Response, Refusal> {
     if !headers::accepts(&arrival.headers, sse::MEDIA_TYPE) {
@@ -119,7 +119,7 @@ fn events(
     async_stream::stream! {
         // dropped with the stream, also where it is never read
         let connection = connection;
-        yield sse::event("endpoint", connection.endpoint().as_bytes());
+        yield sse::event("endpoint", connection.address().as_bytes());
         let mut heartbeat = answer::heartbeat();
         let mut exchanges: SelectAll<Exchange> = SelectAll::new();
         let (ended, drained) = (connection.session.ended.clone(), connection.frontend.drained().clone());
@@ -143,11 +143,10 @@ fn events(
 }
 
 impl Connection {
-    /// Where the client sends its messages. A key that came in the query is never in it (`OA-122`), and the client drops
-    /// that query: a ticket for this connection alone stands in for the key.
-    fn endpoint(&self) -> String {
+    /// Where the client posts: a path, in which its credential never is (OA-122).
+    fn address(&self) -> String {
         let path = format!("/messages?session_id={}", self.session.id.as_str());
-        self.ticket.as_ref().map_or(path.clone(), |ticket| format!("{path}&{}={}", Ticket::PARAMETER, ticket.expose()))
+        self.ticket.as_ref().map_or(path.clone(), |ticket| format!("{path}&{}", ticket.parameter()))
     }
 }
 

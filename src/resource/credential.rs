@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Uri, header};
 
-use super::{QueryKey, Ticket};
+use super::{QueryKey, ticket};
 use crate::{
     model::{Binding, Endpoint},
     support::Secret,
@@ -23,7 +23,7 @@ pub(super) enum Credential {
     Header(Secret),
     /// An API key in the query.
     Query(Secret),
-    /// The ticket of a stream that was opened with a key in the query.
+    /// A ticket of an open `/sse` connection, in the query.
     Ticket(Secret),
     /// A header that cannot hold a token (RFC 6750 2.1).
     Malformed,
@@ -35,16 +35,15 @@ impl Credential {
     /// Finds the credential of a request for `endpoint`.
     pub(super) fn of(headers: &HeaderMap, uri: &Uri, endpoint: &Endpoint, allowed: QueryKey) -> Self {
         let from_query = match (endpoint.binding, allowed) {
-            (Binding::Sse, QueryKey::Accepted) => query_key(uri),
+            (Binding::Sse, QueryKey::Accepted) => query_key(uri).map(Self::Query).or_else(|| ticket(uri)),
             _ => None,
         };
-        let otherwise = || ticket(uri).map_or(Self::Absent, Self::Ticket);
         let mut values = headers.get_all(header::AUTHORIZATION).iter();
         let first = values.next();
-        if values.next().is_some() || (first.is_some() && from_query.is_some()) {
+        if values.next().is_some() || (first.is_some() && matches!(from_query, Some(Self::Query(_)))) {
             return Self::Ambiguous;
         }
-        let Some(value) = first else { return from_query.map_or_else(otherwise, Self::Query) };
+        let Some(value) = first else { return from_query.unwrap_or(Self::Absent) };
         let Ok(text) = value.to_str() else { return Self::Malformed };
         let (scheme, token) = text.split_once(' ').unwrap_or((text, ""));
         if !scheme.eq_ignore_ascii_case("bearer") {
@@ -57,23 +56,27 @@ impl Credential {
 
 /// An API key in the query. A JWT there is ignored: access tokens never travel in URLs (OAuth 2.1 5.1).
 fn query_key(uri: &Uri) -> Option<Secret> {
-    let pairs = url::form_urlencoded::parse(uri.query()?.as_bytes());
-    let key = pairs.into_iter().find(|(name, _)| name == QUERY_PARAMETER)?.1;
+    let key = parameter(uri, QUERY_PARAMETER)?;
     let looks_like_jwt = key.matches('.').count() == 2;
     (!key.is_empty() && key.len() <= LONGEST && !looks_like_jwt).then(|| Secret::new(key))
 }
 
-/// A ticket in the query of `/messages`. It counts where there is neither a header nor a key.
-fn ticket(uri: &Uri) -> Option<Secret> {
-    let query = uri.query().filter(|_| uri.path().starts_with("/messages"))?;
-    let ticket = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == Ticket::PARAMETER)?.1;
-    (ticket.len() <= LONGEST).then(|| Secret::new(ticket))
+/// The ticket that the gateway itself put into the address of `/messages`.
+fn ticket(uri: &Uri) -> Option<Credential> {
+    let named = uri.path().starts_with("/messages").then(|| parameter(uri, ticket::QUERY_PARAMETER));
+    named.flatten().map(|ticket| Credential::Ticket(Secret::new(ticket)))
 }
 
-/// The URI without the key or ticket, for everything behind the gate (`OA-123`).
+fn parameter(uri: &Uri, name: &str) -> Option<String> {
+    let mut pairs = url::form_urlencoded::parse(uri.query()?.as_bytes());
+    pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+}
+
+/// The URI without what opens the gate, for everything behind it (`OA-123`).
 pub(super) fn without_key(uri: &Uri) -> Option<Uri> {
     let query = uri.query()?;
-    let is_key = |pair: &&str| matches!(pair.split('=').next(), Some(QUERY_PARAMETER | Ticket::PARAMETER));
+    let secret = [Some(QUERY_PARAMETER), Some(ticket::QUERY_PARAMETER)];
+    let is_key = |pair: &&str| secret.contains(&pair.split('=').next());
     if !query.split('&').any(|pair| is_key(&pair)) {
         return None;
     }

@@ -1,8 +1,8 @@
-//! Tickets: what stands in for an API key of the query once its stream is open (`OA-122`). Knows nothing of MCP.
+//! Tickets: what stands in for an API key of the query at `/messages`. Knows nothing of sessions.
 //!
-//! A client of HTTP+SSE resolves the `endpoint` event against the URL of its stream, and that drops the query with the
-//! key; most clients can send no header of their own either. So the event holds a ticket: random, good for this one
-//! connection, dead with it. It opens nothing by itself: the key that it stands for is checked again with each message.
+//! A client that opens `/sse?api_key=…` posts to the address that the `endpoint` event names, and adds nothing to it; the
+//! key itself never is in that address (`OA-122`). So the address carries a ticket: 256 random bits that are good as long
+//! as the connection is open, for that credential alone, and no longer than the credential itself.
 
 use std::{
     collections::HashMap,
@@ -12,88 +12,58 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::support::{Digest, Random, Secret};
+use crate::{
+    oauth::Verified,
+    support::{Digest, Secret},
+};
 
-/// The tickets of the streams that are open, by their digests. As many as there are such streams.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Tickets(Arc<Mutex<HashMap<Digest, Weak<Held>>>>);
+/// The query parameter that carries a ticket.
+pub(super) const QUERY_PARAMETER: &str = "ticket";
 
-/// A request extension: the ticket of a connection that was opened with a key in the query. Whoever serves the stream
-/// keeps it while the stream is open; the ticket counts until the last copy is dropped.
-#[derive(Clone)]
-pub struct Ticket(Arc<Held>);
+/// The tickets of the connections that are open.
+#[derive(Debug, Default)]
+pub(super) struct Tickets(Mutex<HashMap<Digest, Arc<Verified>>>);
 
-struct Held {
+/// A ticket; good until it is dropped.
+pub struct Ticket {
     text: Secret,
-    key: Secret,
-    tickets: Tickets,
+    tickets: Weak<Tickets>,
 }
 
 // === impl Tickets ===
 
 impl Tickets {
-    /// A new ticket that stands for `key`.
-    pub(super) fn issue(&self, key: Secret, random: &dyn Random) -> Ticket {
-        let held = Arc::new(Held { text: Secret::new(random.token()), key, tickets: self.clone() });
-        self.0.lock().insert(held.text.digest(), Arc::downgrade(&held));
-        Ticket(held)
+    /// Makes `text`, fresh random bits, a ticket for whom `verified` stands.
+    pub(super) fn issue(self: &Arc<Self>, text: Secret, verified: Arc<Verified>) -> Ticket {
+        self.0.lock().insert(text.digest(), verified);
+        Ticket { text, tickets: Arc::downgrade(self) }
     }
 
-    /// The key that a ticket stands for, while its stream is open.
-    pub(super) fn key(&self, ticket: &Secret) -> Option<Secret> {
-        let held = self.0.lock().get(&ticket.digest())?.upgrade()?;
-        Some(held.key.clone())
+    /// Who stands behind a ticket; `None` where it is not good, or its credential was revoked.
+    pub(super) fn find(&self, presented: &Secret) -> Option<Arc<Verified>> {
+        self.0.lock().get(&presented.digest()).filter(|verified| !verified.revoked.is_cancelled()).cloned()
     }
 }
 
 // === impl Ticket ===
 
 impl Ticket {
-    /// What the URL of `/messages` carries, as its query parameter [`Ticket::PARAMETER`]; URL-safe.
-    pub fn expose(&self) -> &str {
-        self.0.text.expose()
+    /// The query parameter to add to the address.
+    pub fn parameter(&self) -> String {
+        format!("{QUERY_PARAMETER}={}", self.text.expose())
     }
+}
 
-    /// The query parameter that holds a ticket.
-    pub const PARAMETER: &'static str = "ticket";
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(tickets) = self.tickets.upgrade() {
+            tickets.0.lock().remove(&self.text.digest());
+        }
+    }
 }
 
 impl fmt::Debug for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Ticket(…)")
-    }
-}
-
-// === impl Held ===
-
-impl fmt::Debug for Held {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Held(…)")
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.tickets.0.lock().remove(&self.text.digest());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::support::SeededRandom;
-
-    #[test]
-    fn a_ticket_stands_for_its_key_until_its_stream_ends() {
-        let tickets = Tickets::default();
-        let random = SeededRandom::new(1);
-        let ticket = tickets.issue(Secret::new("lkk_one"), &random);
-        let shown = Secret::new(ticket.expose());
-        assert_eq!(tickets.key(&shown).unwrap().expose(), "lkk_one");
-        assert!(tickets.key(&Secret::new("another")).is_none());
-
-        drop(ticket);
-        assert!(tickets.key(&shown).is_none());
-        assert!(tickets.0.lock().is_empty(), "nothing is left behind");
     }
 }

@@ -171,8 +171,8 @@ async fn a_stream_opened_with_a_key_in_the_query_has_a_ticket_for_its_messages_w
     let open = Arc::new(Mutex::new(None));
     let stream = {
         let open = Arc::clone(&open);
-        async move |Extension(ticket): Extension<Ticket>| {
-            let shown = ticket.expose().to_owned();
+        async move |Extension(ticket): Extension<Arc<Ticket>>| {
+            let shown = ticket.parameter();
             *open.lock().unwrap() = Some(ticket);
             shown
         }
@@ -184,16 +184,16 @@ async fn a_stream_opened_with_a_key_in_the_query_has_a_ticket_for_its_messages_w
 
     let key = authority.key.expose();
     let ticket = post(format!("/sse?api_key={key}")).await.body;
-    assert!(ticket.len() >= 43 && !ticket.contains(key));
-    let answer = post(format!("/messages?session_id=1&ticket={ticket}")).await;
+    assert!(ticket.len() >= 43 && !ticket.contains(key), "{ticket}");
+    let answer = post(format!("/messages?session_id=1&{ticket}")).await;
     assert_eq!(answer.body, "ada /messages?session_id=1");
     // it is for messages alone, and no other will do
-    assert_eq!(post(format!("/mcp?ticket={ticket}")).await.error(), "401 unauthorized");
-    assert_eq!(post(format!("/sse?ticket={ticket}")).await.error(), "401 unauthorized");
+    assert_eq!(post(format!("/mcp?{ticket}")).await.error(), "401 unauthorized");
+    assert_eq!(post(format!("/sse?{ticket}")).await.error(), "401 unauthorized");
     assert_eq!(post(format!("/messages?session_id=1&ticket={key}")).await.error(), "401 invalid_token");
 
     open.lock().unwrap().take();
-    assert_eq!(post(format!("/messages?session_id=1&ticket={ticket}")).await.error(), "401 invalid_token");
+    assert_eq!(post(format!("/messages?session_id=1&{ticket}")).await.error(), "401 invalid_token");
 }
 
 #[tokio::test]
