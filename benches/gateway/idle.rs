@@ -68,7 +68,7 @@ pub(crate) async fn memory_per_session(program: &Path, sessions: usize) -> Resul
     );
     fs::write(folder.path().join("lockkeeper.toml"), config)?;
     let mut gateway = Gateway::start(program, folder.path())?;
-    gateway.process.listening(gateway.port).await?;
+    gateway.answering().await?;
     let key = Gateway::create_key(program, folder.path())?;
     // The first sessions bring in what is allocated once.
     let mut held = open(gateway.port, &key, 50).await?;

@@ -8,8 +8,12 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
+use bytes::Bytes;
+use http::{Method, StatusCode};
 use tokio::{net::TcpStream, time::Instant};
+
+use crate::client::{Connection, Endpoint};
 
 /// How long a part may take until it listens.
 const START: Duration = Duration::from_secs(20);
@@ -113,6 +117,15 @@ impl Gateway {
         let mut command = Command::new(program);
         command.arg("serve").args(common(folder)).arg("--listen").arg(format!("127.0.0.1:{port}"));
         Ok(Self { process: Process::start(&mut command, &folder.join("gateway.log"))?, port })
+    }
+
+    /// Waits until it answers: it listens some time before.
+    pub(crate) async fn answering(&mut self) -> Result<()> {
+        self.process.listening(self.port).await?;
+        let endpoint = Endpoint::new(self.port, "/healthz", None)?;
+        let response = Connection::open(self.port).await?.send(&endpoint, Method::GET, Bytes::new()).await?;
+        ensure!(response.status() == StatusCode::OK, "/healthz: {}", response.status());
+        Ok(())
     }
 
     /// A new API key that may be sent as bearer on `/mcp`.

@@ -96,7 +96,7 @@ async fn start_gateway(program: &Path, folder: &Path, backend: u16) -> Result<(G
     );
     fs::write(folder.join("lockkeeper.toml"), config)?;
     let mut gateway = Gateway::start(program, folder)?;
-    gateway.process.listening(gateway.port).await.with_context(|| log(folder, "gateway.log"))?;
+    gateway.answering().await.with_context(|| log(folder, "gateway.log"))?;
     let key = Gateway::create_key(program, folder)?;
     Ok((gateway, key))
 }
