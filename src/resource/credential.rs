@@ -63,7 +63,9 @@ fn query_key(uri: &Uri) -> Option<Secret> {
 /// The URI without the key, for everything behind the gate (`OA-123`).
 pub(super) fn without_key(uri: &Uri) -> Option<Uri> {
     let query = uri.query()?;
-    let is_key = |pair: &&str| pair.split('=').next() == Some(QUERY_PARAMETER);
+    // by its decoded name, as it is found: `api%5Fkey` is taken out too
+    let name = |pair: &str| url::form_urlencoded::parse(pair.as_bytes()).next().map(|(name, _)| name.into_owned());
+    let is_key = |pair: &&str| name(pair).as_deref() == Some(QUERY_PARAMETER);
     if !query.split('&').any(|pair| is_key(&pair)) {
         return None;
     }
@@ -90,6 +92,7 @@ mod tests {
         let without = |text: &str| without_key(&text.parse().unwrap()).map(|uri| uri.to_string());
         assert_eq!(without("/sse?api_key=lkk_x").as_deref(), Some("/sse"));
         assert_eq!(without("/messages?session_id=1&api_key=lkk_x&y=2").as_deref(), Some("/messages?session_id=1&y=2"));
+        assert_eq!(without("/sse?api%5Fkey=lkk_x").as_deref(), Some("/sse"));
         assert_eq!(without("/messages?session_id=1"), None);
     }
 }
