@@ -113,3 +113,47 @@ impl Storage {
         Ok(done.rows_affected())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn session(name: &str, key: Option<&str>, used: Timestamp) -> BrowserSession {
+        let data = "{}".to_owned();
+        BrowserSession { id: Digest::sha256(name), key: key.map(KeyId::new), data, created: used, used }
+    }
+
+    #[tokio::test]
+    async fn strangers_cannot_fill_the_table_and_the_stale_go() {
+        let storage = Storage::in_memory().await.unwrap();
+        let start = Timestamp::from_seconds(1000);
+        storage.add_browser_session(&session("known", Some("k1"), start)).await.unwrap();
+        for number in 1..=5 {
+            let used = start + Duration::from_secs(number);
+            storage.add_browser_session(&session(&format!("stranger {number}"), None, used)).await.unwrap();
+        }
+        assert_eq!(storage.trim_anonymous_browser_sessions(2).await.unwrap(), 3);
+        let there = async |name: &str| storage.lookup_browser_session(&Digest::sha256(name)).await.unwrap().is_some();
+        assert!(there("known").await && there("stranger 5").await && there("stranger 4").await);
+        assert!(!there("stranger 3").await, "the oldest go first");
+
+        let stale = start + Duration::from_secs(4);
+        assert_eq!(storage.delete_stale_browser_sessions(stale, start).await.unwrap(), 2);
+        assert!(there("stranger 5").await && !there("known").await);
+    }
+
+    #[tokio::test]
+    async fn a_deleted_session_does_not_come_back() {
+        let storage = Storage::in_memory().await.unwrap();
+        let mut row = session("a", None, Timestamp::from_seconds(1));
+        storage.add_browser_session(&row).await.unwrap();
+        row.key = Some(KeyId::new("k1"));
+        storage.update_browser_session(&row).await.unwrap();
+        assert_eq!(storage.lookup_browser_session(&row.id).await.unwrap().as_ref(), Some(&row));
+        storage.delete_browser_session(&row.id).await.unwrap();
+        storage.update_browser_session(&row).await.unwrap();
+        assert_eq!(storage.lookup_browser_session(&row.id).await.unwrap(), None);
+    }
+}

@@ -197,7 +197,6 @@ impl From<Refusal> for Problem {
             "invalid_client" => (
                 "This app is not known here",
                 vec![
-                    "Remove this server in the app and add it again: the app then registers anew.",
                     "Claude Code: /mcp, then clear the authentication. VS Code: “Authentication: Remove Dynamic \
                      Authentication Providers”. mcp-remote: delete the folder ~/.mcp-auth.",
                 ],

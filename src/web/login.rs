@@ -85,7 +85,8 @@ pub(super) async fn log_out(
     Ok(Redirect::to(&format!("{}/", state.settings.base())).into_response())
 }
 
-/// Checks a key that was typed in. Whatever is wrong with it, the page says the same (`OA-73`).
+/// Checks a key that was typed in. Whatever is wrong with it, the page says the same (`OA-73`). Refusals are audited
+/// where keys are checked.
 pub(super) async fn check(
     state: &State,
     visitor: &Visitor,
@@ -96,14 +97,8 @@ pub(super) async fn check(
             tracing::info!(target: "audit", user = %holder.user, key = %holder.key, "login");
             Ok(Ok(holder))
         }
-        Err(KeyRefusal::Unknown) => {
-            tracing::warn!(target: "audit", client_ip = %visitor.from, "login refused");
-            Ok(Err(Failure::wrong()))
-        }
-        Err(KeyRefusal::Limited { retry_after }) => {
-            tracing::warn!(target: "audit", client_ip = %visitor.from, "login limited");
-            Ok(Err(Failure::limited(retry_after.as_secs().max(1))))
-        }
+        Err(KeyRefusal::Unknown) => Ok(Err(Failure::wrong())),
+        Err(KeyRefusal::Limited { retry_after }) => Ok(Err(Failure::limited(retry_after.as_secs().max(1)))),
         Err(KeyRefusal::Unavailable(error)) => Err(error.into()),
     }
 }

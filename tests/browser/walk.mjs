@@ -28,6 +28,8 @@ await mkdir(options.out, { recursive: true });
 
 const WIDTHS = [1280, 390];
 const SCHEMES = ['light', 'dark'];
+// a web site that nobody knows; the name resolves nowhere
+const FAR = 'https://untrusted.example';
 // characters that forms and URLs treat specially: they must come back as they were sent (N-74)
 const STATE = 'a+b%2Fc=&é';
 
@@ -43,23 +45,13 @@ const browser = await chromium.launch({
     '--disable-background-networking',
     '--disable-component-update',
     '--disable-sync',
+    '--host-resolver-rules=MAP untrusted.example ~NOTFOUND',
   ],
 });
 const context = await browser.newContext({ javaScriptEnabled: false });
-const page = await context.newPage();
 const complaints = [];
 const navigations = [];
-page.on('console', (message) => {
-  if (/Content.Security.Policy|Refused to/i.test(message.text())) complaints.push(message.text());
-});
-page.on('response', (response) => {
-  const location = response.headers().location;
-  if (location) navigations.push({ status: response.status(), location });
-});
-page.on('request', (request) => {
-  const own = [base, callback.origin].some((origin) => request.url().startsWith(origin));
-  if (!own && /^https?:/.test(request.url())) complaints.push(`the page asked for ${request.url()}`);
-});
+let page = await open();
 
 try {
   await startPage();
@@ -73,6 +65,23 @@ try {
 } finally {
   await browser.close();
   callback.close();
+}
+
+// A page that is watched for what the browser blocks and for what is loaded from elsewhere.
+async function open() {
+  const opened = await context.newPage();
+  opened.on('console', (message) => {
+    if (/Content.Security.Policy|Refused to/i.test(message.text())) complaints.push(message.text());
+  });
+  opened.on('response', (response) => {
+    const location = response.headers().location;
+    if (location) navigations.push({ status: response.status(), location });
+  });
+  opened.on('request', (request) => {
+    const own = [base, callback.origin, FAR].some((origin) => request.url().startsWith(origin));
+    if (!own && /^https?:/.test(request.url())) complaints.push(`the page asked for ${request.url()}`);
+  });
+  return opened;
 }
 
 async function startPage() {
@@ -129,6 +138,9 @@ async function approveForApp() {
   const target = 'cursor://anysphere.cursor-mcp/oauth/callback';
   const client = await register('Walk app', [target]);
   const request = authorization(client, target);
+  // a page of its own: the browser asks there whether to open the app, and takes no further click
+  const before = page;
+  page = await open();
   await page.goto(request.url);
   await page.getByRole('button', { name: 'Approve' }).waitFor();
   say('a live session still has to decide about a new app (N-72)');
@@ -149,6 +161,8 @@ async function approveForApp() {
   assert.match(redirect.location, /[?&]code=[^&]+/);
   assert.deepEqual(complaints, [], 'no policy stops the way to the app');
   await redeem(client, target, new URL(redirect.location).searchParams.get('code'), request.verifier);
+  await page.close();
+  page = before;
   say(`Approve leads to the app's own scheme (N-64; the browser: ${outcome})`);
 }
 
@@ -165,7 +179,7 @@ async function denyIsTold() {
 }
 
 async function errorsAreTold() {
-  const far = 'https://untrusted.example/cb';
+  const far = `${FAR}/cb`;
   const client = await register('Walk far', [far]);
   const bad = new URL(authorization(client, far).url);
   bad.searchParams.delete('code_challenge');
@@ -177,6 +191,12 @@ async function errorsAreTold() {
   const good = authorization(client, far);
   await page.goto(good.url);
   await look('consent-web');
+  navigations.length = 0;
+  await page.getByRole('button', { name: 'Approve' }).click();
+  await page.waitForURL(/^chrome-error:|^https:/);
+  const redirect = navigations.find(({ location }) => location.startsWith(far));
+  assert.equal(redirect?.status, 303, 'Approve leads to the site');
+  say('Approve leads to a web site (N-64)');
 
   await page.goto(authorization('nobody', far).url);
   assert.equal(new URL(page.url()).origin, new URL(base).origin, 'an unknown client leads nowhere');
