@@ -16,7 +16,7 @@ use crate::{
     backend::{self, Supervisor},
     config::{Config, Given},
     gateway::{self, Gateway, Mount},
-    mcp::{Call, ClientInfo, Context, Method, Outcome, Payload, Revision, Step, Trace},
+    mcp::{Call, ClientInfo, Context, ErrorObject, Method, Outcome, Payload, Revision, Step, Trace},
     model::{
         BackendId, BackendSpec, Caller,
         status::{BackendState, BackendStatus},
@@ -142,6 +142,8 @@ impl Probe {
         loop {
             match reply.next().await {
                 Step::Notified(_, rest) | Step::Asked(_, rest) => reply = rest,
+                // it has none of these: servers are asked for what they do not offer too
+                Step::Done(Outcome::Failed(error)) if error.code() == ErrorObject::METHOD_NOT_FOUND => return Ok(()),
                 Step::Done(Outcome::Failed(error)) => return Err(error.message().clone()),
                 Step::Done(_) => return Ok(()),
             }

@@ -155,7 +155,7 @@ await check('fetch: a page of a local server', async () => {
 });
 await check('fetch: what robots.txt forbids is refused by the server, and the refusal comes through', async () => {
   const result = await client.callTool({ name: 'fetch__fetch', arguments: { url: `${site}/private` } }).catch((error) => error);
-  assert.match(result.message ?? textOf(result), /robots\.txt/);
+  assert.match(result.message ?? textOf(result), /autonomous fetching of this page is not allowed/);
 });
 page.close();
 

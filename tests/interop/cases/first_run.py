@@ -50,6 +50,7 @@ config = Path(context["work"]) / "claude_desktop_config.json"
 config.write_text(json.dumps({"mcpServers": servers}))
 gateway = Gateway.alone(context, "mcp-servers", config)
 gateway.start()
+gateway.ready()
 with check("a claude_desktop_config.json is a configuration as it is"):
     _, names = tools(gateway)
     contains(names, "everything__echo")

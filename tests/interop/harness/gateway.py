@@ -1,6 +1,7 @@
 """The gateway as an operator runs it: the built binary, its configuration, its data folder, its command line."""
 
 import http.client
+import json
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 
 KEY = re.compile(r"lkk_[0-9A-Za-z]{8,}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}")
 START_SECONDS = 20
+READY_SECONDS = 90
 STOP_SECONDS = 15
 
 
@@ -56,6 +58,18 @@ class Gateway:
                 raise RuntimeError(f"the gateway does not answer after {START_SECONDS} s:\n{self.log_text()[-3000:]}")
             time.sleep(0.02)
 
+    def ready(self):
+        """Waits until every backend has done its handshake."""
+        end = time.monotonic() + READY_SECONDS
+        while True:
+            backends = json.loads(self.cli("status", "--json"))["backends"]
+            waiting = [f"{backend['id']}: {backend['state']}" for backend in backends if backend["state"] != "ready"]
+            if not waiting:
+                return
+            if time.monotonic() > end:
+                raise RuntimeError("not ready: " + "; ".join(waiting))
+            time.sleep(0.2)
+
     def answers(self):
         try:
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
@@ -85,7 +99,7 @@ class Gateway:
         command = [self.binary, *arguments, *self.configured, "--data-dir", str(self.data)]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=30, env={**os.environ, "NO_COLOR": "1"})
         if done.returncode != 0:
-            raise RuntimeError(f"`lockkeeper {' '.join(arguments)}` ended with {done.returncode}:\n{done.stderr or done.stdout}")
+            raise RuntimeError(f"`lockkeeper {' '.join(arguments)}` ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return done.stdout
 
     def create_key(self, name, *options):

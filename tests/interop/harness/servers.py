@@ -37,7 +37,7 @@ def stdio(modules, python, work):
         Server("filesystem", str(npm / "mcp-server-filesystem"), [str(work / "files")]),
         Server("memory", str(npm / "mcp-server-memory"), env=memory),
         Server("thinking", str(npm / "mcp-server-sequential-thinking")),
-        Server("fetch", str(pypi / "mcp-server-fetch")),
+        Server("fetch", str(pypi / "mcp-server-fetch"), ["--allow-private-ips"]),
         Server("git", str(pypi / "mcp-server-git"), ["--repository", str(work / "repository")]),
         Server("time", str(pypi / "mcp-server-time"), ["--local-timezone", "Etc/UTC"]),
     ]

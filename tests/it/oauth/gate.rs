@@ -1,13 +1,16 @@
 //! The gate before the protected endpoints.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use axum::{Extension, Router, body::Body, extract::OriginalUri, routing::any};
 use http::{HeaderMap, Request, StatusCode, Uri};
 use insta::assert_snapshot;
 use lockkeeper::{
     model::{Direct, NewKey, Rights, UserId},
-    resource::{Admission, Gate, GateSettings, protect, protect_administration},
+    resource::{Admission, Gate, GateSettings, Ticket, protect, protect_administration},
     storage::Storage,
 };
 
@@ -163,6 +166,38 @@ async fn a_key_opens_sse_by_header_or_query_and_leaves_no_trace() {
     // only there
     let answer = knock(&authority, &format!("/mcp?api_key={key}"), None).await;
     assert_eq!(answer.error(), "401 unauthorized");
+}
+
+#[tokio::test]
+async fn a_stream_opened_with_a_key_in_the_query_has_a_ticket_for_its_messages_while_it_is_open() {
+    // OA-122: clients drop the query of `/sse` when they post to `/messages`
+    let authority = Authority::new().await;
+    let open = Arc::new(Mutex::new(None));
+    let stream = {
+        let open = Arc::clone(&open);
+        async move |Extension(ticket): Extension<Arc<Ticket>>| {
+            let shown = ticket.parameter();
+            *open.lock().unwrap() = Some(ticket);
+            shown
+        }
+    };
+    let who = async |Extension(admission): Extension<Admission>, uri: Uri| format!("{} {uri}", admission.caller.user);
+    let router = Router::new().route("/sse", any(stream)).route("/messages", any(who)).route("/mcp", any(who));
+    let router = protect(router, Gate::new(authority.oauth.clone(), GateSettings::default()));
+    let post = async |uri: String| send(&router, Request::post(uri).body(Body::empty()).unwrap()).await;
+
+    let key = authority.key.expose();
+    let ticket = post(format!("/sse?api_key={key}")).await.body;
+    assert!(ticket.len() >= 43 && !ticket.contains(key), "{ticket}");
+    let answer = post(format!("/messages?session_id=1&{ticket}")).await;
+    assert_eq!(answer.body, "ada /messages?session_id=1");
+    // it is for messages alone, and no other will do
+    assert_eq!(post(format!("/mcp?{ticket}")).await.error(), "401 unauthorized");
+    assert_eq!(post(format!("/sse?{ticket}")).await.error(), "401 unauthorized");
+    assert_eq!(post(format!("/messages?session_id=1&ticket={key}")).await.error(), "401 invalid_token");
+
+    open.lock().unwrap().take();
+    assert_eq!(post(format!("/messages?session_id=1&{ticket}")).await.error(), "401 invalid_token");
 }
 
 #[tokio::test]
