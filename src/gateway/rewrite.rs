@@ -92,7 +92,8 @@ impl Rewriter {
         }
         let mut edits = Edits::default();
         edits.visit(error.json(), &[At::Key("data"), At::Key("uri")], &mut |text| self.uri(text));
-        ErrorObject::read(edits.apply(error.json())).unwrap_or(error)
+        let json = edits.apply(error.json());
+        error.edited(json)
     }
 }
 
