@@ -10,7 +10,10 @@ mod settings;
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use tokio::net::TcpListener;
+use tokio::{
+    net::TcpListener,
+    sync::broadcast::{self, error::RecvError},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use url::Url;
 
@@ -163,6 +166,9 @@ impl Parts {
         self.tracker.spawn(async move { oauth.watch_revocations(cancel).await });
         let (frontend, cancel) = (self.frontend.clone(), self.cancel.clone());
         self.tracker.spawn(async move { frontend.run_reaper(cancel).await });
+        let lost = end_lost(self.frontend.clone(), self.supervisor.lost_sessions());
+        let cancel = self.cancel.clone();
+        self.tracker.spawn(async move { cancel.run_until_cancelled(lost).await });
         self.tracker.spawn(self.telemetry.clone().upkeep(self.cancel.clone()));
     }
 
@@ -174,6 +180,19 @@ impl Parts {
         self.tracker.wait().await;
         self.storage.close().await;
         tracing::info!("stopped");
+    }
+}
+
+/// Ends each client session whose state at a backend is gone, where the operator wants it so (`on_loss = "end"`).
+async fn end_lost(frontend: Frontend, mut lost: broadcast::Receiver<SessionId>) {
+    loop {
+        match lost.recv().await {
+            Ok(session) => frontend.end_session(&session).await,
+            Err(RecvError::Lagged(missed)) => {
+                tracing::warn!(missed, "sessions were lost faster than they can be ended");
+            }
+            Err(RecvError::Closed) => return,
+        }
     }
 }
 
@@ -218,6 +237,7 @@ impl Foundation<'_> {
         backend::Deps {
             clock: Arc::clone(&world.clock),
             environment: self.config.environment.to_strings(),
+            sessions: self.config.limits.backend_sessions,
             shutdown: world.cancel.child_token(),
         }
     }

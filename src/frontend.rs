@@ -40,7 +40,7 @@ use self::sessions::Sessions;
 pub use self::{sessions::Deps, settings::Settings};
 use crate::{
     mcp::Server,
-    model::{BackendId, Target, status::SessionStatus},
+    model::{BackendId, SessionId, Target, status::SessionStatus},
 };
 
 /// The clients' side of the gateway. Cheap to clone.
@@ -99,6 +99,11 @@ impl Frontend {
     /// The sessions that are in memory, oldest first.
     pub fn status(&self) -> Vec<SessionStatus> {
         self.sessions().status()
+    }
+
+    /// Ends a session whose state at a backend is lost (`on_loss = "end"`): from now on it is answered 404.
+    pub async fn end_session(&self, id: &SessionId) {
+        self.sessions().end_by_id(id).await;
     }
 
     /// One round of the reaper: ends the sessions that are due and writes the activity of the others to the store.

@@ -122,8 +122,9 @@ impl Default for GateSettings {
 
 /// Puts the gate before `/mcp`, `/mcp/{backend}`, `/sse`, `/sse/{backend}` and `/messages` of `router`: a request that
 /// passes carries its [`Admission`]; another is answered 400, 401, 403, 429 or 503 with its challenge (`OA-106` to
-/// `OA-124`). `OPTIONS` is answered 204 without authentication, every answer has its CORS headers (`OA-23`, `OA-24`). An
-/// API key in the query does not reach what stands behind: in its place the request carries an `Arc<`[`Ticket`]`>`. Reads [`ClientIp`] from the request extensions.
+/// `OA-124`). `OPTIONS` is answered 204 without authentication, every answer has its CORS headers (`OA-23`, `OA-24`). No
+/// credential reaches what stands behind: for an API key of the query the request carries an `Arc<`[`Ticket`]`>`. Reads
+/// [`ClientIp`] from the request extensions.
 pub fn protect(router: Router, gate: Gate) -> Router {
     cors::open(router.route_layer(middleware::from_fn_with_state(gate, admit)))
 }
@@ -147,6 +148,9 @@ async fn admit(State(gate): State<Gate>, mut request: Request, next: Next) -> Re
     }
     let mut response = match checked {
         Ok(verified) => {
+            // nothing behind the gate has a use for credentials (OA-117); cookies are never read there (OA-25)
+            request.headers_mut().remove(header::AUTHORIZATION);
+            request.headers_mut().remove(header::COOKIE);
             request.extensions_mut().insert(Admission::of(&verified));
             if by_query {
                 let ticket = gate.tickets.issue(gate.oauth.nonce(), verified);

@@ -1,7 +1,7 @@
 //! Pages for people: start, login, consent, account. Knows nothing of MCP messages; what an authorization request means
 //! is `oauth`'s business.
 //!
-//! Every page works without scripts. Errors become pages, or JSON, in one place: [`error`].
+//! Every page works without scripts. Errors become pages, or JSON, in one place, `error`.
 
 mod accept;
 mod account;

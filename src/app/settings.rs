@@ -29,6 +29,11 @@ pub(super) fn oauth(config: &Config, public_url: &PublicUrl) -> oauth::Settings 
         config::auth::Advertise::Advertised => oauth::AdvertiseIss::Yes,
         config::auth::Advertise::Silent => oauth::AdvertiseIss::No,
     };
+    settings.trusted_redirect_hosts.clone_from(&auth.trusted_redirect_hosts);
+    settings.registration = match auth.registration {
+        config::auth::Register::Open => oauth::Registration::Open,
+        config::auth::Register::Off => oauth::Registration::Off,
+    };
     settings.backends = config.backends.iter().map(|spec| spec.id.clone()).collect();
     settings.master_key = oauth::MasterKeySource::File(config::files::master_key(&config.data_dir));
     settings

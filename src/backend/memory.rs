@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
+use tokio::time::timeout;
 
 use super::legacy::Session;
 use crate::mcp::{Method, Payload};
@@ -42,13 +43,19 @@ impl Memory {
         }
     }
 
-    /// Sets everything again. What the server refuses is left: the client has its answer long since.
+    /// Sets everything again, for no longer than `patience`. What the server refuses is left: the client has its answer long since.
     pub(crate) async fn replay(&self, session: &Arc<Session>, patience: Duration) {
         let Settings { level, subscriptions } = self.0.lock().clone();
         let level = level.map(|params| (Method::SetLevel, params));
         let subscriptions = subscriptions.into_values().map(|params| (Method::ResourcesSubscribe, params));
-        for (method, params) in level.into_iter().chain(subscriptions) {
-            session.call(method, params, patience).for_each(async |_| {}).await;
+        let settings = level.into_iter().chain(subscriptions);
+        let replayed = async {
+            for (method, params) in settings {
+                session.call(method, params, patience).for_each(async |_| {}).await;
+            }
+        };
+        if timeout(patience, replayed).await.is_err() {
+            tracing::warn!(backend = %session.about.backend, "a fresh session was not brought to its settings in time");
         }
     }
 }

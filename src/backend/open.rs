@@ -28,6 +28,8 @@ use crate::{
 /// What every backend needs of the world.
 #[derive(Clone)]
 pub(crate) struct Room {
+    /// How many sessions each backend may have beside its base session.
+    pub(super) sessions: usize,
     /// The gateway's environment, of which children see a part.
     pub(crate) environment: Arc<BTreeMap<String, String>>,
     /// The client for HTTP.

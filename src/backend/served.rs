@@ -19,9 +19,6 @@ use crate::{
     model::{BackendSpec, OnLoss},
 };
 
-/// How many sessions one backend may have beside its base session.
-const MOST_SESSIONS: usize = 64;
-
 /// One backend.
 pub(crate) struct Backend {
     pub(super) spec: BackendSpec,
@@ -49,7 +46,7 @@ impl Server for Served {
 impl Backend {
     /// A backend that is not started yet.
     pub(crate) fn new(spec: BackendSpec, room: Room) -> Self {
-        let pool = Pool::new(MOST_SESSIONS);
+        let pool = Pool::new(room.sessions);
         Self { spec, health: Health::starting(), pool, listens: Arc::default(), room }
     }
 

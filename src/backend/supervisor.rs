@@ -30,6 +30,8 @@ pub struct Deps {
     pub clock: Arc<dyn Clock>,
     /// The gateway's environment, of which child processes see an allow list.
     pub environment: BTreeMap<String, String>,
+    /// How many sessions (of a stdio backend: processes) each backend may have beside its base session.
+    pub sessions: usize,
     /// Cancelled when the gateway stops: every session and process is ended then.
     pub shutdown: CancellationToken,
 }
@@ -55,6 +57,7 @@ impl Supervisor {
         let tasks = Tasks::new(end.clone());
         let lost = broadcast::Sender::new(LOST);
         let room = Room {
+            sessions: deps.sessions,
             client: http::guarded(&deps.environment)?,
             environment: Arc::new(deps.environment),
             tasks: tasks.clone(),

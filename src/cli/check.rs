@@ -79,7 +79,12 @@ impl Probe {
     fn start(config: &Config) -> Result<Self, Failure> {
         let cancel = CancellationToken::new();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let deps = backend::Deps { clock, environment: config.environment.to_strings(), shutdown: cancel.clone() };
+        let deps = backend::Deps {
+            clock,
+            environment: config.environment.to_strings(),
+            sessions: config.limits.backend_sessions,
+            shutdown: cancel.clone(),
+        };
         let supervisor = Supervisor::start(config.backends.clone(), deps)
             .map_err(|error| Failure::failed("outbound HTTP cannot be set up").why(error))?;
         let mount = |(spec, (id, server)): (&BackendSpec, (BackendId, _))| {

@@ -142,6 +142,13 @@ impl Sessions {
         self.end_all(&[session]).await;
     }
 
+    /// Ends the session of this id, where it is in memory.
+    pub(crate) async fn end_by_id(&self, id: &SessionId) {
+        if let Some(session) = self.table.get(id.as_str()) {
+            self.end(&session).await;
+        }
+    }
+
     /// Ends a session that has no row.
     pub(crate) fn forget(&self, session: &Session) {
         if self.table.remove(&session.id) {

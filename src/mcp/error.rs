@@ -59,6 +59,15 @@ impl ErrorObject {
         Self { revision: Some(revision), ..self }
     }
 
+    /// The same error with its object edited; as it was where `json` is no error object.
+    #[must_use]
+    pub fn edited(self, json: Bytes) -> Self {
+        match Self::read(json) {
+            Some(edited) => Self { revision: self.revision, ..edited },
+            None => self,
+        }
+    }
+
     /// The version that it was written in; `None` for one of the gateway's own, which means the same in every version.
     pub const fn revision(&self) -> Option<Revision> {
         self.revision

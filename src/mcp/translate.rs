@@ -49,7 +49,8 @@ pub struct Facts<'a> {
     pub transport: Transport,
     /// The URI that the answered `resources/read` asked for.
     pub uri: Option<&'a str>,
-    /// The client: its capabilities bound what it can be asked, and are declared with each request of 2026-07-28.
+    /// The client: its capabilities bound what it can be asked, and are declared with each request of 2026-07-28. A request
+    /// that is raised there without it gets no envelope.
     pub client: Option<&'a ClientInfo>,
     /// The `Implementation` of the server that answers, for results toward 2026-07-28.
     pub server: Option<&'a Bytes>,

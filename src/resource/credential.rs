@@ -75,8 +75,10 @@ fn parameter(uri: &Uri, name: &str) -> Option<String> {
 /// The URI without what opens the gate, for everything behind it (`OA-123`).
 pub(super) fn without_key(uri: &Uri) -> Option<Uri> {
     let query = uri.query()?;
-    let secret = [Some(QUERY_PARAMETER), Some(ticket::QUERY_PARAMETER)];
-    let is_key = |pair: &&str| secret.contains(&pair.split('=').next());
+    // by its decoded name, as it is found: `api%5Fkey` is taken out too
+    let name = |pair: &str| url::form_urlencoded::parse(pair.as_bytes()).next().map(|(name, _)| name.into_owned());
+    let is_key =
+        |pair: &&str| name(pair).is_some_and(|name| [QUERY_PARAMETER, ticket::QUERY_PARAMETER].contains(&&*name));
     if !query.split('&').any(|pair| is_key(&pair)) {
         return None;
     }
@@ -103,6 +105,7 @@ mod tests {
         let without = |text: &str| without_key(&text.parse().unwrap()).map(|uri| uri.to_string());
         assert_eq!(without("/sse?api_key=lkk_x").as_deref(), Some("/sse"));
         assert_eq!(without("/messages?session_id=1&api_key=lkk_x&y=2").as_deref(), Some("/messages?session_id=1&y=2"));
+        assert_eq!(without("/sse?api%5Fkey=lkk_x").as_deref(), Some("/sse"));
         assert_eq!(without("/messages?session_id=1"), None);
     }
 }

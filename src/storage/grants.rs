@@ -34,8 +34,8 @@ struct NamedRow {
 }
 
 impl Storage {
-    /// Adds a grant with the code that redeems it, and notes that its client was consented to. Of more than [`MOST_LIVE`]
-    /// live grants of this user to this client those that lay longest unused are revoked (`OA-135`).
+    /// Adds a grant with the code that redeems it, and notes that its client was consented to. Of more than 20 live
+    /// grants of this user to this client those that lay longest unused are revoked (`OA-135`).
     pub async fn add_grant(
         &self,
         grant: &Grant,

@@ -7,7 +7,7 @@ use crate::support::{Digest, Timestamp};
 const MOST_TRANSACTIONS: i64 = 10_000;
 
 impl Storage {
-    /// Adds a request, as text, bound to a browser. False, and nothing done, where [`MOST_TRANSACTIONS`] wait already.
+    /// Adds a request, as text, bound to a browser. False, and nothing done, where 10,000 wait already.
     pub async fn add_transaction(
         &self,
         id: &Digest,

@@ -241,3 +241,43 @@ fn a_required_page_is_a_question_a_missing_capability_or_a_tool_error() {
     assert_eq!(code(outcome(Revision::V2025_06_18, &Method::PromptsGet, "{}")), -32603);
     assert_eq!(code(outcome(Revision::V2025_06_18, &Method::ToolsCall, "{}")), 0);
 }
+
+#[test]
+fn codes_keep_to_the_revisions_that_give_them_a_meaning() {
+    let outcome = |from, to, text: &'static str| {
+        let error = ErrorObject::read(text.into()).unwrap().written_in(from);
+        let facts = Facts { uri: Some("a:b"), ..Facts::new(Kind::Result, &Method::ResourcesRead) };
+        let Outcome::Failed(error) = error.into_revision(to, &facts) else { panic!("an error") };
+        String::from_utf8(error.json().to_vec()).unwrap()
+    };
+    let (newest, legacy) = (Revision::V2026_07_28, Revision::V2025_11_25);
+    let timeout = r#"{ "code" : -32001, "message":"Request timeout", "data":{"at":1e400}}"#;
+    let hidden = r#"{ "code" : -32603, "message":"Request timeout", "data":{"at":1e400,"upstreamCode":-32001}}"#;
+    assert_eq!(outcome(legacy, newest, timeout), hidden);
+    assert_eq!(outcome(legacy, Revision::V2024_11_05, timeout), timeout);
+    let missing = r#"{"code":-32602,"message":"Resource not found","data":{"uri":"a:b"}}"#;
+    assert_eq!(outcome(newest, legacy, missing), missing.replace("-32602", "-32002"));
+    assert_eq!(outcome(legacy, Revision::V2024_11_05, missing), missing);
+    let other = r#"{"code":-32602,"message":"Invalid","data":{"uri":"c:d"}}"#;
+    assert_eq!(outcome(newest, legacy, other), other);
+    let own = ErrorObject::new(-32021, "declare it");
+    assert_eq!(own.clone().into_revision(newest, &Facts::new(Kind::Result, &Method::ToolsCall)), Outcome::Failed(own));
+}
+
+#[test]
+fn members_that_a_vendor_calls_like_the_protocols_own_are_left_alone() {
+    let theirs = json!({ "task": 1, "inputResponses": 2, "requestState": 3, "ttlMs": 4, "structuredContent": 5 });
+    let vendor = Method::parse("x-vendor/do");
+    for (from, to) in Revision::ALL.into_iter().flat_map(|from| Revision::ALL.map(|to| (from, to))) {
+        assert_eq!(carried(Kind::Request, &vendor, from, to, &theirs), theirs, "{from} to {to}");
+    }
+    let result = carried(Kind::Result, &vendor, Revision::V2026_07_28, Revision::V2024_11_05, &theirs);
+    assert_eq!(result, theirs);
+}
+
+#[test]
+fn capabilities_are_mirrored_without_what_the_gateway_answers_for() {
+    let given = r#"{"roots":{"listChanged":true},"tasks":{},"sampling":{ },"extensions":{"io.modelcontextprotocol/tasks":{},"v/x":{}}}"#;
+    let mirrored = lockkeeper::mcp::translate::mirrored_capabilities(&given.into());
+    assert_eq!(mirrored, r#"{"roots":{},"sampling":{ },"extensions":{"v/x":{}}}"#);
+}

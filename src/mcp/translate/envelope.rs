@@ -27,10 +27,12 @@ pub(super) enum ResultType {
 }
 
 /// Takes the envelope off a request.
-pub(super) fn open_request(request: &mut Draft<'_>) {
+pub(super) fn open_request(request: &mut Draft<'_>, method: &Method) {
     consume_meta(request, &[PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL]);
-    request.remove("inputResponses");
-    request.remove("requestState");
+    if matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead) {
+        request.remove("inputResponses");
+        request.remove("requestState");
+    }
 }
 
 /// Takes what marks its stream off a notification.
@@ -41,7 +43,7 @@ pub(super) fn open_notification(notification: &mut Draft<'_>) {
 /// Puts a request into the envelope, as far as the client is known.
 pub(super) fn seal_request(request: &mut Draft<'_>, crossing: &Crossing<'_>) {
     consume_meta(request, &[RELATED_TASK]);
-    let asks_for_task = request.remove("task");
+    let asks_for_task = *crossing.facts.method == Method::ToolsCall && request.remove("task");
     let Some(client) = crossing.facts.client else { return };
     if request.get(meta::META).is_none_or(|meta| !meta.is_object()) {
         request.set(meta::META, "{}");

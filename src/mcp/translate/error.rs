@@ -1,9 +1,12 @@
 //! Error codes that mean something in one revision only. Some errors become results: a model can act on a tool error.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
-    super::{ErrorObject, Method, Outcome, Payload, Revision},
+    super::{
+        ErrorObject, Method, Outcome, Payload, Revision,
+        json::{self, draft::Draft},
+    },
     Facts, Kind, refusal,
 };
 
@@ -25,18 +28,20 @@ impl ErrorObject {
         let Some(from) = self.revision().filter(|from| *from != target && facts.kind == Kind::Result) else {
             return Outcome::Failed(self);
         };
-        let modern = target > Revision::NEWEST_LEGACY;
+        let (of_modern, modern) = (from > Revision::NEWEST_LEGACY, target > Revision::NEWEST_LEGACY);
         match self.code() {
             Self::RESOURCE_NOT_FOUND if modern => self.recoded(Self::INVALID_PARAMS),
-            Self::INVALID_PARAMS if !modern && from > target && self.is_resource_not_found(facts) => {
+            Self::INVALID_PARAMS if of_modern && self.is_resource_not_found(facts) => {
                 self.recoded(Self::RESOURCE_NOT_FOUND)
             }
-            URL_ELICITATION_REQUIRED if target != Revision::V2025_11_25 => self.url_required(target, facts),
-            MISSING_CAPABILITY if !modern && *facts.method == Method::ToolsCall => {
+            URL_ELICITATION_REQUIRED if !of_modern && target != Revision::V2025_11_25 => {
+                self.url_required(target, facts)
+            }
+            MISSING_CAPABILITY if of_modern && *facts.method == Method::ToolsCall => {
                 Outcome::Complete(refusal::tool_error(target, &self.message()))
             }
-            // numbers that mean something between neighbours only, or nothing that may be assumed in 2026-07-28
-            HEADER_MISMATCH | UNSUPPORTED_VERSION | MISSING_CAPABILITY => self.hidden(),
+            // in one era they mean something between neighbours, in the other nothing or whatever the server likes
+            HEADER_MISMATCH | UNSUPPORTED_VERSION | MISSING_CAPABILITY if of_modern != modern => self.hidden(),
             -32019..=-32000 if modern => self.hidden(),
             _ => Outcome::Failed(self),
         }
@@ -44,21 +49,23 @@ impl ErrorObject {
 
     /// The same object with another code.
     fn recoded(self, code: i64) -> Outcome {
-        let json = super::super::json::with_member(self.json(), "code", &code.to_string());
-        Outcome::Failed(Self::read(json).unwrap_or(self))
+        let json = json::with_member(self.json(), "code", &code.to_string());
+        Outcome::Failed(self.edited(json))
     }
 
     /// `-32603` with the same message and data, and the code that it had.
     fn hidden(self) -> Outcome {
-        let mut data = self.data();
-        match &mut data {
-            Value::Object(members) => {
-                members.insert("upstreamCode".to_owned(), self.code().into());
-            }
-            Value::Null => data = json!({ "upstreamCode": self.code() }),
-            other => data = json!({ "upstreamCode": self.code(), "upstreamData": other.take() }),
+        let code = self.code();
+        let text = String::from_utf8_lossy(self.json()).into_owned();
+        let mut error = Draft::of(&text);
+        error.set("code", Self::INTERNAL_ERROR.to_string());
+        match error.get("data") {
+            Some(data) if data.is_object() => data.set("upstreamCode", code.to_string()),
+            Some(data) => data.replace(format!("{{\"upstreamCode\":{code},\"upstreamData\":{}}}", data.text())),
+            None => error.set("data", format!("{{\"upstreamCode\":{code}}}")),
         }
-        Outcome::Failed(Self::with_data(Self::INTERNAL_ERROR, &self.message(), &data))
+        let edited = error.text();
+        Outcome::Failed(self.edited(edited.into()))
     }
 
     /// 2026-07-28 has no code of its own for a resource that does not exist: it is one where the URI was the one asked for.
@@ -76,7 +83,7 @@ impl ErrorObject {
             return Outcome::InputRequired(ask(pages));
         }
         if modern {
-            let required = json!({ "requiredCapabilities": { "elicitation": { "url": {} } } });
+            let required = serde_json::json!({ "requiredCapabilities": { "elicitation": { "url": {} } } });
             return Outcome::Failed(Self::with_data(MISSING_CAPABILITY, &self.message(), &required));
         }
         if *facts.method != Method::ToolsCall {
@@ -100,12 +107,15 @@ impl ErrorObject {
 /// The elicitations of a `-32042` as questions of 2026-07-28. There is no state: the client's retry is the call again.
 fn ask(pages: &[Value]) -> Payload {
     let question = |page: &Value| {
-        json!({
+        serde_json::json!({
             "method": "elicitation/create",
             "params": { "mode": "url", "url": page["url"], "message": page["message"] },
         })
     };
     let requests: serde_json::Map<String, Value> =
         pages.iter().enumerate().map(|(index, page)| (format!("r{}", index + 1), question(page))).collect();
-    Payload::of(Revision::V2026_07_28, &json!({ "resultType": "input_required", "inputRequests": requests }))
+    Payload::of(
+        Revision::V2026_07_28,
+        &serde_json::json!({ "resultType": "input_required", "inputRequests": requests }),
+    )
 }

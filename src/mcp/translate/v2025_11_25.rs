@@ -10,7 +10,7 @@ use super::{
 pub(super) fn down(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
     consume_meta(draft, &[envelope::RELATED_TASK]);
     match (crossing.facts.kind, crossing.facts.method) {
-        (Kind::Request, _) => {
+        (Kind::Request, Method::ToolsCall) => {
             draft.remove("task");
         }
         (Kind::Result, Method::ToolsCall) if tasks::is_created(draft) => {
@@ -35,9 +35,6 @@ pub(super) fn down(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(),
             }
         }
         (Kind::Answer, Method::CreateMessage) => sampling::join_answer(draft, crossing)?,
-        (Kind::Notification | Kind::ClientNotification, Method::TaskStatus | Method::Tasks) => {
-            return Err(crossing.refuse(crossing.facts.method.as_str().to_owned(), Cause::Notification));
-        }
         _ => {}
     }
     Ok(())

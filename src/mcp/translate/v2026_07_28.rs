@@ -12,7 +12,7 @@ use crate::support::digest::Digest;
 /// Lowers for the legacy revisions.
 pub(super) fn down(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
     match crossing.facts.kind {
-        Kind::Request => envelope::open_request(draft),
+        Kind::Request => envelope::open_request(draft, crossing.facts.method),
         Kind::Notification | Kind::ClientNotification => {
             envelope::open_notification(draft);
             lower_task(draft, crossing);

@@ -79,6 +79,7 @@ pub(crate) fn start(specs: Vec<BackendSpec>) -> Supervisor {
     let proxy = "http://127.0.0.1:1";
     let environment = [("PATH", path.as_str()), ("HOME", "/tmp"), ("LOCKKEEPER_SECRET", "x"), ("http_proxy", proxy)];
     let deps = Deps {
+        sessions: 64,
         clock: Arc::new(ManualClock::default()),
         environment: environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         shutdown: CancellationToken::new(),

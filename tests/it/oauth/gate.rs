@@ -6,7 +6,7 @@ use std::{
 };
 
 use axum::{Extension, Router, body::Body, extract::OriginalUri, routing::any};
-use http::{Request, StatusCode, Uri};
+use http::{HeaderMap, Request, StatusCode, Uri};
 use insta::assert_snapshot;
 use lockkeeper::{
     model::{Direct, NewKey, Rights, UserId},
@@ -18,7 +18,11 @@ use crate::support::oauth::{Answer, Authority, send};
 
 /// What stands behind the gate: it tells who came in, and by which URI.
 fn gated(authority: &Authority) -> Router {
-    let who = async |Extension(admission): Extension<Admission>, uri: Uri, original: Option<Extension<OriginalUri>>| {
+    let who = async |Extension(admission): Extension<Admission>,
+                     headers: HeaderMap,
+                     uri: Uri,
+                     original: Option<Extension<OriginalUri>>| {
+        assert!(uri.path().starts_with("/api") || !headers.contains_key("authorization"), "OA-117");
         let original = original.map(|Extension(OriginalUri(uri))| uri.to_string()).unwrap_or_default();
         format!("{} {uri} {original}", admission.caller.user)
     };
