@@ -7,6 +7,7 @@ mod browser_sessions;
 mod clients;
 mod codes;
 mod facts;
+mod file;
 mod grants;
 mod keys;
 mod refresh_tokens;
@@ -15,7 +16,11 @@ pub mod sessions;
 mod signing_keys;
 mod transactions;
 
-use std::{path::Path, str::FromStr as _, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr as _,
+    time::Duration,
+};
 
 pub use browser_sessions::BrowserSession;
 pub use codes::CodeRow;
@@ -66,7 +71,7 @@ impl Storage {
     /// Opens the database at `path`, created with mode 0600 where it does not exist, in WAL mode, with foreign keys
     /// enforced, waiting up to 5 s for a lock, and brought up to date by the migrations.
     pub async fn open(path: &Path) -> Result<Self, Error> {
-        create_private(path).map_err(|source| Error::File { path: path.display().to_string(), source })?;
+        let _lock = prepare(path.to_owned()).await?;
         let options = SqliteConnectOptions::new()
             .filename(path)
             .journal_mode(SqliteJournalMode::Wal)
@@ -118,16 +123,14 @@ const fn moment(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
 
-/// Creates the file with mode 0600 where it does not exist; SQLite gives its WAL files the same mode.
-fn create_private(path: &Path) -> std::io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.create(true).append(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-        let file = options.mode(0o600).open(path)?;
-        file.set_permissions(std::fs::Permissions::from_mode(0o600))
-    }
-    #[cfg(not(unix))]
-    options.open(path).map(drop)
+/// Creates the file and waits for its lock, off the threads that others need.
+async fn prepare(path: PathBuf) -> Result<file::Lock, Error> {
+    let name = path.display().to_string();
+    let prepared = tokio::task::spawn_blocking(move || {
+        // the file is closed again before SQLite opens it: closing one later would drop SQLite's own locks (POSIX fcntl)
+        file::private(&path)?;
+        file::Lock::wait(&path)
+    });
+    let prepared = prepared.await.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped)));
+    prepared.map_err(|source| Error::File { path: name, source })
 }

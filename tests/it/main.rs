@@ -7,6 +7,7 @@ mod config;
 mod frontend;
 mod gateway;
 mod oauth;
+mod storage;
 mod support;
 mod tidy;
 mod translate;

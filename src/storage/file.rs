@@ -1,0 +1,38 @@
+//! The database file and its lock. Knows nothing of what is in the file.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    path::Path,
+};
+
+/// Held while the schema is brought up to date, so that two processes that start at the same time do it one after the
+/// other: SQLite has no lock that spans several transactions. Dropping it releases it; so does the end of the process.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Waits for the lock of the database at `path`: a file of the same name with `.lock` added. Blocks the thread.
+    pub(super) fn wait(path: &Path) -> io::Result<Self> {
+        let file = private(&path.with_added_extension("lock"))?;
+        file.lock()?;
+        Ok(Self { _file: file })
+    }
+}
+
+/// Opens the file, created with mode 0600 where it does not exist; SQLite gives its WAL files the same mode.
+pub(super) fn private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+        let file = options.mode(0o600).open(path)?;
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+        Ok(file)
+    }
+    #[cfg(not(unix))]
+    options.open(path)
+}
