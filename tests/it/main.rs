@@ -1,6 +1,7 @@
 //! The integration tests, in one binary. Each file is named after the room that it tests from outside.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
+mod app;
 mod backend;
 mod cli;
 mod config;

@@ -1,0 +1,147 @@
+//! The whole application, in this process: real sockets, a real database, the demonstration backend.
+
+use std::path::Path;
+
+use lockkeeper::{
+    app::App,
+    cli::Control,
+    config::{self, Environment, Given},
+    model::status::Status,
+    support::Secret,
+    telemetry::Telemetry,
+};
+use reqwest::{Response, StatusCode};
+use tokio::{sync::oneshot, task::JoinSet};
+
+/// A gateway that runs until it is stopped.
+struct Running {
+    url: String,
+    first_key: Option<Secret>,
+    stop: oneshot::Sender<()>,
+    served: JoinSet<anyhow::Result<()>>,
+}
+
+/// The events of one SSE answer, as the lines come.
+struct Events {
+    response: Response,
+    text: String,
+}
+
+// === impl Running ===
+
+impl Running {
+    async fn start(data_dir: &Path) -> Self {
+        let given =
+            Given { listen: Some("127.0.0.1:0".to_owned()), data_dir: Some(data_dir.to_owned()), ..Given::default() };
+        let config = config::load(&given, &Environment::default(), data_dir).unwrap();
+        let mut app = Box::pin(App::build(config, Telemetry::detached().unwrap())).await.unwrap();
+        let (url, first_key) = (app.public_url().to_string(), app.take_first_key());
+        let (stop, stopped) = oneshot::channel();
+        let stopped = async {
+            let _ = stopped.await;
+        };
+        let mut served = JoinSet::new();
+        served.spawn(app.serve(stopped));
+        Self { url, first_key, stop, served }
+    }
+
+    async fn stop(mut self) {
+        self.stop.send(()).unwrap();
+        self.served.join_next().await.unwrap().unwrap().unwrap();
+    }
+
+    async fn get(&self, path: &str, bearer: Option<&str>) -> Response {
+        let request =
+            client().get(format!("{}{path}", self.url)).header("accept", "text/event-stream, application/json");
+        let request = bearer.map_or(request.try_clone().unwrap(), |bearer| request.bearer_auth(bearer));
+        request.send().await.unwrap()
+    }
+
+    async fn post(&self, path: &str, body: &'static str) -> StatusCode {
+        let request = client().post(format!("{}{path}", self.url)).header("content-type", "application/json");
+        request.body(body).send().await.unwrap().status()
+    }
+}
+
+fn client() -> reqwest::Client {
+    reqwest::Client::builder().no_proxy().build().unwrap()
+}
+
+// === impl Events ===
+
+impl Events {
+    /// The data of the next event of this name; comments and others go by.
+    async fn next(&mut self, name: &str) -> String {
+        loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let field = |key: &str| event.lines().find_map(|line| line.strip_prefix(key)).map(str::to_owned);
+                let found =
+                    (field("event: ").as_deref().unwrap_or("message") == name).then(|| field("data: ")).flatten();
+                self.text = String::from(rest);
+                if let Some(data) = found {
+                    return data;
+                }
+            } else {
+                let chunk = self.response.chunk().await.unwrap().unwrap();
+                self.text.push_str(std::str::from_utf8(&chunk).unwrap());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_with_its_key_in_the_query_calls_a_tool_as_long_as_it_is_connected() {
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = Running::start(folder.path()).await;
+    let key = gateway.first_key.as_ref().unwrap().expose();
+    let response = gateway.get(&format!("/sse?api_key={key}"), None).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    let mut events = Events { response, text: String::new() };
+    let address = events.next("endpoint").await;
+    assert!(!address.contains(key), "the endpoint event must not hold the key");
+    for message in [
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"demo__echo","arguments":{"message":"hello"}}}"#,
+    ] {
+        assert!(gateway.post(&address, message).await.is_success());
+    }
+    assert!(events.next("message").await.contains(r#""protocolVersion":"2024-11-05""#));
+    let answer = events.next("message").await;
+    assert!(answer.contains(r#""id":2"#) && answer.contains("hello"), "{answer}");
+    let stranger = address.replace("ticket=", "ticket=x");
+    assert_eq!(gateway.post(&stranger, r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#).await, StatusCode::UNAUTHORIZED);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn the_first_key_is_shown_once_and_good_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = Running::start(folder.path()).await;
+    let key = gateway.first_key.clone().unwrap();
+    gateway.stop().await;
+    let gateway = Running::start(folder.path()).await;
+    assert!(gateway.first_key.is_none());
+    assert_eq!(gateway.get("/sse", Some(key.expose())).await.status(), StatusCode::OK);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn the_status_is_for_administrators_and_for_whoever_may_read_the_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = Running::start(folder.path()).await;
+    assert_eq!(gateway.get("/api/status", None).await.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(gateway.get("/api/status", Some("wrong")).await.status(), StatusCode::UNAUTHORIZED);
+    let key = gateway.first_key.clone().unwrap();
+    assert_eq!(gateway.get("/api/status", Some(key.expose())).await.status(), StatusCode::OK);
+    let control = Control::read(folder.path()).unwrap().unwrap();
+    let status: Status = gateway.get("/api/status", Some(control.token.expose())).await.json().await.unwrap();
+    let backends: Vec<(&str, Option<&str>)> =
+        status.backends.iter().map(|backend| (backend.id.as_str(), backend.protocol_version.as_deref())).collect();
+    assert_eq!(backends, [("demo", Some("2025-11-25"))]);
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(gateway.get(path, None).await.status(), StatusCode::OK, "{path}");
+    }
+    gateway.stop().await;
+    assert!(Control::read(folder.path()).unwrap().is_none(), "the control file is gone with the gateway");
+}
