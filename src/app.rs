@@ -104,13 +104,14 @@ impl App {
             settings::oauth(&config, &public_url),
         )
         .await?;
-        let first_key = oauth.first_key().await?;
         let control = Control::new(bound, &public_url, Secret::new(world.random.token()));
         control.write(&config.data_dir).context("the control file cannot be written")?;
         let shutdown = config.limits.shutdown;
         let foundation =
             Foundation { config: &config, public_url: &public_url, bound, control: &control, storage, oauth };
         let (router, parts) = foundation.assemble(world)?;
+        // last of all: a key that is made must be shown, and so nothing may fail between the two
+        let first_key = parts.oauth.first_key().await?;
         let data_dir = config.data_dir;
         Ok(Self { listener, router, public_url, first_key, control, data_dir, parts, shutdown })
     }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{
     Payload,
-    json::{self, At, Object},
+    json::{At, Object},
 };
 
 /// The server's name, in a result of 2026-07-28.
@@ -27,13 +27,4 @@ pub fn progress_token(params: &Payload) -> Option<Bytes> {
 #[must_use]
 pub fn with_progress_token(params: &Payload, token: &str) -> Payload {
     params.rewrite(&[PROGRESS_TOKEN], |_| Some(token.to_owned()))
-}
-
-/// The same parameters with a progress token of the gateway's own added, where the client sent none.
-#[must_use]
-pub fn add_progress_token(params: &Payload, token: &str) -> Payload {
-    let meta = params.object().and_then(|object| object.get(META).map(str::to_owned));
-    let meta = Bytes::from(meta.unwrap_or_else(|| "{}".to_owned()));
-    let meta = json::with_member(&meta, "progressToken", token);
-    params.with(META, &String::from_utf8_lossy(&meta))
 }
