@@ -19,6 +19,6 @@ pub use error::ErrorObject;
 pub use jsonrpc::{Message, RequestId};
 pub use method::Method;
 pub use payload::Payload;
-pub use reply::{Answer, Answered, Event, Notification, Outcome, Question, Reply, Step};
+pub use reply::{Answer, Answered, Event, Heard, Notification, Outcome, Question, Reply, Step};
 pub use revision::{Era, Feature, Revision};
 pub use translate::{Facts, Untranslatable};

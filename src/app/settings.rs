@@ -68,6 +68,8 @@ pub(super) fn frontend(config: &Config) -> frontend::Settings {
         sessions: limits.sessions,
         sessions_per_caller: limits.sessions_per_caller,
         calls_per_session: limits.calls_per_session,
+        question_timeout: limits.question_timeout,
+        stream_lifetime: limits.stream_lifetime,
         batch: limits.batch,
         body: limits.request_body,
         ..frontend::Settings::default()

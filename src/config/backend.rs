@@ -128,6 +128,7 @@ fn read(section: &mut Section<'_>, id: BackendId, folder: &Path) -> Option<Backe
     let start_timeout = section.duration("start_timeout", second..=hour);
     let call_timeout = section.duration("call_timeout", second..=hour * 24);
     let idle_timeout = section.duration("idle_timeout", second * 10..=hour * 24 * 30);
+    let parallel = section.count("parallel", 1..=1_000);
     let read_only_tools = section.texts("read_only_tools");
     let default = BackendSpec::new(id, transport?);
     Some(BackendSpec {
@@ -136,6 +137,7 @@ fn read(section: &mut Section<'_>, id: BackendId, folder: &Path) -> Option<Backe
         start_timeout: start_timeout.unwrap_or(default.start_timeout),
         call_timeout: call_timeout.unwrap_or(default.call_timeout),
         idle_timeout: idle_timeout.unwrap_or(default.idle_timeout),
+        parallel: parallel.unwrap_or(default.parallel),
         read_only_tools: read_only_tools.unwrap_or_default(),
         ..default
     })

@@ -15,6 +15,11 @@ pub struct Limits {
     pub sessions_per_caller: usize,
     /// `calls_per_session`: calls of one client session that run at once, 1 to 100,000.
     pub calls_per_session: usize,
+    /// `question_timeout`: how long a client may take to answer what a server asks, 1 second to 24 hours.
+    pub question_timeout: Duration,
+    /// `stream_lifetime`: how long the stream of one call stays open toward clients of 2025-11-25 and later, which come
+    /// back for the rest, 1 second to 24 hours; for ever where it is not set.
+    pub stream_lifetime: Option<Duration>,
     /// `batch`: messages in one JSON-RPC batch (2025-03-26), 1 to 10,000.
     pub batch: usize,
     /// `request_body`: bytes in the body of one request to `/mcp`, 64 KiB to 1 GiB.
@@ -32,6 +37,8 @@ impl Default for Limits {
             sessions: 10_000,
             sessions_per_caller: 100,
             calls_per_session: 256,
+            question_timeout: Duration::from_mins(10),
+            stream_lifetime: None,
             batch: 100,
             request_body: 16 << 20,
             backend_sessions: 64,
@@ -44,7 +51,7 @@ impl Limits {
     /// Reads the section; what is wrong is noted there, and the default stands in.
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
-        let minute = Duration::from_mins(1);
+        let (second, minute, day) = (Duration::from_secs(1), Duration::from_mins(1), Duration::from_hours(24));
         Self {
             session_idle: section.duration("session_idle", minute..=minute * 43_200).unwrap_or(default.session_idle),
             sessions: section.count("sessions", 1..=1_000_000).unwrap_or(default.sessions),
@@ -52,6 +59,8 @@ impl Limits {
                 .count("sessions_per_caller", 1..=1_000_000)
                 .unwrap_or(default.sessions_per_caller),
             calls_per_session: section.count("calls_per_session", 1..=100_000).unwrap_or(default.calls_per_session),
+            question_timeout: section.duration("question_timeout", second..=day).unwrap_or(default.question_timeout),
+            stream_lifetime: section.duration("stream_lifetime", second..=day),
             batch: section.count("batch", 1..=10_000).unwrap_or(default.batch),
             request_body: section.size("request_body", 64 << 10..=1 << 30).unwrap_or(default.request_body),
             backend_sessions: section.count("backend_sessions", 1..=10_000).unwrap_or(default.backend_sessions),

@@ -17,6 +17,20 @@ pub struct Settings {
     pub calls_per_session: usize,
     /// Questions to the client that wait at once in one session; one more is answered `-32603` to the server. 64.
     pub questions_per_session: usize,
+    /// How long a question waits for the client's answer; after it the server is told and the client's dialog is
+    /// withdrawn. 10 minutes.
+    pub question_timeout: Duration,
+    /// Toward clients of 2025-11-25 and later: the stream of one call is closed after this long, and the client comes
+    /// back for the rest (2025-11-25, transports, *Sending Messages*). `None`: it stays open.
+    pub stream_lifetime: Option<Duration>,
+    /// Messages of one stream that are kept for a client that comes back with `Last-Event-ID`. 256.
+    pub replay_messages: usize,
+    /// Bytes of the messages that are kept so, for one session. 4 MiB.
+    pub replay_bytes: usize,
+    /// Streams of one session whose messages are kept so. 32; one more drops the oldest that has ended.
+    pub replay_streams: usize,
+    /// How long they are kept after the stream ended. 5 minutes.
+    pub replay_for: Duration,
     /// Standalone streams (GET) of one session; one more closes the oldest. 8.
     pub streams_per_session: usize,
     /// Messages that wait for a standalone stream. 256. When one more comes, the oldest is dropped; where a stream is
@@ -39,6 +53,12 @@ impl Default for Settings {
             sessions_per_caller: 100,
             calls_per_session: 256,
             questions_per_session: 64,
+            question_timeout: Duration::from_mins(10),
+            stream_lifetime: None,
+            replay_messages: 256,
+            replay_bytes: 4 * 1024 * 1024,
+            replay_streams: 32,
+            replay_for: Duration::from_mins(5),
             streams_per_session: 8,
             queue: 256,
             batch: 100,

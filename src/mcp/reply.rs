@@ -7,9 +7,12 @@ use std::{
 };
 
 use futures_util::{Stream, StreamExt as _, stream};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use super::{ErrorObject, Method, Payload};
+
+/// How much progress of the client's waits for a server that is slow to take it; what comes beyond is dropped.
+const MOST_PROGRESS: usize = 16;
 
 /// The reply to one call. It is driven by whoever reads it, and **dropping it cancels the call**.
 pub struct Reply(Pin<Box<dyn Stream<Item = Event> + Send>>);
@@ -69,11 +72,26 @@ pub struct Question {
 
 /// Where the answer to a question goes, once. Dropping it without an answer tells the server that there will be none.
 #[derive(Debug)]
-pub struct Answer(oneshot::Sender<Result<Payload, ErrorObject>>);
+pub struct Answer {
+    answer: oneshot::Sender<Result<Payload, ErrorObject>>,
+    progress: mpsc::Sender<Payload>,
+}
 
 /// The side of a question that waits for its answer. Dropping it withdraws the question.
 #[derive(Debug)]
-pub struct Answered(oneshot::Receiver<Result<Payload, ErrorObject>>);
+pub struct Answered {
+    answer: oneshot::Receiver<Result<Payload, ErrorObject>>,
+    progress: mpsc::Receiver<Payload>,
+}
+
+/// What the client says to a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heard {
+    /// It is still at it: the parameters of `notifications/progress`, under the server's own token.
+    Progress(Payload),
+    /// A result or an error, and nothing after it.
+    Answer(Result<Payload, ErrorObject>),
+}
 
 // === impl Reply ===
 
@@ -150,27 +168,51 @@ impl fmt::Debug for Reply {
 impl Question {
     /// A question, and the side that waits for its answer.
     pub fn new(method: Method, params: Payload) -> (Self, Answered) {
-        let (sender, receiver) = oneshot::channel();
-        (Self { method, params, answer: Answer(sender) }, Answered(receiver))
+        let (answer, answered) = oneshot::channel();
+        let (progress, progressed) = mpsc::channel(MOST_PROGRESS);
+        let answer = Answer { answer, progress };
+        (Self { method, params, answer }, Answered { answer: answered, progress: progressed })
     }
 }
 
 impl Answer {
     /// Gives the answer. It is lost, as it should be, where the question was withdrawn.
     pub fn give(self, answer: Result<Payload, ErrorObject>) {
-        let _ = self.0.send(answer);
+        let _ = self.answer.send(answer);
+    }
+
+    /// Passes on the client's progress with the question: parameters that carry the token of the question's own
+    /// `_meta`. Dropped where the server does not keep up.
+    pub fn progress(&self, params: Payload) {
+        if self.progress.try_send(params).is_err() {
+            metrics::counter!("lockkeeper_progress_dropped_total").increment(1);
+        }
     }
 
     /// Waits until the server withdraws the question.
     pub async fn withdrawn(&mut self) {
-        self.0.closed().await;
+        self.answer.closed().await;
     }
 }
 
 impl Answered {
-    /// Waits for the answer; `None` where nobody will give one.
-    pub async fn wait(self) -> Option<Result<Payload, ErrorObject>> {
-        self.0.await.ok()
+    /// What the client says next; `None` where nobody will answer. Nothing is lost when the wait is dropped. Not to be
+    /// called again after [`Heard::Answer`] or `None`.
+    pub async fn next(&mut self) -> Option<Heard> {
+        tokio::select! {
+            biased;
+            Some(params) = self.progress.recv() => Some(Heard::Progress(params)),
+            answer = &mut self.answer => answer.ok().map(Heard::Answer),
+        }
+    }
+
+    /// Waits for the answer, letting progress go by; `None` where nobody will give one.
+    pub async fn wait(mut self) -> Option<Result<Payload, ErrorObject>> {
+        loop {
+            if let Heard::Answer(answer) = self.next().await? {
+                return Some(answer);
+            }
+        }
     }
 }
 
@@ -201,6 +243,16 @@ mod tests {
         let (question, answered) = Question::new(Method::RootsList, Payload::absent(REVISION));
         drop(question);
         assert_eq!(answered.wait().await, None);
+    }
+
+    #[tokio::test]
+    async fn progress_comes_before_the_answer_that_was_given_after_it() {
+        let (question, mut answered) = Question::new(Method::CreateMessage, Payload::absent(REVISION));
+        let (progress, answer) = (Payload::empty(REVISION), Ok(Payload::empty(REVISION)));
+        question.answer.progress(progress.clone());
+        question.answer.give(answer.clone());
+        assert_eq!(answered.next().await, Some(Heard::Progress(progress)));
+        assert_eq!(answered.next().await, Some(Heard::Answer(answer)));
     }
 
     #[tokio::test]

@@ -47,6 +47,9 @@ pub struct BackendSpec {
     pub call_timeout: Duration,
     /// How long an unused backend session is kept.
     pub idle_timeout: Duration,
+    /// How many sessions one sharer's calls may be spread over, 1 and more: on a channel that several client sessions
+    /// share, one that can be asked runs alone, so that a question finds its client (design rule 4).
+    pub parallel: usize,
     /// The names of the tools that `mcp:<backend>:read` may call.
     pub read_only_tools: Vec<String>,
 }
@@ -86,7 +89,7 @@ pub struct HttpSpec {
 
 impl BackendSpec {
     /// A backend with the defaults: shared per session where it is a process, 60 s to start, 10 minutes of silence in a
-    /// call, 10 minutes idle.
+    /// call, 10 minutes idle, 4 sessions for each sharer.
     pub fn new(id: BackendId, transport: TransportSpec) -> Self {
         Self {
             id,
@@ -96,6 +99,7 @@ impl BackendSpec {
             start_timeout: Duration::from_mins(1),
             call_timeout: Duration::from_mins(10),
             idle_timeout: Duration::from_mins(10),
+            parallel: 4,
             read_only_tools: Vec::new(),
         }
     }
