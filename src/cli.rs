@@ -19,6 +19,7 @@ pub mod sessions;
 pub mod status;
 pub mod store;
 pub mod table;
+pub mod translate;
 pub mod version;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
@@ -74,6 +75,8 @@ pub enum Command {
     /// Shows and revokes the grants that people gave to clients
     #[command(subcommand)]
     Grants(grants::Command),
+    /// Shows what a client or server of another protocol version gets of a message
+    Translate(translate::Args),
     /// Exits with 0 where the running gateway answers (for containers)
     Healthcheck(healthcheck::Args),
     /// Shows the version and the protocol versions that are carried
@@ -123,6 +126,7 @@ impl Command {
             Self::Keys(command) => command.run(process).await,
             Self::Clients(command) => command.run(process).await,
             Self::Grants(command) => command.run(process).await,
+            Self::Translate(args) => args.run(process),
             Self::Healthcheck(args) => args.run(process).await,
             Self::Version(args) => {
                 args.run(process);

@@ -1,6 +1,7 @@
 //! The `cli` room, from outside: the built program.
 
 use std::{
+    io::Write as _,
     path::Path,
     process::{Command, Output, Stdio},
 };
@@ -51,6 +52,7 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
       keys         Creates, lists and revokes API keys
       clients      Shows and revokes OAuth clients
       grants       Shows and revokes the grants that people gave to clients
+      translate    Shows what a client or server of another protocol version gets of a message
       healthcheck  Exits with 0 where the running gateway answers (for containers)
       version      Shows the version and the protocol versions that are carried
 
@@ -78,6 +80,7 @@ fn every_command_explains_itself() {
     for command in [
         "serve",
         "check",
+        "translate",
         "status",
         "sessions list",
         "keys create",
@@ -365,4 +368,79 @@ mod asked {
         assert!(gateway.join().unwrap().starts_with("get /healthz "));
         assert_eq!((output.status.code(), output.stdout.len(), output.stderr.len()), (Some(0), 0, 0));
     }
+}
+
+/// Runs `translate` with these arguments on these lines.
+fn translate(arguments: &[&str], lines: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
+        .arg("translate")
+        .args(arguments)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    shown(folder.path(), &child.wait_with_output().unwrap())
+}
+
+#[test]
+fn translate_prints_what_the_other_side_gets_and_says_what_it_does_not_get() {
+    let lines = concat!(
+        r#"{"content":[{"type":"resource_link","uri":"a:b","name":"n"}],"structuredContent":{"x":1.0}}"#,
+        "\n\n",
+        r#"{"jsonrpc":"2.0","id":"7","result":{"content":[],"resultType":"complete"}}"#,
+        "\n",
+        r#"{"jsonrpc":"2.0","id":8,"error":{"code":-32042,"message":"m","data":{"elicitations":[]}}}"#,
+        "\n",
+    );
+    let as_result = ["--from", "2025-11-25", "--to", "2024-11-05", "--as", "result", "--method", "tools/call"];
+    assert_snapshot!(translate(&as_result, lines), @r#"
+    0
+    --- out
+    {"content":[{"type":"text","text":"[resource_link] {\"uri\":\"a:b\",\"name\":\"n\"}"},{"type":"text","text":"{\"x\":1.0}"}],"structuredContent":{"x":1.0}}
+    {"jsonrpc":"2.0","id":"7","result":{"content":[]}}
+    {"jsonrpc":"2.0","id":8,"result":{"content":[{"text":"m","type":"text"}],"isError":true}}
+    --- err
+    "#);
+    let questions = concat!(
+        r#"{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":{}}}"#,
+        "\n",
+        r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","_meta":{"v/x":1}}}"#,
+    );
+    let as_request = ["--from", "2025-06-18", "--to", "2025-03-26", "--as", "request"];
+    assert_snapshot!(translate(&as_request, questions), @r#"
+    0
+    --- out
+    {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","_meta":{"v/x":1}}}
+    --- err
+    line 1: it does not arrive; who sent it gets {"code":-32602,"message":"the client speaks MCP 2025-03-26 and cannot be asked for elicitation (asked in 2025-06-18)"}
+    "#);
+    let told =
+        "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/elicitation/complete\",\"params\":{\"elicitationId\":\"1\"}}";
+    let as_notification = ["--from", "2025-11-25", "--to", "2025-06-18", "--as", "notification"];
+    assert_snapshot!(translate(&as_notification, told), @r#"
+    0
+    --- out
+    --- err
+    line 1: it is dropped: MCP 2025-06-18 has no notification notifications/elicitation/complete
+    "#);
+}
+
+#[test]
+fn translate_names_the_lines_that_it_cannot_read() {
+    let lines = "{\"a\":1}\n[]\n{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\nnonsense\n";
+    let output = translate(&["--from", "2025-11-25", "--to", "2024-11-05", "--as", "request"], lines);
+    assert_snapshot!(output, @r#"
+    1
+    --- out
+    --- err
+    line 1: a line without `jsonrpc` needs --method
+    line 2: it is no JSON object
+    line 3: it is a notification, and --as says otherwise
+    line 4: it is no JSON: expected ident at line 1 column 2
+    error: 4 lines could not be read; they are named above
+    "#);
 }
