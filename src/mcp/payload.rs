@@ -1,4 +1,4 @@
-//! The parameters or result of one message: raw JSON, tagged with the version it was written in.
+//! The parameters or result of one message: raw JSON, tagged with the version it was written in, and by which backend.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -7,12 +7,14 @@ use super::{
     Revision,
     json::{self, At, Edits, Found, Object},
 };
+use crate::model::BackendId;
 
 /// The `params` or `result` of one message. It is read by view and edited by key; it is never decoded and written again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
     /// The version that it was written in.
     pub revision: Revision,
+    origin: Option<BackendId>,
     json: Bytes,
 }
 
@@ -20,22 +22,33 @@ impl Payload {
     /// What was read from the wire; `json` must be one JSON value, as the envelope's parser has made sure, or empty where
     /// the member was absent.
     pub fn new(revision: Revision, json: Bytes) -> Self {
-        Self { revision, json }
+        Self { revision, origin: None, json }
+    }
+
+    /// The same payload, known to be written by this backend: what cannot be carried to a client is reported with it.
+    #[must_use]
+    pub fn of_backend(self, backend: &BackendId) -> Self {
+        Self { origin: Some(backend.clone()), ..self }
+    }
+
+    /// The backend that wrote it; `None` for what a client or the gateway itself wrote.
+    pub const fn origin(&self) -> Option<&BackendId> {
+        self.origin.as_ref()
     }
 
     /// The absent payload: a message without `params`.
     pub const fn absent(revision: Revision) -> Self {
-        Self { revision, json: Bytes::new() }
+        Self { revision, origin: None, json: Bytes::new() }
     }
 
     /// The empty object: what an `EmptyResult` is in the legacy versions.
     pub const fn empty(revision: Revision) -> Self {
-        Self { revision, json: Bytes::from_static(b"{}") }
+        Self { revision, origin: None, json: Bytes::from_static(b"{}") }
     }
 
     /// Writes a value of the gateway's own making.
     pub fn of<T: Serialize>(revision: Revision, value: &T) -> Self {
-        Self { revision, json: serde_json::to_vec(value).unwrap_or_default().into() }
+        Self { revision, origin: None, json: serde_json::to_vec(value).unwrap_or_default().into() }
     }
 
     /// The JSON text; empty where absent.
@@ -67,13 +80,13 @@ impl Payload {
     #[must_use]
     pub fn with(&self, key: &str, value: &str) -> Self {
         let json = if self.is_absent() { Bytes::from_static(b"{}") } else { self.json.clone() };
-        Self { revision: self.revision, json: json::with_member(&json, key, value) }
+        self.rewritten(json::with_member(&json, key, value))
     }
 
     /// The same payload without the member `key`. Every other byte is kept.
     #[must_use]
     pub fn without(&self, key: &str) -> Self {
-        Self { revision: self.revision, json: json::without_member(&self.json, key) }
+        self.rewritten(json::without_member(&self.json, key))
     }
 
     /// Where the values at the end of `path` stand.
@@ -84,7 +97,7 @@ impl Payload {
     /// The same payload with the JSON text `value` in the place of each value that was found in it.
     #[must_use]
     pub fn replaced(&self, found: Found, value: &str) -> Self {
-        Self { revision: self.revision, json: found.replace(&self.json, value) }
+        self.rewritten(found.replace(&self.json, value))
     }
 
     /// The same payload with every value at the end of one of `paths` replaced by what `change` makes of it. One
@@ -96,6 +109,16 @@ impl Payload {
     {
         let mut edits = Edits::default();
         edits.visit_all(&self.json, paths, &mut change);
-        Self { revision: self.revision, json: edits.apply(&self.json) }
+        self.rewritten(edits.apply(&self.json))
+    }
+
+    /// The same payload in another text.
+    pub(super) fn rewritten(&self, json: Bytes) -> Self {
+        Self { revision: self.revision, origin: self.origin.clone(), json }
+    }
+
+    /// The same payload as `revision` writes it.
+    pub(super) fn in_revision(&self, revision: Revision, json: Bytes) -> Self {
+        Self { revision, origin: self.origin.clone(), json }
     }
 }

@@ -147,22 +147,22 @@ impl Payload {
             return Ok(self);
         }
         let crossing = Crossing { from: self.revision, to: target, facts };
-        crossing.require_method()?;
+        crossing.require_method().map_err(|refusal| refusal.of(self.origin()))?;
         let json = self.json().clone();
-        let Ok(text) = std::str::from_utf8(&json) else { return Ok(Self::new(target, json)) };
+        let Ok(text) = std::str::from_utf8(&json) else { return Ok(self.in_revision(target, json)) };
         let absent = text.is_empty();
         if absent && matches!(facts.kind, Kind::Result | Kind::Answer) {
-            return Ok(Self::absent(target));
+            return Ok(self.in_revision(target, Bytes::new()));
         }
         let mut draft = Draft::of(if absent { "{}" } else { text });
-        crossing.fold(&mut draft)?;
+        crossing.fold(&mut draft).map_err(|refusal| refusal.of(self.origin()))?;
         let emptied = facts.kind != Kind::Result && facts.kind != Kind::Answer && draft.is_empty();
         Ok(match draft.is_changed() {
-            _ if absent && draft.is_empty() => Self::absent(target),
+            _ if absent && draft.is_empty() => self.in_revision(target, Bytes::new()),
             // the last member was of the protocol's own: `params` is optional wherever it can be empty
-            true if emptied => Self::absent(target),
-            true => Self::new(target, draft.text().into()),
-            false => Self::new(target, json),
+            true if emptied => self.in_revision(target, Bytes::new()),
+            true => self.in_revision(target, draft.text().into()),
+            false => self.in_revision(target, json.clone()),
         })
     }
 }
@@ -259,7 +259,7 @@ impl Crossing<'_> {
     }
 
     fn refuse(&self, feature: impl Into<std::borrow::Cow<'static, str>>, cause: Cause) -> Untranslatable {
-        Untranslatable { feature: feature.into(), from: self.from, to: self.to, cause }
+        Untranslatable { feature: feature.into(), from: self.from, to: self.to, backend: None, cause }
     }
 }
 

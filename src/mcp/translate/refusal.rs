@@ -1,10 +1,19 @@
 //! What cannot be carried to a revision, and the error that each side gets for it. Knows nothing of how it is sent.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, collections::HashSet, fmt, sync::LazyLock};
 
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::super::{ErrorObject, Method, Outcome, Payload, Revision};
+use crate::model::BackendId;
+
+/// How many kinds of refusals are told apart in the log. What a peer can make up (a notification's method) must not fill
+/// the memory: beyond it, refusals are counted alone.
+const MOST_TOLD: usize = 1_000;
+
+/// What was told in the log already: once is enough to learn of it, and the metric counts the rest.
+static TOLD: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
 
 /// A payload that the target has no form for. Whoever meets it [reports](Self::report) it once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +24,8 @@ pub struct Untranslatable {
     pub from: Revision,
     /// The revision that lacks it.
     pub to: Revision,
+    /// The backend that wrote it, where a backend did.
+    pub backend: Option<BackendId>,
     /// What it was, which decides who is told.
     pub cause: Cause,
 }
@@ -78,18 +89,37 @@ impl Untranslatable {
         Outcome::Failed(ErrorObject::with_data(ErrorObject::INTERNAL_ERROR, &text, &data))
     }
 
-    /// Logs it and counts it, for the backend that sent or was to get it. Once for each refusal, where it is met.
-    pub fn report(&self, backend: &str) {
+    /// The same refusal, of what this backend wrote or was to get.
+    #[must_use]
+    pub fn of(self, backend: Option<&BackendId>) -> Self {
+        Self { backend: backend.cloned(), ..self }
+    }
+
+    /// Counts it, and logs it where it is the first of its kind (`translation` 4.6). To be called where it is met, once.
+    pub fn report(&self) {
         let Self { feature, from, to, .. } = self;
-        tracing::warn!(backend, %feature, %from, %to, "what MCP {to} has no form for was refused: {self}");
-        let labels = [("feature", feature.to_string()), ("from", from.to_string()), ("to", to.to_string())];
+        let backend = self.backend.as_ref().map_or("", BackendId::as_str);
+        // a name that no version knows would let a peer make up metrics
+        let known =
+            !matches!(self.cause, Cause::Notification) || !matches!(Method::parse(feature.as_ref()), Method::Other(_));
+        let labels = [
+            ("backend", backend.to_owned()),
+            ("feature", if known { feature.to_string() } else { "other".to_owned() }),
+            ("from", from.to_string()),
+            ("to", to.to_string()),
+        ];
         metrics::counter!("lockkeeper_untranslatable_total", &labels).increment(1);
+        let mut told = TOLD.lock();
+        if told.len() < MOST_TOLD && told.insert(format!("{backend} {feature} {from} {to}")) {
+            drop(told);
+            tracing::warn!(backend, %feature, %from, %to, "not carried, because of the versions: {self}");
+        }
     }
 }
 
 impl fmt::Display for Untranslatable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { feature, from, to, cause } = self;
+        let Self { feature, from, to, cause, .. } = self;
         match cause {
             Cause::Question { .. } => {
                 write!(f, "the client speaks MCP {to} and cannot be asked for {feature} (asked in {from})")
