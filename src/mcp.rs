@@ -7,6 +7,7 @@ pub mod call;
 pub mod error;
 pub mod json;
 pub mod jsonrpc;
+pub mod lifecycle;
 pub mod meta;
 pub mod method;
 pub mod payload;

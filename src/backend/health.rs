@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::{error::StartError, legacy::Greeting};
 use crate::{
-    mcp::Revision,
+    mcp::{Revision, lifecycle},
     model::{
         BackendSpec,
         status::{BackendState, BackendStatus, Counts},
@@ -20,6 +20,7 @@ pub(crate) struct Health(watch::Sender<Condition>);
 struct Condition {
     state: BackendState,
     revision: Option<Revision>,
+    notices: Vec<String>,
     server: Option<String>,
     restarts: u64,
     stderr: Vec<String>,
@@ -31,7 +32,14 @@ impl Health {
     /// A backend that is about to be started.
     pub(crate) fn starting() -> Self {
         let state = BackendState::Starting;
-        Self(watch::Sender::new(Condition { state, revision: None, server: None, restarts: 0, stderr: Vec::new() }))
+        Self(watch::Sender::new(Condition {
+            state,
+            revision: None,
+            notices: Vec::new(),
+            server: None,
+            restarts: 0,
+            stderr: Vec::new(),
+        }))
     }
 
     /// It answers.
@@ -39,6 +47,7 @@ impl Health {
         self.0.send_modify(|condition| {
             condition.state = BackendState::Ready;
             condition.revision = Some(greeting.revision);
+            condition.notices = lifecycle::notices(greeting.revision, &greeting.capabilities());
             condition.server = greeting.server();
             condition.stderr = Vec::new();
         });
@@ -83,6 +92,8 @@ impl Health {
             id: spec.id.to_string(),
             transport: spec.transport.name().to_owned(),
             protocol_version: condition.revision.map(|revision| revision.to_string()),
+            lacks: condition.revision.map(lacks).unwrap_or_default(),
+            notices: condition.notices,
             server: condition.server,
             state: condition.state,
             counts: Counts::default(),
@@ -91,4 +102,9 @@ impl Health {
             stderr: condition.stderr,
         }
     }
+}
+
+/// What a version lacks, for people.
+pub(super) fn lacks(revision: Revision) -> Vec<String> {
+    revision.lacks().into_iter().map(str::to_owned).collect()
 }

@@ -99,6 +99,8 @@ impl Supervisor {
                 id: spec.id.to_string(),
                 transport: spec.transport.name().to_owned(),
                 protocol_version: Some(Demo::REVISION.to_string()),
+                lacks: super::health::lacks(Demo::REVISION),
+                notices: Vec::new(),
                 server: Some(format!("lockkeeper-demo {}", env!("CARGO_PKG_VERSION"))),
                 state: BackendState::Ready,
                 counts: Counts::default(),

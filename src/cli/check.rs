@@ -188,7 +188,7 @@ fn render(backends: &[BackendStatus], style: Style) -> String {
         let cells = named.map(Cell::from).into_iter().chain(counts.map(Cell::from));
         table.row(cells.chain([status::state(backend)]));
     }
-    table.render(style) + &status::notes(backends, style)
+    table.render(style) + &status::notes(backends, style) + &status::versions(backends, style)
 }
 
 /// Fails where any backend is not ready.

@@ -58,7 +58,31 @@ pub fn backends(backends: &[BackendStatus], style: Style) -> String {
         let cells = named.map(Cell::from).into_iter().chain(numbers.map(Cell::from));
         table.row(cells.chain([state(backend)]));
     }
-    table.render(style) + &notes(backends, style)
+    table.render(style) + &notes(backends, style) + &versions(backends, style)
+}
+
+/// What is to be known of the backends' versions; those of which the same is to be said stand together.
+pub(super) fn versions(backends: &[BackendStatus], style: Style) -> String {
+    let mut told: Vec<(&BackendStatus, Vec<&str>)> = Vec::new();
+    for backend in backends.iter().filter(|backend| !backend.lacks.is_empty() || !backend.notices.is_empty()) {
+        let same =
+            |(other, _): &&mut (&BackendStatus, _)| other.lacks == backend.lacks && other.notices == backend.notices;
+        match told.iter_mut().find(same) {
+            Some((_, ids)) => ids.push(&backend.id),
+            None => told.push((backend, vec![&backend.id])),
+        }
+    }
+    let mut text = String::new();
+    for (backend, ids) in told {
+        text.extend(["\n", &style.dress(Ink::Strong, &ids.join(", ")), "\n"]);
+        for notice in &backend.notices {
+            text.extend(["  ", notice, "\n"]);
+        }
+        if !backend.lacks.is_empty() {
+            text.extend(["  without: ", &backend.lacks.join(", "), "\n"]);
+        }
+    }
+    text
 }
 
 /// How a backend is, in a word and a colour.
@@ -116,6 +140,8 @@ mod tests {
             id: id.to_owned(),
             transport: "stdio".to_owned(),
             protocol_version: matches!(state, BackendState::Ready).then(|| "2025-06-18".to_owned()),
+            lacks: vec!["icons".to_owned(), "cache hints".to_owned()],
+            notices: vec!["MCP 2025-06-18 is final".to_owned()],
             server: None,
             state,
             counts: Counts { tools: 3, prompts: 0, resources: 12 },
@@ -162,6 +188,10 @@ mod tests {
         gone: `nope` was not found in PATH
           | Traceback [31m
           | ImportError: mcp
+
+        git, slow, flaky, gone
+          MCP 2025-06-18 is final
+          without: icons, cache hints
 
         SESSION   USER   CLIENT           ENDPOINT  VERSION     IDLE
         0123abcd  owner  claude-code 2.1  /mcp      2025-11-25  12s

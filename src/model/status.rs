@@ -27,6 +27,12 @@ pub struct BackendStatus {
     /// The negotiated protocol version, once there is one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub protocol_version: Option<String>,
+    /// What its version lacks against the newest one, for people.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub lacks: Vec<String>,
+    /// What the operator should know of its version: what is old, and what the specification may remove, with the dates.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub notices: Vec<String>,
     /// What the server calls itself, `name version`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server: Option<String>,

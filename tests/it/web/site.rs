@@ -231,6 +231,8 @@ fn status() -> Status {
         id: id.to_owned(),
         transport: "stdio".to_owned(),
         protocol_version: None,
+        lacks: Vec::new(),
+        notices: Vec::new(),
         server: None,
         state,
         counts: Counts { tools: 11, prompts: 0, resources: 1 },
