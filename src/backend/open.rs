@@ -59,7 +59,8 @@ impl Room {
         listens: &Arc<Listens>,
     ) -> Result<Arc<Session>, Failure> {
         let deadline = Instant::now() + spec.start_timeout;
-        let mut offer = Offer { revision: Revision::NEWEST_LEGACY, client: Arc::clone(client) };
+        let assumed = spec.assume_version.and_then(Revision::parse);
+        let mut offer = Offer { revision: Revision::NEWEST_LEGACY, assumed, client: Arc::clone(client) };
         loop {
             let (link, incoming) = self.connect(spec).map_err(Failure::from)?;
             let about = About {

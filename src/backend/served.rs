@@ -78,6 +78,11 @@ impl Backend {
                     yield Event::Done(Outcome::Complete(greeting.discover(&self.spec.id)));
                     return;
                 }
+                if !session.knows(&method) {
+                    self.count(&method, "error");
+                    yield Event::Done(Outcome::Failed(ErrorObject::method_not_found(method.as_str())));
+                    return;
+                }
                 let mut events = std::pin::pin!(session.call(method.clone(), params.clone(), self.spec.call_timeout));
                 let mut lost = None;
                 while let Some(event) = events.next().await {

@@ -46,6 +46,9 @@ const OWN_HEADERS: [&str; 11] = [
     "upgrade",
 ];
 
+/// The protocol versions that have a handshake.
+const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
 /// Programs that run the program that their arguments name.
 const LAUNCHERS: [&str; 12] =
     ["npx", "uvx", "uv", "node", "python", "python3", "bunx", "bun", "deno", "docker", "pnpm", "yarn"];
@@ -128,6 +131,7 @@ fn read(section: &mut Section<'_>, id: BackendId, folder: &Path) -> Option<Backe
     let start_timeout = section.duration("start_timeout", second..=hour);
     let call_timeout = section.duration("call_timeout", second..=hour * 24);
     let idle_timeout = section.duration("idle_timeout", second * 10..=hour * 24 * 30);
+    let assume_version = section.choice("assume_version", &LEGACY_VERSIONS.map(|version| (version, version)));
     let parallel = section.count("parallel", 1..=1_000);
     let read_only_tools = section.texts("read_only_tools");
     let default = BackendSpec::new(id, transport?);
@@ -137,6 +141,7 @@ fn read(section: &mut Section<'_>, id: BackendId, folder: &Path) -> Option<Backe
         start_timeout: start_timeout.unwrap_or(default.start_timeout),
         call_timeout: call_timeout.unwrap_or(default.call_timeout),
         idle_timeout: idle_timeout.unwrap_or(default.idle_timeout),
+        assume_version,
         parallel: parallel.unwrap_or(default.parallel),
         read_only_tools: read_only_tools.unwrap_or_default(),
         ..default

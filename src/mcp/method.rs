@@ -73,6 +73,11 @@ methods! {
 }
 
 impl Method {
+    /// Whether it is one of the task methods of 2025-11-25, which servers of other legacy versions do not know.
+    pub const fn is_of_core_tasks(&self) -> bool {
+        matches!(self, Self::TasksGet | Self::TasksResult | Self::TasksList | Self::TasksCancel)
+    }
+
     /// Whether messages of this method have no answer.
     pub fn is_notification(&self) -> bool {
         self.as_str().starts_with("notifications/")

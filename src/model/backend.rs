@@ -47,6 +47,9 @@ pub struct BackendSpec {
     pub call_timeout: Duration,
     /// How long an unused backend session is kept.
     pub idle_timeout: Duration,
+    /// The protocol version that is taken for spoken where the server does not name a known one in its handshake: for
+    /// servers that are known to be broken so (`translation` 6.3). `None`: such a handshake fails.
+    pub assume_version: Option<&'static str>,
     /// How many sessions one sharer's calls may be spread over, 1 and more: on a channel that several client sessions
     /// share, one that can be asked runs alone, so that a question finds its client (design rule 4).
     pub parallel: usize,
@@ -99,6 +102,7 @@ impl BackendSpec {
             start_timeout: Duration::from_mins(1),
             call_timeout: Duration::from_mins(10),
             idle_timeout: Duration::from_mins(10),
+            assume_version: None,
             parallel: 4,
             read_only_tools: Vec::new(),
         }

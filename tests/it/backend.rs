@@ -3,6 +3,7 @@
 
 mod calls;
 mod demo;
+mod edges;
 mod http;
 mod peers;
 mod starts;

@@ -30,6 +30,8 @@ const INITIALIZED_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct Offer {
     /// The version.
     pub(crate) revision: Revision,
+    /// The version that is taken for spoken where the answer names none that is known.
+    pub(crate) assumed: Option<Revision>,
     /// In whose name.
     pub(crate) client: Arc<ClientInfo>,
 }
@@ -81,7 +83,7 @@ impl Session {
         let mut events = std::pin::pin!(self.request(Method::Initialize, params, Kind::Handshake, never));
         while let Some(event) = events.next().await {
             match event {
-                Ok(Event::Done(Outcome::Complete(result))) => return Greeting::read(result.json(), offer.revision),
+                Ok(Event::Done(Outcome::Complete(result))) => return Greeting::read(result.json(), offer),
                 Ok(Event::Done(Outcome::Failed(error))) if self.is_over() => {
                     tracing::debug!(%error, "the connection ended in the handshake");
                     return Err(StartError::Unreachable(self.reason()).into());
@@ -154,18 +156,21 @@ impl Offer {
 
 impl Greeting {
     /// Reads an `InitializeResult`. A version that is not known is answered by a lower offer, never by a guess.
-    fn read(result: &Bytes, offered: Revision) -> Result<Self, HandshakeError> {
+    fn read(result: &Bytes, offer: &Offer) -> Result<Self, HandshakeError> {
         let malformed = |what: &str| HandshakeError::from(StartError::Malformed(what.to_owned()));
         let Some(object) = Object::parse(result) else { return Err(malformed("the result is no object")) };
-        let Some(version) = object.string("protocolVersion") else {
+        let named = object.string("protocolVersion");
+        if named.is_none() && offer.assumed.is_none() {
             return Err(malformed("`protocolVersion` is missing"));
-        };
+        }
         if object.get("capabilities").is_none_or(|text| !text.starts_with('{')) {
             return Err(malformed("`capabilities` is missing"));
         }
-        match Revision::parse(&version).filter(|revision| revision.era() == Era::Legacy) {
+        let version = named.unwrap_or_default();
+        let known = Revision::parse(&version).filter(|revision| revision.era() == Era::Legacy);
+        match known.or(offer.assumed) {
             Some(revision) => Ok(Self { revision, result: result.clone() }),
-            None => Err(next_offer(offered, &format!("it answered with `{version}`"))),
+            None => Err(next_offer(offer.revision, &format!("it answered with `{version}`"))),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::{
         link::{Arrival, Incoming, Link},
         listens::Listens,
     },
-    mcp::{Capabilities, ErrorObject, Event, Message, Outcome, RequestId, Revision},
+    mcp::{Capabilities, ErrorObject, Event, Feature, Message, Method, Outcome, RequestId, Revision},
     model::BackendId,
     wire::peer::Requests,
 };
@@ -117,6 +117,16 @@ impl Session {
     /// The negotiated version; the newest legacy one while there is none.
     pub(super) fn revision(&self) -> Revision {
         self.greeting.get().map_or(Revision::NEWEST_LEGACY, |greeting| greeting.revision)
+    }
+
+    /// Whether the negotiated version has `method`: what it has not is not sent (`translation` 6.5). A name that no version
+    /// knows is the peers' own matter.
+    pub(crate) fn knows(&self, method: &Method) -> bool {
+        match method {
+            Method::TasksUpdate => false,
+            method if method.is_of_core_tasks() => self.revision().has(Feature::CoreTasks),
+            _ => true,
+        }
     }
 
     /// The last lines that the server wrote beside the protocol.

@@ -28,16 +28,16 @@ use super::peers::{call, client, failure, gateway, next, result, started, text, 
 
 /// One request that the server got.
 #[derive(Debug, Clone)]
-struct Seen {
-    verb: Verb,
-    headers: HeaderMap,
-    body: Value,
+pub(crate) struct Seen {
+    pub(crate) verb: Verb,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
 }
 
 type Script = Box<dyn Fn(&Seen) -> Option<Response> + Send + Sync>;
 
 /// A server that answers as its script says, and otherwise as a plain one that keeps sessions.
-struct Peer {
+pub(crate) struct Peer {
     url: String,
     inner: Arc<Inner>,
     _task: JoinSet<()>,
@@ -50,7 +50,7 @@ struct Inner {
 }
 
 impl Peer {
-    async fn start(script: impl Fn(&Seen) -> Option<Response> + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(script: impl Fn(&Seen) -> Option<Response> + Send + Sync + 'static) -> Self {
         let inner = Inner { seen: Mutex::default(), sessions: AtomicUsize::new(0), script: Box::new(script) };
         let inner = Arc::new(inner);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -61,40 +61,40 @@ impl Peer {
         Self { url, inner, _task: task }
     }
 
-    fn spec(&self) -> BackendSpec {
+    pub(crate) fn spec(&self) -> BackendSpec {
         let headers = BTreeMap::from([("Authorization".to_owned(), Secret::new("Bearer configured"))]);
         let http = HttpSpec { url: self.url.parse().unwrap(), headers };
         BackendSpec::new(BackendId::parse("docs").unwrap(), TransportSpec::Http(http))
     }
 
-    fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.inner.seen.lock().clone()
     }
 
     /// The requests of this JSON-RPC method.
-    fn seen_of(&self, method: &str) -> Vec<Seen> {
+    pub(crate) fn seen_of(&self, method: &str) -> Vec<Seen> {
         self.seen().into_iter().filter(|seen| seen.method() == method).collect()
     }
 
-    async fn saw(&self, method: &str) -> Seen {
+    pub(crate) async fn saw(&self, method: &str) -> Seen {
         until(method, || self.seen_of(method).into_iter().next()).await
     }
 }
 
 impl Seen {
-    fn method(&self) -> &str {
+    pub(crate) fn method(&self) -> &str {
         self.body["method"].as_str().unwrap_or_default()
     }
 
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    fn is_tool(&self, name: &str) -> bool {
+    pub(crate) fn is_tool(&self, name: &str) -> bool {
         self.body["params"]["name"] == name
     }
 
-    fn result(&self, result: &Value) -> Value {
+    pub(crate) fn result(&self, result: &Value) -> Value {
         json!({ "jsonrpc": "2.0", "id": self.body["id"], "result": result })
     }
 }
@@ -125,19 +125,19 @@ impl Inner {
     }
 }
 
-fn greeting(version: &str) -> Value {
+pub(crate) fn greeting(version: &str) -> Value {
     json!({ "protocolVersion": version, "capabilities": {}, "serverInfo": { "name": "scripted", "version": "7" } })
 }
 
-fn text_of(text: &str) -> Value {
+pub(crate) fn text_of(text: &str) -> Value {
     json!({ "content": [{ "type": "text", "text": text }] })
 }
 
-fn status(code: u16) -> Response {
+pub(crate) fn status(code: u16) -> Response {
     Response::builder().status(code).body(Body::empty()).unwrap()
 }
 
-fn reply(message: &Value) -> Response {
+pub(crate) fn reply(message: &Value) -> Response {
     let response = Response::builder().header("content-type", "application/json; charset=utf-8");
     response.body(Body::from(message.to_string())).unwrap()
 }
@@ -157,7 +157,7 @@ fn event(message: &Value) -> String {
     format!("event: message\ndata: {message}\n\n")
 }
 
-fn named(name: &str) -> Value {
+pub(crate) fn named(name: &str) -> Value {
     json!({ "name": name })
 }
 
