@@ -9,6 +9,7 @@
 
 pub mod auth;
 pub mod backend;
+pub mod clients;
 pub mod environment;
 pub mod expand;
 
@@ -32,6 +33,7 @@ use std::{
 
 pub use self::{
     auth::{Advertise, Auth, Conceal, Register},
+    clients::Clients,
     environment::Environment,
     http::{Http, QueryKey},
     limits::Limits,
@@ -61,6 +63,8 @@ pub struct Config {
     pub auth: Auth,
     /// What is let in by the HTTP layers.
     pub http: Http,
+    /// How single clients want to be spoken to.
+    pub clients: Clients,
     /// Logs.
     pub log: Log,
     /// The backends in configured order; never empty.

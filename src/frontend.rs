@@ -25,6 +25,7 @@ mod refusal;
 mod session;
 mod sessions;
 mod settings;
+mod spoken;
 mod streamable;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};

@@ -72,6 +72,7 @@ pub(super) fn frontend(config: &Config) -> frontend::Settings {
         stream_lifetime: limits.stream_lifetime,
         batch: limits.batch,
         body: limits.request_body,
+        strict_clients: config.clients.strict.clone(),
         ..frontend::Settings::default()
     }
 }

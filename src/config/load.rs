@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    Auth, Config, DEFAULT_LISTEN, Environment, Http, Limits, Log, LogFormat, Naming, Place, Problem, Problems,
+    Auth, Clients, Config, DEFAULT_LISTEN, Environment, Http, Limits, Log, LogFormat, Naming, Place, Problem, Problems,
     PublicUrl, Source,
     backend::{self, Dialect},
     from_json, from_toml, log,
@@ -61,6 +61,7 @@ struct FromFile {
     limits: Limits,
     auth: Auth,
     http: Http,
+    clients: Clients,
     log: Log,
     backends: Vec<BackendSpec>,
 }
@@ -95,8 +96,9 @@ pub fn load(given: &Given, environment: &Environment, folder: &Path) -> Result<C
         return Err(Problems(loader.problems));
     }
     let log = Log { filter: filter.unwrap_or(file.log.filter), format: given.log_format.unwrap_or(file.log.format) };
-    let (limits, auth, http, environment) = (file.limits, file.auth, file.http, environment.clone());
-    Ok(Config { listen, public_url, data_dir, limits, auth, http, log, backends, naming, environment, source })
+    let (limits, auth, http, clients) = (file.limits, file.auth, file.http, file.clients);
+    let environment = environment.clone();
+    Ok(Config { listen, public_url, data_dir, limits, auth, http, clients, log, backends, naming, environment, source })
 }
 
 /// The data folder alone, for commands that need nothing else: other faults of the file do not stand in their way.
@@ -228,6 +230,7 @@ fn read_toml(mut root: Section<'_>, base: &Path) -> FromFile {
         limits: Limits::read(&mut sections.0),
         auth: Auth::read(&mut sections.1),
         http: Http::read(&mut sections.2),
+        clients: Clients::read(root.table("clients")),
         log: Log::read(&mut sections.3),
         backends: backend::read_all(root.table("backends"), Dialect::Own, base),
     };

@@ -18,7 +18,13 @@ use futures_util::{Stream, StreamExt as _, future::BoxFuture, stream::FuturesUno
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{calls::Running, level::Level, questions::Settled, session::Session};
+use super::{
+    calls::Running,
+    level::Level,
+    questions::{Asking, Listed, Settled},
+    session::Session,
+    spoken::Spoken,
+};
 use crate::mcp::{
     ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId,
     json::{self, Object},
@@ -44,6 +50,8 @@ pub(crate) struct Terms {
     pub(crate) revoked: CancellationToken,
     /// What happens when its reader goes away.
     pub(crate) loss: Loss,
+    /// How its client is spoken to.
+    pub(crate) spoken: Spoken,
 }
 
 /// What the exchange is about.
@@ -67,6 +75,8 @@ struct Inner {
     session: Arc<Session>,
     subject: Subject,
     loss: Loss,
+    /// `None` where there is no reply to speak of.
+    spoken: Option<Spoken>,
     /// `None` once the outcome is known.
     reply: Option<Reply>,
     stop: Option<BoxFuture<'static, Stop>>,
@@ -89,19 +99,16 @@ impl Exchange {
         let (id, running) = request;
         let stop = stop(running.cancelled.clone(), terms.revoked, session.ended.clone());
         let inner = Inner::new(session, Subject::Request(id), terms.loss);
-        Self(Some(Box::new(Inner { reply: Some(reply), stop: Some(stop), running: Some(running), ..inner })))
+        let spoken = Some(terms.spoken);
+        Self(Some(Box::new(Inner { reply: Some(reply), stop: Some(stop), running: Some(running), spoken, ..inner })))
     }
 
     /// What a listen yields, until it is `cancelled`, the session ends or the credential is revoked.
-    pub(crate) fn listen(
-        session: Arc<Session>,
-        reply: Reply,
-        cancelled: CancellationToken,
-        revoked: CancellationToken,
-    ) -> Self {
-        let stop = stop(cancelled, revoked, session.ended.clone());
-        let inner = Inner::new(session, Subject::Listen, Loss::Cancels);
-        Self(Some(Box::new(Inner { reply: Some(reply), stop: Some(stop), ..inner })))
+    pub(crate) fn listen(session: Arc<Session>, reply: Reply, cancelled: CancellationToken, terms: Terms) -> Self {
+        let stop = stop(cancelled, terms.revoked, session.ended.clone());
+        let inner = Inner::new(session, Subject::Listen, terms.loss);
+        let spoken = Some(terms.spoken);
+        Self(Some(Box::new(Inner { reply: Some(reply), stop: Some(stop), spoken, ..inner })))
     }
 
     /// The exchange that is this message and nothing else.
@@ -144,6 +151,7 @@ impl Inner {
             session,
             subject,
             loss,
+            spoken: None,
             reply: None,
             stop: None,
             asked: FuturesUnordered::new(),
@@ -185,39 +193,56 @@ impl Inner {
         match event {
             Event::Notified(notification) => self.tell(notification),
             Event::Asked(question) => self.ask(question),
-            Event::Done(Outcome::Complete(result)) => self.finish(Ok(result)),
-            Event::Done(Outcome::Failed(error)) => self.finish(Err(error)),
-            Event::Done(Outcome::InputRequired(_)) => {
-                self.finish(Err(ErrorObject::internal("the server asks in a manner that this client does not know")));
+            Event::Done(outcome) => {
+                let outcome = match &self.spoken {
+                    Some(spoken) => spoken.outcome(outcome),
+                    None => outcome,
+                };
+                self.finish(match outcome {
+                    Outcome::Complete(result) => Ok(result),
+                    Outcome::Failed(error) => Err(error),
+                    Outcome::InputRequired(_) => {
+                        Err(ErrorObject::internal("the server asks in a manner that this client does not know"))
+                    }
+                });
             }
         }
     }
 
     fn tell(&mut self, notification: Notification) {
-        let Notification { method, params } = notification;
-        if self.detached || !wanted(&method, &params, self.session.level()) {
+        if self.detached || !wanted(&notification, self.session.level()) {
             return;
         }
+        let told = match &self.spoken {
+            Some(spoken) => spoken.notification(notification),
+            None => Some(notification),
+        };
+        let Some(Notification { method, params }) = told else { return };
         self.ready.push_back(Message::Notification { method, params: params.json().clone() });
     }
 
-    /// Asks the client, where it can be asked: it has said that it can answer, and a stream leads to it.
+    /// Asks the client, where it can be asked: it has said that it can answer, its version knows the question, and a
+    /// stream leads to it.
     fn ask(&mut self, question: Question) {
-        let Question { method, params, answer } = question;
-        if let Err(error) = self.may_ask(&method, &params) {
+        if let Err(error) = self.may_ask(&question.method, &question.params) {
             metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
             if let Some(error) = error {
-                answer.give(Err(error));
+                question.answer.give(Err(error));
             }
             return;
         }
-        match self.session.questions.ask(answer) {
-            Ok((id, wait)) => {
-                self.asked.push(wait);
-                self.open.push(id.clone());
-                self.ready.push_back(Message::Request { id, method, params: params.json().clone() });
-            }
-            Err(answer) => answer.give(Err(ErrorObject::internal("the client has too many questions open"))),
+        let Some(spoken) = &self.spoken else { return };
+        match Asking::new(question, spoken) {
+            Ok(asking) => self.put(asking),
+            Err((answer, error)) => answer.give(Err(error)),
+        }
+    }
+
+    fn put(&mut self, asking: Asking) {
+        if let Some(Listed { id, method, params, wait }) = self.session.questions.ask(asking) {
+            self.asked.push(wait);
+            self.open.push(id.clone());
+            self.ready.push_back(Message::Request { id, method, params: params.json().clone() });
         }
     }
 
@@ -230,6 +255,10 @@ impl Inner {
             Method::Elicit if !able("elicitation") => return Err(refusal("elicitation")),
             Method::Elicit if !self.has_mode(params) => return Err(refusal("elicitation in this mode")),
             Method::RootsList if !able("roots") => return Err(Some(ErrorObject::method_not_found(method.as_str()))),
+            // 2025-11-25 tasks: those that the client itself executes
+            method if method.is_of_core_tasks() && !able("tasks") => {
+                return Err(Some(ErrorObject::method_not_found(method.as_str())));
+            }
             _ => {}
         }
         let reachable = match self.subject {
@@ -253,10 +282,15 @@ impl Inner {
     }
 
     fn settle(&mut self, settled: Settled) {
-        let (Settled::Answered(id) | Settled::Withdrawn(id)) = &settled;
+        let (Settled::Answered(id) | Settled::Withdrawn(id) | Settled::Expired(id) | Settled::Again(id, _)) = &settled;
         self.open.retain(|open| open != id);
-        if let Settled::Withdrawn(id) = settled {
-            self.ready.push_back(withdrawal(&id, "the server no longer waits for the answer"));
+        match settled {
+            Settled::Answered(_) => {}
+            Settled::Again(_, asking) => self.put(*asking),
+            Settled::Withdrawn(id) => {
+                self.ready.push_back(withdrawal(&id, "the server no longer waits for the answer"));
+            }
+            Settled::Expired(id) => self.ready.push_back(withdrawal(&id, "the answer did not come in time")),
         }
     }
 
@@ -319,7 +353,7 @@ fn withdrawal(id: &RequestId, reason: &str) -> Message {
 }
 
 /// Whether the client wants to read this: log messages below its level it does not.
-fn wanted(method: &Method, params: &Payload, level: Option<Level>) -> bool {
-    let (Method::LoggingMessage, Some(lowest)) = (method, level) else { return true };
-    params.string("level").and_then(|name| Level::parse(&name)).is_none_or(|level| level >= lowest)
+fn wanted(told: &Notification, level: Option<Level>) -> bool {
+    let (Method::LoggingMessage, Some(lowest)) = (&told.method, level) else { return true };
+    told.params.string("level").and_then(|name| Level::parse(&name)).is_none_or(|level| level >= lowest)
 }

@@ -2,24 +2,27 @@
 //! everything else goes on to the server. Knows nothing of HTTP.
 
 mod initialize;
+mod kept;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _};
+use tokio_util::task::TaskTracker;
 
 pub(crate) use self::initialize::introduction;
 use super::{
     Frontend,
     exchange::{Exchange, Loss, Terms},
-    level::Level,
     session::Session,
+    spoken::Spoken,
 };
 use crate::{
     mcp::{
         Call, ClientInfo, Context, ErrorObject, Message, Method, Outcome, Payload, Reply, RequestId, Trace,
         json::Object,
     },
+    model::Target,
     resource::Admission,
 };
 
@@ -53,12 +56,11 @@ impl Conversation<'_> {
                 let message = "Invalid Request: the session begins with initialize";
                 self.refuse(id, ErrorObject::new(ErrorObject::INVALID_REQUEST, message))
             }
-            (Method::SetLevel, Some(_)) => self.set_level(id, &params),
-            (method, Some(client)) => {
-                let params = Payload::new(client.revision, params);
-                let reply = self.call(Call { method, params, context: self.context(client) });
-                self.exchange(id.clone(), Some(id), reply)
+            (Method::SetLevel, Some(client)) => self.set_level(id, Payload::new(client.revision, params), client),
+            (method @ (Method::ResourcesSubscribe | Method::ResourcesUnsubscribe), Some(client)) => {
+                self.subscribe(id, method, Payload::new(client.revision, params), client)
             }
+            (method, Some(client)) => self.forward(id, method, Payload::new(client.revision, params), client),
         }
     }
 
@@ -71,11 +73,11 @@ impl Conversation<'_> {
                 if self.session.set_initialized() {
                     self.frontend.sessions().save(self.session).await;
                 }
-                if self.session.intake.is_some() {
-                    self.listen();
-                }
+                // what is said before the client opens a stream waits for it
+                self.listen();
             }
             Method::Cancelled => self.cancel(&params),
+            Method::Progress => self.session.questions.progress(&Payload::new(client.revision, params)),
             method => {
                 let params = Payload::new(client.revision, params);
                 self.pass_on(self.call(Call { method, params, context: self.context(client) }));
@@ -106,10 +108,10 @@ impl Conversation<'_> {
         *slot = Some((Arc::clone(&self.admission.caller), cancelled.clone()));
         drop(slot);
         let params = Payload::absent(client.revision);
+        let terms = self.terms(client, Loss::Cancels, &Method::Listen, &params);
         let reply = self.call(Call { method: Method::Listen, params, context: self.context(client) });
         let session = Arc::clone(self.session);
-        let revoked = self.admission.lease.revoked.clone();
-        let mut heard = Exchange::listen(Arc::clone(&session), reply, cancelled.clone(), revoked);
+        let mut heard = Exchange::listen(Arc::clone(&session), reply, cancelled.clone(), terms);
         self.frontend.tracker().spawn(async move {
             while let Some(message) = heard.next().await {
                 session.outbox.push(message);
@@ -122,6 +124,12 @@ impl Conversation<'_> {
     /// The handshake: the client is known from here on, and the server is asked what it can do.
     pub(crate) fn greet(&self, id: RequestId, client: ClientInfo) -> Exchange {
         let revision = client.revision;
+        let client = match self.session.endpoint.target {
+            // a task that the client executes has an id of the client's own making: among many servers nobody could tell
+            // whose it is
+            Target::Merged => ClientInfo { capabilities: client.capabilities.without("tasks"), ..client },
+            Target::Backend(_) => client,
+        };
         if !self.session.introduce(client) {
             return self.refuse(id, ErrorObject::internal("the session is being initialized already"));
         }
@@ -149,7 +157,8 @@ impl Conversation<'_> {
             }
         };
         // all versions, cancellation: `initialize` is never cancelled
-        self.exchange(id, None, Reply::later(reply))
+        let terms = self.terms(client, self.loss(), &Method::Discover, &Payload::absent(revision));
+        self.exchange((id, None), Reply::later(reply), terms)
     }
 
     fn introduce(&self, id: RequestId, params: &Bytes) -> Exchange {
@@ -159,15 +168,10 @@ impl Conversation<'_> {
         }
     }
 
-    fn set_level(&self, id: RequestId, params: &Bytes) -> Exchange {
-        let name = Object::parse(params).and_then(|params| params.string("level"));
-        let Some(level) = name.as_deref().and_then(Level::parse) else {
-            let known = Level::ALL.map(Level::as_str).join(", ");
-            let error = ErrorObject::invalid_params(&format!("Invalid params: `level` must be one of {known}"));
-            return self.refuse(id, error);
-        };
-        self.session.set_level(Some(level));
-        self.result(id)
+    fn forward(&self, id: RequestId, method: Method, params: Payload, client: &Arc<ClientInfo>) -> Exchange {
+        let terms = self.terms(client, self.loss(), &method, &params);
+        let reply = self.call(Call { method, params, context: self.context(client) });
+        self.exchange((id.clone(), Some(id)), reply, terms)
     }
 
     fn cancel(&self, params: &Bytes) {
@@ -198,18 +202,30 @@ impl Conversation<'_> {
         });
     }
 
-    /// The exchange of a reply; `cancel_by` is the id that the client can cancel it by.
-    fn exchange(&self, id: RequestId, cancel_by: Option<RequestId>, reply: Reply) -> Exchange {
+    /// The exchange of a reply, answered under the one id and cancelled by the client by the other.
+    fn exchange(&self, (id, cancel_by): (RequestId, Option<RequestId>), reply: Reply, terms: Terms) -> Exchange {
         let Some(running) = self.session.calls.begin(cancel_by) else {
             let message = "too many calls run in this session; wait until some have ended";
             return self.refuse(id, ErrorObject::retryable(message));
         };
-        let loss = match self.session.intake {
-            Some(_) => Loss::Cancels,
-            None => Loss::GoesOn(self.frontend.tracker().clone()),
-        };
-        let terms = Terms { revoked: self.admission.lease.revoked.clone(), loss };
         Exchange::request(Arc::clone(self.session), (id, running), reply, terms)
+    }
+
+    fn terms(&self, client: &Arc<ClientInfo>, loss: Loss, method: &Method, params: &Payload) -> Terms {
+        let spoken = Spoken::about(client, self.frontend.settings(), method.clone(), params);
+        Terms { revoked: self.admission.lease.revoked.clone(), loss, spoken }
+    }
+
+    /// What happens to a call whose reader goes away.
+    fn loss(&self) -> Loss {
+        match self.session.intake {
+            Some(_) => Loss::Cancels,
+            None => Loss::GoesOn(self.tracker().clone()),
+        }
+    }
+
+    fn tracker(&self) -> &TaskTracker {
+        self.frontend.tracker()
     }
 
     fn call(&self, call: Call) -> Reply {

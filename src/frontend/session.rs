@@ -1,8 +1,11 @@
 //! One MCP session of a legacy client. Knows nothing of HTTP and of the table that it stands in.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, AtomicI64, Ordering},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicI64, Ordering},
+    },
 };
 
 use parking_lot::Mutex;
@@ -15,6 +18,11 @@ use crate::{
     model::{Caller, Endpoint, SessionId},
     support::Timestamp,
 };
+
+/// How many resources one client can be subscribed to.
+const MOST_SUBSCRIPTIONS: usize = 1_000;
+/// The longest URI that is kept, in bytes; longer ones can be subscribed to until the gateway restarts.
+const LONGEST_URI: usize = 8 * 1024;
 
 /// One session: who it belongs to, what its client said of itself, and what runs in it.
 #[derive(Debug)]
@@ -42,6 +50,9 @@ pub(crate) struct Session {
     client: OnceLock<Arc<ClientInfo>>,
     initialized: AtomicBool,
     level: Mutex<Option<Level>>,
+    subscriptions: Mutex<BTreeSet<String>>,
+    /// Whether it was found in the store and its servers do not know yet.
+    revived: AtomicBool,
     seen: AtomicI64,
     changed: AtomicBool,
 }
@@ -93,6 +104,8 @@ impl Session {
             client: OnceLock::new(),
             initialized: AtomicBool::new(false),
             level: Mutex::new(None),
+            subscriptions: Mutex::default(),
+            revived: AtomicBool::new(false),
             seen: AtomicI64::new(opening.created.as_millis()),
             changed: AtomicBool::new(false),
         }
@@ -133,6 +146,43 @@ impl Session {
     pub(crate) fn set_level(&self, level: Option<Level>) {
         *self.level.lock() = level;
         self.changed.store(true, Ordering::Release);
+    }
+
+    /// The resources that the client is subscribed to.
+    pub(crate) fn subscriptions(&self) -> Vec<String> {
+        self.subscriptions.lock().iter().cloned().collect()
+    }
+
+    /// Whether the client can be subscribed to `uri` too.
+    pub(crate) fn may_subscribe(&self, uri: &str) -> bool {
+        let subscriptions = self.subscriptions.lock();
+        subscriptions.len() < MOST_SUBSCRIPTIONS || subscriptions.contains(uri)
+    }
+
+    /// Notes that the client is subscribed to `uri`.
+    pub(crate) fn subscribed(&self, uri: String) {
+        if uri.len() <= LONGEST_URI && self.may_subscribe(&uri) && self.subscriptions.lock().insert(uri) {
+            self.changed.store(true, Ordering::Release);
+        }
+    }
+
+    /// Notes that the client is not subscribed to `uri` any more.
+    pub(crate) fn unsubscribed(&self, uri: &str) {
+        if self.subscriptions.lock().remove(uri) {
+            self.changed.store(true, Ordering::Release);
+        }
+    }
+
+    /// Gives the session back what its client had set in the process before this one.
+    pub(crate) fn revive(&self, level: Option<Level>, subscriptions: Vec<String>) {
+        *self.level.lock() = level;
+        *self.subscriptions.lock() = subscriptions.into_iter().take(MOST_SUBSCRIPTIONS).collect();
+        self.revived.store(true, Ordering::Release);
+    }
+
+    /// Whether the servers have yet to be told what the client had set; asked once.
+    pub(crate) fn take_revived(&self) -> bool {
+        self.revived.load(Ordering::Acquire) && self.revived.swap(false, Ordering::AcqRel)
     }
 
     /// Notes a sign of activity.

@@ -236,7 +236,7 @@ impl Sessions {
         let mark = Digest::sha256(self.deps.random.token()).short_hex(4);
         let holders = Holders {
             calls: Calls::new(settings.calls_per_session),
-            questions: Questions::new(&mark, settings.questions_per_session),
+            questions: Questions::new(&mark, settings.questions_per_session, settings.question_timeout),
             outbox: Outbox::new(settings.queue, settings.streams_per_session),
             ended: self.closed.child_token(),
         };

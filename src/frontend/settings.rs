@@ -1,6 +1,8 @@
 //! The bounds of the front. Knows nothing of where they are configured.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
+
+use crate::mcp::{ClientInfo, translate::Profile};
 
 /// The bounds of everything that clients can make the front hold.
 #[derive(Debug, Clone)]
@@ -40,6 +42,8 @@ pub struct Settings {
     pub batch: usize,
     /// Bytes of one request body. 4 MiB.
     pub body: usize,
+    /// The names (`clientInfo.name`) of clients that get no member which their version does not define. None.
+    pub strict_clients: BTreeSet<String>,
     /// How often idle sessions are looked for and `last_seen` is written. 30 seconds.
     pub sweep_every: Duration,
 }
@@ -63,7 +67,17 @@ impl Default for Settings {
             queue: 256,
             batch: 100,
             body: 4 * 1024 * 1024,
+            strict_clients: BTreeSet::new(),
             sweep_every: Duration::from_secs(30),
         }
+    }
+}
+
+impl Settings {
+    /// What becomes of members that the client's version does not define.
+    pub(crate) fn profile(&self, client: &ClientInfo) -> Profile {
+        let strict =
+            !self.strict_clients.is_empty() && client.name().is_some_and(|name| self.strict_clients.contains(&name));
+        if strict { Profile::Strict } else { Profile::Faithful }
     }
 }

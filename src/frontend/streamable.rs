@@ -52,6 +52,7 @@ async fn serve(frontend: &Frontend, arrival: &Arrival, body: Body) -> Result<Res
     };
     let session = find(frontend, arrival, id).await?;
     let talk = Conversation { frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
+    talk.revive().await;
     let served = match (arrival.version(), Frame::parse(&body)) {
         (VersionHeader::Unknown, _) => Err(Refusal::unsupported_version()),
         (_, Err(malformed)) => Err(Refusal::malformed(&malformed)),
@@ -71,6 +72,7 @@ pub(super) async fn get(State(frontend): State<Frontend>, arrival: Arrival) -> R
         Conversation { frontend: &frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
     let stream = session.outbox.attach();
     talk.listen();
+    talk.revive().await;
     let lapse = lapse(&arrival.admission.lease, frontend.sessions().now());
     let (ended, drained) = (session.ended.clone(), frontend.drained().clone());
     Ok(answer::stream(async_stream::stream! {

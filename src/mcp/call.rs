@@ -83,6 +83,11 @@ impl ClientInfo {
         )
     }
 
+    /// The name that it gave.
+    pub fn name(&self) -> Option<String> {
+        Object::parse(&self.implementation)?.string("name")
+    }
+
     /// `name version`, for people. Never longer than 100 characters.
     pub fn display(&self) -> String {
         let object = Object::parse(&self.implementation);
@@ -104,6 +109,12 @@ impl Capabilities {
     pub fn new(json: Bytes) -> Self {
         let key = normalised(&json);
         Self { json, key }
+    }
+
+    /// The same capabilities without `name`.
+    #[must_use]
+    pub fn without(&self, name: &str) -> Self {
+        if self.has(name) { Self::new(crate::mcp::json::without_member(&self.json, name)) } else { self.clone() }
     }
 
     /// The object as it was written.

@@ -38,6 +38,8 @@ pub struct McpSession {
 pub struct McpSessionState {
     /// The lowest level of log messages that the client asked for.
     pub log_level: Option<String>,
+    /// The URIs of the resources that the client is subscribed to.
+    pub subscriptions: Vec<String>,
     /// Whether `notifications/initialized` came.
     pub initialized: bool,
     /// The last sign of activity.
@@ -49,7 +51,7 @@ impl Storage {
     pub async fn add_mcp_session(&self, session: &McpSession) -> Result<(), Error> {
         sqlx::query(
             "INSERT INTO mcp_sessions (digest, user, client, key, endpoint, revision, implementation, capabilities, \
-             log_level, initialized, created, last_seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             log_level, subscriptions, initialized, created, last_seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )
         .bind(session.digest.as_bytes().as_slice())
         .bind(session.user.as_str())
@@ -60,6 +62,7 @@ impl Storage {
         .bind(&session.implementation)
         .bind(&session.capabilities)
         .bind(&session.state.log_level)
+        .bind(list(&session.state.subscriptions))
         .bind(session.state.initialized)
         .bind(session.created.as_millis())
         .bind(session.state.last_seen.as_millis())
@@ -84,8 +87,9 @@ impl Storage {
         }
         let mut transaction = self.pool.begin().await?;
         for (digest, state) in changes {
-            sqlx::query("UPDATE mcp_sessions SET log_level = ?, initialized = ?, last_seen = ? WHERE digest = ?")
+            sqlx::query("UPDATE mcp_sessions SET log_level = ?, subscriptions = ?, initialized = ?, last_seen = ? WHERE digest = ?")
                 .bind(&state.log_level)
+                .bind(list(&state.subscriptions))
                 .bind(state.initialized)
                 .bind(state.last_seen.as_millis())
                 .bind(digest.as_bytes().as_slice())
@@ -128,8 +132,14 @@ impl Storage {
     }
 }
 
+/// A list as it is kept: a JSON array.
+fn list(texts: &[String]) -> String {
+    serde_json::to_string(texts).unwrap_or_else(|_| "[]".to_owned())
+}
+
 fn read(row: &SqliteRow) -> Result<McpSession, Error> {
     let digest: Vec<u8> = row.try_get("digest")?;
+    let subscriptions: String = row.try_get("subscriptions")?;
     let inconsistent = Error::Inconsistent { table: "mcp_sessions", column: "digest" };
     Ok(McpSession {
         digest: Digest::from_slice(&digest).ok_or(inconsistent)?,
@@ -142,6 +152,8 @@ fn read(row: &SqliteRow) -> Result<McpSession, Error> {
         capabilities: row.try_get("capabilities")?,
         state: McpSessionState {
             log_level: row.try_get("log_level")?,
+            subscriptions: serde_json::from_str(&subscriptions)
+                .map_err(|_| Error::Inconsistent { table: "mcp_sessions", column: "subscriptions" })?,
             initialized: row.try_get("initialized")?,
             last_seen: Timestamp::from_millis(row.try_get("last_seen")?),
         },
@@ -165,7 +177,7 @@ mod tests {
             revision: "2025-06-18".to_owned(),
             implementation: b"{}".to_vec(),
             capabilities: b"{\"roots\":{}}".to_vec(),
-            state: McpSessionState { log_level: None, initialized: false, last_seen: seen },
+            state: McpSessionState { log_level: None, subscriptions: Vec::new(), initialized: false, last_seen: seen },
             created: seen,
         }
     }
@@ -178,7 +190,9 @@ mod tests {
         storage.add_mcp_session(&one).await.unwrap();
         assert_eq!(storage.lookup_mcp_session(&one.digest).await.unwrap().as_ref(), Some(&one));
         let later = start + Duration::from_secs(5);
-        one.state = McpSessionState { log_level: Some("error".to_owned()), initialized: true, last_seen: later };
+        let subscriptions = vec!["file:///a \"b\"".to_owned()];
+        let log_level = Some("error".to_owned());
+        one.state = McpSessionState { log_level, subscriptions, initialized: true, last_seen: later };
         storage.update_mcp_sessions(&[(one.digest, one.state.clone())]).await.unwrap();
         assert_eq!(storage.lookup_mcp_session(&one.digest).await.unwrap().as_ref(), Some(&one));
         storage.delete_mcp_sessions(&[one.digest]).await.unwrap();

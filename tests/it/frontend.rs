@@ -4,6 +4,7 @@ mod connected;
 mod forms;
 mod handshake;
 mod isolation;
+mod kept;
 mod questions;
 mod sessions;
 mod streams;
@@ -224,8 +225,13 @@ fn ask(revision: Revision, arguments: &Value) -> Reply {
     let method = Method::parse(arguments["method"].as_str().unwrap_or("elicitation/create"));
     let mode = arguments["mode"].as_str().unwrap_or("form");
     let withdraw = arguments["withdraw"] == true;
-    let (question, answered) =
-        Question::new(method, Payload::of(revision, &json!({ "message": "name?", "mode": mode })));
+    // the server speaks the newest version of its era, whatever its clients speak
+    let revision = if arguments["schema"].is_null() { revision } else { Revision::NEWEST_LEGACY };
+    let mut params = json!({ "message": "name?", "mode": mode });
+    if !arguments["schema"].is_null() {
+        params["requestedSchema"] = arguments["schema"].clone();
+    }
+    let (question, answered) = Question::new(method, Payload::of(revision, &params));
     Reply::new(async_stream::stream! {
         yield Event::Asked(question);
         if withdraw {
@@ -258,6 +264,11 @@ impl Server for Scripted {
                     std::future::pending::<()>().await;
                 })
             }
+            Method::SetLevel | Method::ResourcesUnsubscribe => Reply::complete(Payload::empty(call.params.revision)),
+            Method::ResourcesSubscribe if call.params.string("uri").is_some_and(|uri| uri.starts_with("no:")) => {
+                Reply::failed(ErrorObject::invalid_params("no such resource"))
+            }
+            Method::ResourcesSubscribe => Reply::complete(Payload::empty(call.params.revision)),
             method if method.is_notification() => Reply::complete(Payload::absent(call.params.revision)),
             method => Reply::failed(ErrorObject::method_not_found(method.as_str())),
         }

@@ -35,6 +35,7 @@ pub(super) fn row(session: &Session) -> Option<McpSession> {
 pub(super) fn change(session: &Session) -> (Digest, McpSessionState) {
     let state = McpSessionState {
         log_level: session.level().map(|level| level.as_str().to_owned()),
+        subscriptions: session.subscriptions(),
         initialized: session.is_initialized(),
         last_seen: session.last_seen(),
     };
@@ -64,7 +65,7 @@ pub(super) fn restore(session: &Session, row: &McpSession) {
     if row.state.initialized {
         session.set_initialized();
     }
-    session.set_level(row.state.log_level.as_deref().and_then(Level::parse));
+    session.revive(row.state.log_level.as_deref().and_then(Level::parse), row.state.subscriptions.clone());
 }
 
 /// A session as people see it.

@@ -145,3 +145,13 @@ fn the_example_file_shows_the_defaults_and_every_option() {
     demo: demo
     "#);
 }
+
+#[test]
+fn single_clients_are_spoken_to_as_their_tables_say() {
+    let text = "[clients.\"An old client\"]\nprofile = \"strict\"\n[clients.other]\nprofile = \"faithful\"\n";
+    let config = load("lockkeeper.toml", text, &[]).unwrap();
+    assert_eq!(config.clients.strict.into_iter().collect::<Vec<_>>(), ["An old client"]);
+    let text = "[clients.old]\nprofile = \"stric\"\n";
+    let problem = super::errors("lockkeeper.toml", text, &[]);
+    assert!(problem.contains("clients.old.profile") && problem.contains("strict"), "{problem}");
+}

@@ -77,7 +77,7 @@ async fn a_second_initialize_in_a_session_is_refused() {
 }
 
 #[tokio::test]
-async fn pings_and_log_levels_are_answered_by_the_gateway() {
+async fn pings_are_answered_here_and_levels_by_the_server() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     let ask = |method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": 5, "method": method, "params": params });
@@ -190,7 +190,7 @@ async fn what_takes_no_answer_is_accepted_without_one() {
         assert_eq!(text(response).await, "");
     }
     let crossed: Vec<_> = world.server.calls.lock().iter().map(|call| call.method.to_string()).collect();
-    assert_eq!(crossed, ["server/discover", "notifications/roots/list_changed"]);
+    assert_eq!(crossed, ["server/discover", "subscriptions/listen", "notifications/roots/list_changed"]);
 }
 
 #[tokio::test]

@@ -107,3 +107,45 @@ async fn cancelling_a_call_withdraws_its_questions() {
     assert_eq!(events.message().await.unwrap()["params"]["requestId"], id);
     assert_eq!(events.message().await, None);
 }
+
+#[tokio::test]
+async fn a_question_that_nobody_answers_is_withdrawn_in_its_time() {
+    let question_timeout = std::time::Duration::from_millis(20);
+    let world = World::with(lockkeeper::frontend::Settings { question_timeout, ..Default::default() }).await;
+    let client = asking(&world, json!({ "elicitation": {} })).await;
+    let mut events = Events::of(client.send(call(1, "ask", json!({}))).await);
+    let id = events.message().await.unwrap()["id"].clone();
+    let withdrawal = events.message().await.unwrap();
+    assert_eq!((&withdrawal["method"], &withdrawal["params"]["requestId"]), (&json!("notifications/cancelled"), &id));
+    assert_eq!(events.message().await.unwrap()["result"]["code"], -32603, "the server is told, and goes on");
+}
+
+#[tokio::test]
+async fn an_older_client_is_asked_in_its_own_version_and_its_answer_is_raised() {
+    let world = World::new().await;
+    let mut client = world.client("ann");
+    client.open("2025-06-18", json!({ "elicitation": {} })).await;
+    let schema = json!({ "type": "object", "properties": { "c": { "type": "array", "minItems": 1,
+        "items": { "type": "string", "enum": ["r", "g"] } } } });
+    let mut events = Events::of(client.send(call(1, "ask", json!({ "schema": schema }))).await);
+    for (chosen, last) in [(false, false), (true, true)] {
+        let question = events.message().await.unwrap();
+        let asked = &question["params"]["requestedSchema"]["properties"];
+        assert_eq!(asked["c__0"]["type"], "boolean", "{question}");
+        let again = question["params"]["message"].as_str().unwrap().contains("at least 1");
+        assert_eq!(again, last, "what breaks a bound is asked again, with the bound");
+        let result = json!({ "action": "accept", "content": { "c__0": chosen, "c__1": false } });
+        client.send(json!({ "jsonrpc": "2.0", "id": question["id"], "result": result })).await;
+    }
+    let answer = events.message().await.unwrap();
+    assert_eq!(answer["result"]["answer"]["content"], json!({ "c": ["r"] }));
+}
+
+#[tokio::test]
+async fn a_client_of_a_version_without_elicitation_is_not_asked() {
+    let world = World::new().await;
+    let mut client = world.client("ann");
+    client.open("2025-03-26", json!({ "elicitation": {} })).await;
+    let answer = body(client.send(call(1, "ask", json!({ "schema": {} }))).await).await;
+    assert_eq!(answer["result"]["code"], -32602);
+}

@@ -1,0 +1,78 @@
+//! What a client sets for its session, and what becomes of it when the gateway is started anew.
+
+use lockkeeper::mcp::Method;
+use serde_json::{Value, json};
+
+use super::{Client, Events, World, body, call};
+
+fn ask(method: &str, params: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": 5, "method": method, "params": params })
+}
+
+/// The parameters of the calls of this method that the server got.
+fn sent(world: &World, method: &Method) -> Vec<Value> {
+    let calls = world.server.calls.lock();
+    calls.iter().filter(|call| call.method == *method).map(|call| call.params.view().unwrap()).collect()
+}
+
+async fn set(client: &Client, method: &str, params: Value) -> Value {
+    body(client.send(ask(method, &params)).await).await
+}
+
+#[tokio::test]
+async fn the_level_is_told_to_the_server_and_held_here() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-06-18").await;
+    let mut stream = Events::of(client.get().await);
+    assert_eq!(set(&client, "logging/setLevel", json!({ "level": "error" })).await["result"], json!({}));
+    assert_eq!(sent(&world, &Method::SetLevel), [json!({ "level": "error" })]);
+    world.server.wait_for(Method::Listen, 1).await;
+    for level in ["info", "critical"] {
+        world.server.told.send((Method::LoggingMessage, json!({ "level": level, "data": 1 }))).unwrap();
+    }
+    assert_eq!(stream.message().await.unwrap()["params"]["level"], "critical");
+}
+
+#[tokio::test]
+async fn a_session_of_the_process_before_is_brought_to_its_level_and_subscriptions() {
+    let world = World::new().await;
+    let mut client = world.ready("ann", "2025-06-18").await;
+    set(&client, "logging/setLevel", json!({ "level": "error" })).await;
+    for uri in ["file:///a", "file:///b", "no:c"] {
+        set(&client, "resources/subscribe", json!({ "uri": uri })).await;
+    }
+    set(&client, "resources/unsubscribe", json!({ "uri": "file:///a" })).await;
+    let after = world.restarted();
+    client.router = after.router.clone();
+    assert!(body(client.send(call(1, "echo", json!({}))).await).await["result"].is_object());
+    after.server.wait_for(Method::ResourcesSubscribe, 1).await;
+    assert_eq!(sent(&after, &Method::SetLevel), [json!({ "level": "error" })]);
+    assert_eq!(sent(&after, &Method::ResourcesSubscribe), [json!({ "uri": "file:///b" })]);
+    let first = after.server.calls.lock()[0].method.clone();
+    assert_eq!(first, Method::SetLevel, "the level holds before the first call");
+    client.send(call(2, "echo", json!({}))).await;
+    assert_eq!(sent(&after, &Method::SetLevel).len(), 1, "once is enough");
+}
+
+#[tokio::test]
+async fn subscriptions_of_one_session_have_a_bound() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-06-18").await;
+    for number in 0..1_000 {
+        let answer = set(&client, "resources/subscribe", json!({ "uri": format!("x:{number}") })).await;
+        assert_eq!(answer["result"], json!({}));
+    }
+    let refused = set(&client, "resources/subscribe", json!({ "uri": "x:1000" })).await;
+    assert_eq!(refused["error"]["code"], -32602);
+    assert_eq!(set(&client, "resources/subscribe", json!({ "uri": "x:7" })).await["result"], json!({}));
+}
+
+#[tokio::test]
+async fn what_is_said_before_a_stream_is_open_waits_for_it() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-06-18").await;
+    world.server.wait_for(Method::Listen, 1).await;
+    world.server.told.send((Method::ToolsListChanged, json!({}))).unwrap();
+    let mut stream = Events::of(client.get().await);
+    assert_eq!(stream.message().await.unwrap()["method"], "notifications/tools/list_changed");
+}
