@@ -10,12 +10,15 @@
 //! | `sessions`, `session` | who talks, and how long |
 //! | `legacy` | what legacy clients say, turned into calls |
 //! | `exchange`, `calls`, `questions` | one call on its way, all that run, all that is asked |
-//! | `outbox` | what waits for the standalone streams |
+//! | `outbox`, `transcript`, `streams` | what waits for streams, and for clients that come back to them |
+//! | `told`, `event_id` | one stream of events on its way |
+//! | `spoken` | the client's own version |
 
 mod answer;
 mod arrival;
 mod calls;
 mod connected;
+mod event_id;
 mod exchange;
 mod legacy;
 mod level;
@@ -27,6 +30,9 @@ mod sessions;
 mod settings;
 mod spoken;
 mod streamable;
+mod streams;
+mod told;
+mod transcript;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 

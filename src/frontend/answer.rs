@@ -27,8 +27,16 @@ pub(crate) enum Form {
     Batch,
 }
 
-/// Answers a POST: as JSON where nothing but responses comes and they come soon, else as a stream.
-pub(crate) async fn answer<S>(mut messages: S, form: Form) -> Response
+/// How an answer begins.
+pub(crate) enum Begun<S> {
+    /// Nothing but responses came, and they came soon: one JSON text.
+    Whole(Response),
+    /// Something else came, or nothing yet: what is there, and the rest.
+    Stream(Vec<Message>, S),
+}
+
+/// Waits for the form of the answer to a POST (design rule 8).
+pub(crate) async fn begin<S>(mut messages: S, form: Form) -> Begun<S>
 where
     S: Stream<Item = Message> + Unpin + Send + 'static,
 {
@@ -41,7 +49,7 @@ where
             message = messages.next() => match message {
                 // a cancelled call has no answer: the stream ends empty
                 None if ready.is_empty() => break,
-                None => return json(&ready, form),
+                None => return Begun::Whole(json(&ready, form)),
                 Some(message) => {
                     let response = matches!(message, Message::Response { .. });
                     ready.push(message);
@@ -53,25 +61,12 @@ where
             () = &mut silence => break,
         }
     }
-    stream(async_stream::stream! {
-        if ready.is_empty() {
-            yield sse::KEEP_ALIVE;
-        }
-        for message in ready {
-            yield sse::message(&message.encode());
-        }
-        let mut heartbeat = heartbeat();
-        loop {
-            tokio::select! {
-                biased;
-                message = messages.next() => match message {
-                    Some(message) => yield sse::message(&message.encode()),
-                    None => break,
-                },
-                _ = heartbeat.tick() => yield sse::KEEP_ALIVE,
-            }
-        }
-    })
+    Begun::Stream(ready, messages)
+}
+
+/// The one response to a request that could not be begun.
+pub(crate) fn single(message: Message) -> Response {
+    json(&[message], Form::Single)
 }
 
 /// 202 without a body.

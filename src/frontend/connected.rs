@@ -9,10 +9,8 @@ use axum::{
     extract::{Query, State},
     response::Response,
 };
-use bytes::Bytes;
-use futures_util::{Stream, StreamExt as _, stream::SelectAll};
+use futures_util::StreamExt as _;
 use serde::Deserialize;
-use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::{
     Frontend, answer,
@@ -21,7 +19,8 @@ use super::{
     legacy::Conversation,
     refusal::Refusal,
     session::Session,
-    streamable::{begin, read},
+    streamable::{begin, ended, read},
+    told::{self, Manner, Priming, Source},
 };
 use crate::{
     mcp::{Message, jsonrpc::Frame, revision::Feature},
@@ -52,13 +51,22 @@ pub(super) async fn get(
     if !headers::accepts(&arrival.headers, sse::MEDIA_TYPE) {
         return Err(Refusal::not_acceptable("text/event-stream"));
     }
-    let (sender, intake) = mpsc::channel(frontend.settings().calls_per_session);
     let owner = Arc::clone(&arrival.admission.caller);
-    let opened = frontend.sessions().open(arrival.endpoint.clone(), owner, Some(sender)).await;
-    let session = opened.map_err(Refusal::full)?;
-    let lapse = lapse(&arrival.admission.lease, frontend.sessions().now());
+    let session = frontend.sessions().open(arrival.endpoint.clone(), owner).await.map_err(Refusal::full)?;
+    let ended = ended(&frontend, &session, lapse(&arrival.admission.lease, frontend.sessions().now()));
     let ticket = ticket.map(|Extension(ticket)| ticket);
-    Ok(answer::stream(events(Connection { frontend, session, ticket }, intake, lapse)))
+    let connection = Connection { frontend, session, ticket };
+    let opening = Some(sse::event("endpoint", connection.address().as_bytes()));
+    let manner = Manner { opening, ids: None, priming: Priming::Never, lifetime: None };
+    let events = told::events(Source::Standalone(connection.session.outbox.attach()), manner, ended);
+    Ok(answer::stream(async_stream::stream! {
+        // dropped with the stream, also where it is never read
+        let _connection = connection;
+        let mut events = std::pin::pin!(events);
+        while let Some(event) = events.next().await {
+            yield event;
+        }
+    }))
 }
 
 /// A message for the session that the query names.
@@ -81,7 +89,7 @@ pub(super) async fn post(
         Conversation { frontend: &frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
     match frame {
         Frame::Single(Message::Request { id, method, params }) => {
-            send(&session, talk.request(id.clone(), method, params)).map_err(|refusal| refusal.with_id(Some(id)))?;
+            run(&talk, talk.request(id, method, params));
         }
         Frame::Single(Message::Notification { method, params }) => talk.notification(method, params).await,
         Frame::Single(Message::Response { id, outcome }) => talk.response(id.as_ref(), outcome),
@@ -89,7 +97,7 @@ pub(super) async fn post(
             if session.revision().has(Feature::Batches) && messages.len() <= frontend.settings().batch =>
         {
             for exchange in begin(&talk, messages).await {
-                send(&session, exchange)?;
+                run(&talk, exchange);
             }
         }
         Frame::Batch(_) => {
@@ -99,47 +107,14 @@ pub(super) async fn post(
     Ok(answer::accepted())
 }
 
-/// Hands a call to the connection. One that is not read has no room for it at some point; one that is gone has ended
-/// the call.
-fn send(session: &Session, exchange: Exchange) -> Result<(), Refusal> {
-    let sent = session.intake.as_ref().map(|intake| intake.try_send(exchange));
-    if let Some(Err(TrySendError::Full(_))) = sent {
-        metrics::counter!("lockkeeper_frontend_unread_connections_total").increment(1);
-        return Err(Refusal::unread());
-    }
-    Ok(())
-}
-
-fn events(
-    connection: Connection,
-    mut intake: mpsc::Receiver<Exchange>,
-    lapse: impl Future<Output = ()> + Send + 'static,
-) -> impl Stream<Item = Bytes> + Send + 'static {
-    let stream = connection.session.outbox.attach();
-    async_stream::stream! {
-        // dropped with the stream, also where it is never read
-        let connection = connection;
-        yield sse::event("endpoint", connection.address().as_bytes());
-        let mut heartbeat = answer::heartbeat();
-        let mut exchanges: SelectAll<Exchange> = SelectAll::new();
-        let (ended, drained) = (connection.session.ended.clone(), connection.frontend.drained().clone());
-        tokio::pin!(lapse);
-        loop {
-            tokio::select! {
-                biased;
-                () = ended.cancelled() => break,
-                () = drained.cancelled() => break,
-                () = &mut lapse => break,
-                Some(exchange) = intake.recv() => exchanges.push(exchange),
-                Some(message) = exchanges.next() => yield sse::message(&message.encode()),
-                message = stream.next() => match message {
-                    Some(message) => yield sse::message(&message.encode()),
-                    None => break,
-                },
-                _ = heartbeat.tick() => yield sse::KEEP_ALIVE,
-            }
+/// Lets a call run: what it says goes down the one stream, whether that is read or not.
+fn run(talk: &Conversation<'_>, mut exchange: Exchange) {
+    let session = Arc::clone(talk.session);
+    talk.tracker().spawn(async move {
+        while let Some(message) = exchange.next().await {
+            session.outbox.push(message);
         }
-    }
+    });
 }
 
 impl Connection {

@@ -218,13 +218,11 @@ impl Conversation<'_> {
 
     /// What happens to a call whose reader goes away.
     fn loss(&self) -> Loss {
-        match self.session.intake {
-            Some(_) => Loss::Cancels,
-            None => Loss::GoesOn(self.tracker().clone()),
-        }
+        if self.session.is_connection() { Loss::Cancels } else { Loss::GoesOn(self.tracker().clone()) }
     }
 
-    fn tracker(&self) -> &TaskTracker {
+    /// Who owns what goes on without a reader.
+    pub(crate) fn tracker(&self) -> &TaskTracker {
         self.frontend.tracker()
     }
 

@@ -104,9 +104,10 @@ impl Refusal {
         }
     }
 
-    /// 503: the client does not read the stream that its answers go down.
-    pub(crate) fn unread() -> Self {
-        Self::retry(StatusCode::SERVICE_UNAVAILABLE, "Too many answers wait on the event stream; read it and try again")
+    /// 400: the stream that `Last-Event-ID` names was over too long ago. A stream that stays silent would let the client
+    /// wait for an answer that nobody has any more.
+    pub(crate) fn forgotten_stream() -> Self {
+        Self::invalid("Bad Request: the stream of this Last-Event-ID is not kept any more; send the request again")
     }
 
     /// 429 where the caller is at its bound, 503 where the gateway is; both with `Retry-After`.

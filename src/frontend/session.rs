@@ -9,13 +9,12 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{calls::Calls, exchange::Exchange, level::Level, outbox::Outbox, questions::Questions};
+use super::{calls::Calls, level::Level, outbox::Outbox, questions::Questions, streams::Streams};
 use crate::{
     mcp::{ClientInfo, Revision},
-    model::{Caller, Endpoint, SessionId},
+    model::{Binding, Caller, Endpoint, SessionId},
     support::Timestamp,
 };
 
@@ -43,8 +42,8 @@ pub(crate) struct Session {
     pub(crate) outbox: Arc<Outbox>,
     /// Cancelled when the session ends.
     pub(crate) ended: CancellationToken,
-    /// HTTP+SSE alone: where the calls go, to be answered on the one stream.
-    pub(crate) intake: Option<mpsc::Sender<Exchange>>,
+    /// The streams of its calls.
+    pub(crate) streams: Streams,
     /// Whose listen is open, and what ends it.
     pub(crate) listen: Mutex<Option<(Arc<Caller>, CancellationToken)>>,
     client: OnceLock<Arc<ClientInfo>>,
@@ -68,8 +67,6 @@ pub(crate) struct Opening {
     pub(crate) owner: Arc<Caller>,
     /// When.
     pub(crate) created: Timestamp,
-    /// HTTP+SSE alone: where its calls go.
-    pub(crate) intake: Option<mpsc::Sender<Exchange>>,
 }
 
 /// What holds the work of a session.
@@ -81,6 +78,8 @@ pub(crate) struct Holders {
     pub(crate) questions: Arc<Questions>,
     /// Its outbox.
     pub(crate) outbox: Arc<Outbox>,
+    /// The streams of its calls.
+    pub(crate) streams: Streams,
     /// What ends it.
     pub(crate) ended: CancellationToken,
 }
@@ -99,7 +98,7 @@ impl Session {
             questions: holders.questions,
             outbox: holders.outbox,
             ended: holders.ended,
-            intake: opening.intake,
+            streams: holders.streams,
             listen: Mutex::new(None),
             client: OnceLock::new(),
             initialized: AtomicBool::new(false),
@@ -195,6 +194,11 @@ impl Session {
     /// The last sign of activity.
     pub(crate) fn last_seen(&self) -> Timestamp {
         Timestamp::from_millis(self.seen.load(Ordering::Acquire))
+    }
+
+    /// Whether the session is one HTTP+SSE connection (2024-11-05), with one stream for everything.
+    pub(crate) fn is_connection(&self) -> bool {
+        self.endpoint.binding == Binding::Sse
     }
 
     /// Whether a call runs or a stream is open.

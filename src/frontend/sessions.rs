@@ -10,17 +10,18 @@ mod table;
 
 use std::{fmt, sync::Arc};
 
-use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::table::Table;
 use super::{
     Settings,
     calls::Calls,
-    exchange::Exchange,
-    outbox::Outbox,
+    event_id::Mark,
+    outbox::{self, Outbox, Overflow},
     questions::Questions,
     session::{Holders, Opening, Session},
+    streams::Streams,
 };
 use crate::{
     model::{Binding, Caller, Endpoint, SessionId, status::SessionStatus},
@@ -87,14 +88,9 @@ impl Sessions {
 
     /// Opens a session. Where the caller, or the gateway, has as many as allowed, the caller's own session that was idle
     /// longest is ended to make room.
-    pub(crate) async fn open(
-        &self,
-        endpoint: Endpoint,
-        owner: Arc<Caller>,
-        intake: Option<mpsc::Sender<Exchange>>,
-    ) -> Result<Arc<Session>, Full> {
+    pub(crate) async fn open(&self, endpoint: Endpoint, owner: Arc<Caller>) -> Result<Arc<Session>, Full> {
         let id = SessionId::new(self.deps.random.token());
-        let session = self.build(Opening { id, endpoint, owner, created: self.now(), intake });
+        let session = self.build(Opening { id, endpoint, owner, created: self.now() });
         let evicted = self.table.insert_bounded(&session, &self.settings)?;
         if let Some(evicted) = evicted {
             tracing::info!(session = ?evicted.id, "the caller's longest idle session is ended to make room");
@@ -133,7 +129,7 @@ impl Sessions {
 
     /// The session `id` whose HTTP+SSE connection is open, where it was opened by this caller.
     pub(crate) fn find_connected(&self, id: &str, caller: &Caller) -> Result<Arc<Session>, Missing> {
-        let session = self.table.get(id).filter(|session| session.intake.is_some()).ok_or(Missing::Unknown)?;
+        let session = self.table.get(id).filter(|session| session.is_connection()).ok_or(Missing::Unknown)?;
         self.check(session, caller)
     }
 
@@ -174,6 +170,9 @@ impl Sessions {
         self.end_all(&due.iter().map(AsRef::as_ref).collect::<Vec<_>>()).await;
         for session in alive.iter().filter(|session| session.is_active()) {
             session.touch(now);
+        }
+        for session in &alive {
+            session.streams.sweep(Instant::now());
         }
         let changed = alive.iter().filter(|session| has_row(session) && session.take_changed());
         self.write(&changed.map(AsRef::as_ref).collect::<Vec<_>>()).await;
@@ -237,7 +236,8 @@ impl Sessions {
         let holders = Holders {
             calls: Calls::new(settings.calls_per_session),
             questions: Questions::new(&mark, settings.questions_per_session, settings.question_timeout),
-            outbox: Outbox::new(settings.queue, settings.streams_per_session),
+            outbox: Outbox::new(bounds(settings, opening.endpoint.binding)),
+            streams: Streams::new(Mark::new(mark), settings),
             ended: self.closed.child_token(),
         };
         Arc::new(Session::new(opening, holders))
@@ -264,6 +264,17 @@ impl Sessions {
             tracing::error!(%error, "an ended session stays in the store until it is idle for too long");
         }
     }
+}
+
+/// What waits in sessions of this kind: an HTTP+SSE connection has one stream, to which nobody comes back.
+fn bounds(settings: &Settings, binding: Binding) -> outbox::Bounds {
+    let (kept, overflow, streams) = match binding {
+        Binding::Mcp => {
+            ((settings.replay_messages, settings.replay_bytes), Overflow::CloseStream, settings.streams_per_session)
+        }
+        Binding::Sse => ((0, 0), Overflow::DropFirst, 1),
+    };
+    outbox::Bounds { waiting: settings.queue, streams, kept, overflow }
 }
 
 /// Whether the store knows sessions of this kind.

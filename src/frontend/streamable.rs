@@ -11,17 +11,19 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use futures_util::stream::SelectAll;
+use futures_util::{Stream, StreamExt as _, future::BoxFuture, stream::SelectAll};
 use http::{HeaderValue, StatusCode};
 
 use super::{
     Frontend,
-    answer::{self, Form},
+    answer::{self, Begun, Form},
     arrival::{Arrival, VersionHeader, lapse},
+    event_id::{EventId, StreamId},
     exchange::Exchange,
     legacy::{Conversation, introduction},
     refusal::Refusal,
     session::Session,
+    told::{self, Manner, Priming, Source},
 };
 use crate::{
     mcp::{
@@ -70,30 +72,86 @@ pub(super) async fn get(State(frontend): State<Frontend>, arrival: Arrival) -> R
     let session = named(&frontend, &arrival).await?;
     let talk =
         Conversation { frontend: &frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
-    let stream = session.outbox.attach();
+    let source = source(&arrival, &session)?;
     talk.listen();
     talk.revive().await;
-    let lapse = lapse(&arrival.admission.lease, frontend.sessions().now());
-    let (ended, drained) = (session.ended.clone(), frontend.drained().clone());
-    Ok(answer::stream(async_stream::stream! {
-        // flushes the headers
-        yield sse::KEEP_ALIVE;
-        let mut heartbeat = answer::heartbeat();
-        tokio::pin!(lapse);
-        loop {
-            tokio::select! {
-                biased;
-                () = ended.cancelled() => break,
-                () = drained.cancelled() => break,
-                () = &mut lapse => break,
-                message = stream.next() => match message {
-                    Some(message) => yield sse::message(&message.encode()),
-                    None => break,
-                },
-                _ = heartbeat.tick() => yield sse::KEEP_ALIVE,
-            }
+    let manner = match source {
+        Source::Call(..) => manner(&talk),
+        Source::Standalone(_) => Manner { lifetime: None, ..manner(&talk) },
+    };
+    let ended = ended(&frontend, &session, lapse(&arrival.admission.lease, frontend.sessions().now()));
+    Ok(answer::stream(told::events(source, manner, ended)))
+}
+
+/// What a GET reads: where it names an event, the rest of that stream and of no other (2025-03-26 to 2025-11-25,
+/// transports, *Resumability and Redelivery*); else a fresh standalone stream. An id that this session never gave, such
+/// as one from before a restart, names nothing: nobody knows what came after it.
+fn source(arrival: &Arrival, session: &Arc<Session>) -> Result<Source, Refusal> {
+    let last = arrival.headers.get(headers::LAST_EVENT_ID).and_then(|id| id.to_str().ok());
+    let resumed = match last.and_then(|id| session.streams.mark.read(id)) {
+        Some(EventId { stream: StreamId::Call(serial), number }) => {
+            let reader = session.streams.resume(serial, number).ok_or_else(Refusal::forgotten_stream)?;
+            Some(Source::Call(serial, reader))
         }
-    }))
+        Some(EventId { stream: StreamId::Standalone(serial), number }) => {
+            session.outbox.resume(serial, number).map(Source::Standalone)
+        }
+        None => None,
+    };
+    metrics::counter!("lockkeeper_frontend_resumed_streams_total").increment(u64::from(resumed.is_some()));
+    Ok(resumed.unwrap_or_else(|| Source::Standalone(session.outbox.attach())))
+}
+
+/// Ends with the session, the gateway, or the credential.
+pub(super) fn ended(
+    frontend: &Frontend,
+    session: &Session,
+    lapse: impl Future<Output = ()> + Send + 'static,
+) -> BoxFuture<'static, ()> {
+    let (ended, drained) = (session.ended.clone(), frontend.drained().clone());
+    Box::pin(async move {
+        tokio::select! {
+            () = ended.cancelled() => {}
+            () = drained.cancelled() => {}
+            () = lapse => {}
+        }
+    })
+}
+
+fn manner(talk: &Conversation<'_>) -> Manner {
+    let resumable = talk.session.revision().has(Feature::PrimingEvent);
+    Manner {
+        opening: None,
+        ids: Some(talk.session.streams.mark.clone()),
+        priming: if resumable { Priming::First } else { Priming::Never },
+        lifetime: talk.frontend.settings().stream_lifetime.filter(|_| resumable),
+    }
+}
+
+/// Answers a POST: as JSON where nothing but responses comes and they come soon, else as a stream. A stream is written by
+/// a task, whether anybody reads it or not: a slow reader does not keep a cancel from its call, and one that went away
+/// may come back.
+async fn respond<S>(talk: &Conversation<'_>, messages: S, form: Form) -> Response
+where
+    S: Stream<Item = Message> + Unpin + Send + 'static,
+{
+    let (ready, mut rest) = match answer::begin(messages, form).await {
+        Begun::Whole(response) => return response,
+        Begun::Stream(ready, rest) => (ready, rest),
+    };
+    let (serial, transcript) = talk.session.streams.open();
+    let reader = transcript.read_after(0);
+    for message in ready {
+        transcript.push(message);
+    }
+    talk.tracker().spawn(async move {
+        while let Some(message) = rest.next().await {
+            transcript.push(message);
+        }
+        transcript.finish();
+    });
+    // the end of the session, and of the credential, is the call's own: it is told on the stream
+    answer::stream(told::events(Source::Call(serial, reader), manner(talk), std::future::pending()))
 }
 
 /// The end of a session.
@@ -145,15 +203,14 @@ async fn open(frontend: &Frontend, arrival: &Arrival, frame: Frame) -> Result<Re
     let client = match introduction(&params) {
         Ok(client) => client,
         Err(error) => {
-            let answer = futures_util::stream::iter([Message::error(id, error)]);
-            return Ok(answer::answer(answer, Form::Single).await);
+            return Ok(answer::single(Message::error(id, error)));
         }
     };
     let owner = Arc::clone(&arrival.admission.caller);
-    let opened = frontend.sessions().open(arrival.endpoint.clone(), owner, None).await;
+    let opened = frontend.sessions().open(arrival.endpoint.clone(), owner).await;
     let session = opened.map_err(|full| Refusal::full(full).with_id(Some(id.clone())))?;
     let talk = Conversation { frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
-    let mut response = answer::answer(talk.greet(id, client), Form::Single).await;
+    let mut response = respond(&talk, talk.greet(id, client), Form::Single).await;
     // a handshake that failed leaves no session
     if !session.ended.is_cancelled()
         && let Ok(value) = HeaderValue::from_str(session.id.as_str())
@@ -170,7 +227,7 @@ async fn single(talk: &Conversation<'_>, message: Message) -> Result<Response, R
             Err(Refusal::invalid(message).with_id(Some(id)))
         }
         Message::Request { id, method, params } => {
-            Ok(answer::answer(talk.request(id, method, params), Form::Single).await)
+            Ok(respond(talk, talk.request(id, method, params), Form::Single).await)
         }
         Message::Notification { method, params } => {
             talk.notification(method, params).await;
@@ -197,7 +254,7 @@ async fn batch(talk: &Conversation<'_>, messages: Vec<Result<Message, Malformed>
     if exchanges.is_empty() {
         return Ok(answer::accepted());
     }
-    Ok(answer::answer(exchanges, Form::Batch).await)
+    Ok(respond(talk, exchanges, Form::Batch).await)
 }
 
 /// Begins to serve the messages of a batch.

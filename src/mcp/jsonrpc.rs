@@ -168,7 +168,8 @@ impl Message {
         Self::Response { id: Some(id), outcome: Err(error) }
     }
 
-    fn payload_len(&self) -> usize {
+    /// The bytes of its payload: what it weighs, but for the envelope.
+    pub fn payload_len(&self) -> usize {
         match self {
             Self::Request { params, .. } | Self::Notification { params, .. } => params.len(),
             Self::Response { outcome: Ok(result), .. } => result.len(),

@@ -1,5 +1,7 @@
 //! Writing server-sent events (WHATWG HTML 9.2). Knows nothing of what the events say.
 
+use std::time::Duration;
+
 use bytes::{BufMut as _, Bytes, BytesMut};
 
 /// The media type.
@@ -11,6 +13,22 @@ pub const KEEP_ALIVE: Bytes = Bytes::from_static(b": \n\n");
 /// One event of the type `message`, which is the default and named all the same: some clients look for the name.
 pub fn message(data: &[u8]) -> Bytes {
     event("message", data)
+}
+
+/// One event of the type `message` that a client can come back to. The id must be without line ends and NUL.
+pub fn numbered(id: &str, data: &[u8]) -> Bytes {
+    let message = message(data);
+    let mut text = BytesMut::with_capacity(message.len() + id.len() + 5);
+    text.put_slice(b"id: ");
+    text.put_slice(id.as_bytes());
+    text.put_u8(b'\n');
+    text.put_slice(&message);
+    text.freeze()
+}
+
+/// An event that says nothing but where a client can come back to, and after how long (2025-11-25, transports).
+pub fn priming(id: &str, retry: Duration) -> Bytes {
+    format!("id: {id}\nretry: {}\ndata: \n\n", retry.as_millis()).into()
 }
 
 /// One event. Line ends inside `data` begin a new `data` field each; in JSON they stand only between values, so that
@@ -36,6 +54,8 @@ mod tests {
     #[test]
     fn line_ends_in_the_data_do_not_end_the_event() {
         assert_eq!(message(b"{\"a\":\r\n1}"), "event: message\ndata: {\"a\":\ndata: \ndata: 1}\n\n");
+        assert_eq!(numbered("m-c1-2", b"{}"), "id: m-c1-2\nevent: message\ndata: {}\n\n");
+        assert_eq!(priming("m-c1-0", Duration::from_secs(1)), "id: m-c1-0\nretry: 1000\ndata: \n\n");
         assert_eq!(event("endpoint", b"/messages"), "event: endpoint\ndata: /messages\n\n");
     }
 }

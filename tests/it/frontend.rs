@@ -6,6 +6,7 @@ mod handshake;
 mod isolation;
 mod kept;
 mod questions;
+mod resumption;
 mod sessions;
 mod streams;
 
@@ -202,6 +203,21 @@ impl Scripted {
                     yield done;
                 })
             }
+            "tick" => {
+                let (gate, told) = (Arc::clone(&self.gate), progress(&params));
+                let Event::Notified(told) = told else { return Reply::new(stream::iter([done])) };
+                let mut fate = Fate(self.fates.clone(), "dropped");
+                Reply::new(async_stream::stream! {
+                    for step in 1..=3 {
+                        gate.acquire().await.unwrap().forget();
+                        let params = told.params.with("progress", &step.to_string());
+                        yield Event::Notified(Notification { method: Method::Progress, params });
+                    }
+                    gate.acquire().await.unwrap().forget();
+                    fate.is_done();
+                    yield done;
+                })
+            }
             "ask" => ask(revision, &params["arguments"]),
             other => Reply::failed(ErrorObject::internal(&format!("the script has no tool `{other}`"))),
         }
@@ -264,11 +280,12 @@ impl Server for Scripted {
                     std::future::pending::<()>().await;
                 })
             }
-            Method::SetLevel | Method::ResourcesUnsubscribe => Reply::complete(Payload::empty(call.params.revision)),
             Method::ResourcesSubscribe if call.params.string("uri").is_some_and(|uri| uri.starts_with("no:")) => {
                 Reply::failed(ErrorObject::invalid_params("no such resource"))
             }
-            Method::ResourcesSubscribe => Reply::complete(Payload::empty(call.params.revision)),
+            Method::SetLevel | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
+                Reply::complete(Payload::empty(call.params.revision))
+            }
             method if method.is_notification() => Reply::complete(Payload::absent(call.params.revision)),
             method => Reply::failed(ErrorObject::method_not_found(method.as_str())),
         }
@@ -299,6 +316,14 @@ impl Client {
 
     async fn get(&self) -> Response<Body> {
         self.request(Verb::GET, Body::empty(), |_| ()).await
+    }
+
+    /// Comes back to the stream of the event `id`.
+    async fn resume(&self, id: &str) -> Response<Body> {
+        self.request(Verb::GET, Body::empty(), |headers| {
+            headers.insert("last-event-id", id.parse().unwrap());
+        })
+        .await
     }
 
     async fn delete(&self) -> Response<Body> {
@@ -364,12 +389,24 @@ impl Events {
         Some(String::from_utf8(chunk.to_vec()).unwrap())
     }
 
+    /// The id of the next event that has one, and its data.
+    async fn numbered(&mut self) -> Option<(String, String)> {
+        loop {
+            let text = self.raw().await?;
+            let field = |name| text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+            if let Some(id) = field("id: ") {
+                return Some((id, field("data: ").unwrap_or_default()));
+            }
+        }
+    }
+
     /// The data of the next event; `None` at the end.
     async fn data(&mut self) -> Option<String> {
         loop {
             let text = self.raw().await?;
             let data: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
-            if !data.is_empty() {
+            // an event with an id and nothing else tells where to come back to
+            if data.iter().any(|line| !line.is_empty()) {
                 return Some(data.join("\n"));
             }
         }

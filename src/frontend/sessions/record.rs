@@ -52,7 +52,7 @@ pub(super) fn opening(row: &McpSession, id: SessionId) -> Option<Opening> {
         rights: Rights::none(),
     };
     let endpoint = Endpoint::from_path(&row.endpoint)?;
-    Some(Opening { id, endpoint, owner: Arc::new(owner), created: row.created, intake: None })
+    Some(Opening { id, endpoint, owner: Arc::new(owner), created: row.created })
 }
 
 /// Gives a session back what its client said in the process before this one.

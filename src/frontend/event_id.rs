@@ -1,0 +1,84 @@
+//! The ids of events: which stream, and how far (2025-03-26 to 2025-11-25, transports, *Resumability and Redelivery*).
+
+use std::fmt;
+
+/// What sets the ids of one session in one process apart from all others: none is resumed across a restart by mistake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mark(String);
+
+/// A stream of one session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamId {
+    /// The answer to a POST.
+    Call(u64),
+    /// A standalone stream.
+    Standalone(u64),
+}
+
+/// The id of one event: its stream, and its number there. The number before the first is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EventId {
+    /// The stream.
+    pub(crate) stream: StreamId,
+    /// Later events have higher numbers.
+    pub(crate) number: u64,
+}
+
+impl Mark {
+    /// The mark that is this text.
+    pub(crate) const fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The id as it is written.
+    pub(crate) fn write(&self, id: EventId) -> String {
+        format!("{}-{}-{}", self.0, id.stream, id.number)
+    }
+
+    /// The id that was written as `text`; `None` for one of another session, of another process, or of nobody's making.
+    pub(crate) fn read(&self, text: &str) -> Option<EventId> {
+        let (stream, number) = text.strip_prefix(&self.0)?.strip_prefix('-')?.split_once('-')?;
+        let stream = match stream.split_at_checked(1)? {
+            ("c", serial) => StreamId::Call(serial.parse().ok()?),
+            ("s", serial) => StreamId::Standalone(serial.parse().ok()?),
+            _ => return None,
+        };
+        Some(EventId { stream, number: number.parse().ok()? })
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(serial) => write!(f, "c{serial}"),
+            Self::Standalone(serial) => write!(f, "s{serial}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn an_id_is_known_where_it_was_given_and_nowhere_else() {
+        let (mark, other) = (Mark::new("a1".to_owned()), Mark::new("a".to_owned()));
+        for stream in [StreamId::Call(0), StreamId::Standalone(u64::MAX)] {
+            let id = EventId { stream, number: 7 };
+            assert_eq!(mark.read(&mark.write(id)), Some(id));
+            assert_eq!(other.read(&mark.write(id)), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_clients_make_up_is_nothing(text in "\\PC{0,20}") {
+            let mark = Mark::new("a1b2c3d4".to_owned());
+            prop_assert_eq!(mark.read(&text), None);
+            let read = mark.read(&format!("a1b2c3d4-{text}"));
+            prop_assert!(read.is_none_or(|id| mark.read(&mark.write(id)) == Some(id)));
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Streams that break off, and clients that come back to them (design rule 10).
+
+use std::time::Duration;
+
+use http::StatusCode;
+use lockkeeper::{frontend::Settings, mcp::Method};
+use serde_json::{Value, json};
+
+use super::{Client, Events, World, body, call};
+
+/// What the rest of a stream says: progress by its number, answers by their id.
+async fn rest(events: &mut Events) -> Vec<String> {
+    let mut said = Vec::new();
+    while let Some(message) = events.message().await {
+        let progress = &message["params"]["progress"];
+        said.push(if progress.is_null() { format!("answer {}", message["id"]) } else { progress.to_string() });
+    }
+    said
+}
+
+async fn ticking(world: &World, client: &Client) -> Events {
+    world.server.gate.add_permits(1);
+    Events::of(client.send(call(1, "tick", json!({}))).await)
+}
+
+#[tokio::test]
+async fn a_client_that_lost_the_stream_of_a_call_gets_the_rest_of_it_and_of_no_other() {
+    let world = World::new().await;
+    for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let client = world.ready("ann", version).await;
+        let mut events = ticking(&world, &client).await;
+        let mut id = events.numbered().await.unwrap();
+        if version == "2025-11-25" {
+            assert_eq!(id.1, "", "the first event tells where to come back to");
+            id = events.numbered().await.unwrap();
+        }
+        drop(events);
+        let other = client.send(call(2, "echo", json!({}))).await;
+        assert_eq!(body(other).await["id"], 2);
+        world.server.gate.add_permits(3);
+        let mut events = Events::of(client.resume(&id.0).await);
+        assert_eq!(rest(&mut events).await, ["2", "3", "answer 1"], "{version}");
+        let mut again = Events::of(client.resume(&id.0).await);
+        assert_eq!(rest(&mut again).await, ["2", "3", "answer 1"], "what is over can be read again");
+    }
+}
+
+#[tokio::test]
+async fn the_connection_that_came_back_is_the_one_that_is_served() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-06-18").await;
+    let mut before = ticking(&world, &client).await;
+    let (id, _) = before.numbered().await.unwrap();
+    let mut after = Events::of(client.resume(&id).await);
+    world.server.gate.add_permits(3);
+    assert_eq!(rest(&mut after).await, ["2", "3", "answer 1"]);
+    assert_eq!(before.message().await, None, "no message goes to two");
+}
+
+#[tokio::test]
+async fn a_question_can_be_answered_by_a_client_that_came_back() {
+    let world = World::new().await;
+    let mut client = world.client("ann");
+    client.open("2025-11-25", json!({ "elicitation": {} })).await;
+    let mut events = Events::of(client.send(call(1, "ask", json!({}))).await);
+    let (start, _) = events.numbered().await.unwrap();
+    drop(events);
+    let mut events = Events::of(client.resume(&start).await);
+    let question = events.message().await.unwrap();
+    client.send(json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "accept" } })).await;
+    assert_eq!(events.message().await.unwrap()["result"]["answer"]["action"], "accept");
+}
+
+#[tokio::test]
+async fn a_standalone_stream_goes_on_where_it_broke_off() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-11-25").await;
+    let mut events = Events::of(client.get().await);
+    let (start, data) = events.numbered().await.unwrap();
+    assert_eq!(data, "");
+    world.server.wait_for(Method::Listen, 1).await;
+    let say = |text: &str| world.server.told.send((Method::LoggingMessage, json!({ "level": "info", "data": text })));
+    say("one").unwrap();
+    assert_eq!(events.message().await.unwrap()["params"]["data"], "one");
+    drop(events);
+    say("two").unwrap();
+    let mut events = Events::of(client.resume(&start).await);
+    for text in ["one", "two"] {
+        assert_eq!(events.message().await.unwrap()["params"]["data"], text);
+    }
+}
+
+#[tokio::test]
+async fn ids_of_other_sessions_and_processes_open_a_fresh_stream() {
+    let world = World::new().await;
+    let (mut ann, bob) = (world.ready("ann", "2025-06-18").await, world.ready("bob", "2025-06-18").await);
+    let mut events = ticking(&world, &bob).await;
+    let (id, _) = events.numbered().await.unwrap();
+    world.server.gate.add_permits(3);
+    rest(&mut events).await;
+    world.server.wait_for(Method::Listen, 2).await;
+    for id in [id.as_str(), "", "1", "x-c1-0", "-----", "99999999999999999999999"] {
+        let mut fresh = Events::of(ann.resume(id).await);
+        world.server.told.send((Method::ToolsListChanged, json!({}))).unwrap();
+        assert_eq!(fresh.message().await.unwrap()["method"], "notifications/tools/list_changed", "{id}");
+    }
+    let mut events = ticking(&world, &ann).await;
+    let (id, _) = events.numbered().await.unwrap();
+    let after = world.restarted();
+    ann.router = after.router.clone();
+    let mut fresh = Events::of(ann.resume(&id).await);
+    after.server.wait_for(Method::Listen, 1).await;
+    after.server.told.send((Method::ToolsListChanged, json!({}))).unwrap();
+    assert_eq!(fresh.message().await.unwrap()["method"], "notifications/tools/list_changed");
+}
+
+#[tokio::test]
+async fn a_stream_that_is_kept_no_more_is_refused() {
+    let world = World::with(Settings { replay_for: Duration::ZERO, ..Settings::default() }).await;
+    let client = world.ready("ann", "2025-06-18").await;
+    let mut events = ticking(&world, &client).await;
+    let (id, _) = events.numbered().await.unwrap();
+    world.server.gate.add_permits(3);
+    rest(&mut events).await;
+    world.front.sweep().await;
+    let refused = client.resume(&id).await;
+    assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
+    assert_eq!(body(refused).await["error"]["code"], -32600);
+}
+
+#[tokio::test]
+async fn a_reader_that_stalls_keeps_no_cancel_from_its_call() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-06-18").await;
+    world.server.gate.add_permits(1);
+    let _unread = client.send(call(7, "tick", json!({}))).await;
+    client.send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } })).await;
+    assert_eq!(world.server.fate().await, "dropped");
+}
+
+#[tokio::test]
+async fn a_long_stream_is_closed_toward_clients_that_come_back_by_themselves() {
+    let settings = || Settings { stream_lifetime: Some(Duration::from_mins(1)), ..Settings::default() };
+    for (version, closed) in [("2025-06-18", false), ("2025-11-25", true)] {
+        let world = World::with(settings()).await;
+        let client = world.ready("ann", version).await;
+        let mut events = ticking(&world, &client).await;
+        let mut last = events.numbered().await.unwrap();
+        if closed {
+            last = events.numbered().await.unwrap();
+        }
+        tokio::time::pause();
+        let comments = async { while events.raw().await.is_some() {} };
+        let ended = tokio::time::timeout(Duration::from_mins(2), comments).await.is_ok();
+        assert_eq!(ended, closed, "{version}");
+        tokio::time::resume();
+        world.server.gate.add_permits(3);
+        let mut events = Events::of(client.resume(&last.0).await);
+        assert_eq!(rest(&mut events).await, ["2", "3", "answer 1"], "the call went on");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_of_the_old_transport_has_no_ids() {
+    let world = World::new().await;
+    let mut client = world.client("ann");
+    client.path = "/sse";
+    let mut events = Events::of(client.resume("m-s1-0").await);
+    let first = events.raw().await.unwrap();
+    assert!(first.starts_with("event: endpoint\n"), "{first}");
+}
+
+#[tokio::test]
+async fn no_message_comes_twice_however_often_the_stream_breaks_off() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-11-25").await;
+    let mut events = ticking(&world, &client).await;
+    let (mut last, mut said) = (String::new(), Vec::new());
+    for round in 0.. {
+        let Some((id, data)) = events.numbered().await else { break };
+        if !data.is_empty() {
+            let message: Value = serde_json::from_str(&data).unwrap();
+            said.push(message["params"]["progress"].clone());
+        }
+        last = id;
+        if round < 7 {
+            world.server.gate.add_permits(usize::from(round % 2 == 0));
+            events = Events::of(client.resume(&last).await);
+        }
+    }
+    assert_eq!(said, [json!(1), json!(2), json!(3), Value::Null], "after {last}");
+}
