@@ -21,7 +21,6 @@ mod connected;
 mod event_id;
 mod exchange;
 mod legacy;
-mod level;
 mod outbox;
 mod questions;
 mod refusal;

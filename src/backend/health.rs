@@ -76,6 +76,11 @@ impl Health {
         let _ = changes.wait_for(|condition| condition.state != BackendState::Starting).await;
     }
 
+    /// Whether it has ever failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.0.borrow().restarts > 0
+    }
+
     /// Why it cannot be used at the moment; `None` where it may be tried.
     pub(crate) fn trouble(&self) -> Option<String> {
         match &self.0.borrow().state {

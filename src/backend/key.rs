@@ -12,6 +12,8 @@ pub(crate) struct Key {
     pub(crate) scope: Scope,
     /// What the client can be asked ([`crate::mcp::Capabilities::key`]): servers show other tools to other clients.
     capabilities: String,
+    /// Which of the sessions of one sharer: questions find their client by it where many share (design rule 4).
+    lane: usize,
 }
 
 /// Who shares a session.
@@ -30,7 +32,7 @@ pub(crate) enum Scope {
 impl Key {
     /// The session that the gateway itself holds.
     pub(crate) const fn base() -> Self {
-        Self { scope: Scope::Base, capabilities: String::new() }
+        Self { scope: Scope::Base, capabilities: String::new(), lane: 0 }
     }
 
     /// The session that serves `context`.
@@ -44,7 +46,34 @@ impl Key {
             Share::All if capabilities.is_empty() => Scope::Base,
             Share::All => Scope::All,
         };
-        Self { scope, capabilities }
+        Self { scope, capabilities, lane: 0 }
+    }
+
+    /// Another session of the same sharer.
+    #[must_use]
+    pub(crate) fn in_lane(&self, lane: usize) -> Self {
+        Self { lane, ..self.clone() }
+    }
+
+    /// What stands for all sessions of this sharer.
+    #[must_use]
+    pub(crate) fn sharer(&self) -> Self {
+        self.in_lane(0)
+    }
+
+    /// Which of the sessions of its sharer it is.
+    pub(crate) const fn lane(&self) -> usize {
+        self.lane
+    }
+
+    /// Whether it is the one session of its sharer that is always there.
+    pub(crate) const fn is_first_lane(&self) -> bool {
+        self.lane == 0
+    }
+
+    /// Whether the clients behind it can be asked anything.
+    pub(crate) fn can_be_asked(&self) -> bool {
+        !self.capabilities.is_empty()
     }
 
     /// Whether this is the session of the gateway itself.

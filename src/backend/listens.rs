@@ -6,30 +6,39 @@ use futures_util::{Stream, StreamExt as _, stream};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::key::Key;
+use super::{key::Key, wants::Holder};
 use crate::mcp::{Event, Method, Notification, Payload, Question, Revision};
 
 /// How many events wait for a slow listener; what comes beyond is dropped and counted.
 const QUEUE: usize = 256;
 
-/// The listens at one backend, by the session they are attached to, be it there or not.
+/// The listens at one backend, by whose sessions they hear, be these there or not.
 #[derive(Debug, Default)]
-pub(crate) struct Listens(Mutex<HashMap<Key, Vec<mpsc::Sender<Event>>>>);
+pub(crate) struct Listens(Mutex<HashMap<Key, Vec<Listener>>>);
+
+/// Where the events of one listen go.
+#[derive(Debug)]
+struct Listener {
+    holder: Holder,
+    events: mpsc::Sender<Event>,
+}
 
 impl Listens {
-    /// Everything that is said to `key` from now on. It never ends by itself.
-    pub(crate) fn listen(self: &Arc<Self>, key: Key) -> impl Stream<Item = Event> + Send + use<> {
-        let (sender, receiver) = mpsc::channel(QUEUE);
-        self.0.lock().entry(key.clone()).or_default().push(sender);
+    /// Everything that is said to `holder` on the sessions of `key` from now on. It never ends by itself.
+    pub(crate) fn listen(self: &Arc<Self>, key: &Key, holder: Holder) -> impl Stream<Item = Event> + Send + use<> {
+        let (events, receiver) = mpsc::channel(QUEUE);
+        let key = key.sharer();
+        self.0.lock().entry(key.clone()).or_default().push(Listener { holder, events });
         let ear = Ear { listens: Arc::clone(self), key, receiver };
         stream::unfold(ear, async |mut ear| ear.receiver.recv().await.map(|event| (event, ear))).fuse()
     }
 
-    /// Tells all who listen at `key`.
-    pub(crate) fn tell(&self, key: &Key, notification: &Notification) {
+    /// Tells those who listen at `key` and for whom it is.
+    pub(crate) fn tell(&self, key: &Key, notification: &Notification, is_for: impl Fn(&Holder) -> bool) {
         let listens = self.0.lock();
-        for listener in listens.get(key).into_iter().flatten() {
-            if listener.try_send(Event::Notified(notification.clone())).is_err() {
+        let listeners = listens.get(&key.sharer()).into_iter().flatten();
+        for listener in listeners.filter(|listener| is_for(&listener.holder)) {
+            if listener.events.try_send(Event::Notified(notification.clone())).is_err() {
                 metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
             }
         }
@@ -38,17 +47,17 @@ impl Listens {
     /// Tells all who listen at `key` that every list may have changed: the server behind it is another one now.
     pub(crate) fn tell_all_changed(&self, key: &Key) {
         for method in [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged] {
-            self.tell(key, &Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) });
+            self.tell(key, &Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) }, |_| true);
         }
     }
 
     /// Gives the question to the one who listens at `key`; where nobody or more than one does, it is dropped, never
-    /// given to a guess (design rule 4).
+    /// given to a guess (design rule 4), and the server is told that nobody answers.
     pub(crate) fn ask(&self, key: &Key, question: Question) {
         let listens = self.0.lock();
-        if let Some([listener]) = listens.get(key).map(Vec::as_slice) {
+        if let Some([listener]) = listens.get(&key.sharer()).map(Vec::as_slice) {
             // a full queue drops the question, which refuses it
-            let _ = listener.try_send(Event::Asked(question));
+            let _ = listener.events.try_send(Event::Asked(question));
         }
     }
 }
@@ -65,7 +74,7 @@ impl Drop for Ear {
         self.receiver.close();
         let mut listens = self.listens.0.lock();
         if let Some(at_key) = listens.get_mut(&self.key) {
-            at_key.retain(|listener| !listener.is_closed());
+            at_key.retain(|listener| !listener.events.is_closed());
             if at_key.is_empty() {
                 listens.remove(&self.key);
             }

@@ -19,6 +19,7 @@ use super::{
     link::{Incoming, Link},
     listens::Listens,
     stdio,
+    wants::Wants,
 };
 use crate::{
     mcp::{ClientInfo, Revision},
@@ -56,11 +57,13 @@ impl Room {
         spec: &BackendSpec,
         key: &Key,
         client: &Arc<ClientInfo>,
-        listens: &Arc<Listens>,
+        (listens, wants): (&Arc<Listens>, &Arc<Wants>),
     ) -> Result<Arc<Session>, Failure> {
         let deadline = Instant::now() + spec.start_timeout;
+        // several clients could have tasks of the same id (2025-11-25)
+        let client = if key.is_of_one_client() { Arc::clone(client) } else { Arc::new(client.without_tasks()) };
         let assumed = spec.assume_version.and_then(Revision::parse);
-        let mut offer = Offer { revision: Revision::NEWEST_LEGACY, assumed, client: Arc::clone(client) };
+        let mut offer = Offer { revision: Revision::NEWEST_LEGACY, assumed, client: Arc::clone(&client) };
         loop {
             let (link, incoming) = self.connect(spec).map_err(Failure::from)?;
             let about = About {
@@ -68,6 +71,7 @@ impl Room {
                 key: key.clone(),
                 capabilities: client.capabilities.clone(),
                 listens: Arc::clone(listens),
+                wants: Arc::clone(wants),
                 tasks: self.tasks.clone(),
             };
             let opening = Session::open(about, &offer, Arc::clone(&link), incoming);

@@ -17,7 +17,6 @@ use super::{
     error::StartError,
     key::{Key, Scope},
     legacy::Session,
-    memory::Memory,
 };
 use crate::model::SessionId;
 
@@ -34,7 +33,6 @@ pub(crate) struct Slot {
     used: Mutex<Instant>,
     running: AtomicUsize,
     lives: AtomicUsize,
-    memory: Memory,
 }
 
 /// What is in a slot.
@@ -106,10 +104,22 @@ impl Pool {
         self.slots.lock().get(key).and_then(|slot| slot.session())
     }
 
-    /// Ends the sessions that were not used for `idle_timeout`. Their slots stay, to tell their clients when they are back.
-    pub(crate) fn sweep(&self, idle_timeout: Duration) {
+    /// The sessions of this sharer that can be used, whatever their lane.
+    pub(crate) fn sessions(&self, key: &Key) -> Vec<Arc<Session>> {
+        if key.is_base() {
+            return self.base.session().into_iter().collect();
+        }
+        let (slots, sharer) = (self.slots.lock(), key.sharer());
+        let theirs = slots.iter().filter(|(key, _)| key.sharer() == sharer);
+        theirs.filter_map(|(_, slot)| slot.session()).collect()
+    }
+
+    /// Ends the sessions that were not used for `idle_timeout`, and on which nobody waits as `waits` tells. Their slots
+    /// stay, to tell their clients when they are back.
+    pub(crate) fn sweep(&self, idle_timeout: Duration, waits: impl Fn(&Key) -> bool) {
         let slots = self.slots.lock();
-        for slot in slots.values().filter(|slot| slot.is_idle() && slot.used.lock().elapsed() >= idle_timeout) {
+        let unused = |slot: &Slot| slot.is_idle() && slot.used.lock().elapsed() >= idle_timeout;
+        for (_, slot) in slots.iter().filter(|(key, slot)| unused(slot) && !waits(key)) {
             slot.end("it was idle");
         }
     }
@@ -138,7 +148,7 @@ impl Slot {
     fn new() -> Self {
         let state = watch::Sender::new(SlotState::New);
         let used = Mutex::new(Instant::now());
-        Self { state, used, running: AtomicUsize::new(0), lives: AtomicUsize::new(0), memory: Memory::default() }
+        Self { state, used, running: AtomicUsize::new(0), lives: AtomicUsize::new(0) }
     }
 
     /// Puts something else into the slot.
@@ -152,11 +162,6 @@ impl Slot {
     /// Whether there has been a session here.
     pub(crate) fn has_lived(&self) -> bool {
         self.lives.load(Ordering::Acquire) > 0
-    }
-
-    /// What its client has set.
-    pub(crate) const fn memory(&self) -> &Memory {
-        &self.memory
     }
 
     /// Takes it upon the caller to open a session, where nobody has and there is none. Whether the caller is to.

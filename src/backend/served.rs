@@ -9,14 +9,19 @@ use super::{
     error::StartError,
     health::Health,
     key::{Key, Scope},
-    legacy::{Session, call::NotRun},
+    lanes::{Lanes, Turn},
+    legacy::{
+        Session,
+        call::{Asked, NotRun},
+    },
     listens::Listens,
     open::{Failure, Room},
     pool::{Lease, Pool, Slot, SlotState},
+    wants::Wants,
 };
 use crate::{
     mcp::{Call, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Server},
-    model::{BackendSpec, OnLoss},
+    model::{BackendSpec, OnLoss, TransportSpec},
 };
 
 /// One backend.
@@ -25,6 +30,8 @@ pub(crate) struct Backend {
     pub(super) health: Health,
     pub(super) pool: Pool,
     pub(super) listens: Arc<Listens>,
+    pub(super) wants: Arc<Wants>,
+    lanes: Arc<Lanes>,
     pub(super) room: Room,
 }
 
@@ -35,7 +42,13 @@ impl Server for Served {
     fn call(&self, call: Call) -> Reply {
         let backend = Arc::clone(&self.0);
         match call.method {
-            Method::Listen => Reply::new(backend.listens.listen(Key::of(backend.spec.share, &call.context))),
+            Method::Listen => {
+                let key = Key::of(backend.spec.share, &call.context);
+                Reply::new(backend.listens.listen(&key, call.context.session))
+            }
+            Method::SetLevel => Reply::later(backend.set_level(call)),
+            Method::ResourcesSubscribe => Reply::later(backend.subscribe(call)),
+            Method::ResourcesUnsubscribe => Reply::later(backend.unsubscribe(call)),
             Method::Initialize => Reply::failed(ErrorObject::method_not_found("initialize")),
             ref method if method.is_notification() => Reply::later(backend.notify(call)),
             _ => backend.serve(call),
@@ -47,7 +60,9 @@ impl Backend {
     /// A backend that is not started yet.
     pub(crate) fn new(spec: BackendSpec, room: Room) -> Self {
         let pool = Pool::new(room.sessions);
-        Self { spec, health: Health::starting(), pool, listens: Arc::default(), room }
+        let lanes = Lanes::new(spec.parallel);
+        let (listens, wants) = (Arc::default(), Arc::default());
+        Self { spec, health: Health::starting(), pool, listens, wants, lanes, room }
     }
 
     /// Passes a client's notification on to its session, where there is one.
@@ -61,12 +76,21 @@ impl Backend {
         Reply::complete(absent)
     }
 
-    fn serve(self: Arc<Self>, call: Call) -> Reply {
+    pub(super) fn serve(self: Arc<Self>, call: Call) -> Reply {
         Reply::new(async_stream::stream! {
             let Call { method, params, context } = call;
             let mut again = self.spec.on_loss == OnLoss::Reinit;
+            let turn = match self.turn(&method, &context).await {
+                Ok(turn) => turn,
+                Err(error) => {
+                    self.count(&method, "unavailable");
+                    yield Event::Done(Outcome::Failed(error));
+                    return;
+                }
+            };
+            let key = turn.as_ref().map_or_else(|| Key::of(self.spec.share, &context), |turn| turn.key().clone());
             loop {
-                let (lease, session) = match self.session(&context).await {
+                let (lease, session) = match self.session(&key, &context).await {
                     Ok(found) => found,
                     Err(error) => {
                         self.count(&method, "unavailable");
@@ -78,20 +102,21 @@ impl Backend {
                     yield Event::Done(Outcome::Complete(greeting.discover(&self.spec.id)));
                     return;
                 }
-                if !session.knows(&method) {
+                if let Err(error) = session.may_be_asked_for(&method, &params, &context.session) {
                     self.count(&method, "error");
-                    yield Event::Done(Outcome::Failed(ErrorObject::method_not_found(method.as_str())));
+                    yield Event::Done(Outcome::Failed(error));
                     return;
                 }
-                let mut events = std::pin::pin!(session.call(method.clone(), params.clone(), self.spec.call_timeout));
+                let asked = Asked { method: method.clone(), params: params.clone(), session: context.session.clone() };
+                let mut events = std::pin::pin!(session.call(asked, self.spec.call_timeout));
                 let mut lost = None;
                 while let Some(event) = events.next().await {
                     match event {
                         Ok(event) => {
                             if let Event::Done(outcome) = &event {
-                                self.ended(&method, &params, outcome, &lease);
+                                self.count(&method, if matches!(outcome, Outcome::Failed(_)) { "error" } else { "ok" });
                             }
-                            yield event;
+                            yield session.own_part(&method, event, &context.session);
                         }
                         Err(NotRun(reason)) => lost = Some(reason),
                     }
@@ -109,14 +134,26 @@ impl Backend {
         })
     }
 
-    /// The session that serves `context`, opened where there is none. Waits up to `start_timeout`.
-    async fn session(self: &Arc<Self>, context: &Context) -> Result<(Lease, Arc<Session>), ErrorObject> {
+    /// The turn on a channel that several client sessions share, where the client can be asked in this call; `None` where
+    /// none is needed. Over HTTP the exchange tells whose question it is. Waits up to `call_timeout`.
+    async fn turn(&self, method: &Method, context: &Context) -> Result<Option<Turn>, ErrorObject> {
         let key = Key::of(self.spec.share, context);
-        let lease = self.pool.lease(&key).map_err(|full| self.unavailable(&full.to_string()))?;
+        let is_channel = matches!(self.spec.transport, TransportSpec::Stdio(_));
+        if !is_channel || key.is_of_one_client() || !key.can_be_asked() || !method.may_ask() {
+            return Ok(None);
+        }
+        let turn = timeout(self.spec.call_timeout, self.lanes.turn(&key, &context.session)).await;
+        let busy = || "all its shared processes serve other clients; try again later, or raise `parallel`";
+        turn.map(Some).map_err(|_| self.unavailable(busy()))
+    }
+
+    /// The session of `key`, opened where there is none. Waits up to `start_timeout`.
+    async fn session(self: &Arc<Self>, key: &Key, context: &Context) -> Result<(Lease, Arc<Session>), ErrorObject> {
+        let lease = self.pool.lease(key).map_err(|full| self.unavailable(&full.to_string()))?;
         let found = async {
             loop {
                 if !key.is_base() {
-                    self.begin(lease.slot(), &key, &context.client);
+                    self.begin(lease.slot(), key, &context.client);
                 }
                 match lease.slot().wait().await {
                     Ok(Some(session)) => return Ok(session),
@@ -145,8 +182,8 @@ impl Backend {
         self.room.tasks.spawn(async move {
             match backend.open(&key, &client).await {
                 Ok(session) => {
+                    backend.bring_up(&key, &session).await;
                     if slot.has_lived() {
-                        slot.memory().replay(&session, backend.spec.start_timeout).await;
                         backend.tell_fresh(&key, &session);
                     }
                     slot.set(SlotState::Ready(Arc::clone(&session)));
@@ -175,7 +212,7 @@ impl Backend {
 
     /// Opens a session, with what is to be logged and counted of it.
     pub(super) async fn open(&self, key: &Key, client: &Arc<ClientInfo>) -> Result<Arc<Session>, Failure> {
-        let opened = self.room.open(&self.spec, key, client, &self.listens).await;
+        let opened = self.room.open(&self.spec, key, client, (&self.listens, &self.wants)).await;
         let outcome = if opened.is_ok() { "ok" } else { "error" };
         let backend = self.spec.id.to_string();
         metrics::counter!("lockkeeper_backend_starts_total", "backend" => backend, "outcome" => outcome).increment(1);
@@ -194,18 +231,9 @@ impl Backend {
                 format!("Backend `{}` was started anew; what it remembered of this session is gone", self.spec.id);
             let params = serde_json::json!({ "level": "warning", "logger": "lockkeeper", "data": text });
             let params = Payload::of(crate::mcp::Revision::NEWEST_LEGACY, &params);
-            self.listens.tell(key, &Notification { method: Method::LoggingMessage, params });
+            self.listens.tell(key, &Notification { method: Method::LoggingMessage, params }, |_| true);
         }
         self.listens.tell_all_changed(key);
-    }
-
-    /// Notes how a call ended.
-    fn ended(&self, method: &Method, params: &Payload, outcome: &Outcome, lease: &Lease) {
-        if matches!(outcome, Outcome::Failed(_)) {
-            return self.count(method, "error");
-        }
-        lease.slot().memory().note(method, params);
-        self.count(method, "ok");
     }
 
     fn unavailable(&self, reason: &str) -> ErrorObject {

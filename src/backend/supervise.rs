@@ -38,7 +38,7 @@ impl Backend {
         loop {
             tokio::select! {
                 () = end.cancelled() => return,
-                _ = ticks.tick() => self.pool.sweep(self.spec.idle_timeout),
+                _ = ticks.tick() => self.pool.sweep(self.spec.idle_timeout, |key| self.wants.waits(key)),
             }
         }
     }
@@ -79,10 +79,13 @@ impl Backend {
             Ok(session) => session,
             Err(failure) => return Ended::Failed(failure),
         };
-        base.memory().replay(&session, self.spec.start_timeout).await;
+        self.bring_up(&Key::base(), &session).await;
+        let lived = base.has_lived();
         base.set(SlotState::Ready(Arc::clone(&session)));
-        // who listens has seen either nothing of this backend or another life of it
-        self.listens.tell_all_changed(&Key::base());
+        // who listens knows another life of it, or was told in vain while it started
+        if lived || self.health.has_failed() {
+            self.listens.tell_all_changed(&Key::base());
+        }
         if let Some(greeting) = session.greeting() {
             self.health.ready(greeting);
         }

@@ -126,7 +126,7 @@ impl Supervisor {
     pub fn session_ended(&self, session: &SessionId) {
         for member in &self.members {
             if let Member::Remote(backend) = member {
-                backend.pool.forget(session);
+                backend.session_ended(session);
             }
         }
     }

@@ -20,13 +20,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     calls::Running,
-    level::Level,
     questions::{Asking, Listed, Settled},
     session::Session,
     spoken::Spoken,
 };
 use crate::mcp::{
-    ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId,
+    ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId,
     json::{self, Object},
 };
 

@@ -127,7 +127,7 @@ impl Conversation<'_> {
         let client = match self.session.endpoint.target {
             // a task that the client executes has an id of the client's own making: among many servers nobody could tell
             // whose it is
-            Target::Merged => ClientInfo { capabilities: client.capabilities.without("tasks"), ..client },
+            Target::Merged => client.without_tasks(),
             Target::Backend(_) => client,
         };
         if !self.session.introduce(client) {

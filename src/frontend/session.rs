@@ -11,9 +11,9 @@ use std::{
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::{calls::Calls, level::Level, outbox::Outbox, questions::Questions, streams::Streams};
+use super::{calls::Calls, outbox::Outbox, questions::Questions, streams::Streams};
 use crate::{
-    mcp::{ClientInfo, Revision},
+    mcp::{ClientInfo, Level, Revision},
     model::{Binding, Caller, Endpoint, SessionId},
     support::Timestamp,
 };

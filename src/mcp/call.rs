@@ -88,6 +88,12 @@ impl ClientInfo {
         Object::parse(&self.implementation)?.string("name")
     }
 
+    /// The same client, which executes no tasks (2025-11-25).
+    #[must_use]
+    pub fn without_tasks(&self) -> Self {
+        Self { capabilities: self.capabilities.without("tasks"), ..self.clone() }
+    }
+
     /// `name version`, for people. Never longer than 100 characters.
     pub fn display(&self) -> String {
         let object = Object::parse(&self.implementation);

@@ -78,6 +78,20 @@ impl Method {
         matches!(self, Self::TasksGet | Self::TasksResult | Self::TasksList | Self::TasksCancel)
     }
 
+    /// Whether a server may ask its client something while it serves a request of this method. Lists and settings are not
+    /// among them, nor are the task methods but the one that waits for the result.
+    pub const fn may_ask(&self) -> bool {
+        matches!(
+            self,
+            Self::ToolsCall
+                | Self::PromptsGet
+                | Self::ResourcesRead
+                | Self::Complete
+                | Self::TasksResult
+                | Self::Other(_)
+        )
+    }
+
     /// Whether messages of this method have no answer.
     pub fn is_notification(&self) -> bool {
         self.as_str().starts_with("notifications/")

@@ -11,8 +11,11 @@ use tokio::{
 
 use super::Session;
 use crate::{
-    backend::link::LinkError,
-    mcp::{ErrorObject, Event, Message, Method, Outcome, Payload, RequestId, json, meta},
+    backend::{link::LinkError, wants::Holder},
+    mcp::{
+        ErrorObject, Event, Facts, Message, Method, Outcome, Payload, RequestId, Untranslatable, json, meta,
+        translate::Kind as Meaning,
+    },
 };
 
 /// How many notifications and questions wait for a slow reader of one reply.
@@ -23,6 +26,8 @@ const QUEUE: usize = 256;
 pub(crate) struct Slot {
     /// The client's own progress token, where it gave one.
     pub(super) token: Option<Bytes>,
+    /// The client session that makes it.
+    pub(super) holder: Holder,
     kind: Kind,
     events: mpsc::Sender<Event>,
     end: mpsc::OwnedPermit<Event>,
@@ -33,8 +38,21 @@ pub(crate) struct Slot {
 pub(super) enum Kind {
     /// The handshake: it is never cancelled (all versions, cancellation), and carries no question.
     Handshake,
-    /// A client's.
+    /// A client's, in which it may be asked something.
+    Asking,
+    /// A client's, or the gateway's own, in which nothing is asked.
     Client,
+}
+
+/// What is called, and for whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    /// The method.
+    pub(crate) method: Method,
+    /// Its parameters.
+    pub(crate) params: Payload,
+    /// The client session that calls; `None` for the gateway itself and for clients without one.
+    pub(crate) session: Holder,
 }
 
 /// The call was not made and may be made again on a session that is fresh: why.
@@ -55,7 +73,7 @@ struct Ticket {
 impl Slot {
     /// Whether a question may be put into its reply.
     pub(super) fn carries(&self) -> bool {
-        self.kind == Kind::Client
+        self.kind == Kind::Asking
     }
 
     /// Queues an event on the way; `false` where the queue is full.
@@ -76,25 +94,32 @@ impl Session {
     /// for longer than `patience` is cancelled and fails.
     pub(crate) fn call(
         self: &Arc<Self>,
-        method: Method,
-        params: Payload,
+        asked: Asked,
         patience: Duration,
     ) -> impl Stream<Item = Result<Event, NotRun>> + Send + use<> {
-        self.request(method, params, Kind::Client, patience)
+        let kind = if asked.method.may_ask() { Kind::Asking } else { Kind::Client };
+        self.request(asked, kind, patience)
     }
 
     /// Makes one request of any kind.
     pub(super) fn request(
         self: &Arc<Self>,
-        method: Method,
-        params: Payload,
+        asked: Asked,
         kind: Kind,
         patience: Duration,
     ) -> impl Stream<Item = Result<Event, NotRun>> + Send + use<> {
         let session = Arc::clone(self);
         async_stream::stream! {
+            let Asked { method, params, session: holder } = asked;
+            let params = match session.in_its_words(Some(kind), &method, params) {
+                Ok(params) => params,
+                Err(refusal) => {
+                    yield Ok(Event::Done(Outcome::Failed(refusal.error())));
+                    return;
+                }
+            };
             let token = meta::progress_token(&params);
-            let mut ticket = match Ticket::open(session, token.clone(), kind, patience) {
+            let mut ticket = match Ticket::open(session, (token.clone(), holder), kind, patience) {
                 Ok(ticket) => ticket,
                 Err(not_run) => {
                     yield Err(not_run);
@@ -113,10 +138,13 @@ impl Session {
                     biased;
                     event = ticket.events.recv() => Some(Ok(event.unwrap_or_else(|| ticket.lost()))),
                     arrived = exchange.select_next_some(), if !exchange.is_done() => ticket.arrived(arrived),
-                    () = sleep_until(silent_until) => Some(Ok(ticket.timed_out())),
+                    // while its client is asked, the server waits for us
+                    () = sleep_until(silent_until) => {
+                        if ticket.session.asks_in(ticket.id) { None } else { Some(Ok(ticket.timed_out())) }
+                    }
                 };
-                let Some(step) = step else { continue };
                 silent_until = Instant::now() + patience;
+                let Some(step) = step else { continue };
                 let over = !matches!(step, Ok(Event::Notified(_) | Event::Asked(_)));
                 yield step;
                 if over {
@@ -126,9 +154,29 @@ impl Session {
         }
     }
 
+    /// What a client says, in the version of this server. What that has no form for is reported; the handshake is in it
+    /// already.
+    fn in_its_words(&self, request: Option<Kind>, method: &Method, params: Payload) -> Result<Payload, Untranslatable> {
+        let meaning = match request {
+            Some(Kind::Handshake) => return Ok(params),
+            Some(Kind::Asking | Kind::Client) => Meaning::Request,
+            None => Meaning::ClientNotification,
+        };
+        params.into_revision(self.revision(), &Facts::new(meaning, method)).map_err(|refusal| {
+            let refusal = refusal.of(Some(&self.about.backend));
+            refusal.report();
+            refusal
+        })
+    }
+
     /// Passes on a notification of the client's.
     pub(crate) async fn notify(&self, method: Method, params: Payload) {
-        let sent = self.link.send(Message::Notification { method, params: params.json().clone() }).await;
+        let params = match self.in_its_words(None, &method, params) {
+            Ok(params) => params.json().clone(),
+            // reported already
+            Err(_) => return,
+        };
+        let sent = self.link.send(Message::Notification { method, params }).await;
         if let Err(error) = sent {
             tracing::debug!(backend = %self.about.backend, %error, "a client's notification was not delivered");
         }
@@ -138,7 +186,12 @@ impl Session {
 // === impl Ticket ===
 
 impl Ticket {
-    fn open(session: Arc<Session>, token: Option<Bytes>, kind: Kind, patience: Duration) -> Result<Self, NotRun> {
+    fn open(
+        session: Arc<Session>,
+        (token, holder): (Option<Bytes>, Holder),
+        kind: Kind,
+        patience: Duration,
+    ) -> Result<Self, NotRun> {
         let (sender, events) = mpsc::channel(QUEUE);
         let Ok(end) = sender.clone().try_reserve_owned() else { return Err(NotRun("no room".to_owned())) };
         let id = {
@@ -147,7 +200,7 @@ impl Ticket {
             if session.is_over() {
                 return Err(NotRun(session.reason()));
             }
-            calls.open(Slot { token, kind, events: sender, end })
+            calls.open(Slot { token, holder, kind, events: sender, end })
         };
         Ok(Self { session, id, kind, events, end: patience })
     }
@@ -203,7 +256,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         let open = self.session.calls.lock().close(self.id).is_some();
-        if open && self.kind == Kind::Client && !self.session.is_over() {
+        if open && self.kind != Kind::Handshake && !self.session.is_over() {
             let reason = json::quote("the client gave up the request");
             let params = format!(r#"{{"requestId":{},"reason":{reason}}}"#, self.id);
             self.session.tell(Message::Notification { method: Method::Cancelled, params: params.into() });

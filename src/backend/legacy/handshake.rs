@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{
     Session,
-    call::{Kind, NotRun},
+    call::{Asked, Kind, NotRun},
     session::About,
 };
 use crate::{
@@ -80,7 +80,11 @@ impl Session {
         let params = Payload::new(offer.revision, offer.params());
         // bounded from outside by `start_timeout`, which covers more than this one request
         let never = Duration::from_hours(24);
-        let mut events = std::pin::pin!(self.request(Method::Initialize, params, Kind::Handshake, never));
+        let mut events = std::pin::pin!(self.request(
+            Asked { method: Method::Initialize, params, session: None },
+            Kind::Handshake,
+            never
+        ));
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Done(Outcome::Complete(result))) => return Greeting::read(result.json(), offer),

@@ -4,11 +4,22 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Session;
-use crate::mcp::{Answered, ErrorObject, Event, Message, Method, Payload, Question, RequestId};
+use super::{
+    Session,
+    belongings::{Owner, Thing, name},
+};
+use crate::mcp::{Answered, ErrorObject, Event, Heard, Message, Method, Payload, Question, RequestId};
 
 /// How many questions one server may have open at once.
 const MOST_QUESTIONS: usize = 64;
+
+/// A question that waits for its answer.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    withdrawn: CancellationToken,
+    /// The call that carries it.
+    call: Option<u64>,
+}
 
 impl Session {
     /// Takes in a request of the server's. Where it is a question that the client can be asked, it goes to the call that
@@ -32,11 +43,16 @@ impl Session {
                 self.tell(Message::error(id, ErrorObject::internal("too many questions at once, or one id twice")));
                 return None;
             }
-            questions.insert(id.clone(), withdrawn.clone());
+            questions.insert(id.clone(), Waiting { withdrawn: withdrawn.clone(), call: None });
+        }
+        let call = on.or_else(|| self.carrier());
+        if let Some(call) = call {
+            self.questions.lock().entry(id.clone()).and_modify(|waiting| waiting.call = Some(call));
+            self.note_elicitation(call, &params);
         }
         let (question, answered) = Question::new(method.clone(), params);
         self.await_answer(id, method, answered, withdrawn);
-        if let Some(call) = on.or_else(|| self.carrier()) {
+        if let Some(call) = call {
             return Some((call, Event::Asked(question)));
         }
         self.about.listens.ask(&self.about.key, question);
@@ -48,7 +64,20 @@ impl Session {
         let Some(id) = params.object().and_then(|object| object.get("requestId").map(str::to_owned)) else { return };
         let question = RequestId::read(&id.into()).and_then(|id| self.questions.lock().remove(&id));
         if let Some(question) = question {
-            question.cancel();
+            question.withdrawn.cancel();
+        }
+    }
+
+    /// Whether the client is being asked something in this call.
+    pub(super) fn asks_in(&self, call: u64) -> bool {
+        self.questions.lock().values().any(|waiting| waiting.call == Some(call))
+    }
+
+    /// That an elicitation by URL is complete is told later, to the one who was asked.
+    fn note_elicitation(&self, call: u64, params: &Payload) {
+        let Some(id) = name(params, "elicitationId") else { return };
+        if let Some(holder) = self.calls.lock().get(call).map(|slot| slot.holder.clone()) {
+            self.belongings.lock().note(Thing::Elicitation(id), Owner { holder, token: None });
         }
     }
 
@@ -58,20 +87,38 @@ impl Session {
             Method::CreateMessage => "sampling",
             Method::Elicit => "elicitation",
             Method::RootsList => "roots",
+            // 2025-11-25 tasks: those that the client executes, of which several clients could have one of the same id
+            method if method.is_of_core_tasks() && self.about.key.is_of_one_client() => "tasks",
             _ => return false,
         };
         self.greeting().is_some() && self.about.capabilities.has(capability)
     }
 
     /// Waits for the answer in a task of its own, since the reply that carries the question goes on meanwhile.
-    fn await_answer(self: &Arc<Self>, id: RequestId, method: Method, answered: Answered, withdrawn: CancellationToken) {
+    fn await_answer(
+        self: &Arc<Self>,
+        id: RequestId,
+        method: Method,
+        mut answered: Answered,
+        withdrawn: CancellationToken,
+    ) {
         let session = Arc::clone(self);
         self.about.tasks.spawn(async move {
-            let answer = tokio::select! {
-                answer = answered.wait() => answer,
-                // dropping `answered` tells the client's side that nobody waits any more
-                () = withdrawn.cancelled() => return,
-                _ = session.over() => return,
+            let answer = loop {
+                let heard = tokio::select! {
+                    heard = answered.next() => heard,
+                    // dropping `answered` tells the client's side that nobody waits any more
+                    () = withdrawn.cancelled() => return,
+                    _ = session.over() => return,
+                };
+                match heard {
+                    Some(Heard::Progress(params)) => {
+                        let params = params.json().clone();
+                        session.tell(Message::Notification { method: Method::Progress, params });
+                    }
+                    Some(Heard::Answer(answer)) => break Some(answer),
+                    None => break None,
+                }
             };
             if session.questions.lock().remove(&id).is_none() {
                 return;

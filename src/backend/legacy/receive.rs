@@ -4,8 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Session, call::Slot};
-use crate::mcp::{ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId, json, json::At};
+use super::{
+    Session,
+    belongings::{Owner, Thing, created_task},
+};
+use crate::{
+    backend::{key::Scope, wants::Holder},
+    mcp::{ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId, json, json::At},
+};
 
 impl Session {
     /// Takes in one message; `on` is the call on whose exchange it came, where it came on one. Gives the call that it is
@@ -14,7 +20,7 @@ impl Session {
         match message {
             Message::Response { id, outcome } => self.answered(id.as_ref(), outcome, on),
             Message::Notification { method, params } => {
-                let params = Payload::new(self.revision(), params);
+                let params = self.payload(params);
                 match method {
                     Method::Progress => self.progressed(&params),
                     Method::Cancelled => {
@@ -29,7 +35,7 @@ impl Session {
                 None
             }
             Message::Request { id, method, params } => {
-                let params = Payload::new(self.revision(), params);
+                let params = self.payload(params);
                 self.asked(id, method, params, on)
             }
         }
@@ -70,9 +76,12 @@ impl Session {
             return None;
         };
         let outcome = match outcome {
-            Ok(result) => Outcome::Complete(Payload::new(self.revision(), result)),
-            Err(error) => Outcome::Failed(error),
+            Ok(result) => Outcome::Complete(self.payload(result)),
+            Err(error) => Outcome::Failed(error.written_in(self.revision())),
         };
+        if let Outcome::Complete(result) = &outcome {
+            self.note_task(call, result);
+        }
         Some((call, Event::Done(outcome)))
     }
 
@@ -82,27 +91,116 @@ impl Session {
         let token = object.get("progressToken")?;
         // some servers make a string of it
         let id: u64 = json::unquote(token).unwrap_or_else(|| token.to_owned()).parse().ok()?;
-        let theirs = self.calls.lock().get(id)?.token.clone()?;
-        let theirs = String::from_utf8_lossy(&theirs).into_owned();
-        let params = params.rewrite(&[&[At::Key("progressToken")]], |_| Some(theirs.clone()));
-        Some((id, Event::Notified(Notification { method: Method::Progress, params })))
+        let running = self.calls.lock().get(id).map(|slot| slot.token.clone());
+        let Some(running) = running else {
+            self.progressed_later(id, params);
+            return None;
+        };
+        Some((id, Event::Notified(under_token(params, &running?))))
+    }
+
+    /// Progress of a task goes on after the call that made it (2025-11-25, tasks), to the client session that called.
+    fn progressed_later(&self, id: u64, params: &Payload) {
+        let owner = self.belongings.lock().owner(&Thing::Token(id)).cloned();
+        if let Some(Owner { holder, token: Some(token) }) = owner {
+            self.about.listens.tell(&self.about.key, &under_token(params, &token), |other| *other == holder);
+        }
     }
 
     fn notified(&self, notification: Notification, on: Option<u64>) -> Option<(u64, Event)> {
         if let Some(call) = on {
             return Some((call, Event::Notified(notification)));
         }
-        self.about.listens.tell(&self.about.key, &notification);
+        let audience = self.audience(&notification);
+        self.about.listens.tell(&self.about.key, &notification, |holder| match &audience {
+            Audience::All => true,
+            Audience::One(owner) => holder == owner,
+            Audience::Subscribers(uri) => self.about.wants.is_subscribed(&self.about.key, holder, uri),
+            Audience::Nobody => false,
+        });
         None
     }
 
-    /// The call that may carry a question which came on no exchange: the only one that runs, or any where all are one
-    /// client's (design rule 4).
+    /// Whom it is for that came on no exchange. Where one client session alone is behind this one, it is for that one.
+    fn audience(&self, told: &Notification) -> Audience {
+        let params = &told.params;
+        let shared_by_people = self.about.key.scope == Scope::All || self.about.key.is_base();
+        if self.about.key.is_of_one_client() {
+            return Audience::All;
+        }
+        let owner = |thing| match self.belongings.lock().owner(&thing) {
+            Some(owner) => Audience::One(owner.holder.clone()),
+            None => Audience::Nobody,
+        };
+        match &told.method {
+            Method::ToolsListChanged | Method::PromptsListChanged | Method::ResourcesListChanged => Audience::All,
+            Method::ResourceUpdated => params.string("uri").map_or(Audience::Nobody, Audience::Subscribers),
+            Method::TaskStatus => params.string("taskId").map_or(Audience::Nobody, |id| owner(Thing::Task(id))),
+            Method::ElicitationComplete => {
+                params.string("elicitationId").map_or(Audience::Nobody, |id| owner(Thing::Elicitation(id)))
+            }
+            _ => match self.sole_caller() {
+                Callers::One(holder) => Audience::One(holder),
+                Callers::Many if shared_by_people => {
+                    metrics::counter!("lockkeeper_backend_unattributed_total").increment(1);
+                    Audience::Nobody
+                }
+                Callers::None | Callers::Many => Audience::All,
+            },
+        }
+    }
+
+    /// Who has calls running here.
+    fn sole_caller(&self) -> Callers {
+        let calls = self.calls.lock();
+        let mut holders = calls.iter().map(|slot| &slot.holder);
+        let Some(first) = holders.next() else { return Callers::None };
+        if holders.all(|holder| holder == first) { Callers::One(first.clone()) } else { Callers::Many }
+    }
+
+    fn note_task(&self, call: u64, result: &Payload) {
+        let Some(task) = created_task(result) else { return };
+        let Some((holder, token)) = self.calls.lock().get(call).map(|slot| (slot.holder.clone(), slot.token.clone()))
+        else {
+            return;
+        };
+        let mut belongings = self.belongings.lock();
+        belongings.note(Thing::Task(task), Owner { holder: holder.clone(), token: None });
+        belongings.note(Thing::Token(call), Owner { holder, token });
+    }
+
+    fn payload(&self, json: Bytes) -> Payload {
+        Payload::new(self.revision(), json).of_backend(&self.about.backend)
+    }
+
+    /// The call that may carry a question which came on no exchange: any of the one client session that has calls here in
+    /// which it can be asked (design rule 4).
     pub(super) fn carrier(&self) -> Option<u64> {
         let calls = self.calls.lock();
-        let carries = |id: &u64| calls.get(*id).is_some_and(Slot::carries);
-        let mut able = calls.ids().filter(carries);
-        let first = able.next()?;
-        (able.next().is_none() || self.about.key.is_of_one_client()).then_some(first)
+        let mut able = calls.ids().filter_map(|id| Some((id, calls.get(id).filter(|slot| slot.carries())?)));
+        let (first, slot) = able.next()?;
+        able.all(|(_, other)| other.holder == slot.holder).then_some(first)
     }
+}
+
+/// Whom something is for.
+enum Audience {
+    All,
+    One(Holder),
+    Subscribers(String),
+    Nobody,
+}
+
+/// Who has calls running.
+enum Callers {
+    None,
+    One(Holder),
+    Many,
+}
+
+/// Progress under the client's own token (design rule 1).
+fn under_token(params: &Payload, token: &Bytes) -> Notification {
+    let token = String::from_utf8_lossy(token).into_owned();
+    let params = params.rewrite(&[&[At::Key("progressToken")]], |_| Some(token.clone()));
+    Notification { method: Method::Progress, params }
 }

@@ -11,14 +11,20 @@ use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::Semaphore, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Greeting, call::Slot};
+use super::{
+    Greeting,
+    belongings::{Belongings, Thing, own_tasks},
+    call::Slot,
+    question::Waiting,
+};
 use crate::{
     backend::{
         key::Key,
         link::{Arrival, Incoming, Link},
         listens::Listens,
+        wants::{Holder, Wants},
     },
-    mcp::{Capabilities, ErrorObject, Event, Feature, Message, Method, Outcome, RequestId, Revision},
+    mcp::{Capabilities, ErrorObject, Event, Feature, Level, Message, Method, Outcome, Payload, RequestId, Revision},
     model::BackendId,
     wire::peer::Requests,
 };
@@ -35,7 +41,10 @@ pub(crate) struct Session {
     pub(super) link: Arc<dyn Link>,
     pub(super) greeting: OnceLock<Greeting>,
     pub(super) calls: Mutex<Requests<Slot>>,
-    pub(super) questions: Mutex<HashMap<RequestId, CancellationToken>>,
+    pub(super) questions: Mutex<HashMap<RequestId, Waiting>>,
+    /// What belongs to one client session of several, beyond a call.
+    pub(super) belongings: Mutex<Belongings>,
+    level: Mutex<Option<Level>>,
     end: CancellationToken,
     reason: OnceLock<String>,
     sends: Arc<Semaphore>,
@@ -51,6 +60,8 @@ pub(crate) struct About {
     pub(crate) capabilities: Capabilities,
     /// Who is told what comes outside of calls.
     pub(crate) listens: Arc<Listens>,
+    /// What the clients want.
+    pub(crate) wants: Arc<Wants>,
     /// Where its tasks run.
     pub(crate) tasks: Tasks,
 }
@@ -101,6 +112,8 @@ impl Session {
             greeting: OnceLock::new(),
             calls: Mutex::default(),
             questions: Mutex::default(),
+            belongings: Mutex::default(),
+            level: Mutex::default(),
             end,
             reason: OnceLock::new(),
             sends: Arc::new(Semaphore::new(SENDS)),
@@ -119,14 +132,61 @@ impl Session {
         self.greeting.get().map_or(Revision::NEWEST_LEGACY, |greeting| greeting.revision)
     }
 
-    /// Whether the negotiated version has `method`: what it has not is not sent (`translation` 6.5). A name that no version
-    /// knows is the peers' own matter.
-    pub(crate) fn knows(&self, method: &Method) -> bool {
-        match method {
-            Method::TasksUpdate => false,
-            method if method.is_of_core_tasks() => self.revision().has(Feature::CoreTasks),
-            _ => true,
+    /// Whether the server writes logs to its client.
+    pub(crate) fn can_log(&self) -> bool {
+        self.greeting().is_some_and(|greeting| greeting.capabilities().get("logging").is_some())
+    }
+
+    /// The level that it was set to.
+    pub(crate) fn level(&self) -> Option<Level> {
+        *self.level.lock()
+    }
+
+    /// Notes the level that it was set to.
+    pub(crate) fn set_level(&self, level: Level) {
+        *self.level.lock() = Some(level);
+    }
+
+    /// Whether `method` is to be sent for this client session. What the negotiated version has not is not sent
+    /// (`translation` 6.5); a name that no version knows is the peers' own matter. A task of another client session is as if
+    /// it did not exist (2025-11-25, tasks, *Security*).
+    pub(crate) fn may_be_asked_for(
+        &self,
+        method: &Method,
+        params: &Payload,
+        holder: &Holder,
+    ) -> Result<(), ErrorObject> {
+        let unknown =
+            *method == Method::TasksUpdate || method.is_of_core_tasks() && !self.revision().has(Feature::CoreTasks);
+        if unknown {
+            return Err(ErrorObject::method_not_found(method.as_str()));
         }
+        let named = if method.is_of_core_tasks() { params.string("taskId") } else { None };
+        match named {
+            Some(id) if !self.owns_task(holder, &id) => {
+                Err(ErrorObject::invalid_params(&format!("Unknown task: {id}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The part of an event that is for this client session: of a list of tasks, its own.
+    pub(crate) fn own_part(&self, method: &Method, event: Event, holder: &Holder) -> Event {
+        match event {
+            Event::Done(Outcome::Complete(result)) if *method == Method::TasksList => {
+                Event::Done(Outcome::Complete(own_tasks(&result, |id| self.owns_task(holder, id))))
+            }
+            event => event,
+        }
+    }
+
+    /// Whether a task is this client session's; what nobody is known to own belongs to the only one behind this session.
+    fn owns_task(&self, holder: &Holder, id: &str) -> bool {
+        if self.about.key.is_of_one_client() {
+            return true;
+        }
+        let belongings = self.belongings.lock();
+        belongings.owner(&Thing::Task(id.to_owned())).is_some_and(|owner| owner.holder == *holder)
     }
 
     /// The last lines that the server wrote beside the protocol.
@@ -163,7 +223,7 @@ impl Session {
     }
 
     /// The error of a call that the end of this session left without an answer.
-    pub(super) fn lost_error(&self) -> ErrorObject {
+    pub(crate) fn lost_error(&self) -> ErrorObject {
         ErrorObject::retryable(&format!(
             "The connection to backend `{}` was lost: {}",
             self.about.backend,

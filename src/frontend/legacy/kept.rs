@@ -7,9 +7,9 @@ use futures_util::{StreamExt, future::join_all};
 
 use super::Conversation;
 use crate::{
-    frontend::{exchange::Exchange, level::Level, session::Session},
+    frontend::{exchange::Exchange, session::Session},
     mcp::{
-        Call, ClientInfo, ErrorObject, Event, Method, Outcome, Payload, Reply, RequestId,
+        Call, ClientInfo, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, RequestId,
         json::{self, Object},
     },
 };

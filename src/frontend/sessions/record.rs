@@ -5,9 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{Opening, Session};
-use crate::frontend::level::Level;
 use crate::{
-    mcp::{Capabilities, ClientInfo, Revision},
+    mcp::{Capabilities, ClientInfo, Level, Revision},
     model::{Caller, Endpoint, Rights, SessionId, status::SessionStatus},
     storage::sessions::{McpSession, McpSessionState},
     support::{Digest, Timestamp},

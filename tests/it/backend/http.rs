@@ -126,7 +126,7 @@ impl Inner {
 }
 
 pub(crate) fn greeting(version: &str) -> Value {
-    json!({ "protocolVersion": version, "capabilities": {}, "serverInfo": { "name": "scripted", "version": "7" } })
+    json!({ "protocolVersion": version, "capabilities": { "logging": {} }, "serverInfo": { "name": "scripted", "version": "7" } })
 }
 
 pub(crate) fn text_of(text: &str) -> Value {
@@ -250,8 +250,10 @@ async fn a_forgotten_session_is_opened_again_and_the_call_that_found_out_goes_on
     assert_eq!(text(tool(&server, context(), &named("x"))).await, "s3");
     let error = hanging.await;
     insta::assert_snapshot!(String::from_utf8_lossy(error.json()), @r#"{"code":-32603,"data":{"retryable":true},"message":"The connection to backend `docs` was lost: the server has forgotten the session (404)"}"#);
-    let Event::Notified(told) = next(&mut listen).await else { panic!("a notification") };
-    assert_eq!(told.method, Method::ToolsListChanged);
+    for expected in [Method::LoggingMessage, Method::ToolsListChanged] {
+        let Event::Notified(told) = next(&mut listen).await else { panic!("a notification") };
+        assert_eq!(told.method, expected);
+    }
 }
 
 #[tokio::test]

@@ -1,21 +1,29 @@
 //! The levels of log messages (all versions, logging; RFC 5424 6.2.1).
 
 /// How grave a log message is; ordered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Level {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// For those who mend the server.
     Debug,
+    /// Things go as they should.
     Info,
+    /// Something worth to be noticed.
     Notice,
+    /// Something may go wrong.
     Warning,
+    /// Something went wrong.
     Error,
+    /// A part of the server failed.
     Critical,
+    /// Somebody must act at once.
     Alert,
+    /// The server cannot be used.
     Emergency,
 }
 
 impl Level {
     /// Every level, least grave first.
-    pub(crate) const ALL: [Self; 8] = [
+    pub const ALL: [Self; 8] = [
         Self::Debug,
         Self::Info,
         Self::Notice,
@@ -27,12 +35,12 @@ impl Level {
     ];
 
     /// The level of this name.
-    pub(crate) fn parse(name: &str) -> Option<Self> {
+    pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == name)
     }
 
     /// The name on the wire.
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Debug => "debug",
             Self::Info => "info",

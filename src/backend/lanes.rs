@@ -1,0 +1,120 @@
+//! Whose turn it is on channels that several client sessions share. A question that comes on such a channel says of no
+//! call that it belongs to it, so one client session at a time makes calls in which it can be asked (design rule 4);
+//! others take another lane, which is another session at the server.
+
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::{key::Key, wants::Holder};
+
+/// The lanes of one backend, by sharer.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    taken: Mutex<HashMap<Key, Vec<Lane>>>,
+    freed: Notify,
+    /// How many each sharer has, at most.
+    most: usize,
+}
+
+/// Who runs calls in a lane, and how many; who did last where there are none.
+#[derive(Debug)]
+struct Lane {
+    holder: Holder,
+    calls: usize,
+}
+
+/// The right to make a call in a lane.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    lanes: Arc<Lanes>,
+    key: Key,
+}
+
+impl Lanes {
+    /// No lanes yet, and at most `most` for each sharer.
+    pub(crate) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { taken: Mutex::default(), freed: Notify::new(), most: most.max(1) })
+    }
+
+    /// Waits for a lane in which `holder` alone makes calls: its own, else a free one, else a new one.
+    pub(crate) async fn turn(self: &Arc<Self>, key: &Key, holder: &Holder) -> Turn {
+        loop {
+            let freed = self.freed.notified();
+            tokio::pin!(freed);
+            // from here on no lane is freed unnoticed
+            freed.as_mut().enable();
+            if let Some(lane) = self.take(key, holder) {
+                return Turn { lanes: Arc::clone(self), key: key.in_lane(lane) };
+            }
+            freed.await;
+        }
+    }
+
+    fn take(&self, key: &Key, holder: &Holder) -> Option<usize> {
+        let mut taken = self.taken.lock();
+        let lanes = taken.entry(key.sharer()).or_default();
+        let own = lanes.iter().position(|lane| lane.holder == *holder);
+        let free = || lanes.iter().position(|lane| lane.calls == 0);
+        let lane = own.or_else(free).or_else(|| {
+            (lanes.len() < self.most).then(|| {
+                lanes.push(Lane { holder: holder.clone(), calls: 0 });
+                lanes.len() - 1
+            })
+        })?;
+        let taken = lanes.get_mut(lane)?;
+        taken.holder.clone_from(holder);
+        taken.calls += 1;
+        Some(lane)
+    }
+}
+
+impl Turn {
+    /// The session that the call is made in.
+    pub(crate) const fn key(&self) -> &Key {
+        &self.key
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut taken = self.lanes.taken.lock();
+        let lanes = taken.get_mut(&self.key.sharer());
+        if let Some(lane) = lanes.and_then(|lanes| lanes.get_mut(self.key.lane())) {
+            lane.calls -= 1;
+        }
+        taken.retain(|_, lanes| lanes.iter().any(|lane| lane.calls > 0));
+        drop(taken);
+        self.lanes.freed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::model::SessionId;
+
+    fn session(name: &str) -> SessionId {
+        SessionId::new(name)
+    }
+
+    #[tokio::test]
+    async fn each_client_has_a_lane_of_its_own_and_waits_where_there_is_none() {
+        let (lanes, key) = (Lanes::new(2), Key::base());
+        let turn = |name: &'static str| {
+            let (lanes, key) = (Arc::clone(&lanes), key.clone());
+            async move { lanes.turn(&key, &Some(session(name))).await }
+        };
+        let (one, again, two) = (turn("a").await, turn("a").await, turn("b").await);
+        assert_eq!([one.key().lane(), again.key().lane(), two.key().lane()], [0, 0, 1]);
+        let mut three = Box::pin(turn("c"));
+        assert!(three.as_mut().now_or_never().is_none());
+        drop(one);
+        assert!(three.as_mut().now_or_never().is_none(), "the other call of that client still runs");
+        drop(two);
+        assert_eq!(three.await.key().lane(), 1);
+    }
+}

@@ -1,0 +1,153 @@
+//! What clients set at a backend for longer than a call: the log level and subscriptions. A level starts no session;
+//! sharers are counted.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use tokio::time::timeout;
+
+use super::{
+    key::Key,
+    legacy::Session,
+    served::Backend,
+    wants::{GivenUp, Holder},
+};
+use crate::{
+    mcp::{Call, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, json},
+    model::SessionId,
+};
+
+impl Backend {
+    /// Notes the level, and sets it at the sessions that are there. The others are set when they open.
+    pub(super) async fn set_level(self: Arc<Self>, call: Call) -> Reply {
+        let Some(level) = call.params.string("level").as_deref().and_then(Level::parse) else {
+            return Reply::failed(ErrorObject::invalid_params("Invalid params: `level` names no level"));
+        };
+        let key = Key::of(self.spec.share, &call.context);
+        let wanted = self.wants.set_level(&key, call.context.session.clone(), level);
+        let mut answer = Outcome::Complete(Payload::empty(Revision::NEWEST_LEGACY));
+        for session in self.pool.sessions(&key) {
+            if !session.can_log() {
+                return Reply::failed(ErrorObject::method_not_found(Method::SetLevel.as_str()));
+            }
+            // the client's own words, where they are what is asked for
+            let params = if wanted == level { call.params.clone() } else { level_params(wanted) };
+            answer = self.apply_level(&session, wanted, params).await;
+        }
+        Reply::done(answer)
+    }
+
+    /// The first subscriber subscribes, the others join.
+    pub(super) async fn subscribe(self: Arc<Self>, call: Call) -> Reply {
+        let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.session.clone());
+        let Some(uri) = call.params.string("uri") else { return self.serve(call) };
+        let turn = self.wants.turn(&key).lock_owned().await;
+        if !key.is_of_one_client() && self.wants.has_others(&key, &holder, &uri) {
+            self.wants.subscribed(&key, holder, uri);
+            return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
+        }
+        if !self.wants.has_room(&key) {
+            return Reply::failed(ErrorObject::invalid_params("too many resources are subscribed to at this backend"));
+        }
+        let (backend, reply) = (Arc::clone(&self), self.serve(call));
+        reply.map(move |event| {
+            let _turn = &turn;
+            if matches!(event, Event::Done(Outcome::Complete(_))) {
+                backend.wants.subscribed(&key, holder.clone(), uri.clone());
+            }
+            event
+        })
+    }
+
+    /// The last subscriber to leave unsubscribes.
+    pub(super) async fn unsubscribe(self: Arc<Self>, call: Call) -> Reply {
+        let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.session.clone());
+        let Some(uri) = call.params.string("uri") else { return self.serve(call) };
+        let turn = self.wants.turn(&key).lock_owned().await;
+        let others = self.wants.has_others(&key, &holder, &uri);
+        self.wants.unsubscribed(&key, &holder, &uri);
+        if others && !key.is_of_one_client() {
+            return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
+        }
+        self.serve(call).map(move |event| {
+            let _turn = &turn;
+            event
+        })
+    }
+
+    /// Brings a fresh session to what its clients want, for no longer than `start_timeout`. What the server refuses is
+    /// left: the clients have their answers long since.
+    pub(super) async fn bring_up(&self, key: &Key, session: &Arc<Session>) {
+        let replayed = async {
+            if let Some(level) = self.wants.level(key).filter(|_| session.can_log()) {
+                self.apply_level(session, level, level_params(level)).await;
+            }
+            for uri in self.wants.uris(key).iter().filter(|_| key.is_first_lane()) {
+                self.tell(session, Method::ResourcesSubscribe, uri_params(uri)).await;
+            }
+        };
+        if timeout(self.spec.start_timeout, replayed).await.is_err() {
+            tracing::warn!(backend = %self.spec.id, "a fresh session was not brought to its settings in time");
+        }
+    }
+
+    /// Ends what a client session that is over held here.
+    pub(crate) fn session_ended(self: &Arc<Self>, session: &SessionId) {
+        self.pool.forget(session);
+        for given_up in self.wants.forget(session) {
+            let backend = Arc::clone(self);
+            let end = self.room.tasks.end().clone();
+            self.room.tasks.spawn(async move {
+                end.run_until_cancelled(backend.give_up(given_up)).await;
+            });
+        }
+    }
+
+    async fn give_up(&self, GivenUp { key, uris, level }: GivenUp) {
+        for session in self.pool.sessions(&key) {
+            if let Some(level) = level.filter(|_| session.can_log()) {
+                self.apply_level(&session, level, level_params(level)).await;
+            }
+        }
+        let Some(session) = self.pool.present(&key) else { return };
+        for uri in uris {
+            let turn = self.wants.turn(&key).lock_owned().await;
+            // somebody may have come in the meantime
+            if !self.wants.has_others(&key, &Holder::None, &uri) {
+                self.tell(&session, Method::ResourcesUnsubscribe, uri_params(&uri)).await;
+            }
+            drop(turn);
+        }
+    }
+
+    async fn apply_level(&self, session: &Arc<Session>, level: Level, params: Payload) -> Outcome {
+        if session.level() == Some(level) {
+            return Outcome::Complete(Payload::empty(Revision::NEWEST_LEGACY));
+        }
+        let outcome = self.tell(session, Method::SetLevel, params).await;
+        if matches!(outcome, Outcome::Complete(_)) {
+            session.set_level(level);
+        }
+        outcome
+    }
+
+    /// One call of the gateway's own.
+    async fn tell(&self, session: &Arc<Session>, method: Method, params: Payload) -> Outcome {
+        let events = session.call(super::legacy::call::Asked { method, params, session: None }, self.spec.call_timeout);
+        let mut events = std::pin::pin!(events);
+        while let Some(event) = events.next().await {
+            if let Ok(Event::Done(outcome)) = event {
+                return outcome;
+            }
+        }
+        Outcome::Failed(session.lost_error())
+    }
+}
+
+fn level_params(level: Level) -> Payload {
+    Payload::new(Revision::NEWEST_LEGACY, format!(r#"{{"level":"{}"}}"#, level.as_str()).into())
+}
+
+fn uri_params(uri: &str) -> Payload {
+    Payload::new(Revision::NEWEST_LEGACY, format!(r#"{{"uri":{}}}"#, json::quote(uri)).into())
+}
