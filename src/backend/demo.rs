@@ -1,14 +1,21 @@
 //! The built-in demonstration backend: what a gateway without any configuration has to show. It lives in this process.
 
+mod complete;
 mod content;
+mod counter;
+mod duplex;
 
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use self::counter::Counter;
 use crate::{
-    mcp::{Call, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Revision, Server, meta},
+    mcp::{
+        Call, Context, ErrorObject, Event, Level, Method, Notification, Outcome, Payload, Reply, Revision, Server, meta,
+    },
+    model::SessionId,
     support::Clock,
 };
 
@@ -18,6 +25,7 @@ const LONGEST: u64 = 60;
 /// The demonstration backend.
 pub struct Demo {
     clock: Arc<dyn Clock>,
+    counter: Arc<Counter>,
 }
 
 impl Demo {
@@ -26,10 +34,15 @@ impl Demo {
 
     /// The backend, telling the time of `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock }
+        Self { clock, counter: Counter::new() }
     }
 
-    fn tool(&self, params: &Payload) -> Reply {
+    /// Forgets a client session that is over.
+    pub(super) fn session_ended(&self, session: &SessionId) {
+        self.counter.forget(session);
+    }
+
+    fn tool(&self, params: &Payload, context: &Context) -> Reply {
         let arguments = params.view::<ToolCall>().unwrap_or_default();
         match (arguments.name.as_str(), &arguments.arguments) {
             ("echo", given) => match given["message"].as_str() {
@@ -45,8 +58,29 @@ impl Demo {
                 Some(from @ 1..=LONGEST) => countdown(from, params),
                 _ => Reply::failed(ErrorObject::invalid_params("`from` must be a whole number from 1 to 60")),
             },
+            ("survey", _) => duplex::survey(&context.client),
+            ("haiku", given) => duplex::haiku(&context.client, given),
+            ("list_roots", _) => duplex::roots(&context.client),
+            ("log", _) => duplex::log(self.counter.level(&context.session)),
+            ("count_up", _) => complete(&text_result(&format!("The counter is at {}.", self.counter.advance()))),
             (name, _) => Reply::failed(ErrorObject::invalid_params(&format!("Unknown tool: {name}"))),
         }
+    }
+}
+
+impl Demo {
+    fn subscription(&self, call: &Call) -> Reply {
+        let uri = call.params.string("uri").unwrap_or_default();
+        if let Err(error) = content::read(&uri, 0) {
+            return Reply::failed(error);
+        }
+        // the others never change
+        match call.method {
+            Method::ResourcesSubscribe if uri == counter::URI => self.counter.subscribe(call.context.session.clone()),
+            Method::ResourcesUnsubscribe if uri == counter::URI => self.counter.unsubscribe(&call.context.session),
+            _ => {}
+        }
+        complete(&json!({}))
     }
 }
 
@@ -62,13 +96,25 @@ impl Server for Demo {
     fn call(&self, call: Call) -> Reply {
         match call.method {
             Method::Discover => complete_as(Revision::V2026_07_28, &content::discover()),
-            Method::Listen => Reply::new(futures_util::stream::pending()),
+            Method::Listen => self.counter.listen(call.context.session),
+            Method::SetLevel => match call.params.string("level").as_deref().and_then(Level::parse) {
+                Some(level) => {
+                    self.counter.set_level(call.context.session, level);
+                    complete(&json!({}))
+                }
+                None => Reply::failed(ErrorObject::invalid_params("`level` names no level")),
+            },
+            Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => self.subscription(&call),
+            Method::Complete => answer(complete::proposals(&call.params)),
             Method::Ping => complete(&json!({})),
             Method::ToolsList => complete(&content::tools()),
-            Method::ToolsCall => self.tool(&call.params),
+            Method::ToolsCall => self.tool(&call.params, &call.context),
             Method::ResourcesList => complete(&content::resources()),
             Method::ResourceTemplatesList => complete(&content::resource_templates()),
-            Method::ResourcesRead => answer(content::read(&call.params.string("uri").unwrap_or_default())),
+            Method::ResourcesRead => {
+                let uri = call.params.string("uri").unwrap_or_default();
+                answer(content::read(&uri, self.counter.value()))
+            }
             Method::PromptsList => complete(&content::prompts()),
             Method::PromptsGet => answer(content::prompt(&call.params)),
             method if method.is_notification() => Reply::complete(Payload::absent(Self::REVISION)),

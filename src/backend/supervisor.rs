@@ -125,8 +125,9 @@ impl Supervisor {
     /// Ends what the backends hold for a client session that is over.
     pub fn session_ended(&self, session: &SessionId) {
         for member in &self.members {
-            if let Member::Remote(backend) = member {
-                backend.session_ended(session);
+            match member {
+                Member::Remote(backend) => backend.session_ended(session),
+                Member::Demo(_, demo) => demo.session_ended(session),
             }
         }
     }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Demo;
+use super::{Demo, counter, duplex};
 use crate::mcp::{ErrorObject, Payload, meta};
 
 /// The one resource.
@@ -14,6 +14,9 @@ const GREETING: &str = "demo://greeting/";
 const WELCOME_TEXT: &str = "# Welcome to Lockkeeper\n\n\
     This backend is built in, so that there is something to try before anything is configured.\n\n\
     - Call the tool `echo`, `add`, `time_now` or `countdown`.\n\
+    - See what a server can ask of its client: `survey`, `haiku`, `list_roots`.\n\
+    - See log messages come: `log`.\n\
+    - Subscribe to `demo://counter`, and move it with `count_up`.\n\
     - Read `demo://greeting/` followed by your name.\n\
     - Use the prompt `introduce`.\n\n\
     Then put your own servers into `lockkeeper.toml`: a `command`, or a `url`, under `[backends.<name>]`.\n";
@@ -22,7 +25,9 @@ const WELCOME_TEXT: &str = "# Welcome to Lockkeeper\n\n\
 pub(super) fn discover() -> Value {
     json!({
         "supportedVersions": [Demo::REVISION.as_str()],
-        "capabilities": { "tools": {}, "resources": {}, "prompts": {} },
+        "capabilities": {
+            "tools": {}, "resources": { "subscribe": true }, "prompts": {}, "logging": {}, "completions": {},
+        },
         "instructions": "A demonstration: try the tool `add`, or `countdown` to see progress and cancellation.",
         "_meta": { meta::SERVER_INFO: {
             "name": "lockkeeper-demo", "title": "Lockkeeper demonstration", "version": env!("CARGO_PKG_VERSION"),
@@ -32,8 +37,18 @@ pub(super) fn discover() -> Value {
 
 /// The answer to `tools/list`.
 pub(super) fn tools() -> Value {
-    let read_only = |title: &str| json!({ "title": title, "readOnlyHint": true, "openWorldHint": false });
-    json!({ "tools": [
+    let (Value::Array(mut tools), Value::Array(more)) = (plain_tools(), duplex::tools()) else { return json!({}) };
+    tools.extend(more);
+    json!({ "tools": tools })
+}
+
+/// What a tool says of itself that changes nothing.
+pub(super) fn read_only(title: &str) -> Value {
+    json!({ "title": title, "readOnlyHint": true, "openWorldHint": false })
+}
+
+fn plain_tools() -> Value {
+    json!([
         {
             "name": "echo", "title": "Echo",
             "description": "Gives back the message that it is given, unchanged. Use it to see that calls get through.",
@@ -76,7 +91,7 @@ pub(super) fn tools() -> Value {
             },
             "annotations": read_only("Count down"),
         },
-    ] })
+    ])
 }
 
 /// The answer to `resources/list`.
@@ -84,6 +99,9 @@ pub(super) fn resources() -> Value {
     json!({ "resources": [{
         "uri": WELCOME, "name": "welcome", "title": "Welcome", "mimeType": "text/markdown",
         "description": "What this backend is, and what to try first.",
+    }, {
+        "uri": counter::URI, "name": "counter", "title": "A counter", "mimeType": "text/plain",
+        "description": "It moves when `count_up` is called, and by itself while somebody is subscribed to it.",
     }] })
 }
 
@@ -96,10 +114,11 @@ pub(super) fn resource_templates() -> Value {
 }
 
 /// The answer to `resources/read`.
-pub(super) fn read(uri: &str) -> Result<Value, ErrorObject> {
+pub(super) fn read(uri: &str, counter: u64) -> Result<Value, ErrorObject> {
     let contents = |kind: &str, text: &str| json!({ "contents": [{ "uri": uri, "mimeType": kind, "text": text }] });
     let greeted = uri.strip_prefix(GREETING).filter(|name| !name.is_empty() && !name.contains('/'));
     match (uri, greeted) {
+        (counter::URI, _) => Ok(contents("text/plain", &counter.to_string())),
         (WELCOME, _) => Ok(contents("text/markdown", WELCOME_TEXT)),
         (_, Some(name)) => {
             let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy();

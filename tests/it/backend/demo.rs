@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use lockkeeper::{
-    mcp::{Event, Method, Server},
+    mcp::{ErrorObject, Event, Method, Payload, Server},
     model::{BackendId, BackendSpec, TransportSpec},
 };
 use serde_json::{Value, json};
 
-use super::peers::{call, failure, gateway, next, result, start, text, tool};
+use super::peers::{call, client, failure, gateway, next, result, start, text, tool};
 
 fn demo() -> Arc<dyn Server> {
     let spec = BackendSpec::new(BackendId::parse("demo").unwrap(), TransportSpec::Demo);
@@ -24,8 +24,11 @@ async fn it_lists_what_it_has() {
         let names: Vec<&str> = listed[list].as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
         names.join(" ")
     };
-    assert_eq!(names(Method::ToolsList, "tools").await, "echo add time_now countdown");
-    assert_eq!(names(Method::ResourcesList, "resources").await, "welcome");
+    assert_eq!(
+        names(Method::ToolsList, "tools").await,
+        "echo add time_now countdown survey haiku list_roots log count_up"
+    );
+    assert_eq!(names(Method::ResourcesList, "resources").await, "welcome counter");
     assert_eq!(names(Method::ResourceTemplatesList, "resourceTemplates").await, "greeting");
     assert_eq!(names(Method::PromptsList, "prompts").await, "introduce");
     let discovered = result(call(&server, gateway(), Method::Discover, &Value::Null)).await;
@@ -68,4 +71,77 @@ async fn its_resources_and_its_prompt_can_be_read() {
     assert_eq!(missing.json(), r#"{"code":-32002,"data":{"uri":"demo://other"},"message":"Resource not found"}"#);
     let prompt = json!({ "name": "introduce", "arguments": { "name": "Ada" } });
     assert!(result(call(&server, gateway(), Method::PromptsGet, &prompt)).await.contains("Introduce yourself to Ada"));
+}
+
+#[tokio::test]
+async fn its_questions_tell_what_was_answered() {
+    let server = demo();
+    let all = r#"{"elicitation":{},"sampling":{},"roots":{}}"#;
+    for (name, method, answer, told) in [
+        ("survey", "elicitation/create", json!({ "action": "accept", "content": { "name": "Ada" } }), "Ada answered"),
+        ("survey", "elicitation/create", json!({ "action": "decline" }), "declined"),
+        ("survey", "elicitation/create", json!({ "action": "cancel" }), "without an answer"),
+        ("haiku", "sampling/createMessage", json!({ "model": "m", "content": { "text": "old pond" } }), "old pond"),
+        ("list_roots", "roots/list", json!({ "roots": [{ "uri": "file:///a", "name": "A" }] }), "- file:///a A"),
+        ("list_roots", "roots/list", json!({ "roots": [{ "uri": "file:///b" }] }), "- file:///b"),
+        ("list_roots", "roots/list", json!({ "roots": [] }), "no roots"),
+    ] {
+        let mut reply = tool(&server, client("c", all), &json!({ "name": name }));
+        let Event::Asked(question) = next(&mut reply).await else { panic!("a question") };
+        assert_eq!(question.method.as_str(), method);
+        question.answer.give(Ok(Payload::of(question.params.revision, &answer)));
+        let text = text(reply).await;
+        assert!(text.contains(told), "{text}");
+    }
+    let mut reply = tool(&server, client("c", all), &json!({ "name": "haiku" }));
+    let Event::Asked(question) = next(&mut reply).await else { panic!("a question") };
+    question.answer.give(Err(ErrorObject::new(-1, "not today")));
+    assert!(text(reply).await.contains("not today (-1)"));
+    let result = result(tool(&server, client("c", "{}"), &json!({ "name": "survey" }))).await;
+    assert!(result.contains("did not declare `elicitation`") && result.contains("\"isError\":true"), "{result}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_log_honours_the_level_of_the_session() {
+    let server = demo();
+    let level = call(&server, client("a", "{}"), Method::SetLevel, &json!({ "level": "alert" }));
+    result(level).await;
+    assert_eq!(
+        text(tool(&server, client("a", "{}"), &json!({ "name": "log" }))).await,
+        "2 of 8 messages were written."
+    );
+    assert_eq!(
+        text(tool(&server, client("b", "{}"), &json!({ "name": "log" }))).await,
+        "8 of 8 messages were written."
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_counter_tells_those_who_are_subscribed() {
+    let server = demo();
+    let mut listens = ["a", "b"].map(|session| call(&server, client(session, "{}"), Method::Listen, &Value::Null));
+    let uri = json!({ "uri": "demo://counter" });
+    result(call(&server, client("a", "{}"), Method::ResourcesSubscribe, &uri)).await;
+    assert_eq!(text(tool(&server, client("b", "{}"), &json!({ "name": "count_up" }))).await, "The counter is at 1.");
+    for _ in 0..2 {
+        let Event::Notified(told) = next(&mut listens[0]).await else { panic!("an update") };
+        assert_eq!(told.params.string("uri").as_deref(), Some("demo://counter"), "by hand, and by itself");
+    }
+    assert!(result(call(&server, gateway(), Method::ResourcesRead, &uri)).await.contains(r#""text":"2""#));
+    result(call(&server, client("a", "{}"), Method::ResourcesUnsubscribe, &uri)).await;
+    let silence = std::time::Duration::from_secs(12);
+    for listen in &mut listens {
+        assert!(tokio::time::timeout(silence, next(listen)).await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn it_proposes_names() {
+    let server = demo();
+    let begun = |value: &str| {
+        let params = json!({ "ref": { "type": "ref/prompt", "name": "introduce" }, "argument": { "name": "name", "value": value } });
+        result(call(&server, gateway(), Method::Complete, &params))
+    };
+    assert!(begun("a").await.contains(r#""values":["Ada","Alan"]"#));
+    assert!(begun("x").await.contains(r#""values":[]"#));
 }

@@ -1,0 +1,149 @@
+//! The tools of the demonstration that speak with their client in mid-call: they ask, have a text written, look at the
+//! roots, and log.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::{Demo, complete, content::read_only, text_result};
+use crate::mcp::{ClientInfo, ErrorObject, Event, Level, Method, Notification, Outcome, Payload, Question, Reply};
+
+/// The pause between two log messages.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// How the tools are listed.
+pub(super) fn tools() -> Value {
+    json!([
+        {
+            "name": "survey", "title": "Ask a few questions",
+            "description": "Asks the person at the client a few questions in a form (elicitation), and tells the answers.",
+            "inputSchema": { "type": "object", "properties": {} },
+            "annotations": read_only("Ask a few questions"),
+        },
+        {
+            "name": "haiku", "title": "Write a haiku",
+            "description": "Has the client's own model write a haiku (sampling).",
+            "inputSchema": {
+                "type": "object",
+                "properties": { "about": { "type": "string", "description": "What it is about" } },
+            },
+            "annotations": read_only("Write a haiku"),
+        },
+        {
+            "name": "list_roots", "title": "List the roots",
+            "description": "Lists the folders that the client works in (roots).",
+            "inputSchema": { "type": "object", "properties": {} },
+            "annotations": read_only("List the roots"),
+        },
+        {
+            "name": "log", "title": "Write log messages",
+            "description": "Writes a log message of each level, as far as the client's level lets them through.",
+            "inputSchema": { "type": "object", "properties": {} },
+            "annotations": read_only("Write log messages"),
+        },
+        {
+            "name": "count_up", "title": "Count up",
+            "description": "Moves the counter at demo://counter. Who is subscribed to it is told.",
+            "inputSchema": { "type": "object", "properties": {} },
+            "annotations": { "title": "Count up", "readOnlyHint": false, "destructiveHint": false, "openWorldHint": false },
+        },
+    ])
+}
+
+/// Asks the person three things (2025-06-18, elicitation).
+pub(super) fn survey(client: &ClientInfo) -> Reply {
+    let schema = json!({
+        "type": "object", "required": ["name"],
+        "properties": {
+            "name": { "type": "string", "title": "Your name", "minLength": 1, "maxLength": 50 },
+            "boats": { "type": "integer", "title": "How many boats do you have?", "minimum": 0, "maximum": 100 },
+            "lock": { "type": "string", "title": "Which lock is the finest?", "enum": ["Neptune", "Foxton", "Falkirk"] },
+            "again": { "type": "boolean", "title": "May we ask again?", "default": false },
+        },
+    });
+    let params = json!({ "message": "A few questions from the lock keeper", "requestedSchema": schema });
+    ask(client, "elicitation", (Method::Elicit, params), |answer| match answer["action"].as_str() {
+        Some("accept") => {
+            let given = &answer["content"];
+            let name = given["name"].as_str().unwrap_or("Somebody");
+            format!("{name} answered: {given}")
+        }
+        Some("decline") => "The answer was declined.".to_owned(),
+        _ => "The questions were closed without an answer.".to_owned(),
+    })
+}
+
+/// Has the client's model write a haiku (all legacy versions, sampling).
+pub(super) fn haiku(client: &ClientInfo, arguments: &Value) -> Reply {
+    let about = arguments["about"].as_str().unwrap_or("a canal lock at dawn");
+    let content = json!({ "type": "text", "text": format!("Write a haiku about {about}. Nothing but the haiku.") });
+    let params = json!({ "messages": [{ "role": "user", "content": content }], "maxTokens": 100 });
+    ask(client, "sampling", (Method::CreateMessage, params), |answer| {
+        let text = answer["content"]["text"].as_str().unwrap_or("(the answer was no text)");
+        format!("{text}\n\n(written by {})", answer["model"].as_str().unwrap_or("an unknown model"))
+    })
+}
+
+/// Looks at the client's roots (all legacy versions, roots).
+pub(super) fn roots(client: &ClientInfo) -> Reply {
+    ask(client, "roots", (Method::RootsList, json!({})), |answer| {
+        let roots = answer["roots"].as_array().map_or(&[][..], Vec::as_slice);
+        let line = |root: &Value| {
+            let uri = root["uri"].as_str()?;
+            Some(root["name"].as_str().map_or_else(|| format!("- {uri}"), |name| format!("- {uri} {name}")))
+        };
+        let lines: Vec<String> = roots.iter().filter_map(line).collect();
+        if lines.is_empty() { "The client has no roots.".to_owned() } else { lines.join("\n") }
+    })
+}
+
+/// Writes one log message of each level; those below the client's level are left out.
+pub(super) fn log(lowest: Option<Level>) -> Reply {
+    Reply::new(async_stream::stream! {
+        let mut written = 0;
+        for level in Level::ALL.into_iter().filter(|level| lowest.is_none_or(|lowest| *level >= lowest)) {
+            let text = format!("This is a message of the level `{}`", level.as_str());
+            let params = json!({ "level": level.as_str(), "logger": "demo", "data": text });
+            let params = Payload::of(Demo::REVISION, &params);
+            yield Event::Notified(Notification { method: Method::LoggingMessage, params });
+            written += 1;
+            sleep(PAUSE).await;
+        }
+        let text = format!("{written} of {} messages were written.", Level::ALL.len());
+        yield Event::Done(Outcome::Complete(Payload::of(Demo::REVISION, &text_result(&text))));
+    })
+}
+
+/// Asks the client, and makes a text of its answer. One that cannot be asked, or fails, gets a result that says so: a
+/// model can act on that.
+fn ask(
+    client: &ClientInfo,
+    capability: &'static str,
+    (method, params): (Method, Value),
+    told: impl FnOnce(&Value) -> String + Send + 'static,
+) -> Reply {
+    if !client.capabilities.has(capability) {
+        return complete(&failed(&format!("This client did not declare `{capability}`, so it cannot be asked.")));
+    }
+    let (question, answered) = Question::new(method, Payload::of(Demo::REVISION, &params));
+    Reply::new(async_stream::stream! {
+        yield Event::Asked(question);
+        let result = match answered.wait().await {
+            Some(Ok(answer)) => text_result(&told(&answer.view::<Value>().unwrap_or_default())),
+            Some(Err(error)) => failed(&refusal(&error)),
+            None => failed("Nobody was there to be asked."),
+        };
+        yield Event::Done(Outcome::Complete(Payload::of(Demo::REVISION, &result)));
+    })
+}
+
+fn refusal(error: &ErrorObject) -> String {
+    format!("The client answered with an error: {error}")
+}
+
+fn failed(text: &str) -> Value {
+    let mut result = text_result(text);
+    result["isError"] = true.into();
+    result
+}
