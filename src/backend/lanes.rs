@@ -4,10 +4,19 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use std::time::Duration;
+
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
 
 use super::{key::Key, wants::Holder};
+
+/// How long a server may go on with a call that was given up: until then what it asks or tells may be of that call, and is
+/// nobody else's.
+pub(crate) const LINGER: Duration = Duration::from_secs(10);
 
 /// The lanes of one backend, by sharer.
 #[derive(Debug)]
@@ -23,6 +32,8 @@ pub(crate) struct Lanes {
 struct Lane {
     holder: Holder,
     calls: usize,
+    /// Until when a call that was given up may still be heard of.
+    lingers: Option<Instant>,
 }
 
 /// The right to make a call in a lane.
@@ -30,6 +41,8 @@ struct Lane {
 pub(crate) struct Turn {
     lanes: Arc<Lanes>,
     key: Key,
+    /// Whether the server has answered.
+    answered: bool,
 }
 
 impl Lanes {
@@ -45,32 +58,45 @@ impl Lanes {
             tokio::pin!(freed);
             // from here on no lane is freed unnoticed
             freed.as_mut().enable();
-            if let Some(lane) = self.take(key, holder) {
-                return Turn { lanes: Arc::clone(self), key: key.in_lane(lane) };
+            let waits = match self.take(key, holder) {
+                Ok(lane) => return Turn { lanes: Arc::clone(self), key: key.in_lane(lane), answered: false },
+                Err(next) => next,
+            };
+            tokio::select! {
+                () = freed => {}
+                () = sleep_until(waits.unwrap_or_else(Instant::now)), if waits.is_some() => {}
             }
-            freed.await;
         }
     }
 
-    fn take(&self, key: &Key, holder: &Holder) -> Option<usize> {
+    /// Takes a lane; where there is none, when the next one is free at the latest, as far as is known.
+    fn take(&self, key: &Key, holder: &Holder) -> Result<usize, Option<Instant>> {
+        let now = Instant::now();
         let mut taken = self.taken.lock();
         let lanes = taken.entry(key.sharer()).or_default();
         let own = lanes.iter().position(|lane| lane.holder == *holder);
-        let free = || lanes.iter().position(|lane| lane.calls == 0);
+        let free = || lanes.iter().position(|lane| lane.calls == 0 && lane.lingers.is_none_or(|until| until <= now));
         let lane = own.or_else(free).or_else(|| {
             (lanes.len() < self.most).then(|| {
-                lanes.push(Lane { holder: holder.clone(), calls: 0 });
+                lanes.push(Lane { holder: holder.clone(), calls: 0, lingers: None });
                 lanes.len() - 1
             })
-        })?;
-        let taken = lanes.get_mut(lane)?;
+        });
+        let Some((lane, taken)) = lane.and_then(|lane| Some((lane, lanes.get_mut(lane)?))) else {
+            return Err(lanes.iter().filter(|lane| lane.calls == 0).filter_map(|lane| lane.lingers).min());
+        };
         taken.holder.clone_from(holder);
         taken.calls += 1;
-        Some(lane)
+        Ok(lane)
     }
 }
 
 impl Turn {
+    /// Notes that the server has answered: nothing of this call follows.
+    pub(crate) const fn answered(&mut self) {
+        self.answered = true;
+    }
+
     /// The session that the call is made in.
     pub(crate) const fn key(&self) -> &Key {
         &self.key
@@ -83,8 +109,13 @@ impl Drop for Turn {
         let lanes = taken.get_mut(&self.key.sharer());
         if let Some(lane) = lanes.and_then(|lanes| lanes.get_mut(self.key.lane())) {
             lane.calls -= 1;
+            if !self.answered {
+                lane.lingers = Some(Instant::now() + LINGER);
+            }
         }
-        taken.retain(|_, lanes| lanes.iter().any(|lane| lane.calls > 0));
+        let now = Instant::now();
+        let in_use = |lane: &Lane| lane.calls > 0 || lane.lingers.is_some_and(|until| until > now);
+        taken.retain(|_, lanes| lanes.iter().any(in_use));
         drop(taken);
         self.lanes.freed.notify_waiters();
     }
@@ -108,13 +139,25 @@ mod tests {
             let (lanes, key) = (Arc::clone(&lanes), key.clone());
             async move { lanes.turn(&key, &Some(session(name))).await }
         };
-        let (one, again, two) = (turn("a").await, turn("a").await, turn("b").await);
+        let (mut one, again, mut two) = (turn("a").await, turn("a").await, turn("b").await);
         assert_eq!([one.key().lane(), again.key().lane(), two.key().lane()], [0, 0, 1]);
         let mut three = Box::pin(turn("c"));
         assert!(three.as_mut().now_or_never().is_none());
+        one.answered();
         drop(one);
         assert!(three.as_mut().now_or_never().is_none(), "the other call of that client still runs");
+        two.answered();
         drop(two);
         assert_eq!(three.await.key().lane(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lane_whose_call_was_given_up_is_left_alone_for_a_while() {
+        let (lanes, key) = (Lanes::new(1), Key::base());
+        drop(lanes.turn(&key, &Some(session("a"))).await);
+        drop(lanes.turn(&key, &Some(session("a"))).await);
+        let start = Instant::now();
+        lanes.turn(&key, &Some(session("b"))).await;
+        assert_eq!(start.elapsed(), LINGER);
     }
 }

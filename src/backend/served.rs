@@ -80,7 +80,7 @@ impl Backend {
         Reply::new(async_stream::stream! {
             let Call { method, params, context } = call;
             let mut again = self.spec.on_loss == OnLoss::Reinit;
-            let turn = match self.turn(&method, &context).await {
+            let mut turn = match self.turn(&method, &context).await {
                 Ok(turn) => turn,
                 Err(error) => {
                     self.count(&method, "unavailable");
@@ -114,6 +114,9 @@ impl Backend {
                     match event {
                         Ok(event) => {
                             if let Event::Done(outcome) = &event {
+                                if let Some(turn) = &mut turn {
+                                    turn.answered();
+                                }
                                 self.count(&method, if matches!(outcome, Outcome::Failed(_)) { "error" } else { "ok" });
                             }
                             yield session.own_part(&method, event, &context.session);

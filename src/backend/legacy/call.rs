@@ -11,7 +11,7 @@ use tokio::{
 
 use super::Session;
 use crate::{
-    backend::{link::LinkError, wants::Holder},
+    backend::{lanes::LINGER, link::LinkError, wants::Holder},
     mcp::{
         ErrorObject, Event, Facts, Message, Method, Outcome, Payload, RequestId, Untranslatable, json, meta,
         translate::Kind as Meaning,
@@ -255,8 +255,14 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let open = self.session.calls.lock().close(self.id).is_some();
-        if open && self.kind != Kind::Handshake && !self.session.is_over() {
+        let open = self.session.calls.lock().close(self.id);
+        if let Some(slot) = open
+            && self.kind != Kind::Handshake
+            && !self.session.is_over()
+        {
+            if !self.session.about.key.is_of_one_client() {
+                self.session.lingering.lock().insert(self.id, (slot.holder, Instant::now() + LINGER));
+            }
             let reason = json::quote("the client gave up the request");
             let params = format!(r#"{{"requestId":{},"reason":{reason}}}"#, self.id);
             self.session.tell(Message::Notification { method: Method::Cancelled, params: params.into() });

@@ -71,6 +71,9 @@ impl Session {
         };
         let known = call.filter(|call| self.calls.lock().get(*call).is_some());
         let Some(call) = known else {
+            if let Some(call) = call {
+                self.lingering.lock().remove(&call);
+            }
             tracing::debug!(backend = %self.about.backend, "an answer to no open request is passed over");
             metrics::counter!("lockkeeper_backend_stray_answers_total").increment(1);
             return None;
@@ -152,8 +155,9 @@ impl Session {
 
     /// Who has calls running here.
     fn sole_caller(&self) -> Callers {
+        let lingering = self.lingering();
         let calls = self.calls.lock();
-        let mut holders = calls.iter().map(|slot| &slot.holder);
+        let mut holders = calls.iter().map(|slot| &slot.holder).chain(&lingering);
         let Some(first) = holders.next() else { return Callers::None };
         if holders.all(|holder| holder == first) { Callers::One(first.clone()) } else { Callers::Many }
     }
@@ -176,10 +180,13 @@ impl Session {
     /// The call that may carry a question which came on no exchange: any of the one client session that has calls here in
     /// which it can be asked (design rule 4).
     pub(super) fn carrier(&self) -> Option<u64> {
+        let lingering = self.lingering();
         let calls = self.calls.lock();
         let mut able = calls.ids().filter_map(|id| Some((id, calls.get(id).filter(|slot| slot.carries())?)));
         let (first, slot) = able.next()?;
-        able.all(|(_, other)| other.holder == slot.holder).then_some(first)
+        let sole =
+            able.all(|(_, other)| other.holder == slot.holder) && lingering.iter().all(|other| *other == slot.holder);
+        sole.then_some(first)
     }
 }
 

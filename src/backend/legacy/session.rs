@@ -8,7 +8,11 @@ use std::{
 
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
-use tokio::{runtime::Handle, sync::Semaphore, time::timeout};
+use tokio::{
+    runtime::Handle,
+    sync::Semaphore,
+    time::{Instant, timeout},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -44,6 +48,8 @@ pub(crate) struct Session {
     pub(super) questions: Mutex<HashMap<RequestId, Waiting>>,
     /// What belongs to one client session of several, beyond a call.
     pub(super) belongings: Mutex<Belongings>,
+    /// Calls that were given up and not answered, whose they are, and until when they count.
+    pub(super) lingering: Mutex<HashMap<u64, (Holder, Instant)>>,
     level: Mutex<Option<Level>>,
     end: CancellationToken,
     reason: OnceLock<String>,
@@ -113,6 +119,7 @@ impl Session {
             calls: Mutex::default(),
             questions: Mutex::default(),
             belongings: Mutex::default(),
+            lingering: Mutex::default(),
             level: Mutex::default(),
             end,
             reason: OnceLock::new(),
@@ -130,6 +137,13 @@ impl Session {
     /// The negotiated version; the newest legacy one while there is none.
     pub(super) fn revision(&self) -> Revision {
         self.greeting.get().map_or(Revision::NEWEST_LEGACY, |greeting| greeting.revision)
+    }
+
+    /// Whose calls were given up of late: the server may still speak of them.
+    pub(super) fn lingering(&self) -> Vec<Holder> {
+        let (mut lingering, now) = (self.lingering.lock(), Instant::now());
+        lingering.retain(|_, (_, until)| *until > now);
+        lingering.values().map(|(holder, _)| holder.clone()).collect()
     }
 
     /// Whether the server writes logs to its client.
