@@ -142,7 +142,7 @@ pub(crate) fn reply(message: &Value) -> Response {
     response.body(Body::from(message.to_string())).unwrap()
 }
 
-fn events(text: String) -> Response {
+pub(crate) fn events(text: String) -> Response {
     Response::builder().header("content-type", "text/event-stream").body(Body::from(text)).unwrap()
 }
 
@@ -153,7 +153,7 @@ fn open_events(text: String) -> Response {
     Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(chunks)).unwrap()
 }
 
-fn event(message: &Value) -> String {
+pub(crate) fn event(message: &Value) -> String {
     format!("event: message\ndata: {message}\n\n")
 }
 
