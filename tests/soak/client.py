@@ -227,17 +227,22 @@ class Client:
     # === what it hears
 
     async def connected(self, response, opened):
-        async for _, name, data in response.events():
-            if name == "endpoint":
-                opened.set_result(data.decode())
-            elif data:
-                message = json.loads(data)
-                if "method" in message:
-                    await self.hear(message, None)
-                elif message["id"] in self.waiting:
-                    self.waiting.pop(message["id"]).set_result(message)
-                elif message["id"] not in range(1, self.next + 1):
-                    raise Wrong(f"{self.name} never asked {message}")
+        try:
+            async for _, name, data in response.events():
+                if name == "endpoint":
+                    opened.set_result(data.decode())
+                elif data:
+                    await self.receive(json.loads(data))
+        finally:
+            response.close()
+
+    async def receive(self, message):
+        if "method" in message:
+            await self.hear(message, None)
+        elif message["id"] in self.waiting:
+            self.waiting.pop(message["id"]).set_result(message)
+        elif message["id"] not in range(1, self.next + 1):
+            raise Wrong(f"{self.name} never asked {message}")
 
     async def standalone(self):
         last = None

@@ -71,6 +71,19 @@ async function open(backend) {
   return { client, transport, heard, uri, call: (name, args = {}) => client.callTool({ name, arguments: args }) };
 }
 
+/** Calls again as often as the client is told that it may. */
+async function retried(call, seconds = 20) {
+  const end = Date.now() + seconds * 1000;
+  for (;;) {
+    try {
+      return await call();
+    } catch (error) {
+      if (error?.data?.retryable !== true || Date.now() > end) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+}
+
 /** What the client did before works as it did. */
 async function goesOn({ transport, heard, uri, call }, session) {
   assert.equal(textOf(await call('echo', { message: 'on we go' })), 'Echo: on we go');
@@ -100,6 +113,7 @@ for (const backend of ['child', 'remote']) {
     }
     const error = await running;
     assert.equal(error?.data?.retryable, true, String(error));
+    await retried(() => visit.call('echo', { message: 'are you back' }));
     await goesOn(visit, session);
   }, 60);
   await visit.client.close();

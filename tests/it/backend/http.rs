@@ -435,3 +435,19 @@ async fn a_server_that_knows_no_get_at_all_keeps_its_session() {
     assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "s1");
     assert_eq!(supervisor.status()[0].state, BackendState::Ready);
 }
+
+#[tokio::test]
+async fn a_session_that_is_called_invalid_by_400_is_opened_again() {
+    let script = |seen: &Seen| {
+        let stale = seen.is_tool("x") && seen.header("mcp-session-id") == Some("s2");
+        stale.then(|| {
+            let error = json!({ "code": -32000, "message": "Bad Request: No valid session ID provided" });
+            let mut response = reply(&json!({ "jsonrpc": "2.0", "error": error, "id": seen.body["id"] }));
+            *response.status_mut() = StatusCode::BAD_REQUEST;
+            response
+        })
+    };
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    assert_eq!(text(tool(&server, client("c", "{}"), &named("x"))).await, "s3");
+}
