@@ -51,14 +51,15 @@ impl Lanes {
         Arc::new(Self { taken: Mutex::default(), freed: Notify::new(), most: most.max(1) })
     }
 
-    /// Waits for a lane in which `holder` alone makes calls: its own, else a free one, else a new one.
-    pub(crate) async fn turn(self: &Arc<Self>, key: &Key, holder: &Holder) -> Turn {
+    /// Waits for a lane in which `holder` alone makes calls: its own, else a free one, else a new one; none but `at`, where
+    /// that is given.
+    pub(crate) async fn turn(self: &Arc<Self>, key: &Key, holder: &Holder, at: Option<usize>) -> Turn {
         loop {
             let freed = self.freed.notified();
             tokio::pin!(freed);
             // from here on no lane is freed unnoticed
             freed.as_mut().enable();
-            let waits = match self.take(key, holder) {
+            let waits = match self.take(key, holder, at) {
                 Ok(lane) => return Turn { lanes: Arc::clone(self), key: key.in_lane(lane), answered: false },
                 Err(next) => next,
             };
@@ -70,20 +71,27 @@ impl Lanes {
     }
 
     /// Takes a lane; where there is none, when the next one is free at the latest, as far as is known.
-    fn take(&self, key: &Key, holder: &Holder) -> Result<usize, Option<Instant>> {
+    fn take(&self, key: &Key, holder: &Holder, at: Option<usize>) -> Result<usize, Option<Instant>> {
         let now = Instant::now();
         let mut taken = self.taken.lock();
         let lanes = taken.entry(key.sharer()).or_default();
-        let own = lanes.iter().position(|lane| lane.holder == *holder);
-        let free = || lanes.iter().position(|lane| lane.calls == 0 && lane.lingers.is_none_or(|until| until <= now));
+        let new = || Lane { holder: holder.clone(), calls: 0, lingers: None };
+        if let Some(at) = at.filter(|at| *at >= lanes.len() && *at < self.most) {
+            lanes.resize_with(at + 1, new);
+        }
+        let fits = |number: usize| at.is_none_or(|at| at == number);
+        let own = lanes.iter().enumerate().position(|(number, lane)| fits(number) && lane.holder == *holder);
+        let is_free = |lane: &Lane| lane.calls == 0 && lane.lingers.is_none_or(|until| until <= now);
+        let free = || lanes.iter().enumerate().position(|(number, lane)| fits(number) && is_free(lane));
         let lane = own.or_else(free).or_else(|| {
-            (lanes.len() < self.most).then(|| {
-                lanes.push(Lane { holder: holder.clone(), calls: 0, lingers: None });
+            (at.is_none() && lanes.len() < self.most).then(|| {
+                lanes.push(new());
                 lanes.len() - 1
             })
         });
         let Some((lane, taken)) = lane.and_then(|lane| Some((lane, lanes.get_mut(lane)?))) else {
-            return Err(lanes.iter().filter(|lane| lane.calls == 0).filter_map(|lane| lane.lingers).min());
+            let idle = lanes.iter().enumerate().filter(|(number, lane)| fits(*number) && lane.calls == 0);
+            return Err(idle.filter_map(|(_, lane)| lane.lingers).min());
         };
         taken.holder.clone_from(holder);
         taken.calls += 1;
@@ -137,7 +145,7 @@ mod tests {
         let (lanes, key) = (Lanes::new(2), Key::base());
         let turn = |name: &'static str| {
             let (lanes, key) = (Arc::clone(&lanes), key.clone());
-            async move { lanes.turn(&key, &Some(session(name))).await }
+            async move { lanes.turn(&key, &Some(session(name)), None).await }
         };
         let (mut one, again, mut two) = (turn("a").await, turn("a").await, turn("b").await);
         assert_eq!([one.key().lane(), again.key().lane(), two.key().lane()], [0, 0, 1]);
@@ -154,10 +162,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_lane_whose_call_was_given_up_is_left_alone_for_a_while() {
         let (lanes, key) = (Lanes::new(1), Key::base());
-        drop(lanes.turn(&key, &Some(session("a"))).await);
-        drop(lanes.turn(&key, &Some(session("a"))).await);
+        drop(lanes.turn(&key, &Some(session("a")), None).await);
+        drop(lanes.turn(&key, &Some(session("a")), None).await);
         let start = Instant::now();
-        lanes.turn(&key, &Some(session("b"))).await;
+        lanes.turn(&key, &Some(session("b")), None).await;
         assert_eq!(start.elapsed(), LINGER);
     }
 }

@@ -2,7 +2,7 @@
 //! bounded.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -33,6 +33,7 @@ pub(crate) struct Slot {
     used: Mutex<Instant>,
     running: AtomicUsize,
     lives: AtomicUsize,
+    bound: Mutex<HashSet<SessionId>>,
 }
 
 /// What is in a slot.
@@ -126,7 +127,9 @@ impl Pool {
 
     /// Ends the sessions of a client session that is over.
     pub(crate) fn forget(&self, session: &SessionId) {
+        self.base.bound.lock().remove(session);
         self.slots.lock().retain(|key, slot| {
+            slot.bound.lock().remove(session);
             let theirs = matches!(&key.scope, Scope::Session(id) if id == session);
             if theirs {
                 slot.end("the client ended its session");
@@ -148,7 +151,7 @@ impl Slot {
     fn new() -> Self {
         let state = watch::Sender::new(SlotState::New);
         let used = Mutex::new(Instant::now());
-        Self { state, used, running: AtomicUsize::new(0), lives: AtomicUsize::new(0) }
+        Self { state, used, running: AtomicUsize::new(0), lives: AtomicUsize::new(0), bound: Mutex::default() }
     }
 
     /// Puts something else into the slot.
@@ -211,6 +214,16 @@ impl Slot {
         if let Some(session) = self.session() {
             session.end(reason);
         }
+    }
+
+    /// Binds a client session to the session that is here: it ends with it ([`crate::model::OnLoss::End`]).
+    pub(crate) fn bind(&self, client: &SessionId) {
+        self.bound.lock().insert(client.clone());
+    }
+
+    /// The client sessions that were bound to the session that was here.
+    pub(crate) fn take_bound(&self) -> HashSet<SessionId> {
+        std::mem::take(&mut self.bound.lock())
     }
 
     fn session(&self) -> Option<Arc<Session>> {

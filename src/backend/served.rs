@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, future::join_all};
 use tokio::time::timeout;
 
 use super::{
     error::StartError,
     health::Health,
-    key::{Key, Scope},
+    key::Key,
     lanes::{Lanes, Turn},
     legacy::{
         Session,
@@ -65,13 +65,13 @@ impl Backend {
         Self { spec, health: Health::starting(), pool, listens, wants, lanes, room }
     }
 
-    /// Passes a client's notification on to its session, where there is one.
+    /// Passes a client's notification on to every session that it shares.
     async fn notify(self: Arc<Self>, call: Call) -> Reply {
-        let session = self.pool.present(&Key::of(self.spec.share, &call.context));
+        let sessions = self.pool.sessions(&Key::of(self.spec.share, &call.context));
         let absent = Payload::absent(call.params.revision);
         // the backend's own handshake and cancellations are made where they belong
-        if let Some(session) = session.filter(|_| !matches!(call.method, Method::Initialized | Method::Cancelled)) {
-            session.notify(call.method, call.params).await;
+        if !matches!(call.method, Method::Initialized | Method::Cancelled) {
+            join_all(sessions.iter().map(|session| session.notify(call.method.clone(), call.params.clone()))).await;
         }
         Reply::complete(absent)
     }
@@ -80,7 +80,8 @@ impl Backend {
         Reply::new(async_stream::stream! {
             let Call { method, params, context } = call;
             let mut again = self.spec.on_loss == OnLoss::Reinit;
-            let mut turn = match self.turn(&method, &context).await {
+            let home = self.home(&method, &params, &context);
+            let mut turn = match self.turn(&method, &home, &context).await {
                 Ok(turn) => turn,
                 Err(error) => {
                     self.count(&method, "unavailable");
@@ -88,7 +89,7 @@ impl Backend {
                     return;
                 }
             };
-            let key = turn.as_ref().map_or_else(|| Key::of(self.spec.share, &context), |turn| turn.key().clone());
+            let key = turn.as_ref().map_or_else(|| home.clone(), |turn| turn.key().clone());
             loop {
                 let (lease, session) = match self.session(&key, &context).await {
                     Ok(found) => found,
@@ -137,15 +138,26 @@ impl Backend {
         })
     }
 
+    /// The session that a call is for, the first of its sharer's where any will do: what is asked of a task is asked where
+    /// it was made, since no other process knows of it (2025-11-25, tasks).
+    fn home(&self, method: &Method, params: &Payload, context: &Context) -> Key {
+        let key = Key::of(self.spec.share, context);
+        let task = if method.is_of_core_tasks() { params.string("taskId") } else { None };
+        let Some(task) = task else { return key };
+        let sessions = self.pool.sessions(&key);
+        sessions.iter().find(|session| session.made_task(&task)).map_or(key, |session| session.about.key.clone())
+    }
+
     /// The turn on a channel that several client sessions share, where the client can be asked in this call; `None` where
     /// none is needed. Over HTTP the exchange tells whose question it is. Waits up to `call_timeout`.
-    async fn turn(&self, method: &Method, context: &Context) -> Result<Option<Turn>, ErrorObject> {
-        let key = Key::of(self.spec.share, context);
+    async fn turn(&self, method: &Method, key: &Key, context: &Context) -> Result<Option<Turn>, ErrorObject> {
         let is_channel = matches!(self.spec.transport, TransportSpec::Stdio(_));
         if !is_channel || key.is_of_one_client() || !key.can_be_asked() || !method.may_ask() {
             return Ok(None);
         }
-        let turn = timeout(self.spec.call_timeout, self.lanes.turn(&key, &context.session)).await;
+        // a task is waited for where it was made
+        let at = method.is_of_core_tasks().then_some(key.lane());
+        let turn = timeout(self.spec.call_timeout, self.lanes.turn(key, &context.session, at)).await;
         let busy = || "all its shared processes serve other clients; try again later, or raise `parallel`";
         turn.map(Some).map_err(|_| self.unavailable(busy()))
     }
@@ -153,6 +165,9 @@ impl Backend {
     /// The session of `key`, opened where there is none. Waits up to `start_timeout`.
     async fn session(self: &Arc<Self>, key: &Key, context: &Context) -> Result<(Lease, Arc<Session>), ErrorObject> {
         let lease = self.pool.lease(key).map_err(|full| self.unavailable(&full.to_string()))?;
+        if let (OnLoss::End, Some(session)) = (self.spec.on_loss, &context.session) {
+            lease.slot().bind(session);
+        }
         let found = async {
             loop {
                 if !key.is_base() {
@@ -192,7 +207,7 @@ impl Backend {
                     slot.set(SlotState::Ready(Arc::clone(&session)));
                     let reason = session.over().await;
                     slot.gone();
-                    backend.lost(&key);
+                    backend.lost(&slot);
                     tracing::info!(backend = %backend.spec.id, reason, "a session at the backend ended");
                 }
                 Err(Failure { error, last_words }) => {
@@ -203,13 +218,17 @@ impl Backend {
         });
     }
 
-    /// Ends the client session whose backend session is gone, where that is how it is to be. Sessions that the gateway
-    /// leaves at its own end are kept: they survive it.
-    fn lost(&self, key: &Key) {
-        let stopping = self.room.tasks.end().is_cancelled();
-        if let (OnLoss::End, Scope::Session(id), false) = (self.spec.on_loss, &key.scope, stopping) {
+    /// Ends the client sessions that called on a backend session that is gone, where that is how it is to be: of a shared
+    /// one every such session, since none knows what of its own was there. Sessions that the gateway leaves at its own
+    /// end are kept: they survive it.
+    pub(super) fn lost(&self, slot: &Slot) {
+        let bound = slot.take_bound();
+        if self.room.tasks.end().is_cancelled() {
+            return;
+        }
+        for session in bound {
             // nobody may be there to be told
-            let _ = self.room.lost.send(id.clone());
+            let _ = self.room.lost.send(session);
         }
     }
 

@@ -91,6 +91,7 @@ impl Backend {
         }
         let began = Instant::now();
         let reason = session.over().await;
+        self.lost(base);
         let last_words = session.last_words();
         if began.elapsed() < SHORT_LIFE {
             let error = super::error::StartError::Unreachable(reason);

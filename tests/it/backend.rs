@@ -5,6 +5,7 @@ mod calls;
 mod demo;
 mod edges;
 mod http;
+mod lanes;
 mod peers;
 mod starts;
 mod stdio;

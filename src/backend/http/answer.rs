@@ -21,6 +21,9 @@ const RESUMES: u32 = 5;
 const RETRY: Duration = Duration::from_secs(1);
 /// The longest wait that a server may ask for.
 const LONGEST_RETRY: Duration = Duration::from_mins(1);
+/// What servers on the TypeScript SDK say of a session that they do not know; the specification says 404 (2025-03-26 to
+/// 2025-11-25, transports, *Session Management*).
+const SESSION_ERROR: i64 = -32000;
 /// How much of a refusal is read, in bytes.
 const MAX_REFUSAL: usize = 64 * 1024;
 
@@ -125,6 +128,9 @@ pub(super) async fn turned(response: Response, in_session: bool) -> Turned {
     let json = is_json(&response);
     let text = read(response, MAX_REFUSAL).await.unwrap_or_default();
     let error = match status {
+        StatusCode::BAD_REQUEST if in_session && blames_the_session(&text) => {
+            LinkError::Gone("the server has forgotten the session (400)".to_owned())
+        }
         StatusCode::NOT_FOUND if in_session => LinkError::Gone("the server has forgotten the session (404)".to_owned()),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => LinkError::Refused(format!(
             "the server turned the gateway away ({status}): give it valid credentials in `headers`"
@@ -149,6 +155,18 @@ pub(super) async fn turned(response: Response, in_session: bool) -> Turned {
         }
         _ => Turned::Error(error),
     }
+}
+
+/// Whether a 400 is for a session that the server does not know: widespread servers say so instead of 404, before they
+/// look at the message.
+fn blames_the_session(text: &Bytes) -> bool {
+    messages(text).into_iter().any(|message| match message {
+        Message::Response { outcome: Err(error), .. } => {
+            let told = error.message().to_lowercase();
+            error.code() == SESSION_ERROR && told.contains("session") && !told.contains("initialize")
+        }
+        _ => false,
+    })
 }
 
 async fn read(mut response: Response, most: usize) -> Result<Bytes, LinkError> {

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
+use parking_lot::Mutex;
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until},
@@ -28,6 +29,8 @@ pub(crate) struct Slot {
     pub(super) token: Option<Bytes>,
     /// The client session that makes it.
     pub(super) holder: Holder,
+    /// When its client last answered something that was asked in it.
+    pub(super) answered: Mutex<Option<Instant>>,
     kind: Kind,
     events: mpsc::Sender<Event>,
     end: mpsc::OwnedPermit<Event>,
@@ -140,6 +143,10 @@ impl Session {
                     arrived = exchange.select_next_some(), if !exchange.is_done() => ticket.arrived(arrived),
                     // while its client is asked, the server waits for us
                     () = sleep_until(silent_until) => {
+                        if let Some(until) = ticket.answered().map(|at| at + patience).filter(|at| *at > Instant::now()) {
+                            silent_until = until;
+                            continue;
+                        }
                         if ticket.session.asks_in(ticket.id) { None } else { Some(Ok(ticket.timed_out())) }
                     }
                 };
@@ -200,7 +207,7 @@ impl Ticket {
             if session.is_over() {
                 return Err(NotRun(session.reason()));
             }
-            calls.open(Slot { token, holder, kind, events: sender, end })
+            calls.open(Slot { token, holder, answered: Mutex::default(), kind, events: sender, end })
         };
         Ok(Self { session, id, kind, events, end: patience })
     }
@@ -240,6 +247,11 @@ impl Ticket {
             }
             LinkError::Unavailable(reason) => failed(ErrorObject::retryable(&format!("Backend `{backend}`: {reason}"))),
         }
+    }
+
+    /// When its client last answered something.
+    fn answered(&self) -> Option<Instant> {
+        *self.session.calls.lock().get(self.id)?.answered.lock()
     }
 
     fn lost(&self) -> Event {

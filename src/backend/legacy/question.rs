@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -64,6 +65,7 @@ impl Session {
         let Some(id) = params.object().and_then(|object| object.get("requestId").map(str::to_owned)) else { return };
         let question = RequestId::read(&id.into()).and_then(|id| self.questions.lock().remove(&id));
         if let Some(question) = question {
+            self.closed(&question);
             question.withdrawn.cancel();
         }
     }
@@ -71,6 +73,20 @@ impl Session {
     /// Whether the client is being asked something in this call.
     pub(super) fn asks_in(&self, call: u64) -> bool {
         self.questions.lock().values().any(|waiting| waiting.call == Some(call))
+    }
+
+    /// The calls in which the client is being asked, each as often as it is.
+    pub(super) fn open_questions(&self) -> Vec<u64> {
+        self.questions.lock().values().filter_map(|waiting| waiting.call).collect()
+    }
+
+    /// The client has answered, or has not to any more: from now on silence is the server's again.
+    fn closed(&self, waiting: &Waiting) {
+        if let Some(call) = waiting.call
+            && let Some(slot) = self.calls.lock().get(call)
+        {
+            *slot.answered.lock() = Some(Instant::now());
+        }
     }
 
     /// That an elicitation by URL is complete is told later, to the one who was asked.
@@ -120,9 +136,9 @@ impl Session {
                     None => break None,
                 }
             };
-            if session.questions.lock().remove(&id).is_none() {
-                return;
-            }
+            let waiting = session.questions.lock().remove(&id);
+            let Some(waiting) = waiting else { return };
+            session.closed(&waiting);
             let message = match answer {
                 Some(Ok(result)) => Message::result(id, result.json().clone()),
                 Some(Err(error)) => Message::error(id, error),

@@ -1,6 +1,6 @@
 //! What a server sends, and whom it is for.
 
-use std::sync::Arc;
+use std::{cmp::Reverse, sync::Arc};
 
 use bytes::Bytes;
 
@@ -177,16 +177,17 @@ impl Session {
         Payload::new(self.revision(), json).of_backend(&self.about.backend)
     }
 
-    /// The call that may carry a question which came on no exchange: any of the one client session that has calls here in
-    /// which it can be asked (design rule 4).
+    /// The call that carries a question which came on no exchange: of the one client session that has calls here in which
+    /// it can be asked (design rule 4), the latest of those with the fewest open questions, so that each gets its own from
+    /// a server that asks once in each.
     pub(super) fn carrier(&self) -> Option<u64> {
-        let lingering = self.lingering();
+        let (lingering, open) = (self.lingering(), self.open_questions());
         let calls = self.calls.lock();
-        let mut able = calls.ids().filter_map(|id| Some((id, calls.get(id).filter(|slot| slot.carries())?)));
-        let (first, slot) = able.next()?;
-        let sole =
-            able.all(|(_, other)| other.holder == slot.holder) && lingering.iter().all(|other| *other == slot.holder);
-        sole.then_some(first)
+        let able = || calls.ids().filter_map(|id| Some((id, calls.get(id).filter(|slot| slot.carries())?)));
+        let rank = |(id, _): &(u64, _)| (Reverse(open.iter().filter(|call| *call == id).count()), *id);
+        let (best, slot) = able().max_by_key(rank)?;
+        let mut others = able().map(|(_, other)| &other.holder).chain(&lingering);
+        others.all(|other| *other == slot.holder).then_some(best)
     }
 }
 

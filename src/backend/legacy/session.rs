@@ -194,6 +194,11 @@ impl Session {
         }
     }
 
+    /// Whether a task was made here. Where no one shares the server, it need not be known.
+    pub(crate) fn made_task(&self, id: &str) -> bool {
+        self.belongings.lock().owner(&Thing::Task(id.to_owned())).is_some()
+    }
+
     /// Whether a task is this client session's; what nobody is known to own belongs to the only one behind this session.
     fn owns_task(&self, holder: &Holder, id: &str) -> bool {
         if self.about.key.is_of_one_client() {

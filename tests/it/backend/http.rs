@@ -142,7 +142,7 @@ pub(crate) fn reply(message: &Value) -> Response {
     response.body(Body::from(message.to_string())).unwrap()
 }
 
-fn events(text: String) -> Response {
+pub(crate) fn events(text: String) -> Response {
     Response::builder().header("content-type", "text/event-stream").body(Body::from(text)).unwrap()
 }
 
@@ -153,7 +153,7 @@ fn open_events(text: String) -> Response {
     Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(chunks)).unwrap()
 }
 
-fn event(message: &Value) -> String {
+pub(crate) fn event(message: &Value) -> String {
     format!("event: message\ndata: {message}\n\n")
 }
 
@@ -434,4 +434,20 @@ async fn a_server_that_knows_no_get_at_all_keeps_its_session() {
     until("the stream to be refused", || peer.seen().iter().any(|seen| seen.verb == Verb::GET).then_some(())).await;
     assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "s1");
     assert_eq!(supervisor.status()[0].state, BackendState::Ready);
+}
+
+#[tokio::test]
+async fn a_session_that_is_called_invalid_by_400_is_opened_again() {
+    let script = |seen: &Seen| {
+        let stale = seen.is_tool("x") && seen.header("mcp-session-id") == Some("s2");
+        stale.then(|| {
+            let error = json!({ "code": -32000, "message": "Bad Request: No valid session ID provided" });
+            let mut response = reply(&json!({ "jsonrpc": "2.0", "error": error, "id": seen.body["id"] }));
+            *response.status_mut() = StatusCode::BAD_REQUEST;
+            response
+        })
+    };
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    assert_eq!(text(tool(&server, client("c", "{}"), &named("x"))).await, "s3");
 }

@@ -10,7 +10,7 @@ use lockkeeper::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server,
         Trace,
     },
-    model::{BackendId, BackendSpec, Caller, SessionId, StdioSpec, TransportSpec},
+    model::{BackendId, BackendSpec, Caller, SessionId, StdioSpec, TransportSpec, UserId},
     support::ManualClock,
 };
 use serde_json::Value;
@@ -103,6 +103,12 @@ pub(crate) fn gateway() -> Context {
 /// A client's session with these capabilities.
 pub(crate) fn client(session: &str, capabilities: &'static str) -> Context {
     context(Some(SessionId::new(session)), capabilities)
+}
+
+/// A session of this user's client, with these capabilities.
+pub(crate) fn person(user: &str, session: &str, capabilities: &'static str) -> Context {
+    let caller = Caller { user: UserId::new(user), ..Caller::gateway() };
+    Context { caller: Arc::new(caller), ..client(session, capabilities) }
 }
 
 fn context(session: Option<SessionId>, capabilities: &'static str) -> Context {

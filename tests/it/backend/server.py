@@ -67,6 +67,14 @@ def call(id, params):
         if params["arguments"].get("withdraw"):
             send({"method": "notifications/cancelled", "params": {"requestId": "q1"}})
             send({"id": id, "result": text("withdrawn")})
+    elif name == "quiz":
+        asked["quiz %d" % id] = id
+        send({"id": "quiz %d" % id, "method": "elicitation/create", "params": {"message": params["arguments"]["owner"]}})
+    elif name == "late":
+        send({"id": id, "result": text("asking later")})
+        send({"id": "late", "method": "elicitation/create", "params": {"message": "Anybody?"}})
+    elif name == "task":
+        send({"id": id, "result": {"task": {"taskId": "task of %d" % os.getpid(), "status": "working"}}})
     elif name == "tell":
         send({"method": "notifications/message", "params": {"level": "info", "data": "told"}})
         send({"id": "p", "method": "ping"})
@@ -95,6 +103,8 @@ def handle(message):
         send({"id": id, "result": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}})
     elif method == "tools/call":
         call(id, params)
+    elif method == "tasks/get":
+        send({"id": id, "result": {"taskId": params["taskId"], "status": "working", "pid": os.getpid()}})
     elif method is None and id in asked:
         send({"id": asked.pop(id), "result": text(json.dumps(message.get("result", message.get("error"))))})
     elif method is not None and id is not None:

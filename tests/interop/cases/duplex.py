@@ -1,0 +1,79 @@
+"""The Python SDK answering what the everything server asks, over a server on stdio and one on HTTP."""
+
+import anyio
+import mcp.types as types
+from case import check, contains, context, equal, finish
+from mcp import ClientSession
+from mcp.client.streamable_http import streamablehttp_client
+
+HEADERS = {"Authorization": f"Bearer {context['directKey']}"}
+WAYS = {"stdio": ("/mcp/everything", ""), "http": ("/mcp/everything-http", ""), "merged": ("/mcp", "everything-http__")}
+
+
+class Answers:
+    """What the client says when it is asked, and what it heard."""
+
+    def __init__(self):
+        self.logs, self.updates = [], []
+
+    async def sampling(self, _, params):
+        return types.CreateMessageResult(role="assistant", model="interop", content=types.TextContent(type="text", text="a model answers"))
+
+    async def elicitation(self, _, params):
+        return types.ElicitResult(action="accept", content={"name": "Ada", "check": True})
+
+    async def roots(self, _):
+        return types.ListRootsResult(roots=[types.Root(uri="file:///interop", name="interop")])
+
+    async def logging(self, params):
+        self.logs.append(params.data)
+
+    async def message(self, message):
+        if isinstance(getattr(message, "root", None), types.ResourceUpdatedNotification):
+            self.updates.append(str(message.root.params.uri))
+
+
+async def until(what, probe):
+    with anyio.fail_after(15):
+        while not probe():
+            await anyio.sleep(0.05)
+
+
+async def converse(way, path, prefix):
+    answers = Answers()
+    async with streamablehttp_client(context["url"] + path, headers=HEADERS) as (read, write, _):
+        session = ClientSession(
+            read, write, sampling_callback=answers.sampling, elicitation_callback=answers.elicitation,
+            list_roots_callback=answers.roots, logging_callback=answers.logging, message_handler=answers.message,
+        )
+        async with session:
+            await session.initialize()
+
+            async def call(name, arguments=None):
+                result = await session.call_tool(prefix + name, arguments or {})
+                return "\n".join(part.text for part in result.content if part.type == "text")
+
+            with check(f"{way}: the server has the client's model write"):
+                contains(await call("trigger-sampling-request", {"prompt": "a lock", "maxTokens": 20}), "a model answers")
+            with check(f"{way}: the server asks the person"):
+                contains(await call("trigger-elicitation-request"), "Ada")
+            with check(f"{way}: the server looks at the roots"):
+                contains(await call("get-roots-list"), "file:///interop")
+            with check(f"{way}: log messages come"):
+                await session.set_logging_level("debug")
+                await call("toggle-simulated-logging")
+                await until("a log message", lambda: answers.logs)
+                await call("toggle-simulated-logging")
+            with check(f"{way}: an update of a resource comes"):
+                uris = [resource.uri for resource in (await session.list_resources()).resources]
+                uri = next(uri for uri in uris if not prefix or str(uri).startswith("everything-http+"))
+                await session.subscribe_resource(uri)
+                await call("toggle-subscriber-updates")
+                await until("an update", lambda: str(uri) in answers.updates)
+                await call("toggle-subscriber-updates")
+
+
+for way, (path, prefix) in WAYS.items():
+    with check(f"{way}: the conversation comes to its end"):
+        anyio.run(converse, way, path, prefix)
+finish()

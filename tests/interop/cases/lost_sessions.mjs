@@ -1,0 +1,123 @@
+// Killed between two calls of one session: the gateway, a backend on stdio, a backend on HTTP. The client goes on with
+// the same session id and key, and what it had set still holds.
+
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import net from 'node:net';
+import path from 'node:path';
+import { Client } from 'sdk/client/index.js';
+import { StreamableHTTPClientTransport } from 'sdk/client/streamableHttp.js';
+import { ElicitRequestSchema, LoggingMessageNotificationSchema, ResourceUpdatedNotificationSchema } from 'sdk/types.js';
+import { check, context, finish, textOf, until } from '../harness/case.mjs';
+
+const everything = path.join(context.nodeModules, '.bin', 'mcp-server-everything');
+const folder = fs.mkdtempSync(path.join(context.work, 'lost-'));
+const port = async () => {
+  const server = net.createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.on('listening', resolve));
+  const { port } = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+};
+const [listen, remote] = [await port(), await port()];
+const url = `http://127.0.0.1:${listen}`;
+fs.writeFileSync(path.join(folder, 'lockkeeper.toml'), `
+[backends.child]
+command = ${JSON.stringify(everything)}
+args = ["stdio"]
+[backends.remote]
+url = "http://127.0.0.1:${remote}/mcp"
+`);
+
+const answers = (address) => fetch(address).then(() => true, () => false);
+async function startGateway() {
+  const log = fs.openSync(path.join(context.artefacts, 'lost-gateway.log'), 'a');
+  const args = ['serve', '--listen', `127.0.0.1:${listen}`, '--data-dir', path.join(folder, 'data')];
+  const child = spawn(context.binary, args, { cwd: folder, stdio: ['ignore', log, log] });
+  await until('the gateway', () => answers(`${url}/healthz`));
+  return child;
+}
+async function startRemote() {
+  const child = spawn(everything, ['streamableHttp'], { stdio: 'ignore', detached: true, env: { ...process.env, PORT: String(remote) } });
+  await until('the remote server', () => answers(`http://127.0.0.1:${remote}/mcp`));
+  return child;
+}
+const kill9 = async (child, group = false) => {
+  const gone = new Promise((resolve) => child.once('exit', resolve));
+  process.kill(group ? -child.pid : child.pid, 'SIGKILL');
+  await gone;
+};
+/** The processes of the stdio backend: the base session's and the client's. */
+const children = (parent) => execFileSync('pgrep', ['-P', String(parent.pid)]).toString().split('\n').filter(Boolean).map(Number);
+
+let server = await startRemote();
+let gateway = await startGateway();
+const keys = ['keys', 'create', 'lost', '--direct', '--json', '--data-dir', path.join(folder, 'data')];
+const key = execFileSync(context.binary, keys, { cwd: folder }).toString().match(/lkk_\w+/)[0];
+
+async function open(backend) {
+  const client = new Client({ name: 'interop-lost', version: '1' }, { capabilities: { elicitation: {} } });
+  const heard = { updates: [], logs: [] };
+  client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'accept', content: { name: 'Ada' } }));
+  client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void heard.updates.push(params.uri));
+  client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void heard.logs.push(params));
+  const options = { requestInit: { headers: { Authorization: `Bearer ${key}` } }, reconnectionOptions: { initialReconnectionDelay: 100, maxReconnectionDelay: 500, reconnectionDelayGrowFactor: 1.5, maxRetries: 50 } };
+  const transport = new StreamableHTTPClientTransport(new URL(`${url}/mcp/${backend}`), options);
+  await client.connect(transport);
+  await client.setLoggingLevel('emergency');
+  const uri = (await client.listResources()).resources[0].uri;
+  await client.subscribeResource({ uri });
+  return { client, transport, heard, uri, call: (name, args = {}) => client.callTool({ name, arguments: args }) };
+}
+
+/** Calls again as often as the client is told that it may. */
+async function retried(call, seconds = 20) {
+  const end = Date.now() + seconds * 1000;
+  for (;;) {
+    try {
+      return await call();
+    } catch (error) {
+      if (error?.data?.retryable !== true || Date.now() > end) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+}
+
+/** What the client did before works as it did. */
+async function goesOn({ transport, heard, uri, call }, session) {
+  assert.equal(textOf(await call('echo', { message: 'on we go' })), 'Echo: on we go');
+  assert.equal(transport.sessionId, session);
+  assert.match(textOf(await call('trigger-elicitation-request')), /Ada/);
+  heard.updates.length = 0;
+  await call('toggle-subscriber-updates');
+  await until('an update of the resource that was subscribed to before', () => heard.updates.includes(uri));
+  await call('toggle-subscriber-updates');
+}
+
+for (const backend of ['child', 'remote']) {
+  const visit = await open(backend);
+  const session = visit.transport.sessionId;
+  await check(`${backend}: before, all works`, () => goesOn(visit, session));
+  await kill9(gateway);
+  gateway = await startGateway();
+  await check(`${backend}: after a kill -9 of the gateway the session goes on, subscription and all`, () => goesOn(visit, session));
+  await check(`${backend}: after a kill -9 of the backend a call in flight is said to be retryable, and the session goes on`, async () => {
+    const running = visit.call('trigger-long-running-operation', { duration: 20, steps: 2 }).then(() => null, (error) => error);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    if (backend === 'child') {
+      for (const pid of children(gateway)) process.kill(pid, 'SIGKILL');
+    } else {
+      await kill9(server, true);
+      server = await startRemote();
+    }
+    const error = await running;
+    assert.equal(error?.data?.retryable, true, String(error));
+    await retried(() => visit.call('echo', { message: 'are you back' }));
+    await goesOn(visit, session);
+  }, 60);
+  await visit.client.close();
+}
+gateway.kill();
+process.kill(-server.pid, 'SIGKILL');
+finish();

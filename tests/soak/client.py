@@ -1,0 +1,319 @@
+"""One client session of the soak: it does what people's clients do, at random, and checks whose everything is."""
+
+import asyncio
+import json
+import random
+import time
+
+from wire import Gone, request
+
+VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+CAPABILITIES = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}
+LONGEST = 60
+REMEMBERED = 30
+
+
+class Wrong(Exception):
+    """Something that must never happen."""
+
+
+class Client:
+    def __init__(self, world, user, number):
+        self.world, self.user, self.name = world, user, f"{user}.{number}"
+        self.dice = random.Random(f"{world.seed}/{self.name}")
+        self.backend, self.share = self.dice.choice(world.backends)
+        self.version = self.dice.choice(VERSIONS)
+        self.sse = self.version == "2024-11-05" or self.dice.random() < 0.15
+        self.capabilities = CAPABILITIES if self.dice.random() < 0.75 else {}
+        self.headers = {"Authorization": f"Bearer {world.keys[user]}", "Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+        self.next, self.calls, self.owners, self.uris = 0, {}, {}, {}
+        self.post_path, self.streams, self.waiting = None, [], {}
+
+    # === the life of a session
+
+    async def live(self):
+        try:
+            await self.open()
+        except Gone as gone:
+            self.world.count(f"open failed: {gone}"[:60])
+            return
+        try:
+            for _ in range(self.dice.randint(5, 40)):
+                if self.world.over.is_set():
+                    break
+                await self.act()
+                await asyncio.sleep(self.dice.expovariate(1 / self.world.pause))
+        except Gone:
+            self.world.count("sessions broken")
+        finally:
+            await self.close()
+
+    async def open(self):
+        if self.sse:
+            response = await request(self.world.port, "GET", f"/sse/{self.backend}", {**self.headers, "Accept": "text/event-stream"})
+            if response.status != 200:
+                raise Gone(f"/sse {response.status}")
+            opened = asyncio.get_running_loop().create_future()
+            self.streams.append(asyncio.ensure_future(self.connected(response, opened)))
+            self.post_path = await asyncio.wait_for(opened, LONGEST)
+        else:
+            self.post_path = f"/mcp/{self.backend}"
+        params = {"protocolVersion": self.version, "capabilities": self.capabilities, "clientInfo": {"name": "soak", "version": "1"}}
+        answer = await self.ask("initialize", params)
+        if answer.get("result", {}).get("protocolVersion") != self.version:
+            raise Wrong(f"initialize of {self.version}: {answer}")
+        await self.tell({"method": "notifications/initialized"})
+        if not self.sse:
+            self.headers["MCP-Protocol-Version"] = self.version
+            if self.dice.random() < 0.8:
+                self.streams.append(asyncio.ensure_future(self.standalone()))
+        self.world.count("sessions")
+
+    async def close(self):
+        for task in list(self.calls.values()):
+            task.cancel()
+        if not self.sse and self.dice.random() < 0.8:
+            response = await request(self.world.port, "DELETE", self.post_path, self.headers)
+            if response.status not in (204, 404):
+                raise Wrong(f"DELETE: {response.status}")
+            response.close()
+        for stream in self.streams:
+            stream.cancel()
+        await asyncio.gather(*self.streams, return_exceptions=True)
+        for stream in self.streams:
+            if not stream.cancelled() and isinstance(stream.exception(), Wrong):
+                raise stream.exception()
+
+    # === what it does
+
+    async def act(self):
+        chance = self.dice.random()
+        if chance < 0.72:
+            await asyncio.gather(*(self.work() for _ in range(self.dice.choice((1, 1, 1, 2, 4)))))
+        elif chance < 0.80:
+            await self.subscribe()
+        elif chance < 0.86:
+            await self.ask("logging/setLevel", {"level": self.dice.choice(("debug", "warning", "error"))})
+        elif chance < 0.92:
+            await self.ask("tools/list", {})
+        elif chance < 0.92 + self.world.deaths:
+            await self.die()
+        else:
+            await self.ask("ping", {})
+
+    async def work(self):
+        owner = f"{self.name}.{self.next}"
+        kinds = [kind for kind in ("elicit", "sample", "roots") if self.can(kind)]
+        ask = self.dice.sample(kinds, self.dice.choice((0, 0, 1, 1, len(kinds)))) if kinds else []
+        arguments = {"owner": owner, "steps": self.dice.randint(0, 4), "pause": self.dice.choice((0, 0.01, 0.1)), "ask": ask, "log": self.dice.random() < 0.3}
+        fate = self.dice.choices(("stay", "cancel", "leave", "resume"), (80, 7, 4, 9))[0]
+        if self.sse and fate in ("leave", "resume"):
+            fate = "stay"
+        answer = await self.call("work", arguments, fate)
+        if answer is None:
+            return
+        if "error" in answer:
+            return self.failed(answer["error"])
+        if answer["result"]["content"][0]["text"] != owner:
+            raise Wrong(f"{owner} got {answer['result']}")
+        for told in answer["result"]["_meta"]["soak/answers"]:
+            self.world.count(f"questions {told}")
+        self.world.count("calls")
+
+    def can(self, kind):
+        return {"elicit": "elicitation", "sample": "sampling", "roots": "roots"}[kind] in self.capabilities and (kind != "elicit" or self.version >= "2025-06-18")
+
+    async def subscribe(self):
+        common = self.share != "session" and self.dice.random() < 0.5
+        uri = f"soak://common/{self.dice.randint(0, 3)}" if common else f"soak://{self.name}/{self.dice.randint(0, 3)}"
+        on = uri not in self.uris or self.uris[uri] is not None
+        self.uris[uri] = None if on else time.monotonic()
+        await self.ask("resources/subscribe" if on else "resources/unsubscribe", {"uri": uri})
+        answer = await self.call("touch", {"owner": f"{self.name}.{self.next}", "uri": uri}, "stay")
+        if answer and "error" in answer:
+            self.failed(answer["error"])
+
+    async def die(self):
+        answer = await self.call("die", {"owner": self.name}, "stay")
+        if answer is not None:
+            self.failed(answer.get("error") or {"code": 0, "message": "die answered"})
+
+    def failed(self, error):
+        if (error.get("data") or {}).get("retryable"):
+            self.world.count("retryable errors")
+        else:
+            self.world.count(f"error {error['code']}: {error['message']}"[:110])
+
+    # === what it says
+
+    async def call(self, name, arguments, fate):
+        token = self.next
+        self.owners[token] = arguments["owner"]
+        params = {"name": name, "arguments": arguments, "_meta": {"progressToken": token}}
+        return await self.ask("tools/call", params, fate)
+
+    async def ask(self, method, params, fate="stay"):
+        """A request; its answer, or None where it was cancelled or left."""
+        id, self.next = self.next + 1, self.next + 1
+        asked = asyncio.ensure_future(self.exchange(id, {"id": id, "method": method, "params": params}, fate))
+        self.calls[id] = asked
+        try:
+            if fate == "cancel":
+                await asyncio.wait({asked}, timeout=self.dice.uniform(0, 0.3))
+                if not asked.done():
+                    await self.tell({"method": "notifications/cancelled", "params": {"requestId": id}})
+                    self.world.count("cancels")
+            done, _ = await asyncio.wait({asked}, timeout=LONGEST)
+            if not done:
+                asked.cancel()
+                if self.sse and fate == "cancel":
+                    return None
+                raise Wrong(f"{self.name} on {self.backend} ({self.version}{' sse' if self.sse else ''}): no end of {method} {params} within {LONGEST} s ({fate})")
+            return asked.result()
+        finally:
+            self.calls.pop(id, None)
+
+    async def exchange(self, id, message, fate):
+        if self.sse:
+            future = self.waiting[id] = asyncio.get_running_loop().create_future()
+            await self.tell(message)
+            # a cancelled request is not answered
+            done, _ = await asyncio.wait({future}, timeout=5 if fate == "cancel" else None)
+            self.waiting.pop(id, None)
+            return future.result() if done else None
+        response = await request(self.world.port, "POST", self.post_path, self.headers, {"jsonrpc": "2.0", **message})
+        if response.status == 404:
+            raise Gone("session")
+        if "mcp-session-id" in response.headers:
+            self.headers["Mcp-Session-Id"] = response.headers["mcp-session-id"]
+        last, leave = None, self.dice.randint(1, 3) if fate in ("leave", "resume") else 0
+        try:
+            while True:
+                async for event, answer in response.messages():
+                    last = event or last
+                    if answer is None:
+                        continue
+                    if "method" not in answer:
+                        if answer.get("id") != id:
+                            raise Wrong(f"{self.name} asked {id} and was answered {answer}")
+                        return answer
+                    await self.hear(answer, self.owners.get(id - 1))
+                    leave -= 1
+                    if leave == 0:
+                        break
+                else:
+                    if fate == "cancel":
+                        return None
+                    raise Gone("a stream without an answer")
+                response.close()
+                if fate == "leave" or last is None:
+                    self.world.count("streams left")
+                    return None
+                self.world.count("resumptions")
+                response = await request(self.world.port, "GET", self.post_path, {**self.headers, "Last-Event-ID": last})
+                if response.status != 200:
+                    raise Wrong(f"resumption: {response.status} {await response.body()}")
+        finally:
+            response.close()
+
+    async def tell(self, message):
+        response = await request(self.world.port, "POST", self.post_path, self.headers, {"jsonrpc": "2.0", **message})
+        response.close()
+        if response.status == 404:
+            raise Gone("session")
+        if response.status not in (200, 202):
+            raise Wrong(f"{message} was answered {response.status}")
+
+    # === what it hears
+
+    async def connected(self, response, opened):
+        try:
+            async for _, name, data in response.events():
+                if name == "endpoint":
+                    opened.set_result(data.decode())
+                elif data:
+                    await self.receive(json.loads(data))
+        finally:
+            response.close()
+
+    async def receive(self, message):
+        if "method" in message:
+            await self.hear(message, None)
+        elif message["id"] in self.waiting:
+            self.waiting.pop(message["id"]).set_result(message)
+        elif message["id"] not in range(1, self.next + 1):
+            raise Wrong(f"{self.name} never asked {message}")
+
+    async def standalone(self):
+        last = None
+        while True:
+            headers = {**self.headers, **({"Last-Event-ID": last} if last and self.dice.random() < 0.7 else {})}
+            response = await request(self.world.port, "GET", self.post_path, headers)
+            if response.status != 200:
+                return
+            until = time.monotonic() + self.dice.uniform(1, 30)
+            try:
+                messages = response.messages()
+                while time.monotonic() < until:
+                    last, message = await asyncio.wait_for(anext(messages), max(0.01, until - time.monotonic()))
+                    if message:
+                        await self.hear(message, None)
+            except (asyncio.TimeoutError, StopAsyncIteration, Gone):
+                pass
+            finally:
+                response.close()
+            self.world.count("standalone streams")
+
+    async def hear(self, message, call):
+        """A message that is no answer; `call` is whose stream it came on, where it came on one."""
+        method, params = message["method"], message.get("params") or {}
+        if method == "notifications/progress":
+            self.check(params["message"], call, message)
+            if self.owners.get(params["progressToken"]) != params["message"]:
+                raise Wrong(f"{self.name}: progress under another token: {message}")
+        elif method == "notifications/message":
+            owner = params["data"]["owner"] if isinstance(params["data"], dict) else None
+            if owner and self.share == "user" and call is None:
+                if owner.split(".")[0] != self.user:
+                    raise Wrong(f"{self.name} ({self.share}) read another person's log: {message}")
+            elif owner:
+                self.check(owner, call, message)
+        elif method == "notifications/resources/updated":
+            left = self.uris.get(params["uri"], 0.0)
+            if left is not None and time.monotonic() - left > REMEMBERED:
+                raise Wrong(f"{self.name} is not subscribed: {message}")
+            self.world.count("updates")
+        elif "id" in message and method != "ping":
+            await self.answer(message, call)
+        self.world.count("notifications")
+
+    def check(self, owner, call, message):
+        # on one channel any running call of the session may carry what another one asks
+        mixed = call is not None and call != owner and self.backend.startswith("http")
+        if owner.rsplit(".", 1)[0] != self.name or mixed:
+            raise Wrong(f"{self.name} on {self.backend} got what is {owner}'s (the call was {call}): {message}")
+
+    async def answer(self, question, call):
+        params = question.get("params") or {}
+        owner = {"elicitation/create": lambda: params["message"], "sampling/createMessage": lambda: params["messages"][0]["content"]["text"], "roots/list": lambda: params["_meta"]["soak/owner"]}[question["method"]]()
+        self.check(owner, call, question)
+        chance = self.dice.random()
+        if chance < 0.03:
+            return self.world.count("questions left open")
+        if chance < 0.15:
+            reply = {"error": {"code": -1, "message": "no"}}
+        elif question["method"] == "elicitation/create":
+            reply = {"result": {"action": "accept", "content": {"owner": owner}}}
+        elif question["method"] == "roots/list":
+            reply = {"result": {"roots": [{"uri": f"file:///{owner}"}]}}
+        else:
+            reply = {"result": {"role": "assistant", "model": "soak", "content": {"type": "text", "text": owner}}}
+
+        async def later():
+            await asyncio.sleep(self.dice.choice((0, 0, 0.05, 0.5)))
+            try:
+                await self.tell({"id": question["id"], **reply})
+            except Gone:
+                pass
+
+        self.streams.append(asyncio.ensure_future(later()))

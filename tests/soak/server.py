@@ -1,0 +1,224 @@
+"""A server for the soak: every payload says whose it is. `server.py stdio LEDGER` or `server.py http LEDGER PORT`.
+
+Each call of `work` is noted in the ledger, so that one that runs twice is found; so is an answer that is another's.
+"""
+
+import asyncio
+import json
+import os
+import secrets
+import sys
+
+LEDGER = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+QUESTIONS = {
+    "elicit": ("elicitation/create", lambda owner: {"message": owner, "requestedSchema": {"type": "object", "properties": {"owner": {"type": "string"}}}}),
+    "sample": ("sampling/createMessage", lambda owner: {"messages": [{"role": "user", "content": {"type": "text", "text": owner}}], "maxTokens": 9}),
+    "roots": ("roots/list", lambda owner: {"_meta": {"soak/owner": owner}}),
+}
+
+
+def note(*words):
+    os.write(LEDGER, (" ".join(words) + "\n").encode())
+
+
+class Session:
+    """One client as this server sees it."""
+
+    def __init__(self, write):
+        self.write, self.next, self.asked, self.running, self.subscribed = write, 0, {}, {}, set()
+
+    async def receive(self, message, write, done=None):
+        """One message; what belongs to its answer is written by `write`, and `done` called after the answer."""
+        method, id = message.get("method"), message.get("id")
+        if method is None:
+            future = self.asked.pop(id, None)
+            if future and not future.done():
+                future.set_result(message)
+        elif id is None:
+            if method == "notifications/cancelled":
+                task = self.running.get(message["params"].get("requestId"))
+                if task:
+                    task.cancel()
+        else:
+            task = asyncio.ensure_future(self.answer(message, write, done))
+            self.running[id] = task
+            task.add_done_callback(lambda _: self.running.pop(id, None))
+
+    async def answer(self, message, write, done):
+        id, method, params = message["id"], message["method"], message.get("params", {})
+        try:
+            result = await self.serve(method, params, write)
+            await write({"id": id, "result": result})
+        except KeyError as error:
+            await write({"id": id, "error": {"code": -32601, "message": f"Method not found: {error}"}})
+        except asyncio.CancelledError:
+            note("cancelled", params.get("arguments", {}).get("owner", "?"))
+        finally:
+            if done:
+                await done()
+
+    async def serve(self, method, params, write):
+        if method == "initialize":
+            capabilities = {"tools": {"listChanged": True}, "logging": {}, "resources": {"subscribe": True}}
+            return {"protocolVersion": params["protocolVersion"], "capabilities": capabilities, "serverInfo": {"name": "soak", "version": "1"}}
+        if method == "tools/list":
+            return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("work", "touch", "die")]}
+        if method in ("ping", "logging/setLevel"):
+            return {}
+        if method == "resources/subscribe":
+            self.subscribed.add(params["uri"])
+            return {}
+        if method == "resources/unsubscribe":
+            self.subscribed.discard(params["uri"])
+            return {}
+        if method in ("resources/list", "resources/templates/list"):
+            return {"resources" if method == "resources/list" else "resourceTemplates": []}
+        if method == "tools/call":
+            return await getattr(self, {"work": "work", "touch": "touch", "die": "die"}[params["name"]])(params, write)
+        raise KeyError(method)
+
+    async def work(self, params, write):
+        arguments = params["arguments"]
+        owner, token = arguments["owner"], params.get("_meta", {}).get("progressToken")
+        note("ran", owner)
+        for step in range(arguments.get("steps", 0)):
+            if token is not None:
+                await write({"method": "notifications/progress", "params": {"progressToken": token, "progress": step + 1, "message": owner}})
+            if arguments.get("log"):
+                await write({"method": "notifications/message", "params": {"level": "warning", "logger": "soak", "data": {"owner": owner}}})
+            await asyncio.sleep(arguments.get("pause", 0))
+        answers = await asyncio.gather(*(self.ask(kind, owner, write) for kind in arguments.get("ask", [])))
+        return {"content": [{"type": "text", "text": owner}], "_meta": {"soak/answers": answers}}
+
+    async def ask(self, kind, owner, write):
+        method, params = QUESTIONS[kind]
+        self.next += 1
+        id = f"q{self.next}"
+        self.asked[id] = asyncio.get_running_loop().create_future()
+        await write({"id": id, "method": method, "params": params(owner)})
+        try:
+            answer = await self.asked[id]
+        except asyncio.CancelledError:
+            self.asked.pop(id, None)
+            await write({"method": "notifications/cancelled", "params": {"requestId": id}})
+            raise
+        if "error" in answer:
+            return "refused"
+        if owner not in json.dumps(answer["result"]):
+            note("WRONG", owner, json.dumps(answer["result"]))
+            return "wrong"
+        return "answered"
+
+    async def touch(self, params, write):
+        uri = params["arguments"]["uri"]
+        if uri in self.subscribed:
+            await self.write({"method": "notifications/resources/updated", "params": {"uri": uri}})
+        await self.write({"method": "notifications/tools/list_changed"})
+        return {"content": [{"type": "text", "text": params["arguments"]["owner"]}]}
+
+    async def die(self, params, write):
+        if sys.argv[1] == "stdio":
+            os._exit(3)
+        forget(self)
+        raise asyncio.CancelledError
+
+
+SESSIONS = {}
+
+
+def forget(session):
+    for id in [id for id, other in SESSIONS.items() if other is session]:
+        del SESSIONS[id]
+    for task in list(session.running.values()):
+        task.cancel()
+
+
+async def stdio():
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=1 << 24)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+
+    async def write(message):
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        sys.stdout.flush()
+
+    session = Session(write)
+    while line := await reader.readline():
+        await session.receive(json.loads(line), write)
+
+
+async def connection(reader, writer):
+    try:
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+            headers = dict(line.lower().split(": ", 1) for line in head[1:] if ": " in line)
+            body = await reader.readexactly(int(headers.get("content-length", 0)))
+            await exchange(head[0].split()[0], headers.get("mcp-session-id"), body, writer)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        pass
+    finally:
+        writer.close()
+
+
+def respond(writer, status, extra=""):
+    writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n{extra}\r\n".encode())
+
+
+class Events:
+    """A response of server-sent events."""
+
+    def __init__(self, writer, extra=""):
+        self.writer, self.over = writer, asyncio.Event()
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n{extra}\r\n".encode())
+
+    async def write(self, message):
+        data = b"data: " + json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n\n"
+        if not self.writer.is_closing():
+            self.writer.write(b"%x\r\n%s\r\n" % (len(data), data))
+
+    async def end(self):
+        if not self.writer.is_closing():
+            self.writer.write(b"0\r\n\r\n")
+        self.over.set()
+
+
+async def exchange(verb, id, body, writer):
+    message = json.loads(body) if body else {}
+    if message.get("method") == "initialize":
+        id = secrets.token_hex(8)
+
+        async def unsolicited(message):
+            if SESSIONS.get(id) is session and getattr(session, "stream", None):
+                await session.stream.write(message)
+
+        session = SESSIONS[id] = Session(unsolicited)
+        events = Events(writer, f"Mcp-Session-Id: {id}\r\n")
+    elif id not in SESSIONS:
+        return respond(writer, "404 Not Found")
+    session = SESSIONS[id]
+    if verb == "DELETE":
+        forget(session)
+        return respond(writer, "204 No Content")
+    if verb == "GET":
+        session.stream = Events(writer)
+        while not writer.is_closing() and SESSIONS.get(id) is session:
+            await asyncio.sleep(1)
+        return writer.close()
+    if "id" not in message or "method" not in message:
+        await session.receive(message, None)
+        return respond(writer, "202 Accepted")
+    if message["method"] != "initialize":
+        events = Events(writer)
+    await session.receive(message, events.write, events.end)
+    await events.over.wait()
+
+
+async def main():
+    if sys.argv[1] == "stdio":
+        await stdio()
+    else:
+        async with await asyncio.start_server(connection, "127.0.0.1", int(sys.argv[3]), limit=1 << 24) as server:
+            await server.serve_forever()
+
+
+asyncio.run(main())

@@ -1,0 +1,71 @@
+"""HTTP/1.1 and server-sent events on asyncio, as bare as a client can be: nothing is hidden from the soak."""
+
+import asyncio
+import json
+
+
+class Gone(Exception):
+    """The connection ended."""
+
+
+class Response:
+    def __init__(self, reader, writer, status, headers):
+        self.reader, self.writer, self.status, self.headers = reader, writer, status, headers
+
+    async def chunks(self):
+        """The body, piece by piece."""
+        try:
+            if "content-length" in self.headers:
+                yield await self.reader.readexactly(int(self.headers["content-length"]))
+                return
+            while True:
+                size = int(await self.reader.readline() or b"0", 16)
+                chunk = await self.reader.readexactly(size + 2)
+                if size == 0:
+                    return
+                yield chunk[:-2]
+        except (asyncio.IncompleteReadError, ConnectionError, ValueError) as error:
+            raise Gone(str(error)) from None
+
+    async def body(self):
+        return b"".join([chunk async for chunk in self.chunks()])
+
+    async def events(self):
+        """The events: id, name and data."""
+        rest = b""
+        async for chunk in self.chunks():
+            *texts, rest = (rest + chunk).split(b"\n\n")
+            for text in texts:
+                fields = [line.split(b": ", 1) for line in text.split(b"\n") if b": " in line and not line.startswith(b":")]
+                data = b"\n".join(value for name, value in fields if name == b"data")
+                named = {name.decode(): value.decode() for name, value in fields if name in (b"id", b"event", b"retry")}
+                yield named.get("id"), named.get("event"), data
+
+    async def messages(self):
+        """The messages: JSON, or events; the id of the event beside each, and of empty ones."""
+        if self.headers.get("content-type") == "application/json":
+            answer = json.loads(await self.body())
+            for message in answer if isinstance(answer, list) else [answer]:
+                yield None, message
+            return
+        async for id, _, data in self.events():
+            yield id, json.loads(data) if data else None
+
+    def close(self):
+        self.writer.close()
+
+
+async def request(port, verb, path, headers, body=None):
+    """One request on a connection of its own."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
+        text = json.dumps(body).encode() if body is not None else b""
+        lines = [f"{verb} {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", "Connection: close", f"Content-Length: {len(text)}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + text)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        fields = dict(line.split(": ", 1) for line in head[1:] if ": " in line)
+        fields = {name.lower(): value for name, value in fields.items()}
+        return Response(reader, writer, int(head[0].split()[1]), fields)
+    except (asyncio.IncompleteReadError, ConnectionError) as error:
+        raise Gone(str(error)) from None
