@@ -107,12 +107,16 @@ pub(super) async fn post(
     Ok(answer::accepted())
 }
 
-/// Lets a call run: what it says goes down the one stream, whether that is read or not.
+/// Lets a call run: what it says goes down the one stream, whether that is read or not. A stream that was closed on a
+/// reader that is too slow ends the session here: nobody may look at the connection before its peer reads on.
 fn run(talk: &Conversation<'_>, mut exchange: Exchange) {
-    let session = Arc::clone(talk.session);
+    let (frontend, session) = (talk.frontend.clone(), Arc::clone(talk.session));
     talk.tracker().spawn(async move {
         while let Some(message) = exchange.next().await {
             session.outbox.push(message);
+            if session.outbox.streams() == 0 {
+                frontend.sessions().forget(&session);
+            }
         }
     });
 }

@@ -37,7 +37,8 @@ pub(crate) struct Bounds {
 /// What happens where more would wait than may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overflow {
-    /// The oldest is dropped, and the stream that let them gather is closed: its client comes back.
+    /// The oldest of those that the client can do without is dropped, else the oldest notification, and a question only
+    /// where nothing else waits; the stream that let them gather is closed: its client comes back.
     CloseStream,
     /// The oldest of those that the client can do without is dropped; the stream, which is the whole session, is closed
     /// where there is none.
@@ -156,13 +157,13 @@ impl Outbox {
 
 impl Inner {
     fn overflow(&mut self, overflow: Overflow) {
-        let spare = match overflow {
-            Overflow::CloseStream => None,
-            Overflow::DropFirst => self.waiting.iter().position(may_be_dropped),
-        };
-        self.waiting.remove(spare.unwrap_or(0));
+        let spare = self.waiting.iter().position(may_be_dropped);
+        let told = || self.waiting.iter().position(|message| matches!(message, Message::Notification { .. }));
+        let dropped = spare.or_else(told).unwrap_or(0);
+        self.waiting.remove(dropped);
         metrics::counter!("lockkeeper_frontend_messages_dropped_total").increment(1);
-        if spare.is_none() && self.streams.pop_back().is_some() {
+        let closes = spare.is_none() || overflow == Overflow::CloseStream;
+        if closes && self.streams.pop_back().is_some() {
             metrics::counter!("lockkeeper_frontend_slow_streams_closed_total").increment(1);
         }
     }
@@ -338,5 +339,18 @@ mod tests {
             outbox.push(question.clone());
         }
         assert_eq!(stream.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn what_a_slow_client_can_do_without_goes_before_a_question() {
+        let outbox = outbox(2, 8);
+        let question =
+            Message::Request { id: crate::mcp::RequestId::number(1), method: Method::RootsList, params: Bytes::new() };
+        for message in [question.clone(), log("1"), log("2")] {
+            outbox.push(message);
+        }
+        let mut stream = outbox.attach();
+        assert_eq!(message(stream.next().await), Some(question));
+        assert_eq!(message(stream.next().await), Some(log("2")));
     }
 }

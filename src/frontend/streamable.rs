@@ -75,12 +75,15 @@ pub(super) async fn get(State(frontend): State<Frontend>, arrival: Arrival) -> R
     let source = source(&arrival, &session)?;
     talk.listen();
     talk.revive().await;
-    let manner = match source {
-        Source::Call(..) => manner(&talk),
-        Source::Standalone(_) => Manner { lifetime: None, ..manner(&talk) },
-    };
-    let ended = ended(&frontend, &session, lapse(&arrival.admission.lease, frontend.sessions().now()));
-    Ok(answer::stream(told::events(source, manner, ended)))
+    let lapse = lapse(&arrival.admission.lease, frontend.sessions().now());
+    Ok(match source {
+        // the end of the session is told on the stream, as it is to who read it first
+        Source::Call(..) => answer::stream(told::events(source, manner(&talk), lapse)),
+        Source::Standalone(_) => {
+            let manner = Manner { lifetime: None, ..manner(&talk) };
+            answer::stream(told::events(source, manner, ended(&frontend, &session, lapse)))
+        }
+    })
 }
 
 /// What a GET reads: where it names an event, the rest of that stream and of no other (2025-03-26 to 2025-11-25,
@@ -144,11 +147,12 @@ where
     for message in ready {
         transcript.push(message);
     }
+    let session = Arc::clone(talk.session);
     talk.tracker().spawn(async move {
         while let Some(message) = rest.next().await {
             transcript.push(message);
         }
-        transcript.finish();
+        session.streams.finish(serial, &transcript);
     });
     // the end of the session, and of the credential, is the call's own: it is told on the stream
     answer::stream(told::events(Source::Call(serial, reader), manner(talk), std::future::pending()))

@@ -43,12 +43,25 @@ impl Streams {
         inner.last += 1;
         let serial = inner.last;
         inner.transcripts.insert(serial, Arc::clone(&transcript));
+        self.trim(&mut inner, serial);
+        (serial, transcript)
+    }
+
+    /// Nothing follows on a stream. It is kept however large it is, since nobody may have read its end; where too much is
+    /// kept, others that are over are forgotten.
+    pub(crate) fn finish(&self, serial: u64, transcript: &Transcript) {
+        transcript.finish();
+        self.trim(&mut self.inner.lock(), serial);
+    }
+
+    fn trim(&self, inner: &mut Inner, spared: u64) {
         while inner.transcripts.len() > self.most || inner.bytes() > self.bounds.bytes {
-            let over = |(_, transcript): &(&u64, &Arc<Transcript>)| transcript.over_since().is_some();
+            let over = |(serial, transcript): &(&u64, &Arc<Transcript>)| {
+                **serial != spared && transcript.over_since().is_some()
+            };
             let Some(oldest) = inner.transcripts.iter().find(over).map(|(serial, _)| *serial) else { break };
             inner.transcripts.remove(&oldest);
         }
-        (serial, transcript)
     }
 
     /// The rest of a stream after its message `after`; `None` where it is not kept, or never was.
@@ -73,7 +86,10 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
+    use crate::mcp::{Message, RequestId};
 
     fn streams(most: usize) -> Streams {
         Streams::new(Mark::new("m".to_owned()), &Settings { replay_streams: most, ..Settings::default() })
@@ -105,5 +121,19 @@ mod tests {
         assert_eq!(kept, [true, false, true]);
         let (four, _) = streams.open();
         assert!(streams.resume(four, 0).is_some(), "what runs is bounded by the calls of the session");
+    }
+
+    #[tokio::test]
+    async fn what_a_session_keeps_is_bounded_when_its_streams_end_too() {
+        let settings = Settings { replay_bytes: 10, ..Settings::default() };
+        let streams = Streams::new(Mark::new("m".to_owned()), &settings);
+        let result = || Message::result(RequestId::number(1), Bytes::from_static(b"\"12345678\""));
+        let ((one, first), (two, second)) = (streams.open(), streams.open());
+        for (serial, transcript) in [(one, first), (two, second)] {
+            transcript.push(result());
+            streams.finish(serial, &transcript);
+        }
+        assert!(streams.resume(one, 0).is_none());
+        assert_eq!(streams.resume(two, 0).unwrap().next().await, Some((1, result())));
     }
 }

@@ -1,5 +1,6 @@
 //! The `frontend` room, from outside: its router in memory, before a scripted server.
 
+mod broken;
 mod connected;
 mod forms;
 mod handshake;
@@ -56,6 +57,8 @@ struct Scripted {
     start: Mutex<Start>,
     /// What listens yield.
     told: broadcast::Sender<(Method, Value)>,
+    /// What calls of `talk` yield, by the name that they bring.
+    talks: Mutex<BTreeMap<String, mpsc::UnboundedSender<Event>>>,
 }
 
 /// How a server starts.
@@ -147,7 +150,8 @@ impl Scripted {
             fates,
             fate: tokio::sync::Mutex::new(fate),
             start: Mutex::new(Start::Ready),
-            told: broadcast::channel(16).0,
+            told: broadcast::channel(64).0,
+            talks: Mutex::default(),
         })
     }
 
@@ -161,6 +165,11 @@ impl Scripted {
         while self.calls.lock().iter().filter(|call| call.method == method).count() < count {
             tokio::task::yield_now().await;
         }
+    }
+
+    /// Lets the call of `talk` that brought `name` say this.
+    fn say(&self, name: &str, event: Event) {
+        let _ = self.talks.lock()[name].send(event);
     }
 
     fn discover(&self) -> Reply {
@@ -217,6 +226,11 @@ impl Scripted {
                     fate.is_done();
                     yield done;
                 })
+            }
+            "talk" => {
+                let (say, mut said) = mpsc::unbounded_channel();
+                self.talks.lock().insert(params["arguments"]["name"].as_str().unwrap().to_owned(), say);
+                Reply::new(stream::poll_fn(move |cx| said.poll_recv(cx)))
             }
             "ask" => ask(revision, &params["arguments"]),
             other => Reply::failed(ErrorObject::internal(&format!("the script has no tool `{other}`"))),

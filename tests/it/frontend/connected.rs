@@ -199,3 +199,20 @@ async fn draining_ends_connections_and_standalone_streams() {
     assert_eq!(stream.raw().await, None);
     assert_eq!(client.send(call(1, "echo", json!({}))).await.status(), StatusCode::OK);
 }
+
+#[tokio::test]
+async fn a_connection_that_is_not_read_ends_with_its_session_once_answers_gather() {
+    let world = World::with(Settings { queue: 4, ..Settings::default() }).await;
+    let stalled = Connected::ready(&world, "2024-11-05").await;
+    stalled.tell(call(0, "hold", json!({}))).await;
+    for id in 1..=4 {
+        stalled.tell(call(id, "echo", json!({}))).await;
+    }
+    world.server.wait_for(Method::ToolsCall, 5).await;
+    assert!(world.ended.lock().is_empty(), "so much may wait");
+    // what is not read is not polled: the session ends all the same
+    stalled.tell(call(5, "echo", json!({}))).await;
+    assert_eq!(world.server.fate().await, "dropped");
+    assert_eq!(world.ended.lock().len(), 1);
+    assert_eq!(stalled.client.send(call(6, "echo", json!({}))).await.status(), StatusCode::NOT_FOUND);
+}
