@@ -51,6 +51,8 @@ pub(crate) struct Terms {
     pub(crate) loss: Loss,
     /// How its client is spoken to.
     pub(crate) spoken: Spoken,
+    /// Who owns what outlives it.
+    pub(crate) tracker: TaskTracker,
 }
 
 /// What the exchange is about.
@@ -74,6 +76,7 @@ struct Inner {
     session: Arc<Session>,
     subject: Subject,
     loss: Loss,
+    tracker: Option<TaskTracker>,
     /// `None` where there is no reply to speak of.
     spoken: Option<Spoken>,
     /// `None` once the outcome is known.
@@ -99,7 +102,14 @@ impl Exchange {
         let stop = stop(running.cancelled.clone(), terms.revoked, session.ended.clone());
         let inner = Inner::new(session, Subject::Request(id), terms.loss);
         let spoken = Some(terms.spoken);
-        Self(Some(Box::new(Inner { reply: Some(reply), stop: Some(stop), running: Some(running), spoken, ..inner })))
+        Self(Some(Box::new(Inner {
+            reply: Some(reply),
+            stop: Some(stop),
+            running: Some(running),
+            spoken,
+            tracker: Some(terms.tracker),
+            ..inner
+        })))
     }
 
     /// What a listen yields, until it is `cancelled`, the session ends or the credential is revoked.
@@ -150,6 +160,7 @@ impl Inner {
             session,
             subject,
             loss,
+            tracker: None,
             spoken: None,
             reply: None,
             stop: None,
@@ -193,6 +204,7 @@ impl Inner {
             Event::Notified(notification) => self.tell(notification),
             Event::Asked(question) => self.ask(question),
             Event::Done(outcome) => {
+                self.leave_questions();
                 let outcome = match &self.spoken {
                     Some(spoken) => spoken.outcome(outcome),
                     None => outcome,
@@ -310,6 +322,18 @@ impl Inner {
         }
     }
 
+    /// Lets the questions that are still open outlive the call that carried them: on a channel the server may have asked
+    /// beside it. It takes back what it no longer wants to know.
+    fn leave_questions(&mut self) {
+        let Some(tracker) = self.tracker.clone().filter(|_| !self.asked.is_empty()) else { return };
+        let (asked, session) = (std::mem::take(&mut self.asked), Arc::clone(&self.session));
+        self.open.clear();
+        let ended = session.ended.clone();
+        tracker.spawn(async move {
+            ended.run_until_cancelled(settle_later(asked, session)).await;
+        });
+    }
+
     /// Ends the call; questions that are still open are withdrawn.
     fn close(&mut self) {
         self.reply = None;
@@ -343,6 +367,23 @@ fn stop(
             () = ended.cancelled() => Stop::SessionEnded,
         }
     })
+}
+
+/// What becomes of questions whose call is over: what there is to say goes down a standalone stream.
+async fn settle_later(mut asked: FuturesUnordered<BoxFuture<'static, Settled>>, session: Arc<Session>) {
+    while let Some(settled) = asked.next().await {
+        match settled {
+            Settled::Answered(_) => {}
+            Settled::Again(_, asking) => {
+                if let Some(Listed { id, method, params, wait }) = session.questions.ask(*asking) {
+                    asked.push(wait);
+                    session.outbox.push(Message::Request { id, method, params: params.json().clone() });
+                }
+            }
+            Settled::Withdrawn(id) => session.outbox.push(withdrawal(&id, "the server no longer waits for the answer")),
+            Settled::Expired(id) => session.outbox.push(withdrawal(&id, "the answer did not come in time")),
+        }
+    }
 }
 
 fn withdrawal(id: &RequestId, reason: &str) -> Message {

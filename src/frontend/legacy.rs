@@ -213,7 +213,7 @@ impl Conversation<'_> {
 
     fn terms(&self, client: &Arc<ClientInfo>, loss: Loss, method: &Method, params: &Payload) -> Terms {
         let spoken = Spoken::about(client, self.frontend.settings(), method.clone(), params);
-        Terms { revoked: self.admission.lease.revoked.clone(), loss, spoken }
+        Terms { revoked: self.admission.lease.revoked.clone(), loss, spoken, tracker: self.tracker().clone() }
     }
 
     /// What happens to a call whose reader goes away.

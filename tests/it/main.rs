@@ -7,6 +7,7 @@ mod cli;
 mod config;
 mod frontend;
 mod gateway;
+mod matrix;
 mod oauth;
 mod storage;
 mod support;

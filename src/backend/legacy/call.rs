@@ -152,11 +152,20 @@ impl Session {
                 };
                 silent_until = Instant::now() + patience;
                 let Some(step) = step else { continue };
-                let over = !matches!(step, Ok(Event::Notified(_) | Event::Asked(_)));
-                yield step;
-                if over {
-                    return;
+                if matches!(step, Ok(Event::Notified(_) | Event::Asked(_))) {
+                    yield step;
+                    continue;
                 }
+                // what came in the same moment on another stream is not lost with the call
+                while let Ok(event) = ticket.events.try_recv() {
+                    match event {
+                        Event::Notified(_) => yield Ok(event),
+                        Event::Asked(question) => ticket.session.about.listens.ask(&ticket.session.about.key, question),
+                        Event::Done(_) => {}
+                    }
+                }
+                yield step;
+                return;
             }
         }
     }

@@ -1,0 +1,63 @@
+//! The matrix: every client binding × every server binding in every version × every feature that crosses, by loops. The
+//! gateway is the whole application on real sockets; the servers are processes that do what a call says.
+#![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
+
+mod features;
+mod peer;
+mod world;
+
+use futures_util::{StreamExt as _, stream};
+use lockkeeper::mcp::Revision;
+
+use self::{
+    features::FEATURES,
+    peer::{Binding, Peer},
+    world::World,
+};
+
+/// How the gateway reaches a server.
+const TRANSPORTS: [&str; 2] = ["stdio", "http"];
+/// How a client reaches the gateway, and in which version.
+const CLIENTS: [(Binding, Revision); 5] = [
+    (Binding::Sse, Revision::V2024_11_05),
+    (Binding::Streamable, Revision::V2025_03_26),
+    (Binding::Streamable, Revision::V2025_06_18),
+    (Binding::Streamable, Revision::V2025_11_25),
+    (Binding::Sse, Revision::V2025_11_25),
+];
+/// How many pairs talk at once.
+const AT_ONCE: usize = 8;
+
+/// One pair of versions and bindings.
+#[derive(Debug, Clone, Copy)]
+struct Pair {
+    binding: Binding,
+    client: Revision,
+    transport: &'static str,
+    server: Revision,
+}
+
+fn pairs() -> Vec<Pair> {
+    let servers = TRANSPORTS.into_iter().flat_map(|transport| Revision::LEGACY.map(|server| (transport, server)));
+    servers
+        .flat_map(|(transport, server)| CLIENTS.map(|(binding, client)| Pair { binding, client, transport, server }))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_feature_crosses_between_every_pair() {
+    let world = World::start().await;
+    let talks = stream::iter(pairs()).map(|pair| {
+        let world = &world;
+        async move {
+            let mut peer = Peer::open(world, pair).await;
+            for (name, feature) in FEATURES {
+                peer.begin(name);
+                feature(&mut peer, pair).await;
+                peer.nothing_is_left();
+            }
+        }
+    });
+    talks.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+    world.stop().await;
+}

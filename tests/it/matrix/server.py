@@ -1,0 +1,222 @@
+"""A server that does what the call says, step by step: `server.py stdio VERSION` or `server.py http PORT VERSION`.
+
+It speaks that version whatever it is offered. The one tool `script` takes `steps`, a list of lists: see `Call`.
+"""
+
+import asyncio
+import json
+import os
+import secrets
+import sys
+
+VERSION = sys.argv[-1]
+
+
+class Session:
+    def __init__(self, write):
+        self.write, self.asked, self.running, self.heard = write, {}, {}, {}
+        self.names = {"tools": ["script"], "prompts": ["p"], "resources": ["r"]}
+
+    def hear(self, method, params):
+        self.heard.setdefault(method, asyncio.Queue()).put_nowait(params)
+
+    async def receive(self, message, write, done=None):
+        method, id = message.get("method"), message.get("id")
+        if method is None:
+            self.asked.pop(id).set_result(message)
+        elif id is None:
+            self.hear(method, message.get("params", {}))
+            task = self.running.get(message.get("params", {}).get("requestId")) if method == "notifications/cancelled" else None
+            if task:
+                task.cancel()
+        else:
+            task = self.running[id] = asyncio.ensure_future(self.answer(message, write))
+            task.add_done_callback(lambda _: asyncio.ensure_future(done()) if done else None)
+
+    async def answer(self, message, write):
+        id, method, params = message["id"], message["method"], message.get("params", {})
+        serve = getattr(self, method.replace("/", "_").replace("logging_setLevel", "settled"), None)
+        try:
+            if serve is None:
+                return await write({"id": id, "error": {"code": -32601, "message": "Method not found"}})
+            result = await serve(params, write) if method == "tools/call" else serve(params)
+            await write({"id": id, "error": {"code": -32002, "message": "not there", "data": params}} if result is None else {"id": id, "result": result})
+        except asyncio.CancelledError:
+            pass
+
+    def initialize(self, params):
+        capabilities = {"tools": {"listChanged": True}, "prompts": {"listChanged": True}, "resources": {"subscribe": True, "listChanged": True}, "logging": {}, "completions": {}}
+        return {"protocolVersion": VERSION, "capabilities": capabilities, "serverInfo": {"name": "scripted", "version": VERSION}}
+
+    def settled(self, params):
+        self.hear("logging/setLevel", params)
+        return {}
+
+    def resources_subscribe(self, params):
+        self.hear("resources/subscribe", params)
+        return {}
+
+    def resources_unsubscribe(self, params):
+        self.hear("resources/unsubscribe", params)
+        return {}
+
+    def ping(self, params):
+        return {}
+
+    def tools_list(self, params):
+        return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in self.names["tools"]]}
+
+    def prompts_list(self, params):
+        return {"prompts": [{"name": name} for name in self.names["prompts"]]}
+
+    def resources_list(self, params):
+        return {"resources": [{"uri": f"x:{name}", "name": name} for name in self.names["resources"]]}
+
+    def resources_templates_list(self, params):
+        return {"resourceTemplates": []}
+
+    def resources_read(self, params):
+        return {"contents": [{"uri": "x:r", "text": "read"}]} if params["uri"] == "x:r" else None
+
+    def completion_complete(self, params):
+        ref = params["ref"]
+        return {"completion": {"values": [ref.get("name", ref.get("uri")), params["argument"]["value"]]}}
+
+    async def tools_call(self, params, write):
+        call = Call(self, params, write)
+        for name, *arguments in params["arguments"]["steps"]:
+            await getattr(call, name)(*arguments)
+        return {"content": [{"type": "text", "text": json.dumps(call.told)}]}
+
+
+class Call:
+    """The steps; what they find out is the text of the result."""
+
+    def __init__(self, session, params, write):
+        self.session, self.on_call, self.open, self.told = session, write, {}, {}
+        self.token = params.get("_meta", {}).get("progressToken")
+
+    async def progress(self, number):
+        await self.on_call({"method": "notifications/progress", "params": {"progressToken": self.token, "progress": number}})
+
+    async def tell(self, method, params):
+        await self.on_call({"method": method, "params": params})
+
+    async def aside(self, method, params):
+        await self.session.write({"method": method, "params": params})
+
+    async def ask(self, name, method, params, write=None):
+        self.open[name] = self.session.asked[name] = asyncio.get_running_loop().create_future()
+        await (write or self.on_call)({"id": name, "method": method, "params": params})
+
+    async def ask_aside(self, name, method, params):
+        await self.ask(name, method, params, self.session.write)
+
+    async def answer(self, name):
+        answer = await self.open[name]
+        self.told[name] = answer.get("result", answer.get("error"))
+
+    async def withdraw(self, name):
+        self.session.asked.pop(name)
+        await self.on_call({"method": "notifications/cancelled", "params": {"requestId": name}})
+
+    async def hear(self, method):
+        self.told[method] = await self.session.heard.setdefault(method, asyncio.Queue()).get()
+
+    async def grow(self, kind):
+        self.session.names[kind].append("another")
+        await self.session.write({"method": f"notifications/{kind}/list_changed"})
+
+    async def hold(self):
+        await asyncio.Event().wait()
+
+    async def die(self):
+        if sys.argv[1] == "stdio":
+            os._exit(3)
+        for id in [id for id, session in SESSIONS.items() if session is self.session]:
+            del SESSIONS[id]
+        for task in self.session.running.values():
+            task.cancel()
+
+
+SESSIONS = {}
+
+
+async def stdio():
+    reader = asyncio.StreamReader(limit=1 << 24)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+
+    async def write(message):
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        sys.stdout.flush()
+
+    session = Session(write)
+    while line := await reader.readline():
+        await session.receive(json.loads(line), write)
+
+
+class Events:
+    def __init__(self, writer, extra=""):
+        self.writer, self.over = writer, asyncio.Event()
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n{extra}\r\n".encode())
+
+    async def write(self, message):
+        data = b"data: " + json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n\n"
+        self.writer.write(b"%x\r\n%s\r\n" % (len(data), data))
+
+    async def end(self):
+        self.writer.write(b"0\r\n\r\n")
+        self.over.set()
+
+
+async def exchange(verb, id, body, writer):
+    status = lambda line: writer.write(f"HTTP/1.1 {line}\r\nContent-Length: 0\r\n\r\n".encode())
+    message, extra = json.loads(body) if body else {}, ""
+    if message.get("method") == "initialize":
+        id, extra = secrets.token_hex(8), "Mcp-Session-Id: {}\r\n"
+        session = SESSIONS[id] = Session(None)
+        session.ready = asyncio.Event()
+
+        async def unsolicited(message):
+            await session.ready.wait()
+            await session.stream.write(message)
+
+        session.write = unsolicited
+    session = SESSIONS.get(id)
+    if session is None:
+        return status("404 Not Found")
+    if verb == "DELETE":
+        del SESSIONS[id]
+        return status("204 No Content")
+    if verb == "GET":
+        session.stream = Events(writer)
+        session.ready.set()
+        return await session.stream.over.wait()
+    if "id" not in message or "method" not in message:
+        await session.receive(message, None)
+        return status("202 Accepted")
+    events = Events(writer, extra.format(id))
+    await session.receive(message, events.write, events.end)
+    await events.over.wait()
+
+
+async def connection(reader, writer):
+    try:
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+            headers = dict(line.lower().split(": ", 1) for line in head[1:] if ": " in line)
+            body = await reader.readexactly(int(headers.get("content-length", 0)))
+            await exchange(head[0].split()[0], headers.get("mcp-session-id"), body, writer)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        writer.close()
+
+
+async def main():
+    if sys.argv[1] == "stdio":
+        return await stdio()
+    server = await asyncio.start_server(connection, "127.0.0.1", int(sys.argv[2]), limit=1 << 24)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+asyncio.run(main())
