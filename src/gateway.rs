@@ -21,6 +21,7 @@ mod paths;
 mod rewrite;
 mod route;
 mod set;
+mod tasks;
 mod uris;
 mod watch;
 

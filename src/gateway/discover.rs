@@ -8,6 +8,7 @@ use super::{
     catalog::About,
     gather::{Given, Patience, gather, sole},
     set::Seen,
+    tasks,
 };
 use crate::mcp::{ClientInfo, Context, Outcome, Payload, Revision, meta};
 
@@ -65,6 +66,11 @@ fn capabilities(given: &[Given<About>]) -> Value {
         if any(&|about| about.has(name)) {
             union.insert(name.to_owned(), json!({}));
         }
+    }
+    // which of its parts a backend has that has not answered yet cannot be guessed
+    let known: Vec<&About> = given.iter().filter_map(|one| one.as_deref().ok()).collect();
+    if let Some(kept) = tasks::capability(&known) {
+        union.insert(tasks::CAPABILITY.to_owned(), kept);
     }
     union.into()
 }

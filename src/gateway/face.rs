@@ -9,6 +9,7 @@ use super::{
     lists::{self, View},
     route,
     set::Seen,
+    tasks,
 };
 use crate::{
     mcp::{Call, ErrorObject, Method, Payload, Reply, Revision, Server, json},
@@ -69,6 +70,7 @@ fn merged(gateway: &Arc<Gateway>, call: Call) -> Reply {
             route::by_uri(gateway, route::URI, call)
         }
         Method::Complete => route::completion(gateway, call),
+        Method::TasksGet | Method::TasksResult | Method::TasksCancel => tasks::by_task(gateway, call),
         Method::Listen => listen::listen(Arc::clone(gateway), Target::Merged, call),
         Method::SetLevel => fanout::set_level(gateway, call),
         Method::Ping => Reply::complete(Payload::empty(Revision::NEWEST_LEGACY)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{paths, uris};
+use super::{paths, tasks, uris};
 use crate::{
     mcp::{
         ErrorObject, Event, Method, Notification, Outcome, Payload, Question,
@@ -33,7 +33,8 @@ impl Rewriter {
             Event::Notified(notification) => Event::Notified(self.notification(notification)),
             Event::Asked(question) => Event::Asked(self.question(question)),
             Event::Done(Outcome::Complete(result)) => {
-                Event::Done(Outcome::Complete(self.uris(&result, paths::in_result(method))))
+                let result = self.uris(&result, paths::in_result(method));
+                Event::Done(Outcome::Complete(self.tasks(result, tasks::in_result(method))))
             }
             Event::Done(Outcome::Failed(error)) => Event::Done(Outcome::Failed(self.error(error))),
             done @ Event::Done(Outcome::InputRequired(_)) => done,
@@ -50,7 +51,16 @@ impl Rewriter {
         } else {
             self.uris(&params, paths::from_server(&method))
         };
+        let params = self.tasks(params, tasks::from_server(&method));
         Notification { method, params }
+    }
+
+    /// The same payload with the ids of tasks at `places` rewritten.
+    fn tasks(&self, payload: Payload, places: paths::Paths) -> Payload {
+        if !tasks::may_hold_tasks(&payload) {
+            return payload;
+        }
+        payload.rewrite(places, |text| Some(json::quote(&tasks::exposed(&self.backend, &json::unquote(text)?))))
     }
 
     /// The same payload with the URIs at `places` rewritten.
@@ -70,7 +80,7 @@ impl Rewriter {
     /// says it, and so does `_meta`.
     fn question(&self, question: Question) -> Question {
         let Question { method, params, answer } = question;
-        let mut params = self.uris(&params, paths::from_server(&method));
+        let mut params = self.tasks(self.uris(&params, paths::from_server(&method)), tasks::from_server(&method));
         if let Some(title) = &self.asks_as {
             if method == Method::Elicit {
                 params = params.rewrite(&[&[At::Key("message")]], |text| {

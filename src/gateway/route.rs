@@ -27,9 +27,9 @@ const REF_NAME: &[At] = &[At::Key("ref"), At::Key("name")];
 const REF_URI: &[At] = &[At::Key("ref"), At::Key("uri")];
 
 /// A call, and where it names what it is for: the parameters are parsed once.
-struct Addressed {
-    call: Call,
-    found: Found,
+pub(crate) struct Addressed {
+    pub(crate) call: Call,
+    pub(crate) found: Found,
 }
 
 /// `tools/call` and `prompts/get`, and completions of a prompt's arguments.
@@ -113,7 +113,8 @@ fn no_resource(uri: &str) -> ErrorObject {
     ErrorObject::with_data(ErrorObject::RESOURCE_NOT_FOUND, "Resource not found", &data!({ "uri": uri }))
 }
 
-fn missing(key: &str) -> ErrorObject {
+/// The error for parameters that do not name what they are for.
+pub(crate) fn missing(key: &str) -> ErrorObject {
     ErrorObject::invalid_params(&format!("`{key}` is missing or is no string"))
 }
 
@@ -129,7 +130,7 @@ impl Addressed {
 
     /// Sends the call with the backend's own name for what it is for, and shows what comes back. Every occurrence of a
     /// repeated member is replaced, so that the backend reads the name that was checked.
-    fn send(self, seen: &Seen, original: &str) -> Reply {
+    pub(crate) fn send(self, seen: &Seen, original: &str) -> Reply {
         let Self { call, found } = self;
         let rewriter = seen.rewriter();
         let method = call.method.clone();

@@ -27,6 +27,26 @@ impl About {
         self.0.string("instructions").filter(|text| !text.trim().is_empty())
     }
 
+    /// Whether tools can be called as tasks (2025-11-25, tasks).
+    pub(crate) fn runs_tools_as_tasks(&self) -> bool {
+        self.tasks(|tasks| {
+            let inner = |text: &str, key: &str| Object::parse(text.as_bytes())?.get(key).map(str::to_owned);
+            inner(tasks, "requests")
+                .and_then(|text| inner(&text, "tools"))
+                .and_then(|text| inner(&text, "call"))
+                .is_some()
+        })
+    }
+
+    /// Whether tasks can be cancelled.
+    pub(crate) fn cancels_tasks(&self) -> bool {
+        self.tasks(|tasks| Object::parse(tasks.as_bytes()).is_some_and(|tasks| tasks.get("cancel").is_some()))
+    }
+
+    fn tasks(&self, test: impl Fn(&str) -> bool) -> bool {
+        self.capability("tasks", test)
+    }
+
     fn flag(&self, capability: &str, name: &str) -> bool {
         self.capability(capability, |text| {
             Object::parse(text.as_bytes()).is_some_and(|flags| flags.get(name) == Some("true"))

@@ -63,7 +63,7 @@ async fn what_is_not_there_is_refused_as_the_specification_says() {
         assert_eq!(answer, format!(r#"error -32002 Resource not found {{"uri":"{uri}"}}"#));
     }
     assert_snapshot!(client.ask(Method::parse("x/y"), "{}").await, @"error -32601 Method not found: x/y");
-    assert_snapshot!(client.ask(Method::TasksGet, "{}").await, @"error -32601 Method not found: tasks/get");
+    assert_snapshot!(client.ask(Method::TasksList, "{}").await, @"error -32601 Method not found: tasks/list");
     assert_snapshot!(client.ask(Method::Complete, r#"{"ref":{"type":"ref/x"}}"#).await,
         @"error -32602 `ref.type` must be `ref/prompt` or `ref/resource`");
     assert!(one.asked("tools/call").is_empty() && one.asked("resources/read").is_empty());
@@ -179,4 +179,42 @@ async fn what_everybody_is_to_hear_reaches_every_allowed_backend() {
     rights.backends.allow(&id("b1"), Access::Full);
     Client::of(gateway.merged(), "bob", rights).ask(Method::SetLevel, r#"{"level":"error"}"#).await;
     assert_eq!((one.asked("logging/setLevel").len(), two.asked("logging/setLevel").len()), (2, 1));
+}
+
+#[tokio::test]
+async fn a_task_is_known_by_its_backend_wherever_it_is_named() {
+    let (one, two, gateway) = two();
+    let requests = r#""requests":{"tools":{"call":{}}}"#;
+    for (backend, tasks) in
+        [(&one, format!("{{{requests},\"cancel\":{{}},\"list\":{{}}}}")), (&two, format!("{{{requests}}}"))]
+    {
+        *backend.about.lock() = format!(r#"{{"capabilities":{{"tools":{{}},"tasks":{tasks}}}}}"#);
+    }
+    *two.answer.lock() = Some(Box::new(|call: &Call| {
+        let result = match call.method {
+            Method::ToolsCall => r#"{"task":{"taskId":"7", "status":"working","ttl":null}}"#,
+            Method::TasksGet => r#"{"taskId" : "7","status":"completed"}"#,
+            _ => r#"{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"7"},"taskId":"7"}}"#,
+        };
+        let status =
+            Notification { method: Method::TaskStatus, params: payload(r#"{"taskId":"7","status":"working"}"#) };
+        Reply::new(stream::iter([Event::Notified(status), Event::Done(Outcome::Complete(payload(result)))]))
+    }));
+    let client = Client::new(gateway.merged());
+    let discovered = client.ask(Method::Discover, "").await;
+    assert!(discovered.contains(r#""tasks":{"requests":{"tools":{"call":{}}}}"#), "{discovered}");
+    assert_snapshot!(client.ask(Method::ToolsCall, r#"{"name":"b2__look","task":{}}"#).await,
+        @r#"{"task":{"taskId":"b2.7", "status":"working","ttl":null}}"#);
+    assert_snapshot!(client.ask(Method::TasksGet, r#"{"taskId":"b2.7"}"#).await, @r#"{"taskId" : "b2.7","status":"completed"}"#);
+    assert_snapshot!(client.ask(Method::TasksResult, r#"{"taskId":"b2.7"}"#).await,
+        @r#"{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"b2.7"},"taskId":"7"}}"#);
+    assert_eq!(two.asked("tasks/get"), [r#"{"taskId":"7"}"#]);
+    let mut reply = client.call(Method::TasksCancel, r#"{"taskId":"b2.7"}"#);
+    let Some(Event::Notified(told)) = futures_util::StreamExt::next(&mut reply).await else { panic!("a notification") };
+    assert_eq!(told.params.string("taskId").as_deref(), Some("b2.7"));
+    for unknown in ["7", "b3.7", ""] {
+        let answer = client.ask(Method::TasksGet, &format!(r#"{{"taskId":"{unknown}"}}"#)).await;
+        assert_eq!(answer, format!("error -32602 Unknown task: {unknown}"));
+    }
+    assert!(client.ask(Method::TasksList, "{}").await.starts_with("error -32601"));
 }
