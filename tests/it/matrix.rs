@@ -26,7 +26,7 @@ const CLIENTS: [(Binding, Revision); 5] = [
     (Binding::Sse, Revision::V2025_11_25),
 ];
 /// How many pairs talk at once.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 20;
 
 /// One pair of versions and bindings.
 #[derive(Debug, Clone, Copy)]

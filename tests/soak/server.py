@@ -123,7 +123,7 @@ class Session:
         raise asyncio.CancelledError
 
 
-SESSIONS = {}
+SESSIONS, HELD = {}, set()
 
 
 def forget(session):
@@ -148,6 +148,10 @@ async def stdio():
 
 
 async def connection(reader, writer):
+    # the loop alone would let a task go that nothing else holds
+    held = asyncio.current_task()
+    HELD.add(held)
+    held.add_done_callback(HELD.discard)
     try:
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")

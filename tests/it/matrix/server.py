@@ -139,7 +139,7 @@ class Call:
             task.cancel()
 
 
-SESSIONS = {}
+SESSIONS, HELD = {}, set()
 
 
 async def stdio():
@@ -201,6 +201,10 @@ async def exchange(verb, id, body, writer):
 
 
 async def connection(reader, writer):
+    # the loop alone would let a task go that nothing else holds
+    held = asyncio.current_task()
+    HELD.add(held)
+    held.add_done_callback(HELD.discard)
     try:
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")

@@ -62,7 +62,7 @@ impl World {
     #[expect(clippy::disallowed_methods, reason = "the test stands for `main` here")]
     pub(super) async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut text = "[limits]\nquestion_timeout = \"3s\"\n".to_owned();
+        let mut text = "[limits]\nquestion_timeout = \"6s\"\n".to_owned();
         let mut servers = Vec::new();
         for version in Revision::LEGACY {
             let (server, port) = over_http(version);
