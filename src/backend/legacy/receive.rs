@@ -42,7 +42,7 @@ impl Session {
     }
 
     /// Hands `event` to the call `id`. Where its queue is full the event is dropped: a slow reader stalls nobody else
-    /// (design rule 7); an end is never dropped.
+    /// (design rule 7); an end is never dropped. A question whose call has just ended goes to the listen.
     pub(super) fn deliver(&self, id: u64, event: Event) {
         let mut calls = self.calls.lock();
         if matches!(event, Event::Done(_)) {
@@ -51,10 +51,13 @@ impl Session {
             if let Some(slot) = slot {
                 slot.finish(event);
             }
-        } else if let Some(slot) = calls.get(id)
-            && !slot.offer(event)
-        {
-            metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
+        } else if let Some(slot) = calls.get(id) {
+            if !slot.offer(event) {
+                metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
+            }
+        } else if let Event::Asked(question) = event {
+            drop(calls);
+            self.about.listens.ask(&self.about.key, question);
         }
     }
 
