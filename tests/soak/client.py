@@ -5,7 +5,7 @@ import json
 import random
 import time
 
-from wire import Gone, request
+from wire import Gone, post, request
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 CAPABILITIES = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}
@@ -181,7 +181,7 @@ class Client:
             done, _ = await asyncio.wait({future}, timeout=5 if fate == "cancel" else None)
             self.waiting.pop(id, None)
             return future.result() if done else None
-        response = await request(self.world.port, "POST", self.post_path, self.headers, {"jsonrpc": "2.0", **message})
+        response = await post(self.world.port, self.post_path, self.headers, {"jsonrpc": "2.0", **message})
         if response.status == 404:
             raise Gone("session")
         if "mcp-session-id" in response.headers:
@@ -217,7 +217,9 @@ class Client:
             response.close()
 
     async def tell(self, message):
-        response = await request(self.world.port, "POST", self.post_path, self.headers, {"jsonrpc": "2.0", **message})
+        response = await post(self.world.port, self.post_path, self.headers, {"jsonrpc": "2.0", **message})
+        if response is None:
+            return
         response.close()
         if response.status == 404:
             raise Gone("session")
@@ -228,11 +230,11 @@ class Client:
 
     async def connected(self, response, opened):
         try:
-            async for _, name, data in response.events():
-                if name == "endpoint":
-                    opened.set_result(data.decode())
-                elif data:
-                    await self.receive(json.loads(data))
+            async for _, message in response.messages():
+                if isinstance(message, str):
+                    opened.set_result(message)
+                elif message:
+                    await self.receive(message)
         finally:
             response.close()
 
