@@ -1,20 +1,16 @@
 """One client session of the soak: it does what people's clients do, at random, and checks whose everything is."""
 
 import asyncio
-import json
 import random
 import time
 
-from wire import Gone, request
+from ear import Ear, Wrong
+from wire import Gone, post, request
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 CAPABILITIES = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}
-LONGEST = 60
-REMEMBERED = 30
-
-
-class Wrong(Exception):
-    """Something that must never happen."""
+RETRYABLE = "retryable errors"
+HEARD_WITHIN = 10
 
 
 class Client:
@@ -26,7 +22,9 @@ class Client:
         self.sse = self.version == "2024-11-05" or self.dice.random() < 0.15
         self.capabilities = CAPABILITIES if self.dice.random() < 0.75 else {}
         self.headers = {"Authorization": f"Bearer {world.keys[user]}", "Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-        self.next, self.calls, self.owners, self.uris = 0, {}, {}, {}
+        self.ear = Ear(self.name, self.share, self.backend.startswith("http"))
+        self.mortal = self.backend.endswith("-end")
+        self.next, self.calls, self.breaks, self.listens = 0, {}, 0, self.sse
         self.post_path, self.streams, self.waiting = None, [], {}
 
     # === the life of a session
@@ -35,16 +33,17 @@ class Client:
         try:
             await self.open()
         except Gone as gone:
-            self.world.count(f"open failed: {gone}"[:60])
-            return
+            raise Wrong(f"{self.who()} could not open: {gone}")
         try:
             for _ in range(self.dice.randint(5, 40)):
                 if self.world.over.is_set():
                     break
                 await self.act()
                 await asyncio.sleep(self.dice.expovariate(1 / self.world.pause))
-        except Gone:
-            self.world.count("sessions broken")
+        except Gone as gone:
+            if not self.mortal:
+                raise Wrong(f"{self.who()}: the session broke: {gone}")
+            self.world.count("sessions that ended with their server")
         finally:
             await self.close()
 
@@ -55,7 +54,7 @@ class Client:
                 raise Gone(f"/sse {response.status}")
             opened = asyncio.get_running_loop().create_future()
             self.streams.append(asyncio.ensure_future(self.connected(response, opened)))
-            self.post_path = await asyncio.wait_for(opened, LONGEST)
+            self.post_path = await asyncio.wait_for(opened, self.world.longest)
         else:
             self.post_path = f"/mcp/{self.backend}"
         params = {"protocolVersion": self.version, "capabilities": self.capabilities, "clientInfo": {"name": "soak", "version": "1"}}
@@ -65,7 +64,8 @@ class Client:
         await self.tell({"method": "notifications/initialized"})
         if not self.sse:
             self.headers["MCP-Protocol-Version"] = self.version
-            if self.dice.random() < 0.8:
+            self.listens = self.dice.random() < 0.8
+            if self.listens:
                 self.streams.append(asyncio.ensure_future(self.standalone()))
         self.world.count("sessions")
 
@@ -93,7 +93,7 @@ class Client:
         elif chance < 0.80:
             await self.subscribe()
         elif chance < 0.86:
-            await self.ask("logging/setLevel", {"level": self.dice.choice(("debug", "warning", "error"))})
+            await self.set_level(self.dice.choice(("debug", "warning", "error")))
         elif chance < 0.92:
             await self.ask("tools/list", {})
         elif chance < 0.92 + self.world.deaths:
@@ -105,17 +105,22 @@ class Client:
         owner = f"{self.name}.{self.next}"
         kinds = [kind for kind in ("elicit", "sample", "roots") if self.can(kind)]
         ask = self.dice.sample(kinds, self.dice.choice((0, 0, 1, 1, len(kinds)))) if kinds else []
-        arguments = {"owner": owner, "steps": self.dice.randint(0, 4), "pause": self.dice.choice((0, 0.01, 0.1)), "ask": ask, "log": self.dice.random() < 0.3}
         fate = self.dice.choices(("stay", "cancel", "leave", "resume"), (80, 7, 4, 9))[0]
         if self.sse and fate in ("leave", "resume"):
             fate = "stay"
+        steps, pause = self.dice.randint(0, 4), self.dice.choice((0, 0.01, 0.1))
+        if fate == "cancel" and self.dice.random() < 0.5:
+            # it would go on for long: the cancel must end it
+            steps, pause, ask = 80, 0.1, []
+            self.world.cancelled.add(owner)
+        arguments = {"owner": owner, "steps": steps, "pause": pause, "ask": ask, "log": self.dice.random() < 0.3}
+        token = self.next
         answer = await self.call("work", arguments, fate)
         if answer is None:
             return
         if "error" in answer:
-            return self.failed(answer["error"])
-        if answer["result"]["content"][0]["text"] != owner:
-            raise Wrong(f"{owner} got {answer['result']}")
+            return self.failed(answer["error"], fate)
+        self.ear.answered(token, answer["result"], steps)
         for told in answer["result"]["_meta"]["soak/answers"]:
             self.world.count(f"questions {told}")
         self.world.count("calls")
@@ -123,32 +128,56 @@ class Client:
     def can(self, kind):
         return {"elicit": "elicitation", "sample": "sampling", "roots": "roots"}[kind] in self.capabilities and (kind != "elicit" or self.version >= "2025-06-18")
 
+    async def set_level(self, level):
+        if "error" in await self.ask("logging/setLevel", {"level": level}):
+            raise Wrong(f"{self.who()}: the level {level} was refused")
+        self.ear.level = level
+
     async def subscribe(self):
         common = self.share != "session" and self.dice.random() < 0.5
         uri = f"soak://common/{self.dice.randint(0, 3)}" if common else f"soak://{self.name}/{self.dice.randint(0, 3)}"
-        on = uri not in self.uris or self.uris[uri] is not None
-        self.uris[uri] = None if on else time.monotonic()
-        await self.ask("resources/subscribe" if on else "resources/unsubscribe", {"uri": uri})
+        uris = self.ear.uris
+        on = uri not in uris or uris[uri] is not None
+        uris[uri] = None if on else time.monotonic()
+        heard = self.ear.updated[uri] = asyncio.Event()
+        breaks = self.breaks
+        set_up = await self.ask("resources/subscribe" if on else "resources/unsubscribe", {"uri": uri})
         answer = await self.call("touch", {"owner": f"{self.name}.{self.next}", "uri": uri}, "stay")
-        if answer and "error" in answer:
-            self.failed(answer["error"])
+        for told in (set_up, answer):
+            if "error" in told:
+                return self.failed(told["error"])
+        # where sharers have several processes, the one that was touched may be another than the one subscribed at
+        one = self.share == "session" or self.backend.startswith("http")
+        if on and one and self.listens:
+            await self.expect(heard, uri, breaks)
+
+    async def expect(self, heard, uri, breaks):
+        until = time.monotonic() + HEARD_WITHIN
+        while not heard.is_set() and time.monotonic() < until and self.breaks == breaks:
+            await asyncio.sleep(0.02)
+        if not heard.is_set() and self.breaks == breaks:
+            raise Wrong(f"{self.who()} heard of no update of {uri} within {HEARD_WITHIN} s")
+        self.world.count("updates awaited")
 
     async def die(self):
         answer = await self.call("die", {"owner": self.name}, "stay")
         if answer is not None:
             self.failed(answer.get("error") or {"code": 0, "message": "die answered"})
 
-    def failed(self, error):
+    def failed(self, error, fate="stay"):
         if (error.get("data") or {}).get("retryable"):
-            self.world.count("retryable errors")
+            self.world.count(RETRYABLE)
         else:
-            self.world.count(f"error {error['code']}: {error['message']}"[:110])
+            raise Wrong(f"{self.who()} got an error that says nothing of a retry ({fate}): {error}")
+
+    def who(self):
+        return f"{self.name} on {self.backend} ({self.version}{' sse' if self.sse else ''})"
 
     # === what it says
 
     async def call(self, name, arguments, fate):
         token = self.next
-        self.owners[token] = arguments["owner"]
+        self.ear.begins(token, arguments["owner"])
         params = {"name": name, "arguments": arguments, "_meta": {"progressToken": token}}
         return await self.ask("tools/call", params, fate)
 
@@ -163,12 +192,12 @@ class Client:
                 if not asked.done():
                     await self.tell({"method": "notifications/cancelled", "params": {"requestId": id}})
                     self.world.count("cancels")
-            done, _ = await asyncio.wait({asked}, timeout=LONGEST)
+            done, _ = await asyncio.wait({asked}, timeout=self.world.longest)
             if not done:
                 asked.cancel()
                 if self.sse and fate == "cancel":
                     return None
-                raise Wrong(f"{self.name} on {self.backend} ({self.version}{' sse' if self.sse else ''}): no end of {method} {params} within {LONGEST} s ({fate})")
+                raise Wrong(f"{self.who()}: no end of {method} {params} within {self.world.longest} s ({fate})")
             return asked.result()
         finally:
             self.calls.pop(id, None)
@@ -181,7 +210,7 @@ class Client:
             done, _ = await asyncio.wait({future}, timeout=5 if fate == "cancel" else None)
             self.waiting.pop(id, None)
             return future.result() if done else None
-        response = await request(self.world.port, "POST", self.post_path, self.headers, {"jsonrpc": "2.0", **message})
+        response = await post(self.world.port, self.post_path, self.headers, {"jsonrpc": "2.0", **message})
         if response.status == 404:
             raise Gone("session")
         if "mcp-session-id" in response.headers:
@@ -197,7 +226,7 @@ class Client:
                         if answer.get("id") != id:
                             raise Wrong(f"{self.name} asked {id} and was answered {answer}")
                         return answer
-                    await self.hear(answer, self.owners.get(id - 1))
+                    await self.hear(answer, self.ear.owners.get(id - 1))
                     leave -= 1
                     if leave == 0:
                         break
@@ -217,7 +246,9 @@ class Client:
             response.close()
 
     async def tell(self, message):
-        response = await request(self.world.port, "POST", self.post_path, self.headers, {"jsonrpc": "2.0", **message})
+        response = await post(self.world.port, self.post_path, self.headers, {"jsonrpc": "2.0", **message})
+        if response is None:
+            return
         response.close()
         if response.status == 404:
             raise Gone("session")
@@ -228,11 +259,11 @@ class Client:
 
     async def connected(self, response, opened):
         try:
-            async for _, name, data in response.events():
-                if name == "endpoint":
-                    opened.set_result(data.decode())
-                elif data:
-                    await self.receive(json.loads(data))
+            async for _, message in response.messages():
+                if isinstance(message, str):
+                    opened.set_result(message)
+                elif message:
+                    await self.receive(message)
         finally:
             response.close()
 
@@ -268,43 +299,36 @@ class Client:
         """A message that is no answer; `call` is whose stream it came on, where it came on one."""
         method, params = message["method"], message.get("params") or {}
         if method == "notifications/progress":
-            self.check(params["message"], call, message)
-            if self.owners.get(params["progressToken"]) != params["message"]:
-                raise Wrong(f"{self.name}: progress under another token: {message}")
+            self.ear.progress(params, call)
         elif method == "notifications/message":
-            owner = params["data"]["owner"] if isinstance(params["data"], dict) else None
-            if owner and self.share == "user" and call is None:
-                if owner.split(".")[0] != self.user:
-                    raise Wrong(f"{self.name} ({self.share}) read another person's log: {message}")
-            elif owner:
-                self.check(owner, call, message)
+            if isinstance(params["data"], dict):
+                self.ear.log(params, call)
         elif method == "notifications/resources/updated":
-            left = self.uris.get(params["uri"], 0.0)
-            if left is not None and time.monotonic() - left > REMEMBERED:
-                raise Wrong(f"{self.name} is not subscribed: {message}")
+            self.ear.update(params)
             self.world.count("updates")
+        elif method == "notifications/cancelled":
+            self.ear.withdrawn(params)
         elif "id" in message and method != "ping":
             await self.answer(message, call)
         self.world.count("notifications")
 
-    def check(self, owner, call, message):
-        # on one channel any running call of the session may carry what another one asks
-        mixed = call is not None and call != owner and self.backend.startswith("http")
-        if owner.rsplit(".", 1)[0] != self.name or mixed:
-            raise Wrong(f"{self.name} on {self.backend} got what is {owner}'s (the call was {call}): {message}")
-
     async def answer(self, question, call):
-        params = question.get("params") or {}
-        owner = {"elicitation/create": lambda: params["message"], "sampling/createMessage": lambda: params["messages"][0]["content"]["text"], "roots/list": lambda: params["_meta"]["soak/owner"]}[question["method"]]()
-        self.check(owner, call, question)
+        method, params = question["method"], question.get("params") or {}
+        if method == "elicitation/create":
+            owner = params["message"]
+        elif method == "sampling/createMessage":
+            owner = params["messages"][0]["content"]["text"]
+        else:
+            owner = params["_meta"]["soak/owner"]
+        self.ear.question(question, owner, call)
         chance = self.dice.random()
         if chance < 0.03:
             return self.world.count("questions left open")
         if chance < 0.15:
-            reply = {"error": {"code": -1, "message": "no"}}
-        elif question["method"] == "elicitation/create":
+            reply = {"error": {"code": -1, "message": owner}}
+        elif method == "elicitation/create":
             reply = {"result": {"action": "accept", "content": {"owner": owner}}}
-        elif question["method"] == "roots/list":
+        elif method == "roots/list":
             reply = {"result": {"roots": [{"uri": f"file:///{owner}"}]}}
         else:
             reply = {"result": {"role": "assistant", "model": "soak", "content": {"type": "text", "text": owner}}}

@@ -16,6 +16,12 @@ QUESTIONS = {
     "roots": ("roots/list", lambda owner: {"_meta": {"soak/owner": owner}}),
 }
 
+ANSWERS = {
+    "elicit": lambda result: result["content"]["owner"],
+    "sample": lambda result: result["content"]["text"],
+    "roots": lambda result: result["roots"][0]["uri"].removeprefix("file:///"),
+}
+
 
 def note(*words):
     os.write(LEDGER, (" ".join(words) + "\n").encode())
@@ -26,6 +32,7 @@ class Session:
 
     def __init__(self, write):
         self.write, self.next, self.asked, self.running, self.subscribed = write, 0, {}, {}, set()
+        self.stream, self.backlog = None, []
 
     async def receive(self, message, write, done=None):
         """One message; what belongs to its answer is written by `write`, and `done` called after the answer."""
@@ -85,9 +92,10 @@ class Session:
             if token is not None:
                 await write({"method": "notifications/progress", "params": {"progressToken": token, "progress": step + 1, "message": owner}})
             if arguments.get("log"):
-                await write({"method": "notifications/message", "params": {"level": "warning", "logger": "soak", "data": {"owner": owner}}})
+                await write({"method": "notifications/message", "params": {"level": "warning", "logger": "soak", "data": {"owner": owner, "step": step}}})
             await asyncio.sleep(arguments.get("pause", 0))
         answers = await asyncio.gather(*(self.ask(kind, owner, write) for kind in arguments.get("ask", [])))
+        note("finished", owner)
         return {"content": [{"type": "text", "text": owner}], "_meta": {"soak/answers": answers}}
 
     async def ask(self, kind, owner, write):
@@ -102,12 +110,14 @@ class Session:
             self.asked.pop(id, None)
             await write({"method": "notifications/cancelled", "params": {"requestId": id}})
             raise
-        if "error" in answer:
-            return "refused"
-        if owner not in json.dumps(answer["result"]):
-            note("WRONG", owner, json.dumps(answer["result"]))
+        error, result = answer.get("error"), answer.get("result")
+        if error and error["code"] != -1:
+            return "expired"
+        found = error["message"] if error else ANSWERS[kind](result)
+        if found != owner:
+            note("WRONG", owner, json.dumps(answer))
             return "wrong"
-        return "answered"
+        return "refused" if error else "answered"
 
     async def touch(self, params, write):
         uri = params["arguments"]["uri"]
@@ -192,8 +202,10 @@ async def exchange(verb, id, body, writer):
         id = secrets.token_hex(8)
 
         async def unsolicited(message):
-            if SESSIONS.get(id) is session and getattr(session, "stream", None):
+            if session.stream and not session.stream.writer.is_closing():
                 await session.stream.write(message)
+            else:
+                session.backlog.append(message)
 
         session = SESSIONS[id] = Session(unsolicited)
         events = Events(writer, f"Mcp-Session-Id: {id}\r\n")
@@ -204,7 +216,9 @@ async def exchange(verb, id, body, writer):
         forget(session)
         return respond(writer, "204 No Content")
     if verb == "GET":
-        session.stream = Events(writer)
+        session.stream, waiting, session.backlog = Events(writer), session.backlog, []
+        for message in waiting:
+            await session.stream.write(message)
         while not writer.is_closing() and SESSIONS.get(id) is session:
             await asyncio.sleep(1)
         return writer.close()

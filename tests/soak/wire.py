@@ -3,6 +3,12 @@
 import asyncio
 import json
 
+from sabotage import Silence
+
+
+# what is done to the messages on purpose, if anything
+sabotage = None
+
 
 class Gone(Exception):
     """The connection ended."""
@@ -42,17 +48,42 @@ class Response:
                 yield named.get("id"), named.get("event"), data
 
     async def messages(self):
-        """The messages: JSON, or events; the id of the event beside each, and of empty ones."""
-        if self.headers.get("content-type") == "application/json":
-            answer = json.loads(await self.body())
-            for message in answer if isinstance(answer, list) else [answer]:
-                yield None, message
-            return
-        async for id, _, data in self.events():
-            yield id, json.loads(data) if data else None
+        """The messages: JSON, or events; the id of the event beside each, and of empty ones. An endpoint is a text."""
+        try:
+            if self.headers.get("content-type") == "application/json":
+                answer = json.loads(await self.body())
+                for message in answer if isinstance(answer, list) else [answer]:
+                    for heard in inbound(message):
+                        yield None, heard
+                return
+            async for id, name, data in self.events():
+                if name == "endpoint" or not data:
+                    yield id, data.decode() or None
+                    continue
+                for heard in inbound(json.loads(data)):
+                    yield id, heard
+        except Silence as silence:
+            while str(silence) == "hang":
+                await asyncio.sleep(60)
 
     def close(self):
         self.writer.close()
+
+
+def inbound(message):
+    return sabotage.inbound(message) if sabotage else [message]
+
+
+async def post(port, path, headers, message):
+    """Sends a message; the response to it, or None where sabotage swallows it."""
+    response = None
+    for said in sabotage.outbound(message) if sabotage else [message]:
+        if response:
+            response.close()
+        response = await request(port, "POST", path, headers, said)
+    if response and sabotage and sabotage.kind == "gone" and message.get("method") == "tools/call" and sabotage.strikes():
+        response.status = 404
+    return response
 
 
 async def request(port, verb, path, headers, body=None):
