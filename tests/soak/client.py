@@ -237,6 +237,7 @@ class Client:
                 response.close()
                 if fate == "leave" or last is None:
                     self.world.count("streams left")
+                    self.ear.left = True
                     return None
                 self.world.count("resumptions")
                 response = await request(self.world.port, "GET", self.post_path, {**self.headers, "Last-Event-ID": last})

@@ -16,7 +16,7 @@ class Ear:
         self.name, self.share, self.exact = name, share, exact
         self.owners, self.levels, self.steps, self.ended = {}, {}, {}, set()
         self.logged, self.asked, self.questions = set(), set(), set()
-        self.uris, self.updated, self.level = {}, {}, "debug"
+        self.uris, self.updated, self.level, self.left = {}, {}, "debug", False
 
     # === what the client does
 
@@ -75,7 +75,8 @@ class Ear:
             seen.add(what)
 
     def withdrawn(self, params):
-        if params["requestId"] not in self.questions:
+        # a question may have gone down a stream that the client left
+        if params["requestId"] not in self.questions and not self.left:
             raise Wrong(f"{self.name} was never asked what is withdrawn: {params}")
 
     def check(self, owner, call, what):
