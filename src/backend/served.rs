@@ -205,6 +205,8 @@ impl Backend {
                         backend.tell_fresh(&key, &session);
                     }
                     slot.set(SlotState::Ready(Arc::clone(&session)));
+                    // who set one in the moment before did not find the session yet
+                    backend.bring_to_level(&key, &session).await;
                     let reason = session.over().await;
                     slot.gone();
                     backend.lost(&slot);

@@ -32,7 +32,11 @@ impl Backend {
             }
             // the client's own words, where they are what is asked for
             let params = if wanted == level { call.params.clone() } else { level_params(wanted) };
-            answer = self.apply_level(&session, wanted, params).await;
+            let told = self.apply_level(&session, wanted, params).await;
+            // where the session ended meanwhile, the next one is told when it opens
+            if matches!(told, Outcome::Failed(_)) && !session.is_over() {
+                answer = told;
+            }
         }
         Reply::done(answer)
     }
@@ -79,15 +83,20 @@ impl Backend {
     /// left: the clients have their answers long since.
     pub(super) async fn bring_up(&self, key: &Key, session: &Arc<Session>) {
         let replayed = async {
-            if let Some(level) = self.wants.level(key).filter(|_| session.can_log()) {
-                self.apply_level(session, level, level_params(level)).await;
-            }
+            self.bring_to_level(key, session).await;
             for uri in self.wants.uris(key).iter().filter(|_| key.is_first_lane()) {
                 self.tell(session, Method::ResourcesSubscribe, uri_params(uri)).await;
             }
         };
         if timeout(self.spec.start_timeout, replayed).await.is_err() {
             tracing::warn!(backend = %self.spec.id, "a fresh session was not brought to its settings in time");
+        }
+    }
+
+    /// Sets the level that is wanted now.
+    pub(super) async fn bring_to_level(&self, key: &Key, session: &Arc<Session>) {
+        if let Some(level) = self.wants.level(key).filter(|_| session.can_log()) {
+            self.apply_level(session, level, level_params(level)).await;
         }
     }
 

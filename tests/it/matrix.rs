@@ -4,6 +4,9 @@
 
 mod features;
 mod peer;
+mod sharing;
+mod strict;
+mod tap;
 mod world;
 
 use futures_util::{StreamExt as _, stream};
@@ -37,6 +40,13 @@ struct Pair {
     server: Revision,
 }
 
+impl Pair {
+    /// The name of the server that the grid has for it.
+    fn backend(self) -> String {
+        format!("{}-{}", self.transport, self.server)
+    }
+}
+
 fn pairs() -> Vec<Pair> {
     let servers = TRANSPORTS.into_iter().flat_map(|transport| Revision::LEGACY.map(|server| (transport, server)));
     servers
@@ -50,7 +60,8 @@ async fn every_feature_crosses_between_every_pair() {
     let talks = stream::iter(pairs()).map(|pair| {
         let world = &world;
         async move {
-            let mut peer = Peer::open(world, pair).await;
+            let backend = pair.backend();
+            let mut peer = Peer::open(world.door(&backend), pair).await;
             for (name, feature) in FEATURES {
                 peer.begin(name);
                 feature(&mut peer, pair).await;

@@ -3,7 +3,7 @@
 mod hostile;
 mod properties;
 mod samples;
-mod schemas;
+pub(crate) mod schemas;
 mod vectors;
 
 use lockkeeper::mcp::{

@@ -142,9 +142,13 @@ impl<T: PartialEq> Cell<T> {
         }
     }
 
-    /// Notes that the value changed at the backend.
+    /// Notes that the value changed at the backend. Of one that never came, whatever comes is a change.
     pub(crate) fn invalidate(&self) {
-        self.state.lock().stale = true;
+        let mut state = self.state.lock();
+        state.stale = true;
+        if state.value.is_none() && state.owed.is_none() {
+            state.owed = Some(Instead::Nothing);
+        }
     }
 
     /// Whether the value changed within this time.
@@ -221,5 +225,9 @@ mod tests {
         cold.begin();
         cold.owe(None);
         assert!(cold.finish(Ok(1)).changed);
+        let unseen = Cell::new();
+        unseen.invalidate();
+        unseen.begin();
+        assert!(unseen.finish(Ok(1)).changed);
     }
 }

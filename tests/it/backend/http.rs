@@ -409,6 +409,25 @@ async fn a_fresh_session_is_brought_to_what_the_client_had_set() {
 }
 
 #[tokio::test]
+async fn a_level_that_a_lost_session_cannot_take_is_the_next_ones() {
+    let script = |seen: &Seen| match (seen.method(), seen.header("mcp-session-id")) {
+        ("logging/setLevel", Some("s2")) => Some(status(404)),
+        ("logging/setLevel", _) => Some(reply(&seen.result(&json!({})))),
+        _ => None,
+    };
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    assert_eq!(text(tool(&server, client("c", "{}"), &named("x"))).await, "s2");
+    let set = call(&server, client("c", "{}"), Method::SetLevel, &json!({ "level": "error" }));
+    assert_eq!(result(set).await, "{}");
+    assert_eq!(text(tool(&server, client("c", "{}"), &named("x"))).await, "s3");
+    let seen = peer.seen();
+    let levels = seen.iter().filter(|seen| seen.method() == "logging/setLevel");
+    let levels: Vec<_> = levels.map(|seen| (seen.header("mcp-session-id"), &seen.body["params"]["level"])).collect();
+    assert_eq!(levels, [(Some("s2"), &json!("error")), (Some("s3"), &json!("error"))]);
+}
+
+#[tokio::test]
 async fn sessions_have_a_bound_and_the_idle_make_room() {
     let script = |seen: &Seen| seen.is_tool("hang").then(|| open_events(": hanging\n\n".to_owned()));
     let peer = Peer::start(script).await;

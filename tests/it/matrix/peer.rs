@@ -1,23 +1,38 @@
 //! A client that hides nothing: every message that it gets is looked at, whatever stream it came on, and none may be left
-//! over.
+//! over. What a client must never see (an answer on the stream of another request, an event or a question twice, a message
+//! that the schema of its version refuses) ends the test.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    time::Duration,
+};
 
 use lockkeeper::mcp::Revision;
-use reqwest::{Client, RequestBuilder, Response};
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 
-use super::{Pair, world::World};
+use super::{
+    Pair, strict,
+    tap::{Event, Tap},
+};
 
 /// How long a message that must come may take.
-const SOON: Duration = Duration::from_secs(30);
+pub(super) const SOON: Duration = Duration::from_secs(30);
 
 /// How a client reaches the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Binding {
     Streamable,
     Sse,
+}
+
+/// Where a client goes, and by what right.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Door<'a> {
+    pub(super) url: &'a str,
+    pub(super) key: &'a str,
+    pub(super) backend: &'a str,
 }
 
 /// One client session.
@@ -27,106 +42,174 @@ pub(super) struct Peer {
     address: String,
     key: String,
     session: Option<String>,
-    inbox: (mpsc::UnboundedSender<Value>, mpsc::UnboundedReceiver<Value>),
-    kept: VecDeque<Value>,
+    inbox: (mpsc::UnboundedSender<Arrived>, mpsc::UnboundedReceiver<Arrived>),
+    kept: VecDeque<(Origin, Value)>,
     reading: JoinSet<()>,
     feature: &'static str,
     last: u64,
+    /// The method of each request that has no answer yet.
+    pending: HashMap<String, String>,
+    /// The ids of events and questions that came.
+    seen: HashSet<String>,
 }
 
-/// What comes on one stream: the last id, and where the messages go.
-struct Stream {
-    response: Response,
-    messages: mpsc::UnboundedSender<Value>,
+/// What a message came on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The exchange of a POST that carried these requests.
+    Post(Vec<Value>),
+    /// A stream that no request opened.
+    Standalone,
+}
+
+/// Something that came.
+struct Arrived {
+    on: Origin,
+    event: Option<String>,
+    message: Value,
 }
 
 impl Peer {
-    pub(super) async fn open(world: &World, pair: Pair) -> Self {
-        let backend = format!("{}-{}", pair.transport, pair.server);
+    /// A session with a standalone stream, which is ready.
+    pub(super) async fn open(door: Door<'_>, pair: Pair) -> Self {
+        Self::open_as(door, pair, &capabilities(pair.client)).await
+    }
+
+    /// The same for a client with these capabilities.
+    pub(super) async fn open_as(door: Door<'_>, pair: Pair, capabilities: &Value) -> Self {
+        let mut peer = Self::quiet(door, pair, capabilities).await;
+        if pair.binding == Binding::Streamable {
+            let stream = peer.resume(None).await;
+            peer.read(Origin::Standalone, stream);
+        }
+        peer
+    }
+
+    /// A session without a standalone stream, where its binding lets it have none.
+    pub(super) async fn quiet(door: Door<'_>, pair: Pair, capabilities: &Value) -> Self {
         let mut peer = Self {
             pair,
             http: Client::builder().no_proxy().build().unwrap(),
-            address: format!("{}/mcp/{backend}", world.url),
-            key: world.key.clone(),
+            address: format!("{}/mcp/{}", door.url, door.backend),
+            key: door.key.to_owned(),
             session: None,
             inbox: mpsc::unbounded_channel(),
             kept: VecDeque::new(),
             reading: JoinSet::new(),
             feature: "open",
             last: 0,
+            pending: HashMap::new(),
+            seen: HashSet::new(),
         };
         if pair.binding == Binding::Sse {
-            peer.connect(&format!("{}/sse/{backend}", world.url), &world.url).await;
-        }
-        let mut capabilities = json!({ "sampling": {}, "roots": { "listChanged": true }, "elicitation": {} });
-        if pair.client == Revision::V2025_11_25 {
-            capabilities["elicitation"] = json!({ "form": {}, "url": {} });
+            peer.connect(&format!("{}/sse/{}", door.url, door.backend), door.url).await;
         }
         let params = json!({ "protocolVersion": pair.client.as_str(), "capabilities": capabilities,
             "clientInfo": { "name": "matrix", "version": "1" } });
         let answer = peer.ask("initialize", params).await;
         assert_eq!(answer["result"]["protocolVersion"], pair.client.as_str(), "{pair:?}: {answer}");
         peer.tell("notifications/initialized", Value::Null).await;
-        if pair.binding == Binding::Streamable {
-            let stream = peer.request(peer.http.get(&peer.address)).send().await.unwrap();
-            assert_eq!(stream.status(), 200);
-            peer.read(stream);
-        }
         peer
     }
 
     /// Opens the connection that is the session (2024-11-05).
     async fn connect(&mut self, address: &str, url: &str) {
-        let response = self.request(self.http.get(address)).send().await.unwrap();
-        let (sender, mut first) = mpsc::unbounded_channel();
-        let all = self.inbox.0.clone();
-        let mut stream = Stream { response, messages: sender };
-        self.reading.spawn(async move { while stream.next().await {} });
-        let endpoint = first.recv().await.unwrap();
-        self.address = format!("{url}{}", endpoint.as_str().unwrap());
-        self.reading.spawn(async move {
-            while let Some(message) = first.recv().await {
-                let _ = all.send(message);
+        let mut tap = Tap::of(self.request(self.http.get(address)).send().await.unwrap());
+        let endpoint = loop {
+            let event = tap.next().await.expect("the endpoint event");
+            if event.name.as_deref() == Some("endpoint") {
+                break event;
             }
-        });
+        };
+        self.address = format!("{url}{}", endpoint.data.unwrap());
+        self.read(Origin::Standalone, tap);
     }
 
     pub(super) fn begin(&mut self, feature: &'static str) {
         self.feature = feature;
     }
 
+    /// Ends the session.
+    pub(super) async fn close(mut self) {
+        self.reading.shutdown().await;
+        if self.pair.binding == Binding::Streamable {
+            let ended = self.request(self.http.delete(&self.address)).send().await.unwrap();
+            assert_eq!(ended.status(), StatusCode::NO_CONTENT, "{self:?}");
+        }
+    }
+
     /// Posts a message; what comes back on its exchange goes into the inbox.
     pub(super) async fn post(&mut self, message: &Value) {
+        let response = self.exchange(message).await;
+        assert!(response.status().is_success(), "{self:?}: {message} was answered {}", response.status());
+        if response.status() != StatusCode::ACCEPTED {
+            self.read(Origin::Post(requests(message).map(|(id, _)| id.clone()).collect()), Tap::of(response));
+        }
+    }
+
+    /// Posts a message and gives what is answered.
+    pub(super) async fn exchange(&mut self, message: &Value) -> Response {
+        for (id, method) in requests(message) {
+            self.pending.insert(id.to_string(), method.to_owned());
+        }
         let request = self.http.post(&self.address).header("content-type", "application/json");
         let response = self.request(request).body(message.to_string()).send().await.unwrap();
-        assert!(response.status().is_success(), "{self:?}: {message} was answered {}", response.status());
         if let Some(id) = response.headers().get("mcp-session-id") {
             self.session = Some(id.to_str().unwrap().to_owned());
         }
-        if response.status() != 202 {
-            self.read(response);
+        response
+    }
+
+    /// Opens a standalone stream, or the rest of the one that `last` is of.
+    pub(super) async fn resume(&self, last: Option<&str>) -> Tap {
+        let mut request = self.request(self.http.get(&self.address));
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
         }
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK, "{self:?}");
+        Tap::of(response)
     }
 
     fn request(&self, request: RequestBuilder) -> RequestBuilder {
         let request = request.bearer_auth(&self.key).header("accept", "application/json, text/event-stream");
         match &self.session {
+            Some(session) if self.pair.client >= Revision::V2025_06_18 => {
+                request.header("mcp-session-id", session).header("mcp-protocol-version", self.pair.client.as_str())
+            }
             Some(session) => request.header("mcp-session-id", session),
             None => request,
         }
     }
 
-    fn read(&mut self, response: Response) {
-        let mut stream = Stream { response, messages: self.inbox.0.clone() };
-        self.reading.spawn(async move { while stream.next().await {} });
+    /// Lets everything that comes on a stream into the inbox.
+    pub(super) fn read(&mut self, on: Origin, mut tap: Tap) {
+        let inbox = self.inbox.0.clone();
+        self.reading.spawn(async move {
+            while let Some(Event { id, data, .. }) = tap.next().await {
+                let Some(data) = data.filter(|data| !data.is_empty()) else { continue };
+                let messages = match serde_json::from_str(&data).unwrap() {
+                    Value::Array(messages) => messages,
+                    message => vec![message],
+                };
+                for message in messages {
+                    let _ = inbox.send(Arrived { on: on.clone(), event: id.clone(), message });
+                }
+            }
+        });
     }
 
     /// Sends a request and gives its id.
     pub(super) async fn send(&mut self, method: &str, params: Value) -> Value {
-        self.last += 1;
-        let id = json!(self.last);
+        let id = self.next_id();
         self.post(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
         id
+    }
+
+    /// An id that this session has not used.
+    pub(super) fn next_id(&mut self) -> Value {
+        self.last += 1;
+        json!(self.last)
     }
 
     pub(super) async fn tell(&mut self, method: &str, params: Value) {
@@ -145,8 +228,13 @@ impl Peer {
 
     /// Begins a call of the script.
     pub(super) async fn script(&mut self, steps: Value) -> Value {
-        let params = json!({ "name": "script", "arguments": { "steps": steps }, "_meta": { "progressToken": "t" } });
-        self.send("tools/call", params).await
+        self.send("tools/call", script(&steps)).await
+    }
+
+    /// Makes a call of the script and gives what it told.
+    pub(super) async fn play(&mut self, steps: Value) -> Value {
+        let call = self.script(steps).await;
+        self.told(&call).await
     }
 
     /// What the script told.
@@ -157,11 +245,17 @@ impl Peer {
     }
 
     pub(super) async fn answer(&mut self, id: &Value) -> Value {
-        self.find("the answer", |message| message.get("method").is_none() && message["id"] == *id).await
+        let what = format!("the answer to {id}");
+        self.find(&what, |message| message.get("method").is_none() && message["id"] == *id).await.1
     }
 
     /// The next message of this method.
     pub(super) async fn next(&mut self, method: &str) -> Value {
+        self.next_with_origin(method).await.1
+    }
+
+    /// The next message of this method, and what it came on.
+    pub(super) async fn next_with_origin(&mut self, method: &str) -> (Origin, Value) {
         self.find(method, |message| message["method"] == method).await
     }
 
@@ -173,26 +267,67 @@ impl Peer {
         self.post(&message).await;
     }
 
-    async fn find(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        if let Some(at) = self.kept.iter().position(&wanted) {
+    async fn find(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> (Origin, Value) {
+        if let Some(at) = self.kept.iter().position(|(_, message)| wanted(message)) {
             return self.kept.remove(at).unwrap();
         }
         loop {
             let next = tokio::time::timeout(SOON, self.inbox.1.recv()).await;
-            let Ok(Some(message)) = next else { panic!("{self:?}: {what} did not come; there is {:?}", self.kept) };
+            let Ok(Some(arrived)) = next else {
+                panic!("{self:?}: {what} did not come; there is {:?}, and {:?} is open", self.kept, self.pending)
+            };
+            let (on, message) = self.checked(arrived);
             if wanted(&message) {
-                return message;
+                return (on, message);
             }
-            self.kept.push_back(message);
+            self.kept.push_back((on, message));
+        }
+    }
+
+    /// Passes over the notifications of this method that have come.
+    pub(super) fn pass_over(&mut self, method: &str) {
+        self.take_in();
+        self.kept.retain(|(_, message)| message["method"] != method);
+    }
+
+    fn take_in(&mut self) {
+        while let Ok(arrived) = self.inbox.1.try_recv() {
+            let checked = self.checked(arrived);
+            self.kept.push_back(checked);
         }
     }
 
     /// No message came that the feature did not ask for.
     pub(super) fn nothing_is_left(&mut self) {
-        while let Ok(message) = self.inbox.1.try_recv() {
-            self.kept.push_back(message);
+        self.take_in();
+        assert!(self.kept.is_empty(), "{self:?} at {}: left over: {:?}", self.address, self.kept);
+    }
+
+    /// What no client may ever see.
+    fn checked(&mut self, arrived: Arrived) -> (Origin, Value) {
+        let Arrived { on, event, message } = arrived;
+        if let Some(event) = event {
+            assert_eq!(self.pair.binding, Binding::Streamable, "{self:?}: HTTP+SSE has no event ids: {event}");
+            assert!(self.seen.insert(format!("event {event}")), "{self:?}: {event} came twice: {message}");
         }
-        assert!(self.kept.is_empty(), "{self:?}: left over: {:?}", self.kept);
+        let (id, method) = (&message["id"], message["method"].as_str());
+        match method {
+            None if !id.is_null() => {
+                let asked = self.pending.remove(&id.to_string());
+                let asked = asked.unwrap_or_else(|| panic!("{self:?}: nobody asked for {message}"));
+                if self.pair.binding == Binding::Streamable {
+                    let own = matches!(&on, Origin::Post(ids) if ids.contains(id));
+                    assert!(own, "{self:?}: on {on:?} came {message}");
+                }
+                strict::answer(self.pair.client, &asked, &message).unwrap_or_else(|fault| panic!("{self:?}: {fault}"));
+            }
+            Some(_) if !id.is_null() => {
+                assert!(self.seen.insert(format!("question {id}")), "{self:?}: it is asked twice: {message}");
+                strict::request(self.pair.client, &message).unwrap_or_else(|fault| panic!("{self:?}: {fault}"));
+            }
+            _ => strict::notification(self.pair.client, &message).unwrap_or_else(|fault| panic!("{self:?}: {fault}")),
+        }
+        (on, message)
     }
 }
 
@@ -202,33 +337,26 @@ impl std::fmt::Debug for Peer {
     }
 }
 
-impl Stream {
-    /// Reads everything; `false` at the end.
-    async fn next(&mut self) -> bool {
-        if self.response.headers().get("content-type").is_some_and(|kind| kind == "application/json") {
-            let mut text = Vec::new();
-            while let Ok(Some(chunk)) = self.response.chunk().await {
-                text.extend_from_slice(&chunk);
-            }
-            match serde_json::from_slice(&text).unwrap() {
-                Value::Array(messages) => messages.into_iter().for_each(|message| drop(self.messages.send(message))),
-                message => drop(self.messages.send(message)),
-            }
-            return false;
-        }
-        let mut text = String::new();
-        while let Ok(Some(chunk)) = self.response.chunk().await {
-            text.push_str(std::str::from_utf8(&chunk).unwrap());
-            while let Some((event, rest)) = text.split_once("\n\n") {
-                let data = event.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or_default();
-                if event.starts_with("event: endpoint") {
-                    let _ = self.messages.send(json!(data));
-                } else if !data.is_empty() {
-                    let _ = self.messages.send(serde_json::from_str(data).unwrap());
-                }
-                text = rest.to_owned();
-            }
-        }
-        false
+/// All that a client of this version can be asked.
+pub(super) fn capabilities(client: Revision) -> Value {
+    let mut capabilities = json!({ "sampling": {}, "roots": { "listChanged": true } });
+    if client >= Revision::V2025_06_18 {
+        capabilities["elicitation"] = json!({});
     }
+    if client == Revision::V2025_11_25 {
+        capabilities["elicitation"] = json!({ "form": {}, "url": {} });
+        capabilities["tasks"] = json!({ "requests": { "sampling": { "createMessage": {} } } });
+    }
+    capabilities
+}
+
+/// The parameters of a call of the script.
+pub(super) fn script(steps: &Value) -> Value {
+    json!({ "name": "script", "arguments": { "steps": steps }, "_meta": { "progressToken": "t" } })
+}
+
+/// The id and the method of each request in a message or a batch.
+fn requests(message: &Value) -> impl Iterator<Item = (&Value, &str)> {
+    let all = message.as_array().map_or(std::slice::from_ref(message), Vec::as_slice);
+    all.iter().filter_map(|one| Some((one.get("id")?, one.get("method")?.as_str()?)))
 }

@@ -15,9 +15,11 @@ VERSION = sys.argv[-1]
 class Session:
     def __init__(self, write):
         self.write, self.asked, self.running, self.heard = write, {}, {}, {}
+        self.name, self.received, self.tasks = secrets.token_hex(4), [], {}
         self.names = {"tools": ["script"], "prompts": ["p"], "resources": ["r"]}
 
     def hear(self, method, params):
+        self.received.append((method, params))
         self.heard.setdefault(method, asyncio.Queue()).put_nowait(params)
 
     async def receive(self, message, write, done=None):
@@ -45,7 +47,10 @@ class Session:
             pass
 
     def initialize(self, params):
+        self.received.append(("initialize", params))
         capabilities = {"tools": {"listChanged": True}, "prompts": {"listChanged": True}, "resources": {"subscribe": True, "listChanged": True}, "logging": {}, "completions": {}}
+        if VERSION == "2025-11-25":
+            capabilities["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
         return {"protocolVersion": VERSION, "capabilities": capabilities, "serverInfo": {"name": "scripted", "version": VERSION}}
 
     def settled(self, params):
@@ -82,7 +87,30 @@ class Session:
         ref = params["ref"]
         return {"completion": {"values": [ref.get("name", ref.get("uri")), params["argument"]["value"]]}}
 
+    def tasks_get(self, params):
+        return self.tasks.get(params["taskId"])
+
+    def tasks_list(self, params):
+        return {"tasks": list(self.tasks.values())}
+
+    def tasks_cancel(self, params):
+        task = self.tasks.get(params["taskId"])
+        return task and {**task, "status": "cancelled"}
+
+    def tasks_result(self, params):
+        task = self.tasks.get(params["taskId"], {})
+        if task.get("status") == "working":
+            # whoever waits for the result brings it about
+            asyncio.ensure_future(Call(self, params, None).finish(params["taskId"]))
+        related = {"io.modelcontextprotocol/related-task": {"taskId": params["taskId"]}}
+        return {"content": [{"type": "text", "text": self.name}], "_meta": related} if params["taskId"] in self.tasks else None
+
     async def tools_call(self, params, write):
+        if "task" in params:
+            now = "2026-01-01T00:00:00Z"
+            task = {"taskId": secrets.token_hex(8), "status": "working", "createdAt": now, "lastUpdatedAt": now, "ttl": params["task"].get("ttl", 60000)}
+            self.tasks[task["taskId"]] = task
+            return {"task": task}
         call = Call(self, params, write)
         for name, *arguments in params["arguments"]["steps"]:
             await getattr(call, name)(*arguments)
@@ -122,6 +150,25 @@ class Call:
 
     async def hear(self, method):
         self.told[method] = await self.session.heard.setdefault(method, asyncio.Queue()).get()
+
+    async def count(self, method):
+        """How often a method was heard in this session, and its last parameters."""
+        all = [params for name, params in self.session.received if name == method]
+        self.told["count"], self.told["last"] = len(all), all[-1] if all else None
+
+    async def until(self, method, count):
+        """Waits until a method was heard so often."""
+        while sum(name == method for name, _ in self.session.received) < count:
+            await asyncio.sleep(0.01)
+
+    async def finish(self, id):
+        """A task is done, and everybody hears of it."""
+        self.session.tasks[id]["status"] = "completed"
+        await self.session.write({"method": "notifications/tasks/status", "params": self.session.tasks[id]})
+
+    async def who(self):
+        """Which session at this server it is."""
+        self.told["who"] = self.session.name
 
     async def grow(self, kind):
         self.session.names[kind].append("another")

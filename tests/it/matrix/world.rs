@@ -2,8 +2,9 @@
 
 use std::{
     fmt::Write as _,
+    fs,
     io::{BufRead as _, BufReader},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
@@ -16,20 +17,68 @@ use lockkeeper::{
 use tempfile::TempDir;
 use tokio::{sync::oneshot, task::JoinSet};
 
+use super::peer::Door;
+
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/matrix/server.py");
 
-/// The gateway with a server of each version on each transport.
+/// One server behind the gateway.
+#[derive(Debug, Clone)]
+pub(super) struct Behind {
+    pub(super) name: String,
+    pub(super) transport: &'static str,
+    pub(super) version: Revision,
+    /// Further lines of its section.
+    pub(super) options: String,
+}
+
+/// The servers, the configuration and the data of a gateway, whether it runs or not.
+pub(super) struct Site {
+    folder: TempDir,
+    /// They end with the test.
+    _servers: Vec<Server>,
+}
+
+/// A gateway in this process.
 pub(super) struct World {
+    pub(super) site: Site,
     pub(super) url: String,
     pub(super) key: String,
     stop: oneshot::Sender<()>,
     served: JoinSet<anyhow::Result<()>>,
-    servers: Vec<Server>,
-    _folder: TempDir,
 }
 
 /// A process that ends with the test.
 struct Server(Child);
+
+// === impl Behind ===
+
+impl Behind {
+    /// A server without further options, named after what it is.
+    pub(super) fn new(transport: &'static str, version: Revision) -> Self {
+        Self { name: format!("{transport}-{version}"), transport, version, options: String::new() }
+    }
+
+    /// The same server under a name with this end, with a further line in its section.
+    pub(super) fn with(self, end: &str, option: &str) -> Self {
+        Self { name: format!("{}-{end}", self.name), options: format!("{}{option}\n", self.options), ..self }
+    }
+}
+
+// === impl Server ===
+
+impl Server {
+    /// A server on HTTP, and its port.
+    fn over_http(version: Revision) -> (Self, u16) {
+        let mut child = Command::new("python3")
+            .args([SCRIPT, "http", "0", version.as_str()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        (Self(child), line.trim().parse().unwrap())
+    }
+}
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -38,65 +87,86 @@ impl Drop for Server {
     }
 }
 
-/// A server on HTTP, and its port.
-fn over_http(version: Revision) -> (Server, u16) {
-    let mut child =
-        Command::new("python3").args([SCRIPT, "http", "0", version.as_str()]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    (Server(child), line.trim().parse().unwrap())
+// === impl Site ===
+
+impl Site {
+    /// Starts the servers that are reached by HTTP, and writes the configuration; `limits` are lines of that section.
+    pub(super) fn new(limits: &str, behind: &[Behind]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut text = format!("[limits]\n{limits}\n");
+        let mut servers = Vec::new();
+        for Behind { name, transport, version, options } in behind {
+            writeln!(text, "[backends.{name}]\n{options}").unwrap();
+            if *transport == "http" {
+                let (server, port) = Server::over_http(*version);
+                servers.push(server);
+                writeln!(text, "url = \"http://127.0.0.1:{port}/mcp\"").unwrap();
+            } else {
+                writeln!(text, "command = \"python3\"\nargs = [\"{SCRIPT}\", \"stdio\", \"{version}\"]").unwrap();
+            }
+        }
+        fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
+        Self { folder, _servers: servers }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(super) fn data(&self) -> PathBuf {
+        self.folder().join("data")
+    }
+
+    /// A key of `user` that is let in as it is, made as an operator makes it. The gateway must have run once.
+    pub(super) fn key(&self, user: &str) -> String {
+        let made = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
+            .args(["keys", "create", "matrix", "--user", user, "--direct", "--json", "--data-dir"])
+            .arg(self.data())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&made.stdout);
+        let made: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{made:?}"));
+        made["secret"].as_str().or_else(|| made["key"].as_str()).unwrap().to_owned()
+    }
 }
 
-/// A key that is let in as it is, made as an operator makes it.
-fn direct_key(data: &Path) -> String {
-    let made = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
-        .args(["keys", "create", "matrix", "--direct", "--json", "--data-dir"])
-        .arg(data)
-        .output()
-        .unwrap();
-    let made: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap();
-    made["secret"].as_str().or_else(|| made["key"].as_str()).unwrap().to_owned()
-}
+// === impl World ===
 
 impl World {
-    #[expect(clippy::disallowed_methods, reason = "the test stands for `main` here")]
+    /// A server of each version on each transport.
     pub(super) async fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut text = "[limits]\nquestion_timeout = \"6s\"\n".to_owned();
-        let mut servers = Vec::new();
-        for version in Revision::LEGACY {
-            let (server, port) = over_http(version);
-            servers.push(server);
-            write!(
-                text,
-                "[backends.stdio-{version}]\ncommand = \"python3\"\nargs = [\"{SCRIPT}\", \"stdio\", \"{version}\"]\n\
-                 [backends.http-{version}]\nurl = \"http://127.0.0.1:{port}/mcp\"\n"
-            )
-            .unwrap();
-        }
-        std::fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
-        let given = Given {
-            listen: Some("127.0.0.1:0".to_owned()),
-            data_dir: Some(folder.path().join("data")),
-            ..Given::default()
-        };
+        let behind: Vec<Behind> = Revision::LEGACY
+            .into_iter()
+            .flat_map(|version| ["stdio", "http"].map(|transport| Behind::new(transport, version)))
+            .collect();
+        Self::of("question_timeout = \"6s\"", &behind).await
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the test stands for `main` here")]
+    pub(super) async fn of(limits: &str, behind: &[Behind]) -> Self {
+        let site = Site::new(limits, behind);
+        let given = Given { listen: Some("127.0.0.1:0".to_owned()), data_dir: Some(site.data()), ..Given::default() };
         let path = std::env::var("PATH").unwrap_or_default();
         let environment: Environment = [("PATH", path.as_str()), ("HOME", "/tmp")].into_iter().collect();
-        let config = config::load(&given, &environment, folder.path()).unwrap();
+        let config = config::load(&given, &environment, site.folder()).unwrap();
         let app = Box::pin(App::build(config, Telemetry::detached().unwrap())).await.unwrap();
         let url = app.public_url().to_string();
-        let key = direct_key(&folder.path().join("data"));
+        let key = site.key("ann");
         let (stop, stopped) = oneshot::channel();
         let mut served = JoinSet::new();
         served.spawn(app.serve(async {
             let _ = stopped.await;
         }));
-        Self { url, key, stop, served, servers, _folder: folder }
+        Self { site, url, key, stop, served }
+    }
+
+    /// The way to one of its servers, for who has its first key.
+    pub(super) fn door<'a>(&'a self, backend: &'a str) -> Door<'a> {
+        Door { url: &self.url, key: &self.key, backend }
     }
 
     pub(super) async fn stop(mut self) {
         self.stop.send(()).unwrap();
         self.served.join_next().await.unwrap().unwrap().unwrap();
-        drop(self.servers);
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 #[derive(Default)]
 pub(super) struct Schemas {
     texts: HashMap<Revision, Value>,
-    validators: HashMap<(Revision, &'static str), Validator>,
+    validators: HashMap<(Revision, &'static str), Option<Validator>>,
 }
 
 impl Schemas {
@@ -18,17 +18,8 @@ impl Schemas {
     pub(super) fn faults(&mut self, revision: Revision, kind: Kind, method: &Method, payload: &Value) -> String {
         let Some(definition) = definition(kind, method) else { return String::new() };
         let text = self.texts.entry(revision).or_insert_with(|| read(revision));
-        let home = if text.get("$defs").is_some() { "$defs" } else { "definitions" };
-        if text[home].get(definition).is_none() {
-            return String::new();
-        }
-        let validator = self.validators.entry((revision, definition)).or_insert_with(|| {
-            let mut schema = text.clone();
-            // 2025-11-25 and older forget that numbers need not be whole
-            schema[home].get_mut("ElicitResult").into_iter().for_each(loosen);
-            schema["$ref"] = format!("#/{home}/{definition}").into();
-            jsonschema::validator_for(&schema).unwrap()
-        });
+        let validator = self.validators.entry((revision, definition)).or_insert_with(|| build(text, definition));
+        let Some(validator) = validator else { return String::new() };
         let message = match kind {
             Kind::Result | Kind::Answer => payload.clone(),
             _ => {
@@ -42,6 +33,21 @@ impl Schemas {
         let faults = validator.iter_errors(&message).map(|error| format!("{error} at {}", error.instance_path()));
         faults.collect::<Vec<_>>().join("\n")
     }
+}
+
+/// What checks a message against `definition`; `None` where the revision has none of that name.
+pub(crate) fn validator(revision: Revision, definition: &str) -> Option<Validator> {
+    build(&read(revision), definition)
+}
+
+fn build(text: &Value, definition: &str) -> Option<Validator> {
+    let home = if text.get("$defs").is_some() { "$defs" } else { "definitions" };
+    text[home].get(definition)?;
+    let mut schema = text.clone();
+    // 2025-11-25 and older forget that numbers need not be whole
+    schema[home].get_mut("ElicitResult").into_iter().for_each(loosen);
+    schema["$ref"] = format!("#/{home}/{definition}").into();
+    Some(jsonschema::validator_for(&schema).unwrap())
 }
 
 fn read(revision: Revision) -> Value {

@@ -1,0 +1,280 @@
+//! Two people, of whom one has two sessions, at servers that each of them has for itself, or that they share.
+
+use futures_util::{StreamExt as _, future::join_all, stream};
+use lockkeeper::mcp::Revision;
+use serde_json::{Value, json};
+
+use super::{
+    AT_ONCE, CLIENTS, Pair, TRANSPORTS,
+    features::RELATED_TASK,
+    peer::{Door, Peer},
+    world::{Behind, World},
+};
+
+/// How a server is shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Share {
+    Session,
+    User,
+    All,
+}
+
+/// Who shares, and what with whom.
+struct Trio {
+    share: Share,
+    peers: Vec<Peer>,
+}
+
+const NAMES: [&str; 3] = ["ann-1", "ann-2", "bob-1"];
+/// The oldest and the newest: sharing looks at no version, beside that of tasks.
+const VERSIONS: [Revision; 2] = [Revision::V2024_11_05, Revision::V2025_11_25];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_shares_a_server_gets_what_is_theirs_and_nothing_of_others() {
+    let mut cells = Vec::new();
+    for share in [Share::Session, Share::User, Share::All] {
+        for (transport, server) in
+            TRANSPORTS.into_iter().flat_map(|transport| VERSIONS.map(|server| (transport, server)))
+        {
+            // one process less than sessions, so that some wait for others
+            let behind = Behind::new(transport, server).with(share.name(), &format!("share = \"{}\"", share.name()));
+            cells.push((share, behind.with("two", "parallel = 2")));
+        }
+    }
+    let behind: Vec<Behind> = cells.iter().map(|(_, behind)| behind.clone()).collect();
+    let world = World::of("", &behind).await;
+    let (ann, bob) = (&world.site.key("ann"), &world.site.key("bob"));
+    let talks = stream::iter(&cells).map(|(share, behind)| {
+        let door = |key| Door { key, ..world.door(&behind.name) };
+        async move {
+            for (binding, client) in CLIENTS {
+                let pair = Pair { binding, client, transport: behind.transport, server: behind.version };
+                Trio::open(*share, [door(ann), door(ann), door(bob)], pair).await.talk(pair).await;
+            }
+        }
+    });
+    talks.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+    world.stop().await;
+}
+
+impl Share {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::User => "user",
+            Self::All => "all",
+        }
+    }
+
+    /// Who has a server in common with the peer of this number, that one included.
+    fn beside(self, number: usize) -> Vec<usize> {
+        match (self, number) {
+            (Self::User, 0 | 1) => vec![0, 1],
+            (Self::Session | Self::User, number) => vec![number],
+            (Self::All, _) => vec![0, 1, 2],
+        }
+    }
+}
+
+impl Trio {
+    async fn open(share: Share, doors: [Door<'_>; 3], pair: Pair) -> Self {
+        let mut peers = Vec::new();
+        for door in doors {
+            peers.push(Peer::open(door, pair).await);
+        }
+        Self { share, peers }
+    }
+
+    async fn talk(mut self, pair: Pair) {
+        self.servers().await;
+        self.questions().await;
+        self.levels().await;
+        self.subscriptions().await;
+        self.changes().await;
+        if pair.client == Revision::V2025_11_25 && pair.server == Revision::V2025_11_25 {
+            self.tasks().await;
+        }
+        self.end().await;
+    }
+
+    fn begin(&mut self, feature: &'static str) {
+        self.peers.iter_mut().for_each(|peer| peer.begin(feature));
+    }
+
+    /// Nobody got anything more, as far as everybody's next answer tells.
+    async fn nothing_is_left(&mut self) {
+        for peer in &mut self.peers {
+            peer.play(json!([])).await;
+            // who begins to listen a moment after a change is told of it
+            peer.pass_over("notifications/prompts/list_changed");
+            peer.nothing_is_left();
+        }
+    }
+
+    /// How often the server of this peer has heard a method.
+    async fn count(&mut self, number: usize, method: &str) -> u64 {
+        self.peers[number].play(json!([["count", method]])).await["count"].as_u64().unwrap()
+    }
+
+    async fn servers(&mut self) {
+        self.begin("whose server");
+        let mut who = Vec::new();
+        for peer in &mut self.peers {
+            who.push(peer.play(json!([["who"]])).await["who"].clone());
+        }
+        for (one, other) in [(0, 1), (0, 2), (1, 2)] {
+            let together = self.share.beside(one).contains(&other);
+            assert_eq!(who[one] == who[other], together, "{:?}, {:?}: {who:?}", self.share, self.peers[0]);
+        }
+    }
+
+    /// Everybody makes two calls at once that ask; each question reaches who made the call.
+    async fn questions(&mut self) {
+        self.begin("questions in parallel calls");
+        let talks = self.peers.iter_mut().zip(NAMES).map(async |(peer, name)| {
+            let mut calls = Vec::new();
+            for number in 0..2 {
+                let question = format!("{name} {number}");
+                let asked = json!({ "_meta": { "x/owner": question } });
+                let call = peer.script(json!([["ask", question, "roots/list", asked], ["answer", question]])).await;
+                calls.push((call, question));
+            }
+            for _ in 0..2 {
+                let question = peer.next("roots/list").await;
+                let owner = question["params"]["_meta"]["x/owner"].as_str().unwrap().to_owned();
+                assert!(owner.starts_with(name), "{peer:?}: {name} is asked what is {owner}'s");
+                peer.reply(&question, json!({ "roots": [{ "uri": format!("file:///{owner}") }] })).await;
+            }
+            for (call, question) in calls {
+                let told = peer.told(&call).await;
+                assert_eq!(told[&question]["roots"][0]["uri"], format!("file:///{question}"), "{peer:?}");
+            }
+        });
+        join_all(talks).await;
+        self.nothing_is_left().await;
+    }
+
+    /// The server says what the most talkative of its clients wants, and each reads what it wants.
+    async fn levels(&mut self) {
+        self.begin("levels");
+        for (number, level) in [(0, "error"), (1, "debug")] {
+            let answer = self.peers[number].ask("logging/setLevel", json!({ "level": level })).await;
+            assert_eq!(answer["result"], json!({}), "{:?}", self.peers[number]);
+        }
+        for (number, alone) in [(0, "error"), (1, "debug")] {
+            let wanted = if self.share == Share::Session { alone } else { "debug" };
+            let told = self.peers[number].play(json!([["count", "logging/setLevel"]])).await;
+            assert_eq!(told["last"]["level"], wanted, "{:?} {:?}", self.share, self.peers[number]);
+        }
+        if self.share != Share::All {
+            assert_eq!(self.count(2, "logging/setLevel").await, 0, "{:?} {:?}", self.share, self.peers[2]);
+        }
+        for (number, hears) in [(0, false), (1, true), (2, true)] {
+            let log = json!({ "level": "info", "data": NAMES[number] });
+            let peer = &mut self.peers[number];
+            let call = peer.script(json!([["tell", "notifications/message", log]])).await;
+            if hears {
+                assert_eq!(peer.next("notifications/message").await["params"], log, "{peer:?}");
+            }
+            peer.told(&call).await;
+        }
+        self.nothing_is_left().await;
+    }
+
+    /// The first subscribes, the last unsubscribes, and who is between reads on.
+    async fn subscriptions(&mut self) {
+        self.begin("counted subscriptions");
+        let uri = json!({ "uri": "x:r" });
+        let mut before = Vec::new();
+        for number in 0..3 {
+            before.push((
+                self.count(number, "resources/subscribe").await,
+                self.count(number, "resources/unsubscribe").await,
+            ));
+        }
+        for peer in &mut self.peers {
+            assert_eq!(peer.ask("resources/subscribe", uri.clone()).await["result"], json!({}), "{peer:?}");
+        }
+        for (number, (subscribed, _)) in before.iter().enumerate() {
+            let count = self.count(number, "resources/subscribe").await;
+            assert_eq!(count - subscribed, 1, "{:?} {:?}", self.share, self.peers[number]);
+        }
+        for number in 0..3 {
+            self.updated(number, &self.share.beside(number)).await;
+        }
+        for (number, (_, unsubscribed)) in before.into_iter().enumerate() {
+            let answer = self.peers[number].ask("resources/unsubscribe", uri.clone()).await;
+            assert_eq!(answer["result"], json!({}), "{:?}", self.peers[number]);
+            let left: Vec<usize> = self.share.beside(number).into_iter().filter(|other| *other > number).collect();
+            let count = self.count(number, "resources/unsubscribe").await - unsubscribed;
+            assert_eq!(count, u64::from(left.is_empty()), "{:?} {:?}", self.share, self.peers[number]);
+            // what a client's own server says unasked is for that client all the same
+            let hear = if self.share == Share::Session { vec![number] } else { left };
+            self.updated(number, &hear).await;
+        }
+    }
+
+    /// The server of this peer says that the resource has changed: these hear it, once, and no others.
+    async fn updated(&mut self, number: usize, hear: &[usize]) {
+        self.peers[number].play(json!([["aside", "notifications/resources/updated", { "uri": "x:r" }]])).await;
+        for other in hear {
+            let heard = self.peers[*other].next("notifications/resources/updated").await;
+            assert_eq!(heard["params"]["uri"], "x:r", "{:?}", self.peers[*other]);
+        }
+        self.nothing_is_left().await;
+    }
+
+    async fn changes(&mut self) {
+        self.begin("changes of lists");
+        for number in 0..3 {
+            self.peers[number].play(json!([["grow", "prompts"]])).await;
+            for other in self.share.beside(number) {
+                self.peers[other].next("notifications/prompts/list_changed").await;
+            }
+            self.nothing_is_left().await;
+        }
+    }
+
+    /// A task is of the session that made it, and nobody else learns that it is there.
+    async fn tasks(&mut self) {
+        self.begin("tasks");
+        let call = json!({ "name": "script", "arguments": { "steps": [] }, "task": { "ttl": 60000 } });
+        let made = self.peers[0].ask("tools/call", call).await["result"]["task"].clone();
+        let task = json!({ "taskId": made["taskId"] });
+        assert_eq!(self.peers[0].ask("tasks/get", task.clone()).await["result"], made);
+        for number in [1, 2] {
+            let peer = &mut self.peers[number];
+            for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+                let refused = peer.ask(method, task.clone()).await;
+                // where nobody shares it is the server's own refusal
+                let code = if self.share == Share::Session { -32002 } else { -32602 };
+                assert_eq!(refused["error"]["code"], code, "{peer:?}: {method} {refused}");
+            }
+            let listed = peer.ask("tasks/list", json!({})).await;
+            assert_eq!(listed["result"]["tasks"], json!([]), "{peer:?}");
+        }
+        // asked where the task is; a call might go to the other process
+        assert_eq!(
+            self.peers[0].ask("tasks/result", task).await["result"]["_meta"][RELATED_TASK]["taskId"],
+            made["taskId"]
+        );
+        assert_eq!(self.peers[0].next("notifications/tasks/status").await["params"]["taskId"], made["taskId"]);
+        self.nothing_is_left().await;
+    }
+
+    /// Who goes gives up what it had.
+    async fn end(mut self) {
+        self.begin("the end of a session");
+        let before = self.count(1, "resources/unsubscribe").await;
+        self.peers[0].ask("resources/subscribe", json!({ "uri": "x:left" })).await;
+        self.peers.remove(0).close().await;
+        if self.share != Share::Session {
+            let until = json!([["until", "resources/unsubscribe", before + 1], ["count", "resources/unsubscribe"]]);
+            assert_eq!(self.peers[0].play(until).await["last"]["uri"], Value::from("x:left"), "{:?}", self.peers[0]);
+        }
+        for mut peer in self.peers {
+            peer.nothing_is_left();
+            peer.close().await;
+        }
+    }
+}

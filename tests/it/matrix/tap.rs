@@ -1,0 +1,67 @@
+//! One answer of the gateway, event by event. Knows nothing of what the messages mean.
+
+use reqwest::Response;
+
+/// An answer that is being read.
+pub(super) struct Tap {
+    response: Response,
+    text: String,
+    form: Form,
+}
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Json,
+    Events,
+}
+
+/// One event; a comment has no member but that.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Event {
+    pub(super) id: Option<String>,
+    pub(super) name: Option<String>,
+    pub(super) retry: Option<String>,
+    pub(super) data: Option<String>,
+}
+
+impl Tap {
+    pub(super) fn of(response: Response) -> Self {
+        let kind = response.headers().get("content-type");
+        let form = match kind.map(|kind| kind.to_str().unwrap()) {
+            Some("application/json") => Form::Json,
+            Some(kind) if kind.starts_with("text/event-stream") => Form::Events,
+            kind => panic!("{} of the type {kind:?}", response.status()),
+        };
+        Self { response, text: String::new(), form }
+    }
+
+    /// The next event, or comment; `None` at the end, or where it broke off.
+    pub(super) async fn next(&mut self) -> Option<Event> {
+        loop {
+            if self.form == Form::Events
+                && let Some(end) = self.text.find("\n\n")
+            {
+                let event = Event::read(&self.text[..end]);
+                self.text.drain(..end + 2);
+                return Some(event);
+            }
+            match self.response.chunk().await {
+                Ok(Some(chunk)) => self.text.push_str(std::str::from_utf8(&chunk).unwrap()),
+                _ if self.form == Form::Json && !self.text.is_empty() => {
+                    return Some(Event { data: Some(std::mem::take(&mut self.text)), ..Event::default() });
+                }
+                _ => return None,
+            }
+        }
+    }
+}
+
+impl Event {
+    fn read(text: &str) -> Self {
+        let field = |name: &str| {
+            text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim_start().to_owned()))
+        };
+        Self { id: field("id"), name: field("event"), retry: field("retry"), data: field("data") }
+    }
+}
