@@ -18,7 +18,8 @@ const named = (kind) => ({ params }) => {
   const { result } = offered(kind, version).find(({ entry }) => entry.name === params.name);
   return filled(result, params.arguments);
 };
-const read = ({ params }) => [...offered('resources', version), ...offered('resourceTemplates', version)].find(({ uri }) => uri === params.uri).result;
+const readable = [...offered('resources', version), ...offered('resourceTemplates', version)];
+const read = ({ params }) => readable.find(({ uri }) => uri === params.uri).result;
 
 function serve(transport) {
   const server = new Server({ name: sdk, version }, { capabilities: { tools: {}, prompts: {}, resources: {} } });
