@@ -11,6 +11,8 @@ SUITE = Path(__file__).parent.parent
 ROOT = SUITE.parent.parent
 BROWSER = ROOT / "tests" / "browser"
 ENVIRONMENTS = ("servers", "client-1", "client-old")
+# Further releases of the Python SDK, each with an environment that has what it depends on.
+RELEASES = {"mcp-1.6.0": "client-old", "mcp-1.22.0": "client-1", "mcp-1.26.0": "client-1"}
 
 
 def cache():
@@ -73,10 +75,26 @@ def python(name):
     return kept(f"python-{name}", [pins], install) / "bin" / "python"
 
 
+def release(name, base):
+    """The interpreter of one release of the Python SDK, which goes before that of the environment `base`."""
+
+    def install(folder):
+        run(sys.executable, "-m", "venv", "--without-pip", folder)
+        [packages] = folder.glob("lib/python*/site-packages")
+        [beneath] = base.parent.parent.glob("lib/python*/site-packages")
+        (packages / "base.pth").write_text(f"{beneath}\n")
+        pin = name.replace("-", "==")
+        run(base, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target", packages, pin)
+
+    return kept(f"python-{name}", [SUITE / "python" / f"{RELEASES[name]}.txt"], install) / "bin" / "python"
+
+
 def install():
     """Everything: the folder of npm packages, and the interpreter of each environment by its name."""
     for_pages = [BROWSER / name for name in ("package.json", "package-lock.json")]
     if all(pin.exists() for pin in for_pages):
         node_modules("npm-browser", for_pages, BROWSER)
     peers = [SUITE / "npm" / name for name in ("package.json", "package-lock.json", ".npmrc")]
-    return node_modules("npm", peers, SUITE), {name: python(name) for name in ENVIRONMENTS}
+    pythons = {name: python(name) for name in ENVIRONMENTS}
+    pythons |= {name: release(name, pythons[base]) for name, base in RELEASES.items()}
+    return node_modules("npm", peers, SUITE), pythons

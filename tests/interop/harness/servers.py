@@ -16,6 +16,7 @@ class Server:
     args: list = field(default_factory=list)
     env: dict = field(default_factory=dict)
     url: str = ""
+    share: str = ""
 
     def toml(self):
         lines = [f"[backends.{self.id}]"]
@@ -23,6 +24,8 @@ class Server:
             lines.append(f"url = {json.dumps(self.url)}")
         else:
             lines += [f"command = {json.dumps(self.command)}", f"args = {json.dumps(self.args)}"]
+        if self.share:
+            lines.append(f"share = {json.dumps(self.share)}")
         if self.env:
             lines.append("env = { " + ", ".join(f"{name} = {json.dumps(value)}" for name, value in self.env.items()) + " }")
         return "\n".join(lines) + "\n"
