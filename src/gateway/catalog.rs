@@ -183,6 +183,8 @@ impl Catalog {
         let rack = self.rack(context);
         rack.invalidate(kinds);
         for kind in kinds {
+            // the server's word counts where there is nothing yet to tell a change by
+            rack.list(*kind).owe(None);
             self.look_list(&rack, *kind);
         }
         false
