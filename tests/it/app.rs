@@ -1,5 +1,7 @@
 //! The whole application, in this process: real sockets, a real database, the demonstration backend.
 
+mod hostile;
+
 use std::path::Path;
 
 use lockkeeper::{
