@@ -1,4 +1,4 @@
-//! The clients in front of the gateway: Streamable HTTP and HTTP+SSE for the four legacy protocol versions. Knows the
+//! The clients in front of the gateway: Streamable HTTP for all protocol versions that have it, HTTP+SSE. Knows the
 //! servers as [`Server`] alone, and who is let in as [`crate::resource::Admission`].
 //!
 //! Every request must carry an `Admission` as an extension; the layer that puts it there is `resource`'s.
@@ -12,8 +12,10 @@
 //! | `exchange`, `calls`, `questions` | one call on its way, all that run, all that is asked |
 //! | `outbox`, `transcript`, `streams` | what waits for streams, and for clients that come back to them |
 //! | `told`, `event_id` | one stream of events on its way |
-//! | `spoken` | the client's own version |
+//! | `modern` | what clients of 2026-07-28 say, who have no session |
+//! | `spoken`, `able` | the client's own version, and what it can be asked |
 
+mod able;
 mod answer;
 mod arrival;
 mod calls;
@@ -21,6 +23,7 @@ mod connected;
 mod event_id;
 mod exchange;
 mod legacy;
+mod modern;
 mod outbox;
 mod questions;
 mod refusal;
@@ -42,7 +45,7 @@ use axum::{
 use tokio::time::MissedTickBehavior;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::sessions::Sessions;
+use self::{modern::Modern, sessions::Sessions};
 pub use self::{sessions::Deps, settings::Settings};
 use crate::{
     mcp::Server,
@@ -66,6 +69,7 @@ struct Inner {
     routes: Routes,
     settings: Settings,
     sessions: Sessions,
+    modern: Modern,
     /// Owns what goes on without a reader: listens, and calls whose client vanished.
     tracker: TaskTracker,
     /// Cancelled when no stream may stay open.
@@ -79,6 +83,7 @@ impl Frontend {
     pub fn new(routes: Routes, settings: Settings, deps: Deps) -> Self {
         Self(Arc::new(Inner {
             routes,
+            modern: Modern::new(&deps, &settings),
             sessions: Sessions::new(deps, settings.clone()),
             settings,
             tracker: TaskTracker::new(),
@@ -139,6 +144,7 @@ impl Frontend {
     pub async fn close(&self) {
         self.drain();
         self.sessions().close();
+        self.modern().close();
         self.0.tracker.close();
         self.0.tracker.wait().await;
     }
@@ -152,6 +158,10 @@ impl Frontend {
 
     fn sessions(&self) -> &Sessions {
         &self.0.sessions
+    }
+
+    fn modern(&self) -> &Modern {
+        &self.0.modern
     }
 
     fn settings(&self) -> &Settings {

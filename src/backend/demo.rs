@@ -61,7 +61,7 @@ impl Demo {
             ("survey", _) => duplex::survey(&context.client),
             ("haiku", given) => duplex::haiku(&context.client, given),
             ("list_roots", _) => duplex::roots(&context.client),
-            ("log", _) => duplex::log(self.counter.level(&context.session)),
+            ("log", _) => duplex::log(self.counter.level(&context.holder())),
             ("count_up", _) => complete(&text_result(&format!("The counter is at {}.", self.counter.advance()))),
             (name, _) => Reply::failed(ErrorObject::invalid_params(&format!("Unknown tool: {name}"))),
         }
@@ -76,8 +76,8 @@ impl Demo {
         }
         // the others never change
         match call.method {
-            Method::ResourcesSubscribe if uri == counter::URI => self.counter.subscribe(call.context.session.clone()),
-            Method::ResourcesUnsubscribe if uri == counter::URI => self.counter.unsubscribe(&call.context.session),
+            Method::ResourcesSubscribe if uri == counter::URI => self.counter.subscribe(call.context.holder()),
+            Method::ResourcesUnsubscribe if uri == counter::URI => self.counter.unsubscribe(&call.context.holder()),
             _ => {}
         }
         complete(&json!({}))
@@ -96,10 +96,10 @@ impl Server for Demo {
     fn call(&self, call: Call) -> Reply {
         match call.method {
             Method::Discover => complete_as(Revision::V2026_07_28, &content::discover()),
-            Method::Listen => self.counter.listen(call.context.session),
+            Method::Listen => self.counter.listen(call.context.holder()),
             Method::SetLevel => match call.params.string("level").as_deref().and_then(Level::parse) {
                 Some(level) => {
-                    self.counter.set_level(call.context.session, level);
+                    self.counter.set_level(call.context.holder(), level);
                     complete(&json!({}))
                 }
                 None => Reply::failed(ErrorObject::invalid_params("`level` names no level")),

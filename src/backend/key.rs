@@ -37,14 +37,17 @@ impl Key {
 
     /// The session that serves `context`.
     pub(crate) fn of(share: Share, context: &Context) -> Self {
-        let Some(session) = &context.session else { return Self::base() };
+        if context.holder().is_none() {
+            return Self::base();
+        }
         let capabilities = context.client.capabilities.key().to_owned();
-        let scope = match share {
-            Share::Session => Scope::Session(session.clone()),
-            Share::User => Scope::User(context.caller.user.clone()),
+        let scope = match (share, &context.session) {
+            (Share::Session, Some(session)) => Scope::Session(session.clone()),
+            // a client without sessions is known by its user and what it can be asked (`translation` 4b.1)
+            (Share::User, _) | (Share::Session, None) => Scope::User(context.caller.user.clone()),
             // everybody who cannot be asked anything is the same to the server, and so is the gateway
-            Share::All if capabilities.is_empty() => Scope::Base,
-            Share::All => Scope::All,
+            (Share::All, _) if capabilities.is_empty() => Scope::Base,
+            (Share::All, _) => Scope::All,
         };
         Self { scope, capabilities, lane: 0 }
     }

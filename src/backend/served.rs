@@ -44,7 +44,7 @@ impl Server for Served {
         match call.method {
             Method::Listen => {
                 let key = Key::of(backend.spec.share, &call.context);
-                Reply::new(backend.listens.listen(&key, call.context.session))
+                Reply::new(backend.listens.listen(&key, call.context.holder()))
             }
             Method::SetLevel => Reply::later(backend.set_level(call)),
             Method::ResourcesSubscribe => Reply::later(backend.subscribe(call)),
@@ -80,7 +80,7 @@ impl Backend {
         Reply::new(async_stream::stream! {
             let Call { method, params, context } = call;
             let mut again = self.spec.on_loss == OnLoss::Reinit;
-            let home = self.home(&method, &params, &context);
+            let (home, holder) = (self.home(&method, &params, &context), context.holder());
             let mut turn = match self.turn(&method, &home, &context).await {
                 Ok(turn) => turn,
                 Err(error) => {
@@ -103,12 +103,12 @@ impl Backend {
                     yield Event::Done(Outcome::Complete(greeting.discover(&self.spec.id)));
                     return;
                 }
-                if let Err(error) = session.may_be_asked_for(&method, &params, &context.session) {
+                if let Err(error) = session.may_be_asked_for(&method, &params, &holder) {
                     self.count(&method, "error");
                     yield Event::Done(Outcome::Failed(error));
                     return;
                 }
-                let asked = Asked { method: method.clone(), params: params.clone(), session: context.session.clone() };
+                let asked = Asked { method: method.clone(), params: params.clone(), session: holder.clone() };
                 let mut events = std::pin::pin!(session.call(asked, self.spec.call_timeout));
                 let mut lost = None;
                 while let Some(event) = events.next().await {
@@ -120,7 +120,7 @@ impl Backend {
                                 }
                                 self.count(&method, if matches!(outcome, Outcome::Failed(_)) { "error" } else { "ok" });
                             }
-                            yield session.own_part(&method, event, &context.session);
+                            yield session.own_part(&method, event, &holder);
                         }
                         Err(NotRun(reason)) => lost = Some(reason),
                     }
@@ -157,7 +157,7 @@ impl Backend {
         }
         // a task is waited for where it was made
         let at = method.is_of_core_tasks().then_some(key.lane());
-        let turn = timeout(self.spec.call_timeout, self.lanes.turn(key, &context.session, at)).await;
+        let turn = timeout(self.spec.call_timeout, self.lanes.turn(key, &context.holder(), at)).await;
         let busy = || "all its shared processes serve other clients; try again later, or raise `parallel`";
         turn.map(Some).map_err(|_| self.unavailable(busy()))
     }

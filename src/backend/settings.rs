@@ -24,7 +24,7 @@ impl Backend {
             return Reply::failed(ErrorObject::invalid_params("Invalid params: `level` names no level"));
         };
         let key = Key::of(self.spec.share, &call.context);
-        let wanted = self.wants.set_level(&key, call.context.session.clone(), level);
+        let wanted = self.wants.set_level(&key, call.context.holder(), level);
         let mut answer = Outcome::Complete(Payload::empty(Revision::NEWEST_LEGACY));
         for session in self.pool.sessions(&key) {
             if !session.can_log() {
@@ -43,7 +43,7 @@ impl Backend {
 
     /// The first subscriber subscribes, the others join.
     pub(super) async fn subscribe(self: Arc<Self>, call: Call) -> Reply {
-        let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.session.clone());
+        let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.holder());
         let Some(uri) = call.params.string("uri") else { return self.serve(call) };
         let turn = self.wants.turn(&key).lock_owned().await;
         if !key.is_of_one_client() && self.wants.has_others(&key, &holder, &uri) {
@@ -65,7 +65,7 @@ impl Backend {
 
     /// The last subscriber to leave unsubscribes.
     pub(super) async fn unsubscribe(self: Arc<Self>, call: Call) -> Reply {
-        let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.session.clone());
+        let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.holder());
         let Some(uri) = call.params.string("uri") else { return self.serve(call) };
         let turn = self.wants.turn(&key).lock_owned().await;
         let others = self.wants.has_others(&key, &holder, &uri);

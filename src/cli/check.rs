@@ -138,6 +138,7 @@ impl Probe {
         let context = Context {
             caller: Arc::new(Caller::gateway()),
             session: None,
+            request: None,
             client: Arc::new(ClientInfo::gateway()),
             trace: Trace::default(),
         };

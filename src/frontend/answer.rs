@@ -29,14 +29,14 @@ pub(crate) enum Form {
 
 /// How an answer begins.
 pub(crate) enum Begun<S> {
-    /// Nothing but responses came, and they came soon: one JSON text.
-    Whole(Response),
+    /// Nothing but responses came, and they came soon.
+    Whole(Vec<Message>),
     /// Something else came, or nothing yet: what is there, and the rest.
     Stream(Vec<Message>, S),
 }
 
 /// Waits for the form of the answer to a POST (design rule 8).
-pub(crate) async fn begin<S>(mut messages: S, form: Form) -> Begun<S>
+pub(crate) async fn begin<S>(mut messages: S) -> Begun<S>
 where
     S: Stream<Item = Message> + Unpin + Send + 'static,
 {
@@ -49,7 +49,7 @@ where
             message = messages.next() => match message {
                 // a cancelled call has no answer: the stream ends empty
                 None if ready.is_empty() => break,
-                None => return Begun::Whole(json(&ready, form)),
+                None => return Begun::Whole(ready),
                 Some(message) => {
                     let response = matches!(message, Message::Response { .. });
                     ready.push(message);
@@ -98,7 +98,8 @@ pub(crate) fn heartbeat() -> tokio::time::Interval {
     interval
 }
 
-fn json(messages: &[Message], form: Form) -> Response {
+/// One JSON text.
+pub(crate) fn json(messages: &[Message], form: Form) -> Response {
     let text = match (form, messages) {
         (Form::Single, [message]) => message.encode(),
         _ => array(messages),

@@ -41,6 +41,8 @@ pub(crate) enum VersionHeader {
     Absent,
     /// A version that sessions have.
     Known(Revision),
+    /// A version that has no sessions.
+    Modern,
     /// Something else.
     Unknown,
 }
@@ -55,9 +57,9 @@ impl Arrival {
     /// The version that the request names.
     pub(crate) fn version(&self) -> VersionHeader {
         let Some(name) = self.headers.get(headers::PROTOCOL_VERSION) else { return VersionHeader::Absent };
-        let revision = name.to_str().ok().and_then(Revision::parse);
-        match revision.filter(|revision| revision.era() == Era::Legacy) {
-            Some(revision) => VersionHeader::Known(revision),
+        match name.to_str().ok().and_then(Revision::parse) {
+            Some(revision) if revision.era() == Era::Legacy => VersionHeader::Known(revision),
+            Some(_) => VersionHeader::Modern,
             None => VersionHeader::Unknown,
         }
     }
@@ -68,7 +70,7 @@ impl VersionHeader {
     pub(crate) fn revision(self) -> Option<Revision> {
         match self {
             Self::Known(revision) => Some(revision),
-            Self::Absent | Self::Unknown => None,
+            Self::Absent | Self::Modern | Self::Unknown => None,
         }
     }
 }

@@ -19,14 +19,14 @@ use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
+    able::can_be_asked,
     calls::Running,
     questions::{Asking, Listed, Settled},
     session::Session,
     spoken::Spoken,
 };
 use crate::mcp::{
-    ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId,
-    json::{self, Object},
+    ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId, json,
 };
 
 /// One call on its way: a stream of messages for the client, the response last.
@@ -259,37 +259,14 @@ impl Inner {
 
     /// Refuses with the error for the server, or with none where nobody is there to be asked.
     fn may_ask(&self, method: &Method, params: &Payload) -> Result<(), Option<ErrorObject>> {
-        let able = |name| self.session.client().is_some_and(|client| client.capabilities.has(name));
-        let refusal = |name: &str| Some(ErrorObject::invalid_params(&format!("the client did not declare `{name}`")));
-        match method {
-            Method::CreateMessage if !able("sampling") => return Err(refusal("sampling")),
-            Method::Elicit if !able("elicitation") => return Err(refusal("elicitation")),
-            Method::Elicit if !self.has_mode(params) => return Err(refusal("elicitation in this mode")),
-            Method::RootsList if !able("roots") => return Err(Some(ErrorObject::method_not_found(method.as_str()))),
-            // 2025-11-25 tasks: those that the client itself executes
-            method if method.is_of_core_tasks() && !able("tasks") => {
-                return Err(Some(ErrorObject::method_not_found(method.as_str())));
-            }
-            _ => {}
-        }
+        let Some(client) = self.session.client() else { return Err(None) };
+        can_be_asked(client, method, params).map_err(Some)?;
         let reachable = match self.subject {
             Subject::Request(_) => !self.detached,
             Subject::Listen => self.session.outbox.streams() > 0,
         };
         // 2025-11-25 lifecycle: before `initialized` a server asks nothing but pings
         if reachable && self.session.is_initialized() { Ok(()) } else { Err(None) }
-    }
-
-    /// 2025-11-25 elicitation: a client that names no mode has `form` alone, as has every client before.
-    fn has_mode(&self, params: &Payload) -> bool {
-        let Some(client) = self.session.client() else { return false };
-        let modes =
-            Object::parse(client.capabilities.json()).and_then(|all| Object::parse(all.get("elicitation")?.as_bytes()));
-        let has = |mode| modes.as_ref().is_some_and(|modes| modes.get(mode).is_some());
-        match params.string("mode").as_deref() {
-            Some("url") => has("url"),
-            _ => has("form") || !has("url"),
-        }
     }
 
     fn settle(&mut self, settled: Settled) {

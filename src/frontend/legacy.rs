@@ -237,6 +237,7 @@ impl Conversation<'_> {
         Context {
             caller: Arc::clone(&self.admission.caller),
             session: Some(self.session.id.clone()),
+            request: None,
             client: Arc::clone(client),
             trace: self.trace.clone(),
         }

@@ -167,8 +167,37 @@ impl Asking {
         }
     }
 
+    /// Which kind of question it is.
+    pub(crate) const fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// Its parameters as the client is asked.
+    pub(crate) const fn shown(&self) -> &Payload {
+        &self.shown
+    }
+
+    /// Waits until the server no longer wants to know.
+    pub(crate) async fn withdrawn(&mut self) {
+        self.answer.withdrawn().await;
+    }
+
+    /// Tells the server that the client is not asked.
+    pub(crate) fn refuse(self, error: ErrorObject) {
+        metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
+        self.answer.give(Err(error));
+    }
+
+    /// Tells the server that the client has gone: a dialog was closed, anything else fails (`translation` 4b.6).
+    pub(crate) fn abandon(self) {
+        self.answer.give(match self.method {
+            Method::Elicit => Ok(Payload::new(self.asked.revision, Bytes::from_static(br#"{"action":"cancel"}"#))),
+            _ => Err(ErrorObject::internal("the client did not come back with an answer")),
+        });
+    }
+
     /// Gives on what the client answered; the question again where it has to be asked again.
-    fn answered(self, given: Result<Payload, ErrorObject>) -> Option<Box<Self>> {
+    pub(crate) fn answered(self, given: Result<Payload, ErrorObject>) -> Option<Box<Self>> {
         match self.spoken.answer(&self.method, &self.asked, given) {
             Understood::Answer(answer) => {
                 self.answer.give(answer);

@@ -37,6 +37,15 @@ impl Refusal {
         Self { status, error: ErrorObject::new(code, message), id: None, revision: None, hint: None }
     }
 
+    /// Refuses a request of 2026-07-28 with this error, under the status that its code has there (`translation` 2.2).
+    pub(crate) fn modern(error: ErrorObject, id: RequestId) -> Self {
+        let status = match error.code() {
+            ErrorObject::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        Self { status, error, id: Some(id), revision: Some(Revision::V2026_07_28), hint: None }
+    }
+
     /// 400 with `-32600`.
     pub(crate) fn invalid(message: &str) -> Self {
         Self::new(StatusCode::BAD_REQUEST, ErrorObject::INVALID_REQUEST, message)

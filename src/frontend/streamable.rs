@@ -21,6 +21,7 @@ use super::{
     event_id::{EventId, StreamId},
     exchange::Exchange,
     legacy::{Conversation, introduction},
+    modern::{self, Asked},
     refusal::Refusal,
     session::Session,
     told::{self, Manner, Priming, Source},
@@ -48,20 +49,72 @@ async fn serve(frontend: &Frontend, arrival: &Arrival, body: Body) -> Result<Res
         return Err(Refusal::not_json());
     }
     let body = read(frontend, body).await?;
+    let frame = match era(arrival, Frame::parse(&body))? {
+        Spoken::Modern(Message::Request { id, method, params }) => {
+            return Asked { frontend, arrival, id, method }.serve(params).await;
+        }
+        Spoken::Modern(_) => return Ok(modern::notified()),
+        Spoken::Legacy(frame) => frame,
+    };
     let Some(id) = arrival.session() else {
-        let frame = Frame::parse(&body).map_err(|malformed| Refusal::malformed(&malformed))?;
+        let frame = frame.map_err(|malformed| Refusal::malformed(&malformed))?;
         return open(frontend, arrival, frame).await;
     };
     let session = find(frontend, arrival, id).await?;
     let talk = Conversation { frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
     talk.revive().await;
-    let served = match (arrival.version(), Frame::parse(&body)) {
+    let served = match (arrival.version(), frame) {
         (VersionHeader::Unknown, _) => Err(Refusal::unsupported_version()),
         (_, Err(malformed)) => Err(Refusal::malformed(&malformed)),
         (_, Ok(Frame::Single(message))) => single(&talk, message).await,
         (_, Ok(Frame::Batch(messages))) => batch(&talk, messages).await,
     };
     served.map_err(|refusal| refusal.toward(Some(session.revision())))
+}
+
+/// In which era something is said.
+enum Spoken {
+    Legacy(Result<Frame, Malformed>),
+    Modern(Message),
+}
+
+/// Which semantics a POST has: the first rule of `translation` 2.8 that matches.
+fn era(arrival: &Arrival, frame: Result<Frame, Malformed>) -> Result<Spoken, Refusal> {
+    let headed = arrival.version() == VersionHeader::Modern;
+    let (params, id) = match &frame {
+        Ok(Frame::Single(Message::Request { params, id, .. })) => (params, Some(id.clone())),
+        Ok(Frame::Single(Message::Notification { params, .. })) => (params, None),
+        Ok(Frame::Single(Message::Response { .. })) if headed => {
+            return Err(Refusal::invalid("Invalid Request: this protocol version has no responses of clients"));
+        }
+        Ok(Frame::Batch(messages)) if messages.iter().any(is_enveloped) => {
+            return Err(Refusal::invalid("Invalid Request: this protocol version has no batches"));
+        }
+        _ => return Ok(Spoken::Legacy(frame)),
+    };
+    if modern::is_around(params) || headed && id.is_none() {
+        let Ok(Frame::Single(message)) = frame else { return Ok(Spoken::Legacy(frame)) };
+        return Ok(Spoken::Modern(message));
+    }
+    match id {
+        Some(id) if headed => Err(Refusal::modern(without_envelope(&frame), id)),
+        _ => Ok(Spoken::Legacy(frame)),
+    }
+}
+
+fn is_enveloped(message: &Result<Message, Malformed>) -> bool {
+    matches!(message, Ok(Message::Request { params, .. } | Message::Notification { params, .. }) if modern::is_around(params))
+}
+
+/// The error for a header that says 2026-07-28 above a body that does not: never served as of a session.
+fn without_envelope(frame: &Result<Frame, Malformed>) -> ErrorObject {
+    if let Ok(Frame::Single(Message::Request { method: Method::Initialize, .. })) = frame {
+        let message = "Header mismatch: `initialize` is of other protocol versions than MCP-Protocol-Version names";
+        return ErrorObject::new(ErrorObject::HEADER_MISMATCH, message);
+    }
+    let message =
+        "Invalid params: `_meta` must have `io.modelcontextprotocol/protocolVersion` in this protocol version";
+    ErrorObject::invalid_params(message)
 }
 
 /// A standalone stream: what the servers say outside any call.
@@ -138,8 +191,8 @@ async fn respond<S>(talk: &Conversation<'_>, messages: S, form: Form) -> Respons
 where
     S: Stream<Item = Message> + Unpin + Send + 'static,
 {
-    let (ready, mut rest) = match answer::begin(messages, form).await {
-        Begun::Whole(response) => return response,
+    let (ready, mut rest) = match answer::begin(messages).await {
+        Begun::Whole(messages) => return answer::json(&messages, form),
         Begun::Stream(ready, rest) => (ready, rest),
     };
     let (serial, transcript) = talk.session.streams.open();

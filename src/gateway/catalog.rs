@@ -131,6 +131,7 @@ impl Catalog {
         Context {
             caller: Arc::new(Caller::gateway()),
             session: capabilities.can_be_asked().then(session),
+            request: None,
             client: Arc::new(ClientInfo { capabilities: capabilities.clone(), ..ClientInfo::gateway() }),
             trace: Trace::default(),
         }
@@ -159,7 +160,7 @@ impl Catalog {
     /// By what the rack of this context is found.
     pub(crate) fn key(&self, context: &Context) -> RackKey {
         let scope = match (self.share, &context.session) {
-            (Share::User, Some(_)) => Scope::User(context.caller.user.clone()),
+            (Share::User, _) if context.holder().is_some() => Scope::User(context.caller.user.clone()),
             (Share::Session, Some(session)) => Scope::Session(session.clone()),
             _ => Scope::Base,
         };

@@ -32,6 +32,8 @@ pub struct Context {
     pub caller: Arc<Caller>,
     /// The client's session, where it has one.
     pub session: Option<SessionId>,
+    /// What stands for a client that has no session: this request alone (2026-07-28). Unique in the gateway.
+    pub request: Option<SessionId>,
     /// The client itself.
     pub client: Arc<ClientInfo>,
     /// What ties the call to logs and traces.
@@ -61,6 +63,16 @@ pub struct Capabilities {
 pub struct Trace {
     /// The id of the HTTP request, or of the message on a channel.
     pub request: String,
+}
+
+// === impl Context ===
+
+impl Context {
+    /// Whose it is what is set, subscribed to or asked at a backend: the session's, or of a client without one the
+    /// request's. `None` for the gateway itself.
+    pub fn holder(&self) -> Option<SessionId> {
+        self.session.clone().or_else(|| self.request.clone())
+    }
 }
 
 // === impl ClientInfo ===

@@ -29,6 +29,12 @@ impl ErrorObject {
     pub const INTERNAL_ERROR: i64 = -32603;
     /// The resource does not exist (MCP 2024-11-05 to 2025-11-25, resources).
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
+    /// The headers do not mirror the body (MCP 2026-07-28, transports).
+    pub const HEADER_MISMATCH: i64 = -32020;
+    /// The client did not declare what the server needs (MCP 2026-07-28).
+    pub const MISSING_CAPABILITY: i64 = -32021;
+    /// The version of the request is not spoken (MCP 2026-07-28, versioning).
+    pub const UNSUPPORTED_VERSION: i64 = -32022;
 
     /// An error of the gateway's own.
     pub fn new(code: i64, message: &str) -> Self {

@@ -9,6 +9,16 @@ use super::{
 
 /// The server's name, in a result of 2026-07-28.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// The version of a request of 2026-07-28.
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// The client's `Implementation`, in a request of 2026-07-28.
+pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// What the client can be asked in this request of 2026-07-28.
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// Which log messages this request of 2026-07-28 is to give; none where it is absent.
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// Which subscription a notification of 2026-07-28 belongs to.
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// The name of the `_meta` member itself.
 pub const META: &str = "_meta";
 

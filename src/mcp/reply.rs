@@ -131,6 +131,11 @@ impl Reply {
         }
     }
 
+    /// The next event, for who keeps the reply; `None` where it is over.
+    pub async fn next_event(&mut self) -> Option<Event> {
+        self.0.next().await
+    }
+
     /// The same reply with every event put through `change`.
     #[must_use]
     pub fn map(self, change: impl FnMut(Event) -> Event + Send + 'static) -> Self {

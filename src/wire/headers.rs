@@ -9,6 +9,10 @@ use http::{
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The protocol version, from 2025-06-18.
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// The method of the body, in 2026-07-28.
+pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+/// What the request of the body names, in 2026-07-28.
+pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// The event after which a stream is resumed.
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Tells nginx and its like not to hold back a stream.
@@ -42,6 +46,13 @@ pub fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
         }
     }
     best.1
+}
+
+/// The value of a header that must be there once, without the space around it; `None` where it is not, or is no text.
+pub fn sole<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then(|| value.trim())
 }
 
 /// Whether the body is said to be JSON; parameters such as a charset are passed over.

@@ -6,6 +6,7 @@ mod forms;
 mod handshake;
 mod isolation;
 mod kept;
+mod modern;
 mod questions;
 mod resumption;
 mod sessions;

@@ -4,18 +4,16 @@
 use bytes::Bytes;
 
 use super::{
-    super::{ClientInfo, Method, Revision, json::draft::Draft, meta},
+    super::{
+        ClientInfo, Method, Revision,
+        json::draft::Draft,
+        meta::{self, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SUBSCRIPTION_ID},
+    },
     Cause, Crossing, Kind, Untranslatable, consume_meta,
 };
 
 /// What ties a message to a task (2025-11-25, tasks).
 pub(super) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
-/// Which subscription a notification belongs to.
-const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// The id of the tasks extension.
 const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 

@@ -12,11 +12,6 @@ use super::{
 
 /// A URL elicitation is required first (2025-11-25).
 const URL_ELICITATION_REQUIRED: i64 = -32042;
-/// Headers and body differ, and the protocol version is not spoken (2026-07-28): faults between gateway and server.
-const HEADER_MISMATCH: i64 = -32020;
-const UNSUPPORTED_VERSION: i64 = -32022;
-/// The client did not declare what the server needs (2026-07-28).
-const MISSING_CAPABILITY: i64 = -32021;
 
 // === impl ErrorObject ===
 
@@ -37,11 +32,13 @@ impl ErrorObject {
             URL_ELICITATION_REQUIRED if !of_modern && target != Revision::V2025_11_25 => {
                 self.url_required(target, facts)
             }
-            MISSING_CAPABILITY if of_modern && *facts.method == Method::ToolsCall => {
+            Self::MISSING_CAPABILITY if of_modern && *facts.method == Method::ToolsCall => {
                 Outcome::Complete(refusal::tool_error(target, &self.message()))
             }
             // in one era they mean something between neighbours, in the other nothing or whatever the server likes
-            HEADER_MISMATCH | UNSUPPORTED_VERSION | MISSING_CAPABILITY if of_modern != modern => self.hidden(),
+            Self::HEADER_MISMATCH | Self::UNSUPPORTED_VERSION | Self::MISSING_CAPABILITY if of_modern != modern => {
+                self.hidden()
+            }
             -32019..=-32000 if modern => self.hidden(),
             _ => Outcome::Failed(self),
         }
@@ -84,7 +81,7 @@ impl ErrorObject {
         }
         if modern {
             let required = serde_json::json!({ "requiredCapabilities": { "elicitation": { "url": {} } } });
-            return Outcome::Failed(Self::with_data(MISSING_CAPABILITY, &self.message(), &required));
+            return Outcome::Failed(Self::with_data(Self::MISSING_CAPABILITY, &self.message(), &required));
         }
         if *facts.method != Method::ToolsCall {
             return self.recoded(Self::INTERNAL_ERROR);

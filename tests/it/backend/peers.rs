@@ -117,7 +117,13 @@ fn context(session: Option<SessionId>, capabilities: &'static str) -> Context {
         implementation: Bytes::from_static(br#"{"name":"tester","version":"1.0"}"#),
         capabilities: Capabilities::new(Bytes::from_static(capabilities.as_bytes())),
     };
-    Context { caller: Arc::new(Caller::gateway()), session, client: Arc::new(client), trace: Trace::default() }
+    Context {
+        caller: Arc::new(Caller::gateway()),
+        session,
+        request: None,
+        client: Arc::new(client),
+        trace: Trace::default(),
+    }
 }
 
 pub(crate) fn call(server: &Arc<dyn Server>, context: Context, method: Method, params: &Value) -> Reply {

@@ -58,7 +58,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     )
 }
 
-fn told(method: Method, params: &Value) -> Event {
+pub(super) fn told(method: Method, params: &Value) -> Event {
     Event::Notified(Notification { method, params: Payload::of(REVISION, params) })
 }
 
@@ -66,7 +66,7 @@ fn progress(number: usize) -> Event {
     told(Method::Progress, &json!({ "progressToken": "p", "progress": number }))
 }
 
-fn done() -> Event {
+pub(super) fn done() -> Event {
     Event::Done(Outcome::Complete(Payload::of(REVISION, &json!({ "content": [] }))))
 }
 

@@ -108,7 +108,8 @@ async fn every_fault_of_a_post_has_its_status() {
         (|h| drop(h.remove("mcp-session-id")), PING, StatusCode::BAD_REQUEST, -32600),
         (|h| set(h, "mcp-session-id", "unknown"), PING, StatusCode::NOT_FOUND, -32600),
         (|h| set(h, "mcp-protocol-version", "2099-01-01"), PING, StatusCode::BAD_REQUEST, -32600),
-        (|h| set(h, "mcp-protocol-version", "2026-07-28"), PING, StatusCode::BAD_REQUEST, -32600),
+        // of a version that has no sessions, and without its envelope
+        (|h| set(h, "mcp-protocol-version", "2026-07-28"), PING, StatusCode::BAD_REQUEST, -32602),
         (|_| (), r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, StatusCode::BAD_REQUEST, -32600),
     ];
     for version in &LEGACY[1..] {

@@ -166,6 +166,7 @@ impl Client {
         let context = Context {
             caller: Arc::new(caller),
             session: Some(SessionId::new("session-1")),
+            request: None,
             client: Arc::new(ClientInfo::gateway()),
             trace: Trace::default(),
         };

@@ -1,0 +1,243 @@
+//! Clients of 2026-07-28 over Streamable HTTP: every request stands alone and has one answer, and whoever closes the
+//! answer cancels the request. Nothing is kept between requests but calls that wait for their client ([`parks`]).
+
+mod envelope;
+mod held;
+mod leg;
+mod listen;
+mod load;
+mod mirror;
+mod parks;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use axum::{body::Body, response::Response};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
+use http::StatusCode;
+use tokio_util::sync::CancellationToken;
+
+pub(super) use self::envelope::is_around;
+use self::{envelope::Envelope, leg::Leg, load::Load, parks::Parks};
+use super::{
+    Frontend,
+    answer::{self, Begun, Form},
+    arrival::{Arrival, lapse},
+    refusal::Refusal,
+    sessions::Deps,
+    settings::Settings,
+    spoken::Spoken,
+};
+use crate::{
+    mcp::{
+        Call, Context, ErrorObject, Message, Method, Outcome, Payload, Reply, RequestId, Revision, Server,
+        json::draft::Draft, meta,
+    },
+    model::SessionId,
+    wire::sse,
+};
+
+/// What the front keeps for clients that have no session.
+pub(super) struct Modern {
+    load: Load,
+    parks: Arc<Parks>,
+    deps: Deps,
+    /// Numbers the requests, so that what each holds at the backends is told apart.
+    last: AtomicU64,
+    /// Ends everything that runs, when the gateway does.
+    closed: CancellationToken,
+}
+
+/// One request as it came.
+pub(super) struct Asked<'a> {
+    /// Where the servers are.
+    pub(super) frontend: &'a Frontend,
+    /// On what right, to which endpoint, with which headers.
+    pub(super) arrival: &'a Arrival,
+    /// What the answer must carry.
+    pub(super) id: RequestId,
+    /// What is asked for.
+    pub(super) method: Method,
+}
+
+// === impl Modern ===
+
+impl Modern {
+    /// Nothing runs yet.
+    pub(super) fn new(deps: &Deps, settings: &Settings) -> Self {
+        Self {
+            load: Load::new(settings.calls_per_session),
+            parks: Parks::new(deps, settings),
+            deps: deps.clone(),
+            last: AtomicU64::new(0),
+            closed: CancellationToken::new(),
+        }
+    }
+
+    /// Ends everything that runs.
+    pub(super) fn close(&self) {
+        self.closed.cancel();
+    }
+
+    /// The name of one more request.
+    fn name(&self) -> SessionId {
+        SessionId::new(format!("request {}", self.last.fetch_add(1, Ordering::Relaxed)))
+    }
+}
+
+impl fmt::Debug for Modern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Modern").finish_non_exhaustive()
+    }
+}
+
+// === impl Asked ===
+
+impl Asked<'_> {
+    /// Serves the request.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Envelope::read`], and `-32603` where the caller has too many requests running.
+    pub(super) async fn serve(self, params: Bytes) -> Result<Response, Refusal> {
+        let envelope = Envelope::read(&self.arrival.headers, &self.method, &params)
+            .map_err(|error| Refusal::modern(error, self.id.clone()))?;
+        let modern = self.frontend.modern();
+        let Some(busy) = modern.load.begin(&self.arrival.admission.caller.user) else {
+            let error = ErrorObject::retryable("too many requests of yours run; wait until some have ended");
+            return Ok(answer::single(Message::error(self.id, error)));
+        };
+        let Some(server) = self.frontend.server(&self.arrival.endpoint.target).map(Arc::clone) else {
+            return Err(Refusal::no_endpoint());
+        };
+        let context = self.context(&envelope);
+        let params = Payload::new(Revision::V2026_07_28, params);
+        tracing::debug!(method = %self.method, user = %context.caller.user, "request without a session");
+        if self.method == Method::Listen {
+            let listen = listen::Listen { id: self.id.clone(), context, server, ended: Arc::clone(&modern.deps.ended) };
+            let drained = self.frontend.drained().clone();
+            return Ok(self.stream(Vec::new(), Box::pin(listen.messages(&params, drained, busy))));
+        }
+        let leg = Leg {
+            id: self.id.clone(),
+            spoken: Spoken::about(&envelope.client, self.frontend.settings(), self.method.clone(), &params),
+            token: meta::progress_token(&params),
+            parks: Arc::clone(&modern.parks),
+            owner: Arc::clone(&context.caller),
+            method: self.method.clone(),
+            digest: parks::digest(&self.method, &params),
+            envelope,
+            tracker: self.frontend.tracker().clone(),
+        };
+        let asked = Call { method: self.method.clone(), params: params.clone(), context };
+        let call = move || match asked.method {
+            Method::Discover => discovered(server.as_ref(), asked.context),
+            _ => server.call(asked),
+        };
+        let stop = leg::Stop { revoked: self.arrival.admission.lease.revoked.clone(), closed: modern.closed.clone() };
+        let messages = Box::pin(leg.messages(params, call, stop));
+        Ok(self
+            .respond(messages.map(move |message| {
+                let _ = &busy;
+                message
+            }))
+            .await)
+    }
+
+    /// JSON where the answer is all that comes and comes soon, else a stream (design rule 8).
+    async fn respond(&self, messages: impl Stream<Item = Message> + Unpin + Send + 'static) -> Response {
+        match answer::begin(messages).await {
+            Begun::Whole(messages) => {
+                let status = status(&messages);
+                let mut response = answer::json(&messages, Form::Single);
+                *response.status_mut() = status;
+                response
+            }
+            Begun::Stream(ready, rest) => self.stream(ready, rest),
+        }
+    }
+
+    /// A stream that nobody can come back to. When its reader goes, so does the request.
+    fn stream(&self, ready: Vec<Message>, mut rest: impl Stream<Item = Message> + Unpin + Send + 'static) -> Response {
+        let lapse = lapse(&self.arrival.admission.lease, self.frontend.sessions().now());
+        answer::stream(async_stream::stream! {
+            yield sse::KEEP_ALIVE;
+            for message in ready {
+                yield sse::message(&message.encode());
+            }
+            let mut heartbeat = answer::heartbeat();
+            tokio::pin!(lapse);
+            loop {
+                tokio::select! {
+                    biased;
+                    () = &mut lapse => break,
+                    message = rest.next() => match message {
+                        Some(message) => yield sse::message(&message.encode()),
+                        None => break,
+                    },
+                    _ = heartbeat.tick() => yield sse::KEEP_ALIVE,
+                }
+            }
+        })
+    }
+
+    fn context(&self, envelope: &Envelope) -> Context {
+        Context {
+            caller: Arc::clone(&self.arrival.admission.caller),
+            session: None,
+            request: Some(self.frontend.modern().name()),
+            client: Arc::clone(&envelope.client),
+            trace: self.arrival.trace.clone(),
+        }
+    }
+}
+
+/// 202: this version has no notification that a server would act on over HTTP, and asks for none to be refused.
+pub(super) fn notified() -> Response<Body> {
+    answer::accepted()
+}
+
+/// The status of the one answer, by the code of its error (`translation` 2.2).
+fn status(messages: &[Message]) -> StatusCode {
+    let Some(Message::Response { outcome: Err(error), .. }) = messages.first() else { return StatusCode::OK };
+    match error.code() {
+        ErrorObject::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+        ErrorObject::HEADER_MISMATCH | ErrorObject::MISSING_CAPABILITY | ErrorObject::UNSUPPORTED_VERSION => {
+            StatusCode::BAD_REQUEST
+        }
+        _ => StatusCode::OK,
+    }
+}
+
+/// What the server says of itself, with the versions that are spoken in this way: those with a handshake are asked for in
+/// another.
+fn discovered(server: &dyn Server, context: Context) -> Reply {
+    let params = Payload::absent(Revision::V2026_07_28);
+    let reply = server.call(Call { method: Method::Discover, params, context });
+    Reply::later(async move {
+        Reply::done(match reply.outcome().await {
+            Outcome::Complete(result) => Outcome::Complete(introduction(&result)),
+            other => other,
+        })
+    })
+}
+
+/// The result of `server/discover` as clients of this version get it; tasks are another feature there, which is not
+/// served.
+fn introduction(result: &Payload) -> Payload {
+    let text = String::from_utf8_lossy(result.json()).into_owned();
+    let mut draft = Draft::of(&text);
+    draft.set("resultType", "\"complete\"");
+    draft.set("supportedVersions", format!("[\"{}\"]", Revision::V2026_07_28));
+    draft.set("ttlMs", "0");
+    draft.set("cacheScope", "\"private\"");
+    draft.each("capabilities").for_each(|capabilities| _ = capabilities.remove("tasks"));
+    let json = draft.text();
+    Payload::new(Revision::V2026_07_28, json.into())
+}

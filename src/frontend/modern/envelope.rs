@@ -1,0 +1,141 @@
+//! What a request of 2026-07-28 brings beside its own parameters: the version, the client, what it can be asked, and the
+//! headers that mirror the body. Read and judged here in the order of `translation` 2.8, and nowhere else.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use memchr::memmem;
+
+use super::mirror;
+use crate::{
+    mcp::{Capabilities, ClientInfo, ErrorObject, Level, Method, Revision, json::Object, meta},
+    wire::headers,
+};
+
+/// The one version that is spoken so.
+const SPOKEN: Revision = Revision::V2026_07_28;
+
+/// Who asks, and which log messages this request is to give.
+#[derive(Debug, Clone)]
+pub(crate) struct Envelope {
+    /// The client, as it describes itself in this request.
+    pub(crate) client: Arc<ClientInfo>,
+    /// The lowest level that it wants to read; `None`: no log messages (2026-07-28, logging).
+    pub(crate) level: Option<Level>,
+}
+
+/// Whether these parameters carry an envelope: that alone makes a request one of 2026-07-28.
+pub(crate) fn is_around(params: &Bytes) -> bool {
+    // most requests of sessions are told by one look over the text
+    memmem::find(params, meta::PROTOCOL_VERSION.as_bytes()).is_some()
+        && with_meta(params, |meta| meta.get(meta::PROTOCOL_VERSION).is_some()).unwrap_or(false)
+}
+
+// === impl Envelope ===
+
+impl Envelope {
+    /// Reads the envelope of a request of `method` and holds it against the headers.
+    ///
+    /// # Errors
+    ///
+    /// `-32602` where the envelope is malformed, `-32020` where headers and body differ, `-32022` for a version that is
+    /// not spoken, `-32601` for a method that the version does not have.
+    pub(crate) fn read(headers: &HeaderMap, method: &Method, params: &Bytes) -> Result<Self, ErrorObject> {
+        let shape = with_meta(params, Shape::read).unwrap_or_else(|| Err(missing(meta::PROTOCOL_VERSION)))?;
+        let stated = headers::sole(headers, &headers::PROTOCOL_VERSION).ok_or_else(|| {
+            mirror::mismatch("the MCP-Protocol-Version header is missing, or is there more than once")
+        })?;
+        if stated != shape.version {
+            return Err(mirror::mismatch("the MCP-Protocol-Version header and the body name different versions"));
+        }
+        mirror::check(headers, method, params)?;
+        if shape.version != SPOKEN.as_str() {
+            return Err(unsupported(&shape.version));
+        }
+        if !is_known(method) {
+            return Err(ErrorObject::method_not_found(method.as_str()));
+        }
+        let client = ClientInfo {
+            revision: SPOKEN,
+            implementation: shape.implementation,
+            capabilities: Capabilities::new(shape.capabilities),
+        };
+        Ok(Self { client: Arc::new(client), level: shape.level })
+    }
+}
+
+/// The members of an envelope, each of its own form.
+struct Shape {
+    version: String,
+    implementation: Bytes,
+    capabilities: Bytes,
+    level: Option<Level>,
+}
+
+impl Shape {
+    fn read(meta: &Object<'_>) -> Result<Self, ErrorObject> {
+        let object = |key| match meta.get(key) {
+            Some(text) if text.starts_with('{') => Ok(Some(Bytes::copy_from_slice(text.as_bytes()))),
+            Some(_) => Err(malformed(key, "an object")),
+            None => Ok(None),
+        };
+        let level = match meta.get(meta::LOG_LEVEL) {
+            Some(_) => {
+                let level = meta.string(meta::LOG_LEVEL).and_then(|name| Level::parse(&name));
+                Some(level.ok_or_else(|| malformed(meta::LOG_LEVEL, "a log level"))?)
+            }
+            None => None,
+        };
+        Ok(Self {
+            version: meta
+                .string(meta::PROTOCOL_VERSION)
+                .ok_or_else(|| malformed(meta::PROTOCOL_VERSION, "a string"))?,
+            // a client need not say who it is
+            implementation: object(meta::CLIENT_INFO)?.unwrap_or_else(unnamed),
+            capabilities: object(meta::CLIENT_CAPABILITIES)?.ok_or_else(|| missing(meta::CLIENT_CAPABILITIES))?,
+            level,
+        })
+    }
+}
+
+fn with_meta<T>(params: &Bytes, look: impl FnOnce(&Object<'_>) -> T) -> Option<T> {
+    let params = Object::parse(params)?;
+    Some(look(&Object::parse(params.get(meta::META)?.as_bytes())?))
+}
+
+/// The methods that sessions alone have, and those that a server asks. A name that no version knows may be a server's own.
+const fn is_known(method: &Method) -> bool {
+    !matches!(
+        method,
+        Method::Initialize
+            | Method::Ping
+            | Method::SetLevel
+            | Method::ResourcesSubscribe
+            | Method::ResourcesUnsubscribe
+            | Method::TasksResult
+            | Method::TasksList
+            | Method::CreateMessage
+            | Method::Elicit
+            | Method::RootsList
+    )
+}
+
+fn unnamed() -> Bytes {
+    Bytes::from_static(br#"{"name":"unnamed","version":"0"}"#)
+}
+
+fn missing(key: &str) -> ErrorObject {
+    ErrorObject::invalid_params(&format!("Invalid params: `_meta` must have `{key}`"))
+}
+
+fn malformed(key: &str, form: &str) -> ErrorObject {
+    ErrorObject::invalid_params(&format!("Invalid params: `{key}` in `_meta` must be {form}"))
+}
+
+/// 2026-07-28, versioning: what is spoken, so that the client can choose. Versions that have a handshake are not among
+/// them, or a client would ask for them in this way again and again.
+fn unsupported(requested: &str) -> ErrorObject {
+    let data = serde_json::json!({ "supported": [SPOKEN.as_str()], "requested": requested });
+    ErrorObject::with_data(ErrorObject::UNSUPPORTED_VERSION, "Unsupported protocol version", &data)
+}

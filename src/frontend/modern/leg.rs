@@ -1,0 +1,211 @@
+//! One request of a client without sessions, on its way: the reply turned into the messages that the client reads. A reply
+//! that asks ends the request, and goes on with the next one that brings the answers (2026-07-28, MRTR).
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    envelope::Envelope,
+    held::{Held, Next, turn_away},
+    parks::Parks,
+};
+use crate::{
+    frontend::{able::can_be_asked, questions::Asking, spoken::Spoken},
+    mcp::{
+        ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId,
+        json::{At, Object},
+    },
+    model::Caller,
+    support::Digest,
+};
+
+/// How long further questions are waited for, so that they are asked together (`translation` 4b).
+const TOGETHER: Duration = Duration::from_millis(25);
+
+/// One request.
+pub(super) struct Leg {
+    /// What the answer must carry.
+    pub(super) id: RequestId,
+    /// What is asked for.
+    pub(super) method: Method,
+    /// Who asks.
+    pub(super) envelope: Envelope,
+    /// How the client is spoken to.
+    pub(super) spoken: Spoken,
+    /// The progress token of this request.
+    pub(super) token: Option<Bytes>,
+    /// Where calls wait between requests.
+    pub(super) parks: Arc<Parks>,
+    /// In whose name.
+    pub(super) owner: Arc<Caller>,
+    /// What this request and the ones that go on with it have in common.
+    pub(super) digest: Digest,
+    /// Who owns calls that wait.
+    pub(super) tracker: TaskTracker,
+}
+
+/// What ends a request from outside.
+pub(super) struct Stop {
+    /// The credential is good no more.
+    pub(super) revoked: CancellationToken,
+    /// The gateway stops.
+    pub(super) closed: CancellationToken,
+}
+
+// === impl Leg ===
+
+impl Leg {
+    /// The messages, the response last. Where `params` bring a state, the call that waits goes on; else `call` begins one.
+    /// Dropping the stream cancels the call.
+    pub(super) fn messages(
+        self,
+        params: Payload,
+        call: impl FnOnce() -> Reply + Send + 'static,
+        stop: Stop,
+    ) -> impl Stream<Item = Message> + Send + 'static {
+        async_stream::stream! {
+            let mut held = match self.begin(&params, call).await {
+                Ok(held) => held,
+                Err(error) => {
+                    yield Message::error(self.id, error);
+                    return;
+                }
+            };
+            let mut due = None;
+            loop {
+                if held.is_unasked() {
+                    due = None;
+                } else if due.is_none() {
+                    due = Some(Instant::now() + TOGETHER);
+                }
+                tokio::select! {
+                    biased;
+                    error = stop.comes() => {
+                        yield Message::error(self.id, error);
+                        return;
+                    }
+                    () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                        match self.park(held) {
+                            Ok(result) => {
+                                yield Message::result(self.id, result);
+                                return;
+                            }
+                            Err(mut back) => {
+                                back.refuse("too many calls wait for their clients");
+                                held = *back;
+                            }
+                        }
+                    }
+                    next = held.next() => match next {
+                        Next::Withdrawn => {}
+                        Next::Event(Event::Notified(told)) => {
+                            if let Some(message) = self.tell(told) {
+                                yield message;
+                            }
+                        }
+                        Next::Event(Event::Asked(question)) => {
+                            if let Some(asking) = self.asking(question) {
+                                held.ask(asking);
+                            }
+                        }
+                        Next::Event(Event::Done(outcome)) => {
+                            yield self.response(outcome);
+                            return;
+                        }
+                    },
+                }
+            }
+        }
+    }
+
+    /// The call that this request begins, or goes on with.
+    async fn begin(&self, params: &Payload, call: impl FnOnce() -> Reply) -> Result<Held, ErrorObject> {
+        let object = params.object();
+        let state = object.as_ref().and_then(|params| params.get("requestState"));
+        let Some(state) = state.filter(|_| asks(&self.method)) else { return Ok(Held::new(call())) };
+        let state: String = serde_json::from_str(state).map_err(|_| Parks::invalid())?;
+        let mut held = self.parks.take(&state, &self.owner, &self.digest).await?;
+        let responses = object.as_ref().and_then(|params| params.get("inputResponses")).unwrap_or("{}");
+        held.answer(&Object::parse(responses.as_bytes()).unwrap_or_default());
+        Ok(held)
+    }
+
+    /// Ends the request with what is to be answered first.
+    fn park(&self, held: Held) -> Result<Bytes, Box<Held>> {
+        let parked = self.parks.keep(held, (&self.owner, &self.digest), &self.tracker);
+        parked.map(|(_, result)| result)
+    }
+
+    /// A notification of this request: its progress, and the log messages that it is to give. Others belong to a listen.
+    fn tell(&self, told: Notification) -> Option<Message> {
+        let wanted = match told.method {
+            Method::LoggingMessage => self.envelope.level.is_some_and(|lowest| level_of(&told) >= Some(lowest)),
+            Method::Progress => self.token.is_some(),
+            _ => false,
+        };
+        if !wanted {
+            metrics::counter!("lockkeeper_frontend_notifications_dropped_total").increment(1);
+            return None;
+        }
+        let Notification { method, params } = self.spoken.notification(told)?;
+        let params = match (&method, &self.token) {
+            // the call may have begun with another request, under another token
+            (Method::Progress, Some(token)) => {
+                let token = String::from_utf8_lossy(token).into_owned();
+                params.rewrite(&[&[At::Key("progressToken")]], |_| Some(token.clone()))
+            }
+            _ => params,
+        };
+        Some(Message::Notification { method, params: params.json().clone() })
+    }
+
+    /// A question as the client is to be asked it; one that it cannot be asked is refused.
+    fn asking(&self, question: Question) -> Option<Asking> {
+        if !asks(&self.method) {
+            turn_away(question, ErrorObject::invalid_params("nothing can be asked in a request of this method"));
+            return None;
+        }
+        if let Err(error) = can_be_asked(&self.envelope.client, &question.method, &question.params) {
+            turn_away(question, error);
+            return None;
+        }
+        match Asking::new(question, &self.spoken) {
+            Ok(asking) => Some(asking),
+            Err((answer, error)) => {
+                answer.give(Err(error));
+                None
+            }
+        }
+    }
+
+    fn response(&self, outcome: Outcome) -> Message {
+        match self.spoken.outcome(outcome) {
+            Outcome::Complete(result) | Outcome::InputRequired(result) => {
+                Message::result(self.id.clone(), result.json().clone())
+            }
+            Outcome::Failed(error) => Message::error(self.id.clone(), error),
+        }
+    }
+}
+
+impl Stop {
+    async fn comes(&self) -> ErrorObject {
+        tokio::select! {
+            () = self.revoked.cancelled() => ErrorObject::internal("access was revoked; log in again"),
+            () = self.closed.cancelled() => ErrorObject::retryable("the gateway stops before the answer came"),
+        }
+    }
+}
+
+/// Whether a result of this method may ask (2026-07-28, MRTR: these three alone).
+const fn asks(method: &Method) -> bool {
+    matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead)
+}
+
+fn level_of(told: &Notification) -> Option<Level> {
+    told.params.string("level").and_then(|name| Level::parse(&name))
+}

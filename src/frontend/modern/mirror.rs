@@ -1,0 +1,75 @@
+//! The headers of 2026-07-28 that mirror the body, so that what stands between can route without reading it
+//! (transports, *Request Metadata*). A request whose headers say something else is refused: whoever stood between was told
+//! a lie.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http::HeaderMap;
+
+use crate::{
+    mcp::{ErrorObject, Method, json::Object},
+    wire::headers,
+};
+
+/// What a value is put between that no header can carry as it is.
+const SENTINEL: (&str, &str) = ("=?base64?", "?=");
+
+/// Holds `Mcp-Method` and `Mcp-Name` against the body.
+///
+/// # Errors
+///
+/// `-32020` where one is missing, repeated or different.
+pub(super) fn check(headers: &HeaderMap, method: &Method, params: &Bytes) -> Result<(), ErrorObject> {
+    let stated = headers::sole(headers, &headers::METHOD);
+    let stated = stated.ok_or_else(|| mismatch("the Mcp-Method header is missing, or is there more than once"))?;
+    if stated != method.as_str() {
+        return Err(mismatch("the Mcp-Method header and the body name different methods"));
+    }
+    let Some(key) = named_by(method) else { return Ok(()) };
+    // without a name in the body the parameters are wrong, which is for the server to say
+    let Some(name) = Object::parse(params).and_then(|params| params.string(key)) else { return Ok(()) };
+    let stated = headers::sole(headers, &headers::NAME);
+    let stated = stated.ok_or_else(|| mismatch("the Mcp-Name header is missing, or is there more than once"))?;
+    match decoded(stated) {
+        Some(stated) if stated == name => Ok(()),
+        Some(_) => Err(mismatch("the Mcp-Name header and the body name different things")),
+        None => Err(mismatch("the Mcp-Name header is no base64 between its marks")),
+    }
+}
+
+/// The error for headers that do not mirror the body.
+pub(super) fn mismatch(reason: &str) -> ErrorObject {
+    ErrorObject::new(ErrorObject::HEADER_MISMATCH, &format!("Header mismatch: {reason}"))
+}
+
+/// Which parameter `Mcp-Name` mirrors.
+const fn named_by(method: &Method) -> Option<&'static str> {
+    match method {
+        Method::ToolsCall | Method::PromptsGet => Some("name"),
+        Method::ResourcesRead => Some("uri"),
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => Some("taskId"),
+        _ => None,
+    }
+}
+
+/// The value of a header: as it is, or what stands in base64 between the marks.
+fn decoded(value: &str) -> Option<String> {
+    let Some(inner) = value.strip_prefix(SENTINEL.0).and_then(|rest| rest.strip_suffix(SENTINEL.1)) else {
+        return Some(value.to_owned());
+    };
+    String::from_utf8(STANDARD.decode(inner).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_no_header_can_carry_is_read_from_between_its_marks() {
+        assert_eq!(decoded("git__log").as_deref(), Some("git__log"));
+        assert_eq!(decoded("=?base64?4pyT?=").as_deref(), Some("\u{2713}"));
+        assert_eq!(decoded("=?base64??=").as_deref(), Some(""));
+        assert_eq!(decoded("=?base64?~?="), None);
+        assert_eq!(decoded("=?base64?/w==?="), None);
+    }
+}

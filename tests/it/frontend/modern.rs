@@ -1,0 +1,325 @@
+//! Clients of 2026-07-28: the envelope and the headers, one answer to each request, questions between requests, listens.
+
+use axum::body::Body;
+use http::{Method as Verb, Response, StatusCode};
+use lockkeeper::mcp::Method;
+use serde_json::{Value, json};
+
+use super::{
+    Client, Events, World, body,
+    broken::{done, told},
+};
+
+const VERSION: &str = "2026-07-28";
+const ALL: &str = r#"{"sampling":{},"elicitation":{"form":{},"url":{}},"roots":{}}"#;
+
+/// A client that says with each request who it is.
+struct Modern {
+    client: Client,
+    capabilities: Value,
+}
+
+impl Modern {
+    fn of(world: &World, user: &str, capabilities: &str) -> Self {
+        Self { client: world.client(user), capabilities: serde_json::from_str(capabilities).unwrap() }
+    }
+
+    fn message(&self, id: impl Into<Value>, method: &str, mut params: Value) -> Value {
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = VERSION.into();
+        params["_meta"]["io.modelcontextprotocol/clientInfo"] = json!({ "name": "modern", "version": "1" });
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = self.capabilities.clone();
+        json!({ "jsonrpc": "2.0", "id": id.into(), "method": method, "params": params })
+    }
+
+    /// Sends a message under the headers that mirror it, as `change` changes them.
+    async fn send_as(&self, message: &Value, change: &[(&'static str, Option<&str>)]) -> Response<Body> {
+        let params = &message["params"];
+        let name = params["name"].as_str().or_else(|| params["uri"].as_str()).map(str::to_owned);
+        self.client
+            .request(Verb::POST, Body::from(message.to_string()), |headers| {
+                headers.insert("mcp-protocol-version", VERSION.parse().unwrap());
+                headers.insert("mcp-method", message["method"].as_str().unwrap_or_default().parse().unwrap());
+                if let Some(name) = name {
+                    headers.insert("mcp-name", name.parse().unwrap());
+                }
+                for (header, value) in change {
+                    headers.remove(*header);
+                    if let Some(value) = value {
+                        headers.insert(*header, value.parse().unwrap());
+                    }
+                }
+            })
+            .await
+    }
+
+    async fn ask(&self, id: impl Into<Value>, method: &str, params: Value) -> Response<Body> {
+        self.send_as(&self.message(id, method, params), &[]).await
+    }
+
+    async fn tool(&self, id: impl Into<Value>, name: &str, arguments: Value) -> Response<Body> {
+        self.ask(id, "tools/call", json!({ "name": name, "arguments": arguments })).await
+    }
+}
+
+/// The code of the error that a request is answered with, under its status.
+async fn refused(response: Response<Body>) -> (u16, Value) {
+    let status = response.status().as_u16();
+    (status, body(response).await["error"]["code"].clone())
+}
+
+#[tokio::test]
+async fn a_request_stands_alone_and_its_answer_has_the_form_of_its_version() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", "{}");
+    let response = client.tool("a", "echo", json!({ "say": "hi" })).await;
+    assert_eq!((response.status(), response.headers().get("mcp-session-id")), (StatusCode::OK, None));
+    assert_eq!(body(response).await, json!({ "jsonrpc": "2.0", "id": "a", "result": { "said": "hi" } }));
+    let discovered = body(client.ask(1, "server/discover", json!({})).await).await;
+    assert_eq!(discovered["result"]["supportedVersions"], json!([VERSION]));
+    assert_eq!(discovered["result"]["resultType"], "complete");
+    assert_eq!(discovered["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "all");
+    let calls = world.server.calls.lock();
+    let context = &calls[0].context;
+    assert_eq!((context.session.clone(), context.client.name().as_deref()), (None, Some("modern")));
+}
+
+#[tokio::test]
+async fn what_the_headers_say_must_be_what_the_body_says() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", "{}");
+    let call = client.message(1, "tools/call", json!({ "name": "echo", "arguments": {} }));
+    for change in [
+        ("mcp-protocol-version", None),
+        ("mcp-protocol-version", Some("2025-11-25")),
+        ("mcp-method", None),
+        ("mcp-method", Some("tools/list")),
+        ("mcp-name", None),
+        ("mcp-name", Some("other")),
+        ("mcp-name", Some("=?base64?*?=")),
+    ] {
+        assert_eq!(refused(client.send_as(&call, &[change]).await).await, (400, json!(-32020)), "{change:?}");
+    }
+    let same = client.send_as(&call, &[("mcp-name", Some("=?base64?ZWNobw==?="))]).await;
+    assert_eq!(same.status(), StatusCode::OK);
+    // the header alone does not make a request of this version, and it is no other's
+    let bare = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
+    assert_eq!(refused(client.send_as(&bare, &[]).await).await, (400, json!(-32602)));
+    let bare = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {} });
+    assert_eq!(refused(client.send_as(&bare, &[]).await).await, (400, json!(-32020)));
+}
+
+#[tokio::test]
+async fn each_fault_of_the_envelope_has_its_own_error() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", "{}");
+    let with = |key: &str, value: Value| {
+        let mut message = client.message(1, "tools/list", json!({}));
+        message["params"]["_meta"][format!("io.modelcontextprotocol/{key}")] = value;
+        message
+    };
+    for (key, value) in [
+        ("protocolVersion", json!(5)),
+        ("clientCapabilities", Value::Null),
+        ("clientInfo", json!("me")),
+        ("logLevel", json!("loud")),
+    ] {
+        let response = client.send_as(&with(key, value), &[]).await;
+        assert_eq!(refused(response).await, (400, json!(-32602)), "{key}");
+    }
+    for version in ["2099-01-01", "2025-11-25"] {
+        let message = with("protocolVersion", json!(version));
+        let response = client.send_as(&message, &[("mcp-protocol-version", Some(version))]).await;
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+        let error = &body(response).await["error"];
+        assert_eq!(error["code"], -32022);
+        assert_eq!(error["data"], json!({ "supported": [VERSION], "requested": version }));
+    }
+    for method in ["initialize", "ping", "logging/setLevel", "resources/subscribe", "roots/list"] {
+        let response = client.ask(1, method, json!({})).await;
+        assert_eq!(refused(response).await, (404, json!(-32601)), "{method}");
+    }
+    assert_eq!(refused(client.ask(1, "x/nobody-knows", json!({})).await).await, (404, json!(-32601)));
+}
+
+#[tokio::test]
+async fn notifications_are_taken_and_responses_and_batches_are_not() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", "{}");
+    let told = json!({ "jsonrpc": "2.0", "method": "notifications/x", "params": {} });
+    assert_eq!(client.send_as(&told, &[]).await.status(), StatusCode::ACCEPTED);
+    let answer = json!({ "jsonrpc": "2.0", "id": 1, "result": {} });
+    assert_eq!(refused(client.send_as(&answer, &[]).await).await, (400, json!(-32600)));
+    let batch = json!([client.message(1, "tools/list", json!({}))]);
+    assert_eq!(refused(client.send_as(&batch, &[]).await).await, (400, json!(-32600)));
+    for verb in [Verb::GET, Verb::DELETE] {
+        let response = client.client.request(verb, Body::empty(), |_| ()).await;
+        assert_eq!((response.status().as_u16(), &response.headers()["allow"]), (405, &"POST".parse().unwrap()));
+    }
+}
+
+#[tokio::test]
+async fn progress_comes_under_the_token_and_logs_as_they_were_asked_for() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", "{}");
+    let log = |level: &str| told(Method::LoggingMessage, &json!({ "level": level, "data": 1 }));
+    for (wanted, heard) in [(None, vec![]), (Some("warning"), vec!["error"]), (Some("debug"), vec!["info", "error"])] {
+        let mut params = json!({ "name": "talk", "arguments": { "name": "t" }, "_meta": { "progressToken": 7 } });
+        if let Some(level) = wanted {
+            params["_meta"]["io.modelcontextprotocol/logLevel"] = level.into();
+        }
+        let ask = client.ask(1, "tools/call", params);
+        let say = async {
+            while !world.server.talks.lock().contains_key("t") {
+                tokio::task::yield_now().await;
+            }
+            for event in [
+                told(Method::Progress, &json!({ "progressToken": 7, "progress": 1 })),
+                log("info"),
+                log("error"),
+                told(Method::ToolsListChanged, &json!({})),
+                done(),
+            ] {
+                world.server.say("t", event);
+            }
+        };
+        let (response, ()) = tokio::join!(ask, say);
+        world.server.talks.lock().clear();
+        let mut events = Events::of(response);
+        let mut came = Vec::new();
+        while let Some(message) = events.message().await {
+            came.push(message);
+        }
+        let levels: Vec<_> = came.iter().filter_map(|message| message["params"]["level"].as_str()).collect();
+        assert_eq!(levels, heard);
+        assert_eq!(came[0]["params"]["progressToken"], 7);
+        assert_eq!(came.len(), heard.len() + 2, "{came:?}");
+        assert_eq!(came.last().unwrap()["result"]["resultType"], "complete");
+    }
+}
+
+#[tokio::test]
+async fn whoever_closes_the_answer_cancels_the_request() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", "{}");
+    tokio::time::pause();
+    let mut events = Events::of(client.tool(1, "hold", json!({})).await);
+    assert_eq!(events.raw().await.as_deref(), Some(": \n\n"));
+    drop(events);
+    assert_eq!(world.server.fate().await, "dropped");
+}
+
+#[tokio::test]
+async fn a_question_ends_the_request_and_the_next_one_brings_the_answer() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", ALL);
+    let arguments = json!({ "method": "elicitation/create", "schema": { "type": "object", "properties": {} } });
+    let asked = body(client.tool(1, "ask", arguments.clone()).await).await["result"].clone();
+    assert_eq!(asked["resultType"], "input_required");
+    let requests = asked["inputRequests"].as_object().unwrap();
+    let (key, request) = requests.iter().next().unwrap();
+    assert_eq!((requests.len(), &request["method"]), (1, &json!("elicitation/create")));
+    assert_eq!(request["params"]["message"], "name?");
+    let state = asked["requestState"].as_str().unwrap();
+    assert!(state.starts_with("gw1."), "{state}");
+    let answer = json!({ "action": "accept", "content": { "name": "Ann" } });
+    let retry = |responses: Value, state: &str, arguments: &Value| json!({ "name": "ask", "arguments": arguments, "inputResponses": responses, "requestState": state });
+    // a state is good for its caller, its request, and once
+    let stranger = Modern::of(&world, "bob", ALL);
+    let given = retry(json!({ key: answer }), state, &arguments);
+    let other = retry(json!({ key: answer }), state, &json!({ "method": "roots/list" }));
+    let changed = retry(json!({ key: answer }), &format!("{state}A"), &arguments);
+    for (who, params) in [(&stranger, &given), (&client, &other), (&client, &changed)] {
+        let answer = body(who.ask(2, "tools/call", params.clone()).await).await;
+        assert_eq!(answer["error"], json!({ "code": -32602, "message": "Invalid or expired requestState" }));
+    }
+    let done = body(client.ask(3, "tools/call", given.clone()).await).await;
+    assert_eq!(done["id"], 3);
+    assert_eq!(done["result"]["answer"], answer);
+    let replayed = body(client.ask(4, "tools/call", given).await).await;
+    assert_eq!(replayed["error"]["code"], -32602);
+    assert_eq!(world.server.calls.lock().len(), 1, "the call was made once");
+}
+
+#[tokio::test]
+async fn what_has_no_answer_is_asked_again_and_what_nobody_asked_is_passed_over() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", ALL);
+    let arguments = json!({ "method": "roots/list" });
+    let asked = body(client.tool(1, "ask", arguments.clone()).await).await["result"].clone();
+    let retry = |asked: &Value, responses: Value| {
+        let state = &asked["requestState"];
+        json!({ "name": "ask", "arguments": arguments, "inputResponses": responses, "requestState": state })
+    };
+    let again = body(client.ask(2, "tools/call", retry(&asked, json!({ "nobody": {} }))).await).await["result"].clone();
+    assert_eq!(again["inputRequests"], asked["inputRequests"]);
+    assert_ne!(again["requestState"], asked["requestState"]);
+    let key = again["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    let roots = json!({ "roots": [{ "uri": "file:///a" }] });
+    let done = body(client.ask(3, "tools/call", retry(&again, json!({ key: roots }))).await).await;
+    assert_eq!(done["result"]["answer"], roots);
+}
+
+#[tokio::test]
+async fn a_client_is_asked_nothing_that_it_did_not_declare() {
+    let world = World::new().await;
+    for (capabilities, method, code) in [
+        ("{}", "roots/list", -32601),
+        (r#"{"roots":{}}"#, "sampling/createMessage", -32602),
+        (r#"{"elicitation":{"url":{}}}"#, "elicitation/create", -32602),
+    ] {
+        let client = Modern::of(&world, "ann", capabilities);
+        let answer = body(client.tool(1, "ask", json!({ "method": method })).await).await;
+        assert_eq!(answer["result"]["code"], code, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_come_back_has_closed_its_dialog() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", ALL);
+    let arguments = json!({ "method": "elicitation/create", "schema": { "type": "object", "properties": {} } });
+    let asked = body(client.tool(1, "ask", arguments.clone()).await).await["result"].clone();
+    tokio::time::pause();
+    tokio::time::sleep(lockkeeper::frontend::Settings::default().question_timeout * 2).await;
+    let params =
+        json!({ "name": "ask", "arguments": arguments, "inputResponses": {}, "requestState": asked["requestState"] });
+    assert_eq!(body(client.ask(2, "tools/call", params).await).await["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn a_listen_is_acknowledged_first_and_tells_what_was_chosen() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", "{}");
+    let chosen = json!({ "notifications": { "toolsListChanged": true, "promptsListChanged": true } });
+    let mut events = Events::of(client.ask("l", "subscriptions/listen", chosen).await);
+    let acknowledged = events.message().await.unwrap();
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    // the server tells of changes of its tools alone
+    assert_eq!(acknowledged["params"]["notifications"], json!({ "toolsListChanged": true }));
+    assert_eq!(acknowledged["params"]["_meta"], json!({ "io.modelcontextprotocol/subscriptionId": "l" }));
+    for (method, params) in [
+        (Method::PromptsListChanged, json!({})),
+        (Method::LoggingMessage, json!({ "level": "error", "data": 1 })),
+        (Method::ToolsListChanged, json!({ "_meta": { "x/y": 1 } })),
+    ] {
+        let _ = world.server.told.send((method, params));
+    }
+    let told = events.message().await.unwrap();
+    assert_eq!(told["method"], "notifications/tools/list_changed");
+    assert_eq!(told["params"]["_meta"], json!({ "x/y": 1, "io.modelcontextprotocol/subscriptionId": "l" }));
+    world.front.drain();
+    let ended = events.message().await.unwrap();
+    assert_eq!((&ended["id"], &ended["result"]["resultType"]), (&json!("l"), &json!("complete")));
+    assert_eq!(events.raw().await, None);
+    assert_eq!(world.ended.lock().len(), 1, "what the listen held is given up");
+}
+
+#[tokio::test]
+async fn a_listen_that_is_no_filter_is_refused() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", "{}");
+    for chosen in [json!({}), json!({ "notifications": [] }), json!({ "notifications": { "toolsListChanged": 1 } })] {
+        let mut events = Events::of(client.ask(1, "subscriptions/listen", chosen).await);
+        assert_eq!(events.message().await.unwrap()["error"]["code"], -32602);
+    }
+}
