@@ -8,14 +8,21 @@ import { StdioServerTransport } from 'sdk/server/stdio.js';
 import { StreamableHTTPServerTransport } from 'sdk/server/streamableHttp.js';
 import {
   CallToolRequestSchema, CompleteRequestSchema, CreateMessageResultSchema, ElicitResultSchema, GetPromptRequestSchema,
-  ListPromptsRequestSchema, ListResourcesRequestSchema, ListResourceTemplatesRequestSchema, ListToolsRequestSchema,
+  ListPromptsRequestSchema, ListResourcesRequestSchema, ListResourceTemplatesRequestSchema, ListRootsResultSchema, ListToolsRequestSchema,
   McpError, ReadResourceRequestSchema, SetLevelRequestSchema, SubscribeRequestSchema, UnsubscribeRequestSchema,
 } from 'sdk/types.js';
-import { prompts, read, resources, templates, tools } from './content.mjs';
+import * as asking from './asking.mjs';
+import * as content from './content.mjs';
+
+const { read, resources, templates } = content;
+const tools = { ...content.tools, ...asking.tools };
+const prompts = { ...content.prompts, ...asking.prompts };
 
 const [binding, ...rest] = process.argv.slice(2);
 const [port, versions] = binding === 'http' ? [Number(rest[0]), rest.slice(1)] : [0, rest];
-const ANSWERS = { 'sampling/createMessage': CreateMessageResultSchema, 'elicitation/create': ElicitResultSchema };
+const ANSWERS = {
+  'sampling/createMessage': CreateMessageResultSchema, 'elicitation/create': ElicitResultSchema, 'roots/list': ListRootsResultSchema,
+};
 
 function serve() {
   const capabilities = {
@@ -27,16 +34,17 @@ function serve() {
   answer(ListToolsRequestSchema, () => ({
     tools: Object.entries(tools).map(([name, [inputSchema]]) => ({ name, description: `The fixture ${name}`, inputSchema })),
   }));
+  const peer = (params, extra) => ({
+    token: params._meta?.progressToken,
+    capabilities: () => server.getClientCapabilities() ?? {},
+    tell: (method, params) => extra.sendNotification({ method, params }),
+    ask: (method, params) => extra.sendRequest({ method, params }, ANSWERS[method]),
+    closeStream: () => extra.closeSSEStream?.(),
+  });
   answer(CallToolRequestSchema, ({ params }, extra) => {
     const tool = tools[params.name];
     if (!tool) throw new McpError(-32602, `Unknown tool: ${params.name}`);
-    const peer = {
-      token: params._meta?.progressToken,
-      tell: (method, params) => extra.sendNotification({ method, params }),
-      ask: (method, params) => extra.sendRequest({ method, params }, ANSWERS[method]),
-      closeStream: () => extra.closeSSEStream?.(),
-    };
-    return tool[1](params.arguments ?? {}, peer);
+    return tool[1](params.arguments ?? {}, peer(params, extra));
   });
   answer(ListResourcesRequestSchema, () => ({ resources }));
   answer(ListResourceTemplatesRequestSchema, () => ({ resourceTemplates: templates }));
@@ -50,10 +58,10 @@ function serve() {
   answer(ListPromptsRequestSchema, () => ({
     prompts: Object.entries(prompts).map(([name, [given]]) => ({ name, description: `The fixture ${name}`, arguments: given })),
   }));
-  answer(GetPromptRequestSchema, ({ params }) => {
+  answer(GetPromptRequestSchema, async ({ params }, extra) => {
     const prompt = prompts[params.name];
     if (!prompt) throw new McpError(-32602, `Unknown prompt: ${params.name}`);
-    return { messages: prompt[1](params.arguments ?? {}) };
+    return { messages: await prompt[1](params.arguments ?? {}, peer(params, extra)) };
   });
   answer(CompleteRequestSchema, ({ params }) => {
     const values = ['paris', 'park', 'party'].filter((value) => value.startsWith(params.argument.value));
