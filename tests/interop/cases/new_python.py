@@ -1,25 +1,84 @@
-"""The Python SDK 2.x (dual-era): asks first whether the gateway is modern, and goes on in 2025-11-25 where it is not."""
+"""The Python SDK 2.x (dual-era): of 2026-07-28 where the gateway is asked for it, and of 2025-11-25 where it is not.
+
+As a client of 2026-07-28 it meets servers that have sessions and ask in mid-call.
+"""
 
 import anyio
 import httpx2
+import mcp.types as types
 from case import check, contains, context, equal, finish
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-URL = f"{context['url']}/mcp"
+HEADERS = {"Authorization": f"Bearer {context['directKey']}"}
+WAYS = {"stdio": ("/mcp/everything", ""), "http": ("/mcp/everything-http", ""), "merged": ("/mcp", "everything__")}
 
 
-async def visit(mode):
-    headers = {"Authorization": f"Bearer {context['directKey']}"}
+async def sampling(_, params):
+    return types.CreateMessageResult(role="assistant", model="interop", content=types.TextContent(type="text", text="a model answers"))
+
+
+async def elicitation(_, params):
+    return types.ElicitResult(action="accept", content={"name": "Ada", "check": True})
+
+
+async def roots(_):
+    return types.ListRootsResult(roots=[types.Root(uri="file:///interop", name="interop")])
+
+
+async def visit(path, mode, converse):
     with anyio.fail_after(30):
-        async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
-            async with Client(streamable_http_client(URL, http_client=http), mode=mode) as client:
-                contains([tool.name for tool in (await client.list_tools()).tools], "everything__echo")
-                result = await client.call_tool("everything__echo", {"message": mode})
-                equal(result.content[0].text, f"Echo: {mode}")
+        async with httpx2.AsyncClient(headers=HEADERS, timeout=30) as http:
+            transport = streamable_http_client(context["url"] + path, http_client=http)
+            callbacks = {"sampling_callback": sampling, "elicitation_callback": elicitation, "list_roots_callback": roots}
+            async with Client(transport, mode=mode, **callbacks) as client:
+                await converse(client)
 
 
-for mode in ("auto", "legacy"):
-    with check(f"the Python client 2.x lists and calls in its mode `{mode}`"):
-        anyio.run(visit, mode)
+def text(result):
+    return "\n".join(part.text for part in result.content if part.type == "text")
+
+
+def first(version):
+    async def converse(client):
+        equal(client.protocol_version, version)
+        contains([tool.name for tool in (await client.list_tools()).tools], "everything__echo")
+        equal(text(await client.call_tool("everything__echo", {"message": version})), f"Echo: {version}")
+
+    return converse
+
+
+def asked(prefix):
+    async def converse(client):
+        equal(client.protocol_version, "2026-07-28")
+        for _ in range(2):
+            contains(text(await client.call_tool(f"{prefix}trigger-sampling-request", {"prompt": "a lock", "maxTokens": 20})), "a model answers")
+            contains(text(await client.call_tool(f"{prefix}trigger-elicitation-request", {})), "Ada")
+
+    return converse
+
+
+def heard(prefix):
+    async def converse(client):
+        steps = []
+
+        async def progress(step, total, message):
+            steps.append(step)
+
+        arguments = {"duration": 1, "steps": 4}
+        contains(text(await client.call_tool(f"{prefix}trigger-long-running-operation", arguments, progress_callback=progress)), "4")
+        equal(steps, [1, 2, 3, 4])
+
+    return converse
+
+
+
+for mode, version in (("auto", "2026-07-28"), ("legacy", "2025-11-25")):
+    with check(f"the Python client 2.x lists and calls in its mode `{mode}`, which is {version}"):
+        anyio.run(visit, "/mcp", mode, first(version))
+for way, (path, prefix) in WAYS.items():
+    with check(f"{way}: a server with sessions asks the Python client of 2026-07-28 in mid-call"):
+        anyio.run(visit, path, "auto", asked(prefix))
+    with check(f"{way}: progress of a server with sessions comes to the Python client of 2026-07-28"):
+        anyio.run(visit, path, "auto", heard(prefix))
 finish()
