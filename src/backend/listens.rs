@@ -33,15 +33,18 @@ impl Listens {
         stream::unfold(ear, async |mut ear| ear.receiver.recv().await.map(|event| (event, ear))).fuse()
     }
 
-    /// Tells those who listen at `key` and for whom it is.
-    pub(crate) fn tell(&self, key: &Key, notification: &Notification, is_for: impl Fn(&Holder) -> bool) {
+    /// Tells those who listen at `key` and for whom it is; whether anybody does.
+    pub(crate) fn tell(&self, key: &Key, notification: &Notification, is_for: impl Fn(&Holder) -> bool) -> bool {
         let listens = self.0.lock();
         let listeners = listens.get(&key.sharer()).into_iter().flatten();
+        let mut heard = false;
         for listener in listeners.filter(|listener| is_for(&listener.holder)) {
+            heard = true;
             if listener.events.try_send(Event::Notified(notification.clone())).is_err() {
                 metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
             }
         }
+        heard
     }
 
     /// Tells all who listen at `key` that every list may have changed: the server behind it is another one now.

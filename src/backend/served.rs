@@ -20,8 +20,8 @@ use super::{
     wants::Wants,
 };
 use crate::{
-    mcp::{Call, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Server},
-    model::{BackendSpec, OnLoss, TransportSpec},
+    mcp::{Call, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Server, meta},
+    model::{BackendSpec, OnLoss, SessionId, TransportSpec},
 };
 
 /// One backend.
@@ -33,6 +33,15 @@ pub(crate) struct Backend {
     pub(super) wants: Arc<Wants>,
     lanes: Arc<Lanes>,
     pub(super) room: Room,
+}
+
+/// What one call wants of a session for as long as it runs.
+struct Wish(Arc<Backend>, SessionId);
+
+impl Drop for Wish {
+    fn drop(&mut self) {
+        self.0.session_ended(&self.1);
+    }
 }
 
 /// A [`Backend`] behind the interface that everything else sees.
@@ -90,6 +99,7 @@ impl Backend {
                 }
             };
             let key = turn.as_ref().map_or_else(|| home.clone(), |turn| turn.key().clone());
+            let _wish = self.wish(&key, &params, &context);
             loop {
                 let (lease, session) = match self.session(&key, &context).await {
                     Ok(found) => found,
@@ -128,14 +138,21 @@ impl Backend {
                 let Some(reason) = lost else { return };
                 drop(lease);
                 // it has certainly not run, so this is no second time; once only, lest two sides chase each other
-                if !again {
+                if !std::mem::take(&mut again) {
                     self.count(&method, "lost");
                     yield Event::Done(Outcome::Failed(self.unavailable(&reason)));
                     return;
                 }
-                again = false;
             }
         })
+    }
+
+    /// Notes for the time of a call which log messages it is to give, where it says so itself (2026-07-28, logging).
+    fn wish(self: &Arc<Self>, key: &Key, params: &Payload, context: &Context) -> Option<Wish> {
+        let request = context.request.clone().filter(|_| context.session.is_none())?;
+        let level = meta::log_level(params)?;
+        self.wants.set_level(key, Some(request.clone()), level);
+        Some(Wish(Arc::clone(self), request))
     }
 
     /// The session that a call is for, the first of its sharer's where any will do: what is asked of a task is asked where
@@ -184,6 +201,9 @@ impl Backend {
         let found = timeout(patience, found).await;
         let late = || self.unavailable(&format!("it is still starting after {} s", patience.as_secs()));
         let session = found.unwrap_or_else(|_| Err(late()))?;
+        if context.session.is_none() && context.request.is_some() {
+            self.bring_to_level(key, &session).await;
+        }
         Ok((lease, session))
     }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{
-    Payload,
+    Level, Payload,
     json::{At, Object},
 };
 
@@ -31,6 +31,12 @@ pub fn progress_token(params: &Payload) -> Option<Bytes> {
     let token = Object::parse(meta.as_bytes())?.get("progressToken")?;
     let first = token.as_bytes().first()?;
     (*first == b'"' || *first == b'-' || first.is_ascii_digit()).then(|| Bytes::copy_from_slice(token.as_bytes()))
+}
+
+/// Which log messages a request of 2026-07-28 is to give; `None` where it does not say.
+pub fn log_level(params: &Payload) -> Option<Level> {
+    let meta = Object::parse(params.json())?.get(META)?;
+    Level::parse(&Object::parse(meta.as_bytes())?.string(LOG_LEVEL)?)
 }
 
 /// The same parameters with their progress token, where there is one, replaced by the JSON text `token`.

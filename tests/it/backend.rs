@@ -7,5 +7,6 @@ mod edges;
 mod http;
 mod lanes;
 mod peers;
+mod settings;
 mod starts;
 mod stdio;

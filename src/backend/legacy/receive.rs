@@ -118,13 +118,24 @@ impl Session {
             return Some((call, Event::Notified(notification)));
         }
         let audience = self.audience(&notification);
-        self.about.listens.tell(&self.about.key, &notification, |holder| match &audience {
+        let heard = self.about.listens.tell(&self.about.key, &notification, |holder| match &audience {
             Audience::All => true,
             Audience::One(owner) => holder == owner,
             Audience::Subscribers(uri) => self.about.wants.is_subscribed(&self.about.key, holder, uri),
             Audience::Nobody => false,
         });
-        None
+        match audience {
+            // who has no session has no ear but its call (`translation` 3.4, LOG)
+            Audience::One(holder) if !heard => {
+                self.latest_of(&holder).map(|call| (call, Event::Notified(notification)))
+            }
+            _ => None,
+        }
+    }
+
+    fn latest_of(&self, holder: &Holder) -> Option<u64> {
+        let calls = self.calls.lock();
+        calls.ids().filter(|id| calls.get(*id).is_some_and(|slot| slot.holder == *holder)).max()
     }
 
     /// Whom it is for that came on no exchange. Where one client session alone is behind this one, it is for that one.
