@@ -15,6 +15,7 @@ mod fanout;
 mod gather;
 mod listen;
 mod lists;
+mod mirrored;
 mod names;
 mod owner;
 mod paths;

@@ -11,6 +11,7 @@ pub mod level;
 pub mod lifecycle;
 pub mod meta;
 pub mod method;
+pub mod mirrored;
 pub mod payload;
 pub mod reply;
 pub mod revision;

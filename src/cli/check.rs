@@ -139,6 +139,7 @@ impl Probe {
             caller: Arc::new(Caller::gateway()),
             session: None,
             request: None,
+            mirror: None,
             client: Arc::new(ClientInfo::gateway()),
             trace: Trace::default(),
         };

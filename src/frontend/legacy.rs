@@ -238,6 +238,7 @@ impl Conversation<'_> {
             caller: Arc::clone(&self.admission.caller),
             session: Some(self.session.id.clone()),
             request: None,
+            mirror: None,
             client: Arc::clone(client),
             trace: self.trace.clone(),
         }

@@ -193,6 +193,7 @@ impl Asked<'_> {
             session: None,
             request: Some(self.frontend.modern().name()),
             client: Arc::clone(&envelope.client),
+            mirror: Some(Arc::new(mirror::params(&self.arrival.headers))),
             trace: self.arrival.trace.clone(),
         }
     }

@@ -132,6 +132,7 @@ impl Catalog {
             caller: Arc::new(Caller::gateway()),
             session: capabilities.can_be_asked().then(session),
             request: None,
+            mirror: None,
             client: Arc::new(ClientInfo { capabilities: capabilities.clone(), ..ClientInfo::gateway() }),
             trace: Trace::default(),
         }

@@ -7,7 +7,7 @@ use super::{
     catalog::Kind,
     discover, fanout, listen,
     lists::{self, View},
-    route,
+    mirrored, route,
     set::Seen,
     tasks,
 };
@@ -33,10 +33,24 @@ pub(crate) enum Target {
 
 impl Server for Face {
     fn call(&self, call: Call) -> Reply {
-        match &self.target {
-            Target::Merged if self.gateway.plain().is_none() => merged(&self.gateway, call),
-            target => single(&self.gateway, target, call),
+        if call.method == Method::ToolsCall && call.context.mirror.is_some() {
+            let (gateway, target) = (Arc::clone(&self.gateway), self.target.clone());
+            return Reply::later(async move {
+                let (view, seen) = gateway.seen(&target, &call.context.caller);
+                match mirrored::check(view, &seen, &call).await {
+                    Ok(()) => dispatch(&gateway, &target, call),
+                    Err(error) => Reply::failed(error),
+                }
+            });
         }
+        dispatch(&self.gateway, &self.target, call)
+    }
+}
+
+fn dispatch(gateway: &Arc<Gateway>, target: &Target, call: Call) -> Reply {
+    match target {
+        Target::Merged if gateway.plain().is_none() => merged(gateway, call),
+        target => single(gateway, target, call),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Method, Payload, Reply, Revision, json::Object};
+use super::{Method, Payload, Reply, Revision, json::Object, mirrored::Mirror};
 use crate::model::{Caller, SessionId};
 
 /// Whoever answers calls: a backend, the gateway made of them, a scripted test double.
@@ -36,6 +36,8 @@ pub struct Context {
     pub request: Option<SessionId>,
     /// The client itself.
     pub client: Arc<ClientInfo>,
+    /// What the client's transport mirrored of the parameters of this call; `None` where it mirrors none.
+    pub mirror: Option<Arc<Mirror>>,
     /// What ties the call to logs and traces.
     pub trace: Trace,
 }

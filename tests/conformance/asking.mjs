@@ -54,6 +54,10 @@ export const tools = {
     },
   ],
   test_streaming_elicitation: [nothing, async (_, peer) => said(`Hello, ${await name(peer)}!`)],
+  test_x_mcp_header: [
+    { type: 'object', properties: { region: { type: 'string', 'x-mcp-header': 'Region' } } },
+    ({ region }) => said(`in ${region}`),
+  ],
   test_logging_tool: [
     nothing,
     async (_, peer) => {

@@ -7,10 +7,12 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use crate::{
-    mcp::{ErrorObject, Method, json::Object},
+    mcp::{ErrorObject, Method, json::Object, mirrored::Mirror},
     wire::headers,
 };
 
+/// What the names of the headers begin with that mirror parameters of a tool.
+const PARAM: &str = "mcp-param-";
 /// What a value is put between that no header can carry as it is.
 const SENTINEL: (&str, &str) = ("=?base64?", "?=");
 
@@ -35,6 +37,15 @@ pub(super) fn check(headers: &HeaderMap, method: &Method, params: &Bytes) -> Res
         Some(_) => Err(mismatch("the Mcp-Name header and the body name different things")),
         None => Err(mismatch("the Mcp-Name header is no base64 between its marks")),
     }
+}
+
+/// What the `Mcp-Param-` headers say; nothing of one that is repeated, or holds what no header may.
+pub(super) fn params(headers: &HeaderMap) -> Mirror {
+    let names = headers.keys().filter_map(|name| Some((name, name.as_str().strip_prefix(PARAM)?)));
+    let visible = |value: &&str| value.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
+    names
+        .map(|(name, param)| (param.to_owned(), headers::sole(headers, name).filter(visible).and_then(decoded)))
+        .collect()
 }
 
 /// The error for headers that do not mirror the body.

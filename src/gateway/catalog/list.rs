@@ -10,6 +10,7 @@ use crate::{
     mcp::{
         Method, Payload, Revision,
         json::{self, At, Object},
+        mirrored::Mirrored,
     },
     model::BackendId,
 };
@@ -36,6 +37,8 @@ pub(crate) struct List {
     pub(crate) whole: Option<Payload>,
     /// The place of each entry whose merged name was shortened.
     short: HashMap<String, usize>,
+    /// The tools whose parameters clients mirror.
+    mirrored: HashMap<String, Mirrored>,
 }
 
 /// One tool, prompt, resource or template.
@@ -128,7 +131,7 @@ impl Kind {
 impl List {
     /// No entries.
     pub(crate) fn empty() -> Self {
-        Self { entries: Vec::new(), whole: None, short: HashMap::new() }
+        Self { entries: Vec::new(), whole: None, short: HashMap::new(), mirrored: HashMap::new() }
     }
 
     /// Adds the entries of one more page.
@@ -141,6 +144,11 @@ impl List {
                     self.short.entry(shown).or_insert(self.entries.len());
                 }
             }
+            if kind == Kind::Tools
+                && let Some(mirrored) = Mirrored::of_tool(&entry.raw)
+            {
+                self.mirrored.insert(entry.key.clone(), mirrored);
+            }
             self.entries.push(entry);
         }
     }
@@ -148,6 +156,11 @@ impl List {
     /// The original of a shortened merged name.
     pub(crate) fn unshorten(&self, shown: &str) -> Option<&str> {
         self.short.get(shown).map(|at| self.entries[*at].key.as_str())
+    }
+
+    /// The parameters of a tool that clients mirror, where it has any.
+    pub(crate) fn mirrored(&self, name: &str) -> Option<&Mirrored> {
+        self.mirrored.get(name)
     }
 
     /// How many entries.

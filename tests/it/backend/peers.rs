@@ -121,6 +121,7 @@ fn context(session: Option<SessionId>, capabilities: &'static str) -> Context {
         caller: Arc::new(Caller::gateway()),
         session,
         request: None,
+        mirror: None,
         client: Arc::new(client),
         trace: Trace::default(),
     }

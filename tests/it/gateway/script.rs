@@ -167,6 +167,7 @@ impl Client {
             caller: Arc::new(caller),
             session: Some(SessionId::new("session-1")),
             request: None,
+            mirror: None,
             client: Arc::new(ClientInfo::gateway()),
             trace: Trace::default(),
         };
