@@ -108,8 +108,9 @@ impl Backend {
                     yield Event::Done(Outcome::Failed(error));
                     return;
                 }
-                let asked = Asked { method: method.clone(), params: params.clone(), session: context.session.clone() };
-                let mut events = std::pin::pin!(session.call(asked, self.spec.call_timeout));
+                let asked = Asked::of(&method, &params, &context.session);
+                let calling = session.call_for(context.client.revision, asked, self.spec.call_timeout);
+                let mut events = std::pin::pin!(calling);
                 let mut lost = None;
                 while let Some(event) = events.next().await {
                     match event {

@@ -9,3 +9,4 @@ mod lanes;
 mod peers;
 mod starts;
 mod stdio;
+mod tasks;
