@@ -16,6 +16,7 @@ mod gather;
 mod listen;
 mod lists;
 mod names;
+mod only_tasks;
 mod owner;
 mod paths;
 mod rewrite;

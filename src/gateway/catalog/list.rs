@@ -1,6 +1,6 @@
 //! A whole list of one backend, as it came and as the merged endpoint shows it. Knows nothing of fetching.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -36,6 +36,8 @@ pub(crate) struct List {
     pub(crate) whole: Option<Payload>,
     /// The place of each entry whose merged name was shortened.
     short: HashMap<String, usize>,
+    /// The tools that run only as tasks (2025-11-25).
+    only_tasks: HashSet<String>,
 }
 
 /// One tool, prompt, resource or template.
@@ -128,7 +130,7 @@ impl Kind {
 impl List {
     /// No entries.
     pub(crate) fn empty() -> Self {
-        Self { entries: Vec::new(), whole: None, short: HashMap::new() }
+        Self { entries: Vec::new(), whole: None, short: HashMap::new(), only_tasks: HashSet::new() }
     }
 
     /// Adds the entries of one more page.
@@ -141,6 +143,9 @@ impl List {
                     self.short.entry(shown).or_insert(self.entries.len());
                 }
             }
+            if kind == Kind::Tools && runs_only_as_task(&entry.raw) {
+                self.only_tasks.insert(entry.key.clone());
+            }
             self.entries.push(entry);
         }
     }
@@ -148,6 +153,14 @@ impl List {
     /// The original of a shortened merged name.
     pub(crate) fn unshorten(&self, shown: &str) -> Option<&str> {
         self.short.get(shown).map(|at| self.entries[*at].key.as_str())
+    }
+
+    /// Whether the tool of this own name runs only as a task; `None` where there is no such tool.
+    pub(crate) fn runs_only_as_task(&self, name: &str) -> Option<bool> {
+        if self.only_tasks.contains(name) {
+            return Some(true);
+        }
+        self.entries.iter().any(|entry| entry.key == name).then_some(false)
     }
 
     /// How many entries.
@@ -174,6 +187,13 @@ fn entries(kind: Kind, backend: &BackendId, page: &Payload) -> Vec<Entry> {
         Some(Entry { key, raw, merged })
     };
     elements.into_iter().filter_map(|element| entry(element.get())).collect()
+}
+
+/// What a tool says of tasks (2025-11-25, tools, *Execution*).
+fn runs_only_as_task(tool: &Bytes) -> bool {
+    let execution = Object::parse(tool).and_then(|tool| tool.get("execution"));
+    let support = execution.and_then(|execution| Object::parse(execution.as_bytes())?.string("taskSupport"));
+    support.as_deref() == Some("required")
 }
 
 fn merged(kind: Kind, backend: &BackendId, revision: Revision, raw: &Bytes) -> Bytes {
