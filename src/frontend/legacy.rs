@@ -159,7 +159,7 @@ impl Conversation<'_> {
             }
         };
         // all versions, cancellation: `initialize` is never cancelled
-        let terms = self.terms(client, self.loss(), &Method::Discover, &Payload::absent(revision));
+        let terms = self.terms(client, self.loss(), &Method::Initialize, &Payload::absent(revision));
         self.exchange((id, None), Reply::later(reply), terms)
     }
 
