@@ -5,7 +5,7 @@ use lockkeeper::mcp::Revision;
 use serde_json::{Value, json};
 
 use super::{
-    Pair,
+    Pair, chores,
     peer::{Binding, Origin, Peer},
 };
 
@@ -245,44 +245,14 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         assert_eq!(unknown["error"]["code"], -32002, "{peer:?}: {unknown}");
     }),
     feature!("a tool that runs only as a task", |peer, pair| {
-        if pair.server != Revision::V2025_11_25 {
-            return;
+        if pair.server == Revision::V2025_11_25 {
+            chores::only_as_a_task(peer, pair).await;
         }
-        let listed = peer.ask("tools/list", json!({})).await["result"]["tools"][1].clone();
-        if pair.client == Revision::V2025_11_25 {
-            // it sees what it has to do, and its own choice is left alone
-            assert_eq!(listed["execution"]["taskSupport"], "required", "{peer:?}");
-            let refused = peer.ask("tools/call", chore(&json!([]))).await;
-            assert_eq!(refused["error"]["code"], -32601, "{peer:?}: {refused}");
-            return;
-        }
-        assert_eq!(listed, json!({ "name": "chore", "inputSchema": { "type": "object" } }), "{peer:?}");
-        let log = json!({ "level": "alert", "data": "at it" });
-        let talk = json!([
-            ["progress", 1],
-            ["tell", "notifications/message", log],
-            ["ask", "q", "roots/list", {}],
-            ["answer", "q"],
-            ["progress", 2]
-        ]);
-        let call = peer.send("tools/call", chore(&talk)).await;
-        let question = peer.next("roots/list").await;
-        assert_eq!(question.get("params"), None, "{peer:?}: the task is nothing to it");
-        peer.reply(&question, json!({ "roots": [] })).await;
-        let answer = peer.answer(&call).await;
-        assert_eq!(answer["result"].get("_meta"), None, "{peer:?}: {answer}");
-        assert_eq!(answer["result"]["content"][0]["text"], r#"{"q": {"roots": []}}"#, "{peer:?}: {answer}");
-        for number in [1, 2] {
-            let progress = peer.next("notifications/progress").await;
-            assert_eq!(progress["params"], json!({ "progressToken": "t", "progress": number }), "{peer:?}");
-        }
-        assert_eq!(peer.next("notifications/message").await["params"], log, "{peer:?}");
-        let held = peer.send("tools/call", chore(&json!([["progress", 1], ["hold"]]))).await;
-        peer.next("notifications/progress").await;
-        peer.tell("notifications/cancelled", json!({ "requestId": held })).await;
-        peer.play(json!([["hear", "tasks/cancel"]])).await;
     }),
     feature!("tasks that the client executes", |peer, pair| {
+        if pair.server == Revision::V2025_11_25 && pair.client < Revision::V2025_11_25 {
+            chores::asked_as_a_task(peer).await;
+        }
         if !both_have_tasks(pair) {
             return;
         }
@@ -361,7 +331,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         peer.next("notifications/progress").await;
         let mut chores = Vec::new();
         if pair.server == Revision::V2025_11_25 && pair.client < Revision::V2025_11_25 {
-            chores.push(peer.send("tools/call", chore(&json!([["progress", 1], ["hold"]]))).await);
+            chores.push(peer.send("tools/call", chores::call(&json!([["progress", 1], ["hold"]]))).await);
             peer.next("notifications/progress").await;
         }
         let death = peer.script(json!([["die"]])).await;
@@ -387,11 +357,6 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
 /// Tasks are between peers of that version alone: no other has a form for them.
 fn both_have_tasks(pair: Pair) -> bool {
     pair.client == Revision::V2025_11_25 && pair.server == Revision::V2025_11_25
-}
-
-/// A call of the script by the tool that runs only as a task.
-fn chore(steps: &Value) -> Value {
-    json!({ "name": "chore", "arguments": { "steps": steps }, "_meta": { "progressToken": "t" } })
 }
 
 fn form(message: &str) -> Value {
