@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{Stream, StreamExt as _, future::Either, stream::BoxStream};
 use tokio::{
     sync::{Notify, mpsc},
-    time::timeout,
+    time::{Instant, timeout},
 };
 
 use super::{
@@ -24,6 +24,9 @@ use crate::{
 
 /// The longest that a task is waited for which its server knows of. Tasks are made for what takes long.
 const LONGEST: Duration = Duration::from_hours(24);
+/// A wait that lasted this long may be begun again: a connection that carries nothing is cut by proxies, and a task
+/// outlives it. What breaks off sooner is broken.
+const WORTH_ANOTHER: Duration = Duration::from_secs(10);
 /// How long it may take to make a task that nobody waits for any more, and to cancel it.
 const FAREWELL: Duration = Duration::from_secs(10);
 /// How many notifications wait for a slow reader; what comes beyond is dropped.
@@ -107,15 +110,24 @@ impl Session {
             let sign = Notify::new();
             let mut overdue = std::pin::pin!(overdue(task.clone(), &sign, patience));
             let mut waited = task.request(&Method::TasksResult, LONGEST).boxed();
+            let mut since = Instant::now();
             loop {
+                let mut given_up = false;
                 let event = tokio::select! {
                     biased;
                     Some(event) = told.recv() => Some(Ok(event)),
                     event = waited.next() => event,
-                    error = &mut overdue => Some(Ok(Event::Done(Outcome::Failed(error)))),
+                    error = &mut overdue => {
+                        given_up = true;
+                        Some(Ok(Event::Done(Outcome::Failed(error))))
+                    }
                 };
                 sign.notify_one();
                 match event {
+                    Some(Ok(Event::Done(Outcome::Failed(error)))) if !given_up && task.broke_off(&error, since) => {
+                        waited = task.request(&Method::TasksResult, LONGEST).boxed();
+                        since = Instant::now();
+                    }
                     Some(Ok(Event::Done(outcome))) => {
                         // what came before it in the same moment
                         while let Ok(event) = told.try_recv() {
@@ -224,6 +236,11 @@ impl Task {
         self.session.call(Asked::of(method, &params, &self.holder), patience)
     }
 
+    /// Whether the connection alone ended, on which the result was waited for since then.
+    fn broke_off(&self, error: &ErrorObject, since: Instant) -> bool {
+        error.is_retryable() && !self.session.is_over() && since.elapsed() >= WORTH_ANOTHER
+    }
+
     /// How such a request ends; what is told meanwhile goes by.
     async fn outcome(&self, method: &Method, patience: Duration) -> Outcome {
         let mut events = std::pin::pin!(self.request(method, patience));
@@ -288,3 +305,6 @@ fn created(event: &Result<Event, NotRun>) -> Option<String> {
 const fn tells_status(event: &Event) -> bool {
     matches!(event, Event::Notified(told) if matches!(told.method, Method::TaskStatus))
 }
+
+#[cfg(test)]
+mod tests;

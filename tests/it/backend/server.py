@@ -114,7 +114,6 @@ def awaited(id):
     """`tasks/result`: what the chore does."""
     chore, related = chores["t1"], {"_meta": {"io.modelcontextprotocol/related-task": {"taskId": "t1"}}}
     do = chore["arguments"]["do"]
-    chore["result"] = id
     if do == "ask":
         send({"method": "notifications/tasks/status", "params": status("input_required")})
         asked["q1"] = id
@@ -137,16 +136,8 @@ def awaited(id):
 
 def looked_at(id):
     """`tasks/get`: how the chore is."""
-    chore = chores["t1"]
-    do = chore["arguments"]["do"]
-    if do == "stop":
-        return send({"id": id, "result": status("cancelled", statusMessage="out of paper")})
-    if do == "vanish":
-        return
-    chore["looks"] = chore.get("looks", 0) + 1
-    send({"id": id, "result": status("working" if do != "lose" else "completed")})
-    if do == "slow" and chore["looks"] == 2:
-        send({"id": chore["result"], "result": text("done in the end")})
+    stopped = chores["t1"]["arguments"]["do"] == "stop"
+    send({"id": id, "result": status("cancelled", statusMessage="out of paper") if stopped else status("failed")})
 
 
 def handle(message):

@@ -1,9 +1,9 @@
 //! Tools that are called as tasks for clients that have none: they get what a plain call gives.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use lockkeeper::{
-    mcp::{Event, Method, Outcome, Payload, Reply, Server},
+    mcp::{Event, Method, Payload, Reply, Server},
     model::{BackendSpec, Share},
 };
 use serde_json::{Value, json};
@@ -123,25 +123,6 @@ async fn a_server_that_is_lost_with_the_task_can_be_tried_again() {
     let error = failure(called(&server, "die")).await;
     let object: Value = serde_json::from_slice(error.json()).unwrap();
     assert_eq!(object["data"]["retryable"], true, "{object}");
-}
-
-#[tokio::test]
-async fn a_silent_server_is_asked_whether_it_is_still_at_it() {
-    let scripts = Scripts::new();
-    let with = async |name: &str| {
-        let call_timeout = Duration::from_secs(1);
-        let (supervisor, server) = started(BackendSpec { call_timeout, ..scripts.spec(name, &[]) }).await;
-        let outcome = called(&server, name).outcome().await;
-        if let Outcome::Failed(error) = &outcome {
-            scripts.logged(name, "tasks/cancel").await;
-            return (supervisor, error.to_string());
-        }
-        (supervisor, text(Reply::done(outcome)).await)
-    };
-    let (slow, vanish, lose) = tokio::join!(with("slow"), with("vanish"), with("lose"));
-    assert_eq!(slow.1, "done in the end");
-    insta::assert_snapshot!(vanish.1, @"Backend `vanish` gave no sign of life for 1 s, so the call was cancelled (-32603)");
-    insta::assert_snapshot!(lose.1, @"Backend `lose` ended a task and did not give its result (-32603)");
 }
 
 #[tokio::test]
