@@ -17,6 +17,7 @@ mod listen;
 mod lists;
 mod mirrored;
 mod names;
+mod only_tasks;
 mod owner;
 mod paths;
 mod rewrite;

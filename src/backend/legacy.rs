@@ -1,6 +1,7 @@
 //! The adapter of the four legacy versions: sessions that begin with `initialize`. Knows nothing of transports: it
 //! speaks over a [`super::link::Link`].
 
+pub(crate) mod awaited;
 pub(crate) mod belongings;
 pub(crate) mod call;
 pub(crate) mod handshake;

@@ -118,8 +118,9 @@ impl Backend {
                     yield Event::Done(Outcome::Failed(error));
                     return;
                 }
-                let asked = Asked { method: method.clone(), params: params.clone(), session: holder.clone() };
-                let mut events = std::pin::pin!(session.call(asked, self.spec.call_timeout));
+                let asked = Asked::of(&method, &params, &holder);
+                let calling = session.call_for(context.client.revision, asked, self.spec.call_timeout);
+                let mut events = std::pin::pin!(calling);
                 let mut lost = None;
                 while let Some(event) = events.next().await {
                     match event {

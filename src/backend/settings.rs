@@ -142,7 +142,8 @@ impl Backend {
 
     /// One call of the gateway's own.
     async fn tell(&self, session: &Arc<Session>, method: Method, params: Payload) -> Outcome {
-        let events = session.call(super::legacy::call::Asked { method, params, session: None }, self.spec.call_timeout);
+        let events = session
+            .call(super::legacy::call::Asked { method, params, session: None, aside: None }, self.spec.call_timeout);
         let mut events = std::pin::pin!(events);
         while let Some(event) = events.next().await {
             if let Ok(Event::Done(outcome)) = event {

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     mcp::{
-        Call, ClientInfo, Context, ErrorObject, Message, Method, Outcome, Payload, Reply, RequestId, Trace,
+        Call, ClientInfo, Context, ErrorObject, Feature, Message, Method, Outcome, Payload, Reply, RequestId, Trace,
         json::Object,
     },
     model::Target,
@@ -128,6 +128,8 @@ impl Conversation<'_> {
             // a task that the client executes has an id of the client's own making: among many servers nobody could tell
             // whose it is
             Target::Merged => client.without_tasks(),
+            // and where its version has no tasks, the word means something else
+            Target::Backend(_) if !revision.has(Feature::CoreTasks) => client.without_tasks(),
             Target::Backend(_) => client,
         };
         if !self.session.introduce(client) {
@@ -157,7 +159,7 @@ impl Conversation<'_> {
             }
         };
         // all versions, cancellation: `initialize` is never cancelled
-        let terms = self.terms(client, self.loss(), &Method::Discover, &Payload::absent(revision));
+        let terms = self.terms(client, self.loss(), &Method::Initialize, &Payload::absent(revision));
         self.exchange((id, None), Reply::later(reply), terms)
     }
 

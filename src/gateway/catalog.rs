@@ -148,6 +148,11 @@ impl Catalog {
         Asked { cell: Arc::clone(&rack.about), look, fallback }
     }
 
+    /// Whether the backend runs calls of tools as tasks, as far as it has said so to the gateway itself.
+    pub(crate) fn runs_tools_as_tasks(&self) -> Option<bool> {
+        self.base()?.about.value().map(|about| about.runs_tools_as_tasks())
+    }
+
     /// A whole list; a fetch is started where it is due.
     pub(crate) fn list(self: &Arc<Self>, context: &Context, kind: Kind) -> Asked<List> {
         let rack = self.rack(context);

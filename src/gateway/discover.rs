@@ -37,7 +37,7 @@ pub(crate) async fn merged(gateway: &Gateway, seen: &[Seen], context: &Context) 
 /// One backend's own answer.
 pub(crate) async fn own(seen: &Seen, context: &Context) -> Outcome {
     match about(seen, context).await {
-        Ok(about) => Outcome::Complete(about.0.clone()),
+        Ok(about) => Outcome::Complete(about.result.clone()),
         Err(error) => Outcome::Failed(error),
     }
 }

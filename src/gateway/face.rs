@@ -7,7 +7,7 @@ use super::{
     catalog::Kind,
     discover, fanout, listen,
     lists::{self, View},
-    mirrored, route,
+    mirrored, only_tasks, route,
     set::Seen,
     tasks,
 };
@@ -123,7 +123,7 @@ fn single(gateway: &Arc<Gateway>, target: &Target, call: Call) -> Reply {
         Method::Listen => listen::listen(Arc::clone(gateway), target.clone(), call),
         Method::ToolsCall => {
             if one.access == Access::Full {
-                return one.mounted.server.call(call);
+                return only_tasks::call(&one, call);
             }
             let found = call.params.find(route::NAME);
             let name = found.string(call.params.json()).unwrap_or_default();
@@ -132,7 +132,7 @@ fn single(gateway: &Arc<Gateway>, target: &Target, call: Call) -> Reply {
             }
             // a repeated member must not be read otherwise than it was checked
             let params = call.params.replaced(found, &json::quote(&name));
-            one.mounted.server.call(Call { params, ..call })
+            only_tasks::call(&one, Call { params, ..call })
         }
         method => match Kind::listed_by(method) {
             Some(kind) => own_list(gateway, one, kind, call),

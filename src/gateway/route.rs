@@ -8,7 +8,7 @@ use super::{
     Gateway,
     catalog::Kind,
     gather::sole,
-    names, owner,
+    names, only_tasks, owner,
     set::{Seen, Set},
     uris::{self, Origin},
 };
@@ -136,6 +136,6 @@ impl Addressed {
         let method = call.method.clone();
         let params = call.params.replaced(found, &json::quote(original));
         tracing::debug!(backend = %seen.mounted.id, %method, user = %call.context.caller.user, "call");
-        seen.mounted.server.call(Call { params, ..call }).map(move |event| rewriter.event(&method, event))
+        only_tasks::call(seen, Call { params, ..call }).map(move |event| rewriter.event(&method, event))
     }
 }

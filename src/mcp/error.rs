@@ -100,6 +100,12 @@ impl ErrorObject {
         Self::with_data(Self::INTERNAL_ERROR, message, &json!({ "retryable": true }))
     }
 
+    /// Whether it is one of the gateway's own for a connection that was lost: see [`ErrorObject::retryable`].
+    pub fn is_retryable(&self) -> bool {
+        let told = || serde_json::from_slice::<Value>(&self.json).ok().map(|error| error["data"]["retryable"] == true);
+        self.revision.is_none() && told() == Some(true)
+    }
+
     /// The code.
     pub const fn code(&self) -> i64 {
         self.code

@@ -10,3 +10,4 @@ mod peers;
 mod settings;
 mod starts;
 mod stdio;
+mod tasks;

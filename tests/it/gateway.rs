@@ -3,4 +3,5 @@
 mod calls;
 mod listens;
 mod lists;
+mod only_tasks;
 mod script;

@@ -2,6 +2,7 @@
 //! gateway is the whole application on real sockets; the servers are processes that do what a call says.
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
+mod chores;
 mod features;
 mod peer;
 mod sharing;

@@ -4,10 +4,11 @@
 use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
+use tokio::sync::mpsc;
 
 use crate::{
     backend::wants::Holder,
-    mcp::{Payload, json, json::Object},
+    mcp::{Event, Payload, json, json::Object},
 };
 
 /// How many things are remembered; beyond, the oldest are forgotten.
@@ -38,6 +39,8 @@ pub(super) struct Owner {
     pub(super) holder: Holder,
     /// The client's own token, of [`Thing::Token`].
     pub(super) token: Option<Bytes>,
+    /// Where it is told, where a call waits for it in the place of a listen.
+    pub(super) aside: Option<mpsc::Sender<Event>>,
 }
 
 impl Belongings {

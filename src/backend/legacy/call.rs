@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::Session;
+use super::{Session, belongings::Owner};
 use crate::{
     backend::{lanes::LINGER, link::LinkError, wants::Holder},
     mcp::{
@@ -29,6 +29,8 @@ pub(crate) struct Slot {
     pub(super) token: Option<Bytes>,
     /// The client session that makes it.
     pub(super) holder: Holder,
+    /// Where what is said of its task goes, where the gateway waits for that.
+    aside: Option<mpsc::Sender<Event>>,
     /// When its client last answered something that was asked in it.
     pub(super) answered: Mutex<Option<Instant>>,
     kind: Kind,
@@ -56,6 +58,8 @@ pub(crate) struct Asked {
     pub(crate) params: Payload,
     /// The client session that calls; `None` for the gateway itself and for clients without one.
     pub(crate) session: Holder,
+    /// Where what is said of the task that it makes goes; `None` where a task is the client's own.
+    pub(crate) aside: Option<mpsc::Sender<Event>>,
 }
 
 /// The call was not made and may be made again on a session that is fresh: why.
@@ -71,9 +75,23 @@ struct Ticket {
     end: Duration,
 }
 
+// === impl Asked ===
+
+impl Asked {
+    /// A call whose tasks are the client's own.
+    pub(crate) fn of(method: &Method, params: &Payload, session: &Holder) -> Self {
+        Self { method: method.clone(), params: params.clone(), session: session.clone(), aside: None }
+    }
+}
+
 // === impl Slot ===
 
 impl Slot {
+    /// Who owns what comes of the call.
+    pub(super) fn owner(&self) -> Owner {
+        Owner { holder: self.holder.clone(), token: self.token.clone(), aside: self.aside.clone() }
+    }
+
     /// Whether a question may be put into its reply.
     pub(super) fn carries(&self) -> bool {
         self.kind == Kind::Asking
@@ -113,7 +131,7 @@ impl Session {
     ) -> impl Stream<Item = Result<Event, NotRun>> + Send + use<> {
         let session = Arc::clone(self);
         async_stream::stream! {
-            let Asked { method, params, session: holder } = asked;
+            let Asked { method, params, session: holder, aside } = asked;
             let params = match session.in_its_words(Some(kind), &method, params) {
                 Ok(params) => params,
                 Err(refusal) => {
@@ -122,7 +140,7 @@ impl Session {
                 }
             };
             let token = meta::progress_token(&params);
-            let mut ticket = match Ticket::open(session, (token.clone(), holder), kind, patience) {
+            let mut ticket = match Ticket::open(session, Owner { holder, token: token.clone(), aside }, kind, patience) {
                 Ok(ticket) => ticket,
                 Err(not_run) => {
                     yield Err(not_run);
@@ -202,12 +220,8 @@ impl Session {
 // === impl Ticket ===
 
 impl Ticket {
-    fn open(
-        session: Arc<Session>,
-        (token, holder): (Option<Bytes>, Holder),
-        kind: Kind,
-        patience: Duration,
-    ) -> Result<Self, NotRun> {
+    fn open(session: Arc<Session>, owner: Owner, kind: Kind, patience: Duration) -> Result<Self, NotRun> {
+        let Owner { holder, token, aside } = owner;
         let (sender, events) = mpsc::channel(QUEUE);
         let Ok(end) = sender.clone().try_reserve_owned() else { return Err(NotRun("no room".to_owned())) };
         let id = {
@@ -216,7 +230,7 @@ impl Ticket {
             if session.is_over() {
                 return Err(NotRun(session.reason()));
             }
-            calls.open(Slot { token, holder, answered: Mutex::default(), kind, events: sender, end })
+            calls.open(Slot { token, holder, aside, answered: Mutex::default(), kind, events: sender, end })
         };
         Ok(Self { session, id, kind, events, end: patience })
     }

@@ -16,7 +16,10 @@ use crate::{
         error::StartError,
         link::{Incoming, Link, LinkError},
     },
-    mcp::{ClientInfo, Era, ErrorObject, Event, Message, Method, Outcome, Payload, Revision, json, json::Object, meta},
+    mcp::{
+        ClientInfo, Era, ErrorObject, Event, Feature, Message, Method, Outcome, Payload, Revision, json, json::Object,
+        meta,
+    },
     model::BackendId,
 };
 
@@ -81,7 +84,7 @@ impl Session {
         // bounded from outside by `start_timeout`, which covers more than this one request
         let never = Duration::from_hours(24);
         let mut events = std::pin::pin!(self.request(
-            Asked { method: Method::Initialize, params, session: None },
+            Asked { method: Method::Initialize, params, session: None, aside: None },
             Kind::Handshake,
             never
         ));
@@ -194,7 +197,14 @@ impl Greeting {
     /// The answer to `server/discover`, in the form of 2026-07-28, every part as the server wrote it.
     pub(crate) fn discover(&self, backend: &BackendId) -> Payload {
         let object = Object::parse(&self.result).unwrap_or_default();
-        let capabilities = object.get("capabilities").unwrap_or("{}");
+        let declared = object.get("capabilities").unwrap_or("{}");
+        let capabilities = if self.revision.has(Feature::CoreTasks) {
+            Bytes::copy_from_slice(declared.as_bytes())
+        } else {
+            // what the version has not cannot be asked for
+            json::without_member(&Bytes::copy_from_slice(declared.as_bytes()), "tasks")
+        };
+        let capabilities = String::from_utf8_lossy(&capabilities);
         // 6.3: a server without a name gets one, for display
         let unnamed = format!(r#"{{"name":"{backend}","version":"unknown"}}"#);
         let info = object.get("serverInfo").filter(|text| text.starts_with('{')).unwrap_or(&unnamed);

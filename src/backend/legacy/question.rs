@@ -93,7 +93,7 @@ impl Session {
     fn note_elicitation(&self, call: u64, params: &Payload) {
         let Some(id) = name(params, "elicitationId") else { return };
         if let Some(holder) = self.calls.lock().get(call).map(|slot| slot.holder.clone()) {
-            self.belongings.lock().note(Thing::Elicitation(id), Owner { holder, token: None });
+            self.belongings.lock().note(Thing::Elicitation(id), Owner { holder, token: None, aside: None });
         }
     }
 

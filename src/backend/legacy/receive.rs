@@ -3,10 +3,12 @@
 use std::{cmp::Reverse, sync::Arc};
 
 use bytes::Bytes;
+use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::{
     Session,
     belongings::{Owner, Thing, created_task},
+    call::Slot,
 };
 use crate::{
     backend::{key::Scope, wants::Holder},
@@ -108,14 +110,32 @@ impl Session {
     /// Progress of a task goes on after the call that made it (2025-11-25, tasks), to the client session that called.
     fn progressed_later(&self, id: u64, params: &Payload) {
         let owner = self.belongings.lock().owner(&Thing::Token(id)).cloned();
-        if let Some(Owner { holder, token: Some(token) }) = owner {
-            self.about.listens.tell(&self.about.key, &under_token(params, &token), |other| *other == holder);
+        match owner {
+            Some(Owner { token: Some(token), aside: Some(aside), .. }) => {
+                offer_aside(&aside, under_token(params, &token));
+            }
+            Some(Owner { token: Some(token), holder, aside: None }) => {
+                self.about.listens.tell(&self.about.key, &under_token(params, &token), |other| *other == holder);
+            }
+            _ => {}
         }
+    }
+
+    /// How a task is whose client has no tasks: only the call that waits for it is told. `false` for any other.
+    fn told_aside(&self, told: &Notification) -> bool {
+        let task = if told.method == Method::TaskStatus { told.params.string("taskId") } else { None };
+        let owner = task.and_then(|task| self.belongings.lock().owner(&Thing::Task(task)).cloned());
+        let Some(aside) = owner.and_then(|owner| owner.aside) else { return false };
+        offer_aside(&aside, told.clone());
+        true
     }
 
     fn notified(&self, notification: Notification, on: Option<u64>) -> Option<(u64, Event)> {
         if let Some(call) = on {
             return Some((call, Event::Notified(notification)));
+        }
+        if self.told_aside(&notification) {
+            return None;
         }
         let audience = self.audience(&notification);
         let heard = self.about.listens.tell(&self.about.key, &notification, |holder| match &audience {
@@ -178,13 +198,10 @@ impl Session {
 
     fn note_task(&self, call: u64, result: &Payload) {
         let Some(task) = created_task(result) else { return };
-        let Some((holder, token)) = self.calls.lock().get(call).map(|slot| (slot.holder.clone(), slot.token.clone()))
-        else {
-            return;
-        };
+        let Some(owner) = self.calls.lock().get(call).map(Slot::owner) else { return };
         let mut belongings = self.belongings.lock();
-        belongings.note(Thing::Task(task), Owner { holder: holder.clone(), token: None });
-        belongings.note(Thing::Token(call), Owner { holder, token });
+        belongings.note(Thing::Task(task), Owner { token: None, ..owner.clone() });
+        belongings.note(Thing::Token(call), owner);
     }
 
     fn payload(&self, json: Bytes) -> Payload {
@@ -218,6 +235,13 @@ enum Callers {
     None,
     One(Holder),
     Many,
+}
+
+/// Tells a call what is said beside it. Where the call is over, or its client too slow, it is dropped.
+fn offer_aside(aside: &mpsc::Sender<Event>, told: Notification) {
+    if let Err(TrySendError::Full(_)) = aside.try_send(Event::Notified(told)) {
+        metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
+    }
 }
 
 /// Progress under the client's own token (design rule 1).

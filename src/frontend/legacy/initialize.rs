@@ -40,7 +40,8 @@ pub(crate) fn introduction(params: &Bytes) -> Result<ClientInfo, ErrorObject> {
 }
 
 /// The `InitializeResult` that a 2026-07-28 `DiscoverResult` comes to for a client of `revision`: capabilities,
-/// instructions and the server's name pass as they are; capabilities that this version cannot use are left out.
+/// instructions and the server's name pass as they are; capabilities that this version cannot use are left out. What the
+/// server says of itself is of no older version, so the payload is of the newest that has a handshake.
 pub(super) fn result(discovered: &Payload, revision: Revision) -> Payload {
     let object = discovered.object();
     let member = |name| object.as_ref().and_then(|object| object.get(name));
@@ -48,7 +49,7 @@ pub(super) fn result(discovered: &Payload, revision: Revision) -> Payload {
         .and_then(|meta| Object::parse(meta.as_bytes())?.get(meta::SERVER_INFO))
         .map_or_else(ClientInfo::gateway_implementation, |info| Bytes::copy_from_slice(info.as_bytes()));
     let capabilities = capabilities(member("capabilities").unwrap_or("{}"), revision);
-    let result = Payload::empty(revision)
+    let result = Payload::empty(Revision::NEWEST_LEGACY)
         .with("protocolVersion", &json::quote(revision.as_str()))
         .with("capabilities", &String::from_utf8_lossy(&capabilities))
         .with("serverInfo", &String::from_utf8_lossy(&server_info));

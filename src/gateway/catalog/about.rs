@@ -4,9 +4,20 @@ use crate::mcp::{Payload, json::Object};
 
 /// A backend's own answer to `server/discover`.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct About(pub(crate) Payload);
+pub(crate) struct About {
+    /// As it came.
+    pub(crate) result: Payload,
+    /// Whether tools can be called as tasks: known beforehand, since calls ask it.
+    tasks: bool,
+}
 
 impl About {
+    /// Reads the answer.
+    pub(crate) fn new(result: Payload) -> Self {
+        let about = Self { result, tasks: false };
+        Self { tasks: about.declares_tasks(), ..about }
+    }
+
     /// Whether the server declares this capability.
     pub(crate) fn has(&self, capability: &str) -> bool {
         self.capability(capability, |_| true)
@@ -24,12 +35,21 @@ impl About {
 
     /// What the server tells about its use, where it is not blank.
     pub(crate) fn instructions(&self) -> Option<String> {
-        self.0.string("instructions").filter(|text| !text.trim().is_empty())
+        self.result.string("instructions").filter(|text| !text.trim().is_empty())
     }
 
     /// Whether tools can be called as tasks (2025-11-25, tasks).
-    pub(crate) fn runs_tools_as_tasks(&self) -> bool {
-        self.tasks(|tasks| {
+    pub(crate) const fn runs_tools_as_tasks(&self) -> bool {
+        self.tasks
+    }
+
+    /// Whether tasks can be cancelled.
+    pub(crate) fn cancels_tasks(&self) -> bool {
+        self.has_in_tasks(|tasks| Object::parse(tasks.as_bytes()).is_some_and(|tasks| tasks.get("cancel").is_some()))
+    }
+
+    fn declares_tasks(&self) -> bool {
+        self.has_in_tasks(|tasks| {
             let inner = |text: &str, key: &str| Object::parse(text.as_bytes())?.get(key).map(str::to_owned);
             inner(tasks, "requests")
                 .and_then(|text| inner(&text, "tools"))
@@ -38,12 +58,7 @@ impl About {
         })
     }
 
-    /// Whether tasks can be cancelled.
-    pub(crate) fn cancels_tasks(&self) -> bool {
-        self.tasks(|tasks| Object::parse(tasks.as_bytes()).is_some_and(|tasks| tasks.get("cancel").is_some()))
-    }
-
-    fn tasks(&self, test: impl Fn(&str) -> bool) -> bool {
+    fn has_in_tasks(&self, test: impl Fn(&str) -> bool) -> bool {
         self.capability("tasks", test)
     }
 
@@ -54,7 +69,7 @@ impl About {
     }
 
     fn capability(&self, name: &str, test: impl Fn(&str) -> bool) -> bool {
-        let object = self.0.object();
+        let object = self.result.object();
         let capabilities = object.as_ref().and_then(|object| object.get("capabilities"));
         let capabilities = capabilities.and_then(|text| Object::parse(text.as_bytes()));
         capabilities.and_then(|capabilities| capabilities.get(name)).is_some_and(|text| text != "null" && test(text))

@@ -1,6 +1,6 @@
 //! A whole list of one backend, as it came and as the merged endpoint shows it. Knows nothing of fetching.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -39,6 +39,8 @@ pub(crate) struct List {
     short: HashMap<String, usize>,
     /// The tools whose parameters clients mirror.
     mirrored: HashMap<String, Mirrored>,
+    /// The tools that run only as tasks (2025-11-25).
+    only_tasks: HashSet<String>,
 }
 
 /// One tool, prompt, resource or template.
@@ -131,7 +133,8 @@ impl Kind {
 impl List {
     /// No entries.
     pub(crate) fn empty() -> Self {
-        Self { entries: Vec::new(), whole: None, short: HashMap::new(), mirrored: HashMap::new() }
+        let (mirrored, only_tasks) = (HashMap::new(), HashSet::new());
+        Self { entries: Vec::new(), whole: None, short: HashMap::new(), mirrored, only_tasks }
     }
 
     /// Adds the entries of one more page.
@@ -149,6 +152,9 @@ impl List {
             {
                 self.mirrored.insert(entry.key.clone(), mirrored);
             }
+            if kind == Kind::Tools && runs_only_as_task(&entry.raw) {
+                self.only_tasks.insert(entry.key.clone());
+            }
             self.entries.push(entry);
         }
     }
@@ -161,6 +167,14 @@ impl List {
     /// The parameters of a tool that clients mirror, where it has any.
     pub(crate) fn mirrored(&self, name: &str) -> Option<&Mirrored> {
         self.mirrored.get(name)
+    }
+
+    /// Whether the tool of this own name runs only as a task; `None` where there is no such tool.
+    pub(crate) fn runs_only_as_task(&self, name: &str) -> Option<bool> {
+        if self.only_tasks.contains(name) {
+            return Some(true);
+        }
+        self.entries.iter().any(|entry| entry.key == name).then_some(false)
     }
 
     /// How many entries.
@@ -187,6 +201,13 @@ fn entries(kind: Kind, backend: &BackendId, page: &Payload) -> Vec<Entry> {
         Some(Entry { key, raw, merged })
     };
     elements.into_iter().filter_map(|element| entry(element.get())).collect()
+}
+
+/// What a tool says of tasks (2025-11-25, tools, *Execution*).
+fn runs_only_as_task(tool: &Bytes) -> bool {
+    let execution = Object::parse(tool).and_then(|tool| tool.get("execution"));
+    let support = execution.and_then(|execution| Object::parse(execution.as_bytes())?.string("taskSupport"));
+    support.as_deref() == Some("required")
 }
 
 fn merged(kind: Kind, backend: &BackendId, revision: Revision, raw: &Bytes) -> Bytes {

@@ -111,6 +111,12 @@ pub(crate) fn person(user: &str, session: &str, capabilities: &'static str) -> C
     Context { caller: Arc::new(caller), ..client(session, capabilities) }
 }
 
+/// The same client in an older version, which has no tasks.
+pub(crate) fn without_tasks(context: Context) -> Context {
+    let client = ClientInfo { revision: Revision::V2025_06_18, ..ClientInfo::clone(&context.client) };
+    Context { client: Arc::new(client), ..context }
+}
+
 fn context(session: Option<SessionId>, capabilities: &'static str) -> Context {
     let client = ClientInfo {
         revision: Revision::NEWEST_LEGACY,

@@ -5,6 +5,7 @@ options = dict(argument.split("=", 1) for argument in sys.argv[2:])
 log = open(sys.argv[1], "a", buffering=1)
 held = []
 asked = {}
+chores = {}
 
 
 def note(text):
@@ -73,6 +74,15 @@ def call(id, params):
     elif name == "late":
         send({"id": id, "result": text("asking later")})
         send({"id": "late", "method": "elicitation/create", "params": {"message": "Anybody?"}})
+    elif name == "chore":
+        if "task" not in params:
+            return send({"id": id, "error": {"code": -32601, "message": "This tool runs only as a task"}})
+        chores["t1"] = {"arguments": params["arguments"], "token": meta.get("progressToken"), "made": id}
+        if params["arguments"].get("do") == "dawdle":
+            return send({"method": "notifications/message", "params": {"level": "info", "data": "dawdling"}})
+        send({"id": id, "result": {"task": status("working")}})
+        # at once, when nothing has asked for the result yet
+        send({"method": "notifications/progress", "params": {"progressToken": meta.get("progressToken"), "progress": 1}})
     elif name == "task":
         send({"id": id, "result": {"task": {"taskId": "task of %d" % os.getpid(), "status": "working"}}})
     elif name == "tell":
@@ -95,6 +105,41 @@ def call(id, params):
         send({"method": "notifications/message", "params": {"level": "info", "data": "hanging"}})
 
 
+def status(of, **more):
+    at = "2026-01-01T00:00:00Z"
+    return {"taskId": "t1", "status": of, "createdAt": at, "lastUpdatedAt": at, "ttl": None, **more}
+
+
+def awaited(id):
+    """`tasks/result`: what the chore does."""
+    chore, related = chores["t1"], {"_meta": {"io.modelcontextprotocol/related-task": {"taskId": "t1"}}}
+    do = chore["arguments"]["do"]
+    if do == "ask":
+        send({"method": "notifications/tasks/status", "params": status("input_required")})
+        asked["q1"] = id
+        send({"id": "q1", "method": "elicitation/create", "params": {"message": "Well?", **related}})
+    elif do == "answer":
+        send({"method": "notifications/progress", "params": {"progressToken": chore["token"], "progress": 2}})
+        send({"method": "notifications/tasks/status", "params": status("completed")})
+        send({"id": id, "result": {**text("done"), **related}})
+    elif do == "fail":
+        send({"id": id, "result": {**text("bad"), **related, "isError": True}})
+    elif do == "err":
+        send({"id": id, "error": {"code": -32050, "message": "broken"}})
+    elif do == "stop":
+        send({"id": id, "error": {"code": -32603, "message": "Task t1 has no result stored"}})
+    elif do == "die":
+        os._exit(3)
+    else:
+        send({"method": "notifications/message", "params": {"level": "info", "data": "waited for"}})
+
+
+def looked_at(id):
+    """`tasks/get`: how the chore is."""
+    stopped = chores["t1"]["arguments"]["do"] == "stop"
+    send({"id": id, "result": status("cancelled", statusMessage="out of paper") if stopped else status("failed")})
+
+
 def handle(message):
     method, id, params = message.get("method"), message.get("id"), message.get("params", {})
     if method == "initialize":
@@ -103,6 +148,14 @@ def handle(message):
         send({"id": id, "result": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}})
     elif method == "tools/call":
         call(id, params)
+    elif method == "tasks/get" and chores:
+        looked_at(id)
+    elif method == "tasks/result" and chores:
+        awaited(id)
+    elif method == "tasks/cancel" and chores:
+        send({"id": id, "result": status("cancelled")})
+    elif method == "notifications/go":
+        send({"id": chores["t1"]["made"], "result": {"task": status("working")}})
     elif method == "tasks/get":
         send({"id": id, "result": {"taskId": params["taskId"], "status": "working", "pid": os.getpid()}})
     elif method is None and id in asked:

@@ -5,7 +5,7 @@ use lockkeeper::mcp::Revision;
 use serde_json::{Value, json};
 
 use super::{
-    Pair,
+    Pair, chores,
     peer::{Binding, Origin, Peer},
 };
 
@@ -244,7 +244,15 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         let unknown = peer.ask("tasks/get", json!({ "taskId": "none" })).await;
         assert_eq!(unknown["error"]["code"], -32002, "{peer:?}: {unknown}");
     }),
+    feature!("a tool that runs only as a task", |peer, pair| {
+        if pair.server == Revision::V2025_11_25 {
+            chores::only_as_a_task(peer, pair).await;
+        }
+    }),
     feature!("tasks that the client executes", |peer, pair| {
+        if pair.server == Revision::V2025_11_25 && pair.client < Revision::V2025_11_25 {
+            chores::asked_as_a_task(peer).await;
+        }
         if !both_have_tasks(pair) {
             return;
         }
@@ -321,6 +329,11 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         let held = peer.script(json!([["progress", 1], ["hold"]])).await;
         // it runs: over HTTP nothing else keeps the next call from overtaking it
         peer.next("notifications/progress").await;
+        let mut chores = Vec::new();
+        if pair.server == Revision::V2025_11_25 && pair.client < Revision::V2025_11_25 {
+            chores.push(peer.send("tools/call", chores::call(&json!([["progress", 1], ["hold"]]))).await);
+            peer.next("notifications/progress").await;
+        }
         let death = peer.script(json!([["die"]])).await;
         if pair.transport == "stdio" {
             assert_eq!(peer.answer(&death).await["error"]["data"]["retryable"], true, "{peer:?}");
@@ -328,7 +341,9 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             // the answer is lost with its stream, and the next call finds the session gone
             peer.answer(&death).await;
         }
-        assert_eq!(peer.answer(&held).await["error"]["data"]["retryable"], true, "{peer:?}");
+        for lost in [held].iter().chain(&chores) {
+            assert_eq!(peer.answer(lost).await["error"]["data"]["retryable"], true, "{peer:?}");
+        }
         let call = peer.script(json!([["hear", "logging/setLevel"], ["hear", "resources/subscribe"]])).await;
         let told = peer.told(&call).await;
         assert_eq!(told["logging/setLevel"]["level"], "error", "{peer:?}");

@@ -339,13 +339,14 @@ impl std::fmt::Debug for Peer {
 
 /// All that a client of this version can be asked.
 pub(super) fn capabilities(client: Revision) -> Value {
-    let mut capabilities = json!({ "sampling": {}, "roots": { "listChanged": true } });
+    // older versions do not know the word `tasks`: there it means nothing
+    let tasks = json!({ "requests": { "sampling": { "createMessage": {} } } });
+    let mut capabilities = json!({ "sampling": {}, "roots": { "listChanged": true }, "tasks": tasks });
     if client >= Revision::V2025_06_18 {
         capabilities["elicitation"] = json!({});
     }
     if client == Revision::V2025_11_25 {
         capabilities["elicitation"] = json!({ "form": {}, "url": {} });
-        capabilities["tasks"] = json!({ "requests": { "sampling": { "createMessage": {} } } });
     }
     capabilities
 }

@@ -12,10 +12,14 @@ import sys
 VERSION = sys.argv[-1]
 
 
+class Refusal(Exception):
+    """The tool is not there for such a call."""
+
+
 class Session:
     def __init__(self, write):
         self.write, self.asked, self.running, self.heard = write, {}, {}, {}
-        self.name, self.received, self.tasks = secrets.token_hex(4), [], {}
+        self.name, self.received, self.tasks, self.chores = secrets.token_hex(4), [], {}, {}
         self.names = {"tools": ["script"], "prompts": ["p"], "resources": ["r"]}
 
     def hear(self, method, params):
@@ -41,8 +45,10 @@ class Session:
         try:
             if serve is None:
                 return await write({"id": id, "error": {"code": -32601, "message": "Method not found"}})
-            result = await serve(params, write) if method == "tools/call" else serve(params)
+            result = await serve(params, write) if method in ("tools/call", "tasks/result") else serve(params)
             await write({"id": id, "error": {"code": -32002, "message": "not there", "data": params}} if result is None else {"id": id, "result": result})
+        except Refusal as refusal:
+            await write({"id": id, "error": {"code": -32601, "message": str(refusal)}})
         except asyncio.CancelledError:
             pass
 
@@ -69,7 +75,10 @@ class Session:
         return {}
 
     def tools_list(self, params):
-        return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in self.names["tools"]]}
+        tools = [{"name": name, "inputSchema": {"type": "object"}} for name in self.names["tools"]]
+        # the same script, as a task alone
+        chore = {"name": "chore", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
+        return {"tools": tools + [chore] * (VERSION == "2025-11-25")}
 
     def prompts_list(self, params):
         return {"prompts": [{"name": name} for name in self.names["prompts"]]}
@@ -94,10 +103,13 @@ class Session:
         return {"tasks": list(self.tasks.values())}
 
     def tasks_cancel(self, params):
+        self.hear("tasks/cancel", params)
         task = self.tasks.get(params["taskId"])
         return task and {**task, "status": "cancelled"}
 
-    def tasks_result(self, params):
+    async def tasks_result(self, params, write):
+        if params["taskId"] in self.chores:
+            return await self.finished(params["taskId"], write)
         task = self.tasks.get(params["taskId"], {})
         if task.get("status") == "working":
             # whoever waits for the result brings it about
@@ -105,16 +117,31 @@ class Session:
         related = {"io.modelcontextprotocol/related-task": {"taskId": params["taskId"]}}
         return {"content": [{"type": "text", "text": self.name}], "_meta": related} if params["taskId"] in self.tasks else None
 
+    async def finished(self, id, write):
+        """The result of a task that runs while it is waited for: what it does is said to be of it, and its status told."""
+        related = {"_meta": {"io.modelcontextprotocol/related-task": {"taskId": id}}}
+
+        async def tell(message):
+            params = {**message["params"], **related} if "params" in message else None
+            await write({**message, "params": params} if params else message)
+
+        for status in ["working", "completed"]:
+            await self.write({"method": "notifications/tasks/status", "params": {**self.tasks[id], "status": status}})
+            await write({"method": "notifications/tasks/status", "params": {**self.tasks[id], "status": status}})
+        call = Call(self, self.chores[id], tell)
+        return {**await call.run(), **related}
+
     async def tools_call(self, params, write):
+        if params["name"] == "chore" and "task" not in params:
+            raise Refusal("runs only as a task")
         if "task" in params:
             now = "2026-01-01T00:00:00Z"
             task = {"taskId": secrets.token_hex(8), "status": "working", "createdAt": now, "lastUpdatedAt": now, "ttl": params["task"].get("ttl", 60000)}
             self.tasks[task["taskId"]] = task
+            if params["name"] == "chore":
+                self.chores[task["taskId"]] = params
             return {"task": task}
-        call = Call(self, params, write)
-        for name, *arguments in params["arguments"]["steps"]:
-            await getattr(call, name)(*arguments)
-        return {"content": [{"type": "text", "text": json.dumps(call.told)}]}
+        return await Call(self, params, write).run()
 
 
 class Call:
@@ -122,7 +149,13 @@ class Call:
 
     def __init__(self, session, params, write):
         self.session, self.on_call, self.open, self.told = session, write, {}, {}
+        self.steps = params.get("arguments", {}).get("steps", [])
         self.token = params.get("_meta", {}).get("progressToken")
+
+    async def run(self):
+        for name, *arguments in self.steps:
+            await getattr(self, name)(*arguments)
+        return {"content": [{"type": "text", "text": json.dumps(self.told)}]}
 
     async def progress(self, number):
         await self.on_call({"method": "notifications/progress", "params": {"progressToken": self.token, "progress": number}})

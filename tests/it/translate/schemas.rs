@@ -40,6 +40,14 @@ pub(crate) fn validator(revision: Revision, definition: &str) -> Option<Validato
     build(&read(revision), definition)
 }
 
+/// The members that `definition` has in this revision.
+pub(crate) fn members(revision: Revision, definition: &str) -> Vec<String> {
+    let text = read(revision);
+    let home = if text.get("$defs").is_some() { "$defs" } else { "definitions" };
+    let members = text[home][definition]["properties"].as_object();
+    members.unwrap_or_else(|| panic!("{definition} in {revision}")).keys().cloned().collect()
+}
+
 fn build(text: &Value, definition: &str) -> Option<Validator> {
     let home = if text.get("$defs").is_some() { "$defs" } else { "definitions" };
     text[home].get(definition)?;

@@ -1,0 +1,103 @@
+//! `[clients.NAME] profile = "strict"`, from the file to the wire.
+
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
+
+use lockkeeper::mcp::Revision;
+use serde_json::{Value, json};
+
+use super::{Running, client};
+use crate::translate::schemas;
+
+/// What is asked, where the entries of the answer are, and what they are in the schemas.
+const ANSWERS: [(&str, &str, &str); 5] = [
+    ("initialize", "/serverInfo", "Implementation"),
+    ("tools/list", "/tools", "Tool"),
+    ("prompts/list", "/prompts", "Prompt"),
+    ("resources/list", "/resources", "Resource"),
+    ("tools/call", "", "CallToolResult"),
+];
+
+/// One session of a client.
+struct Session<'a> {
+    gateway: &'a Running,
+    key: &'a str,
+    id: Option<String>,
+    greeting: Value,
+}
+
+impl<'a> Session<'a> {
+    async fn open((gateway, key): (&'a Running, &'a str), name: &str, revision: Revision) -> Self {
+        let mut session = Self { gateway, key, id: None, greeting: Value::Null };
+        let client = json!({ "name": name, "version": "1" });
+        let params = json!({ "protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": client });
+        session.greeting = session.ask("initialize", params).await;
+        session.post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+        session
+    }
+
+    async fn ask(&mut self, method: &str, params: Value) -> Value {
+        let text = self.post(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })).await;
+        let mut answer: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"));
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        answer["result"].take()
+    }
+
+    async fn post(&mut self, message: &Value) -> String {
+        let request = client().post(format!("{}/mcp", self.gateway.url)).bearer_auth(self.key);
+        let request = request.header("content-type", "application/json");
+        let request = request.header("accept", "application/json, text/event-stream");
+        let request = match &self.id {
+            Some(id) => request.header("mcp-session-id", id),
+            None => request,
+        };
+        let response = request.body(message.to_string()).send().await.unwrap();
+        if let Some(id) = response.headers().get("mcp-session-id") {
+            self.id = Some(id.to_str().unwrap().to_owned());
+        }
+        response.text().await.unwrap()
+    }
+
+    /// Every member of the entries of this answer that the version does not define.
+    async fn unknown(&mut self, revision: Revision, (method, path, definition): (&str, &str, &str)) -> Vec<String> {
+        let answer = match method {
+            "initialize" => self.greeting.clone(),
+            "tools/call" => self.ask(method, json!({ "name": "demo__add", "arguments": { "a": 1, "b": 2 } })).await,
+            method => self.ask(method, json!({})).await,
+        };
+        let found = answer.pointer(path).unwrap_or_else(|| panic!("{method}: {answer}"));
+        let entries = found.as_array().map_or(std::slice::from_ref(found), Vec::as_slice);
+        let defined = schemas::members(revision, definition);
+        let members: BTreeSet<_> =
+            entries.iter().flat_map(|entry| entry.as_object().unwrap().keys().cloned()).collect();
+        assert!(members.iter().any(|member| defined.contains(member)), "{method}: {answer}");
+        members.into_iter().filter(|member| !defined.contains(member)).collect()
+    }
+}
+
+/// A key that is let in as it is, made as an operator makes it.
+fn key(data: &Path) -> String {
+    let mut create = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    create.args(["keys", "create", "profile", "--direct", "--json", "--data-dir"]).arg(data);
+    let made: Value = serde_json::from_slice(&create.output().unwrap().stdout).unwrap();
+    made["secret"].as_str().or_else(|| made["key"].as_str()).unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_client_that_is_named_so_gets_nothing_that_its_version_does_not_define() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("lockkeeper.toml"), "[clients.picky]\nprofile = \"strict\"\n").unwrap();
+    let gateway = Running::start(folder.path()).await;
+    let key = key(folder.path());
+    for revision in [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_06_18] {
+        let mut picky = Session::open((&gateway, &key), "picky", revision).await;
+        let mut other = Session::open((&gateway, &key), "other", revision).await;
+        for answer in ANSWERS {
+            let nothing: [String; 0] = [];
+            assert_eq!(picky.unknown(revision, answer).await, nothing, "{answer:?} {revision}");
+            let passed = other.unknown(revision, answer).await;
+            // what the demonstration writes, which is of 2025-11-25, is all defined in 2025-06-18
+            assert_eq!(passed.is_empty(), revision == Revision::V2025_06_18, "{answer:?} {revision}: {passed:?}");
+        }
+    }
+    gateway.stop().await;
+}
