@@ -30,6 +30,8 @@ pub(super) enum Binding {
 /// Where a client goes, and by what right.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Door<'a> {
+    /// All clients of a test share it: to make one is slow.
+    pub(super) http: &'a Client,
     pub(super) url: &'a str,
     pub(super) key: &'a str,
     pub(super) backend: &'a str,
@@ -89,7 +91,7 @@ impl Peer {
     pub(super) async fn quiet(door: Door<'_>, pair: Pair, capabilities: &Value) -> Self {
         let mut peer = Self {
             pair,
-            http: Client::builder().no_proxy().build().unwrap(),
+            http: door.http.clone(),
             address: format!("{}/mcp/{}", door.url, door.backend),
             key: door.key.to_owned(),
             session: None,
@@ -202,7 +204,11 @@ impl Peer {
     /// Sends a request and gives its id.
     pub(super) async fn send(&mut self, method: &str, params: Value) -> Value {
         let id = self.next_id();
-        self.post(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
+        let mut message = json!({ "jsonrpc": "2.0", "id": id, "method": method });
+        if !params.is_null() {
+            message["params"] = params;
+        }
+        self.post(&message).await;
         id
     }
 
