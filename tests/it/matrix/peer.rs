@@ -40,6 +40,8 @@ pub(super) struct Door<'a> {
 /// One client session.
 pub(super) struct Peer {
     pub(super) pair: Pair,
+    /// The result of `initialize`.
+    pub(super) greeting: Value,
     http: Client,
     address: String,
     key: String,
@@ -91,6 +93,7 @@ impl Peer {
     pub(super) async fn quiet(door: Door<'_>, pair: Pair, capabilities: &Value) -> Self {
         let mut peer = Self {
             pair,
+            greeting: Value::Null,
             http: door.http.clone(),
             address: format!("{}/mcp/{}", door.url, door.backend),
             key: door.key.to_owned(),
@@ -110,6 +113,7 @@ impl Peer {
             "clientInfo": { "name": "matrix", "version": "1" } });
         let answer = peer.ask("initialize", params).await;
         assert_eq!(answer["result"]["protocolVersion"], pair.client.as_str(), "{pair:?}: {answer}");
+        peer.greeting = answer["result"].clone();
         peer.tell("notifications/initialized", Value::Null).await;
         peer
     }
