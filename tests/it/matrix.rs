@@ -9,7 +9,6 @@ mod offers;
 mod peer;
 mod questions;
 mod sharing;
-mod strict;
 mod tap;
 mod world;
 

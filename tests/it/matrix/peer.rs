@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
-    Pair, strict,
+    Pair,
     tap::{Event, Tap},
 };
+use crate::support::strict;
 
 /// How long a message that must come may take.
 pub(super) const SOON: Duration = Duration::from_secs(30);

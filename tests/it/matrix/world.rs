@@ -19,7 +19,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::{sync::oneshot, task::JoinSet};
 
-use super::{peer::Door, strict};
+use super::peer::Door;
+use crate::support::strict;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/matrix/server.py");
 

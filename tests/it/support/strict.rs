@@ -48,7 +48,7 @@ const ANSWERS: &[(&str, &str)] = &[
 const MADE_UP: [&str; 3] = ["notifications/x/", "x/", "tasks/nothing"];
 
 /// What a client gets as the answer to a request of this method.
-pub(super) fn answer(revision: Revision, method: &str, message: &Value) -> Result<(), String> {
+pub(crate) fn answer(revision: Revision, method: &str, message: &Value) -> Result<(), String> {
     envelope(revision, message)?;
     let Some(result) = message.get("result") else { return Ok(()) };
     let definition = match RESULTS.iter().find(|(name, _)| *name == method) {
@@ -62,17 +62,17 @@ pub(super) fn answer(revision: Revision, method: &str, message: &Value) -> Resul
 }
 
 /// A question that a client gets.
-pub(super) fn request(revision: Revision, message: &Value) -> Result<(), String> {
+pub(crate) fn request(revision: Revision, message: &Value) -> Result<(), String> {
     valid(revision, "JSONRPCRequest", message).and_then(|()| valid(revision, "ServerRequest", message))
 }
 
 /// A notification that a client gets.
-pub(super) fn notification(revision: Revision, message: &Value) -> Result<(), String> {
+pub(crate) fn notification(revision: Revision, message: &Value) -> Result<(), String> {
     valid(revision, "JSONRPCNotification", message).and_then(|()| valid(revision, "ServerNotification", message))
 }
 
 /// Anything that a server gets; `question` is the method of its own that the message answers.
-pub(super) fn to_server(revision: Revision, question: Option<&str>, message: &Value) -> Result<(), String> {
+pub(crate) fn to_server(revision: Revision, question: Option<&str>, message: &Value) -> Result<(), String> {
     match (message["method"].as_str(), message.get("id")) {
         (Some(method), _) if MADE_UP.iter().any(|made_up| method.starts_with(made_up)) => Ok(()),
         (Some(_), None) => valid(revision, "JSONRPCNotification", message)
