@@ -131,7 +131,9 @@ impl Site {
             let version = Revision::parse(version).unwrap();
             for line in fs::read_to_string(&path).unwrap().lines() {
                 let received: Value = serde_json::from_str(line).unwrap();
-                strict::to_server(version, received["question"].as_str(), &received["message"])
+                let (question, message) = (received["question"].as_str(), &received["message"]);
+                assert!(question.is_some() || message.get("method").is_some(), "nobody asked for {message}");
+                strict::to_server(version, question, message)
                     .unwrap_or_else(|fault| panic!("{}: {fault}", path.display()));
                 count += 1;
             }

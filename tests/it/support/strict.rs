@@ -71,7 +71,7 @@ pub(crate) fn notification(revision: Revision, message: &Value) -> Result<(), St
     valid(revision, "JSONRPCNotification", message).and_then(|()| valid(revision, "ServerNotification", message))
 }
 
-/// Anything that a server gets; `question` is the method of its own that the message answers.
+/// Anything that a server gets; `question` is the method of its own that the message answers, where that is known.
 pub(crate) fn to_server(revision: Revision, question: Option<&str>, message: &Value) -> Result<(), String> {
     match (message["method"].as_str(), message.get("id")) {
         (Some(method), _) if MADE_UP.iter().any(|made_up| method.starts_with(made_up)) => Ok(()),
@@ -82,8 +82,7 @@ pub(crate) fn to_server(revision: Revision, question: Option<&str>, message: &Va
         }
         (None, _) => {
             envelope(revision, message)?;
-            let Some(result) = message.get("result") else { return Ok(()) };
-            let question = question.ok_or_else(|| format!("nobody asked for {message}"))?;
+            let (Some(question), Some(result)) = (question, message.get("result")) else { return Ok(()) };
             let definition = match ANSWERS.iter().find(|(name, _)| *name == question) {
                 // a question that makes a task is answered by the task
                 _ if result.get("task").is_some() => "CreateTaskResult",
