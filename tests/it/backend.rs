@@ -4,6 +4,7 @@
 mod calls;
 mod demo;
 mod edges;
+mod endpoint;
 mod http;
 mod lanes;
 mod peers;

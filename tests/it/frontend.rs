@@ -8,6 +8,7 @@ mod isolation;
 mod kept;
 mod modern;
 mod questions;
+mod reader;
 mod resumption;
 mod sessions;
 mod streams;
@@ -16,9 +17,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{Router, body::Body};
 use bytes::Bytes;
-use futures_util::{StreamExt as _, stream};
+use futures_util::stream;
 use http::{HeaderMap, Method as Verb, Request, Response, StatusCode};
-use http_body_util::BodyExt as _;
 use lockkeeper::{
     frontend::{Deps, Frontend, Routes, Settings},
     mcp::{
@@ -34,6 +34,8 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
+
+use self::reader::{Events, Reader, body, text};
 
 /// Everything that a test needs, and the front in the midst of it.
 struct World {
@@ -81,10 +83,8 @@ struct Client {
     path: &'static str,
     session: Option<String>,
     version: Option<&'static str>,
+    reader: Reader,
 }
-
-/// A body that is read event by event.
-struct Events(axum::body::BodyDataStream);
 
 // === impl World ===
 
@@ -123,7 +123,8 @@ impl World {
     }
 
     fn client(&self, user: &str) -> Client {
-        Client { router: self.router.clone(), admission: admission(user), path: "/mcp", session: None, version: None }
+        let (router, admission) = (self.router.clone(), admission(user));
+        Client { router, admission, path: "/mcp", session: None, version: None, reader: Reader::default() }
     }
 
     /// A client whose handshake is done.
@@ -194,7 +195,7 @@ impl Scripted {
     fn tool(&self, call: &Call) -> Reply {
         let params: Value = call.params.view().unwrap_or_default();
         let revision = call.params.revision;
-        let said = json!({ "said": params["arguments"]["say"] });
+        let said = json!({ "content": [], "said": params["arguments"]["say"] });
         let done = Event::Done(Outcome::Complete(Payload::of(revision, &said)));
         let progress = |params: &Value| {
             let token = &params["_meta"]["progressToken"];
@@ -258,7 +259,16 @@ fn ask(revision: Revision, arguments: &Value) -> Reply {
     let withdraw = arguments["withdraw"] == true;
     // the server speaks the newest version of its era, whatever its clients speak
     let revision = if arguments["schema"].is_null() { revision } else { Revision::NEWEST_LEGACY };
-    let mut params = json!({ "message": "name?", "mode": mode });
+    let mut params = match &method {
+        Method::Elicit if mode == "url" => {
+            json!({ "message": "name?", "mode": mode, "url": "https://example.com/", "elicitationId": "e" })
+        }
+        Method::Elicit => {
+            json!({ "message": "name?", "mode": mode, "requestedSchema": { "type": "object", "properties": {} } })
+        }
+        Method::CreateMessage => json!({ "messages": [], "maxTokens": 1 }),
+        _ => json!({}),
+    };
     if !arguments["schema"].is_null() {
         params["requestedSchema"] = arguments["schema"].clone();
     }
@@ -271,9 +281,9 @@ fn ask(revision: Revision, arguments: &Value) -> Reply {
             return;
         }
         let answer = match answered.wait().await {
-            Some(Ok(answer)) => json!({ "answer": answer.view::<Value>().unwrap() }),
-            Some(Err(error)) => json!({ "code": error.code() }),
-            None => json!({ "answer": null }),
+            Some(Ok(answer)) => json!({ "content": [], "answer": answer.view::<Value>().unwrap() }),
+            Some(Err(error)) => json!({ "content": [], "code": error.code() }),
+            None => json!({ "content": [], "answer": null }),
         };
         yield Event::Done(Outcome::Complete(Payload::of(revision, &answer)));
     })
@@ -322,6 +332,7 @@ impl Client {
     }
 
     async fn send(&self, message: Value) -> Response<Body> {
+        self.reader.asks(&message);
         self.post(message.to_string()).await
     }
 
@@ -359,7 +370,9 @@ impl Client {
         }
         change(headers);
         request.extensions_mut().insert(self.admission.clone());
-        self.router.clone().oneshot(request).await.unwrap()
+        let mut response = self.router.clone().oneshot(request).await.unwrap();
+        response.extensions_mut().insert(self.reader.clone());
+        response
     }
 }
 
@@ -376,61 +389,6 @@ fn initialize(version: &str, capabilities: Value) -> Value {
 fn call(id: impl Into<Value>, name: &str, arguments: Value) -> Value {
     let params = json!({ "name": name, "arguments": arguments, "_meta": { "progressToken": "p" } });
     json!({ "jsonrpc": "2.0", "id": id.into(), "method": "tools/call", "params": params })
-}
-
-async fn text(response: Response<Body>) -> String {
-    String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
-}
-
-async fn body(response: Response<Body>) -> Value {
-    assert_eq!(response.headers()["content-type"], "application/json");
-    serde_json::from_str(&text(response).await).unwrap()
-}
-
-// === impl Events ===
-
-impl Events {
-    fn of(response: Response<Body>) -> Self {
-        assert_eq!(response.status(), StatusCode::OK);
-        assert_eq!(response.headers()["content-type"], "text/event-stream");
-        assert_eq!(response.headers()["x-accel-buffering"], "no");
-        assert_eq!(response.headers()["cache-control"], "no-cache");
-        Self(response.into_body().into_data_stream())
-    }
-
-    /// The next event or comment as it was written; `None` at the end.
-    async fn raw(&mut self) -> Option<String> {
-        let chunk: Bytes = self.0.next().await?.unwrap();
-        Some(String::from_utf8(chunk.to_vec()).unwrap())
-    }
-
-    /// The id of the next event that has one, and its data.
-    async fn numbered(&mut self) -> Option<(String, String)> {
-        loop {
-            let text = self.raw().await?;
-            let field = |name| text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
-            if let Some(id) = field("id: ") {
-                return Some((id, field("data: ").unwrap_or_default()));
-            }
-        }
-    }
-
-    /// The data of the next event; `None` at the end.
-    async fn data(&mut self) -> Option<String> {
-        loop {
-            let text = self.raw().await?;
-            let data: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
-            // an event with an id and nothing else tells where to come back to
-            if data.iter().any(|line| !line.is_empty()) {
-                return Some(data.join("\n"));
-            }
-        }
-    }
-
-    /// The next message; `None` at the end.
-    async fn message(&mut self) -> Option<Value> {
-        self.data().await.map(|data| serde_json::from_str(&data).unwrap())
-    }
 }
 
 #[test]

@@ -3,10 +3,13 @@
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
 mod chores;
+mod contents;
 mod features;
+mod methods;
+mod offers;
 mod peer;
+mod questions;
 mod sharing;
-mod strict;
 mod tap;
 mod world;
 
@@ -67,6 +70,30 @@ async fn every_feature_crosses_between_every_pair() {
                 peer.begin(name);
                 feature(&mut peer, pair).await;
                 peer.nothing_is_left();
+            }
+        }
+    });
+    talks.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_method_and_every_content_is_right_in_the_version_of_who_gets_it() {
+    let world = World::start().await;
+    let talks = stream::iter(pairs()).map(|pair| {
+        let door = pair.backend();
+        let world = &world;
+        async move {
+            let door = world.door(&door);
+            let mut peer = Peer::open_as(door, pair, &questions::capabilities(pair.client)).await;
+            offers::cross(&mut peer).await;
+            contents::cross(&mut peer).await;
+            questions::cross(&mut peer).await;
+            methods::cross(&mut peer).await;
+            peer.nothing_is_left();
+            // on stdio each session would start a process more, to no other end
+            if pair.transport == "http" {
+                questions::undeclared(door, pair).await;
             }
         }
     });

@@ -1,3 +1,4 @@
 //! What the tests share.
 
 pub(crate) mod oauth;
+pub(crate) mod strict;

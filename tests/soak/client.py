@@ -188,6 +188,10 @@ class Client:
         self.calls[id] = asked
         try:
             if fate == "cancel":
+                # a cancel may overtake its call, and then cancels nothing: what must end is known to run first
+                owner = params.get("arguments", {}).get("owner")
+                while owner in self.world.cancelled and not asked.done() and not self.ear.steps[id - 1]:
+                    await asyncio.sleep(0.02)
                 await asyncio.wait({asked}, timeout=self.dice.uniform(0, 0.3))
                 if not asked.done():
                     await self.tell({"method": "notifications/cancelled", "params": {"requestId": id}})

@@ -13,7 +13,7 @@ use lockkeeper::{
 use serde_json::{Value, json};
 
 use super::{
-    http::{Peer, Seen, greeting, named, reply, status},
+    endpoint::{Peer, Seen, greeting, named, reply, status},
     peers::{Scripts, call, client, failure, gateway, result, started, text, tool, until},
 };
 

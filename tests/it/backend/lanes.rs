@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{
-    http::{Peer, Seen, event, events, text_of},
+    endpoint::{Peer, Seen, event, events, text_of},
     peers::{SOON, Scripts, call, client, failure, next, person, result, started, text, tool, until},
 };
 

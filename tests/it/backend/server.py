@@ -154,7 +154,7 @@ def handle(message):
         awaited(id)
     elif method == "tasks/cancel" and chores:
         send({"id": id, "result": status("cancelled")})
-    elif method == "notifications/go":
+    elif method == "notifications/x/go":
         send({"id": chores["t1"]["made"], "result": {"task": status("working")}})
     elif method == "tasks/get":
         send({"id": id, "result": {"taskId": params["taskId"], "status": "working", "pid": os.getpid()}})

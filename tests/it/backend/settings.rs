@@ -13,7 +13,7 @@ use lockkeeper::{
 use serde_json::{Value, json};
 
 use super::{
-    http::{Peer, Seen, named, reply, status},
+    endpoint::{Peer, Seen, named, reply, status},
     peers::{call, client, result, started, text, tool},
 };
 

@@ -100,7 +100,7 @@ async fn a_task_that_is_made_after_its_call_was_cancelled_is_cancelled_too() {
     running.spawn(called(&server, "dawdle").outcome());
     said(&mut listen, "dawdling").await;
     running.shutdown().await;
-    call(&server, old("s1"), Method::parse("notifications/go"), &Value::Null).outcome().await;
+    call(&server, old("s1"), Method::parse("notifications/x/go"), &Value::Null).outcome().await;
     let log = scripts.logged("chore", "tasks/cancel").await;
     // 2025-11-25 cancellation: a request that makes a task is not cancelled by the notification
     assert!(!log.contains("notifications/cancelled"), "{log}");

@@ -10,7 +10,7 @@ async fn an_outcome_that_comes_first_is_json() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     let answer = body(client.send(call("a", "echo", json!({ "say": "hi" }))).await).await;
-    assert_eq!(answer, json!({ "jsonrpc": "2.0", "id": "a", "result": { "said": "hi" } }));
+    assert_eq!(answer, json!({ "jsonrpc": "2.0", "id": "a", "result": { "content": [], "said": "hi" } }));
     let answer = body(client.send(call(2, "fail", json!({}))).await).await;
     assert_eq!(answer["error"]["code"], -32602);
 }

@@ -27,8 +27,8 @@ async fn a_question_goes_down_the_stream_of_its_call_and_its_answer_comes_back()
         assert_eq!(client.send(reply).await.status(), StatusCode::ACCEPTED);
         let outcome = events.message().await.unwrap();
         let expected = match answer.get("result") {
-            Some(result) => json!({ "answer": result }),
-            None => json!({ "code": -1 }),
+            Some(result) => json!({ "content": [], "answer": result }),
+            None => json!({ "content": [], "code": -1 }),
         };
         assert_eq!(outcome["result"], expected);
         assert_eq!(events.raw().await, None);

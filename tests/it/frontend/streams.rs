@@ -32,7 +32,7 @@ async fn what_is_said_while_no_stream_is_open_waits_for_one() {
     for _ in 0..3 {
         world.server.told.send((Method::ToolsListChanged, json!({}))).unwrap();
     }
-    world.server.told.send((Method::LoggingMessage, json!({ "level": "info" }))).unwrap();
+    world.server.told.send((Method::LoggingMessage, json!({ "level": "info", "data": 1 }))).unwrap();
     let mut events = Events::of(client.get().await);
     assert_eq!(events.message().await.unwrap()["method"], "notifications/tools/list_changed");
     assert_eq!(events.message().await.unwrap()["method"], "notifications/message");
@@ -47,7 +47,7 @@ async fn log_messages_below_the_level_are_left_out() {
     let mut events = Events::of(client.get().await);
     world.server.wait_for(Method::Listen, 1).await;
     for level in ["info", "error"] {
-        world.server.told.send((Method::LoggingMessage, json!({ "level": level }))).unwrap();
+        world.server.told.send((Method::LoggingMessage, json!({ "level": level, "data": 1 }))).unwrap();
     }
     assert_eq!(events.message().await.unwrap()["params"]["level"], "error");
 }

@@ -12,7 +12,9 @@ pub(super) fn call(steps: &Value) -> Value {
 
 /// A tool that has to be called as a task.
 pub(super) async fn only_as_a_task(peer: &mut Peer, pair: Pair) {
-    let listed = peer.ask("tools/list", json!({})).await["result"]["tools"][1].clone();
+    let listed = peer.ask("tools/list", json!({})).await["result"]["tools"].clone();
+    let mut tools = listed.as_array().unwrap().iter();
+    let listed = tools.find(|tool| tool["name"] == "chore").unwrap();
     if pair.client == Revision::V2025_11_25 {
         // it sees what it has to do, and its own choice is left alone
         assert_eq!(listed["execution"]["taskSupport"], "required", "{peer:?}");
@@ -20,7 +22,7 @@ pub(super) async fn only_as_a_task(peer: &mut Peer, pair: Pair) {
         assert_eq!(refused["error"]["code"], -32601, "{peer:?}: {refused}");
         return;
     }
-    assert_eq!(listed, json!({ "name": "chore", "inputSchema": { "type": "object" } }), "{peer:?}");
+    assert!(listed.get("execution").is_none(), "{peer:?}: {listed}");
     let log = json!({ "level": "alert", "data": "at it" });
     let talk = json!([
         ["progress", 1],

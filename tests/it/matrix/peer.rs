@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
-    Pair, strict,
+    Pair,
     tap::{Event, Tap},
 };
+use crate::support::strict;
 
 /// How long a message that must come may take.
 pub(super) const SOON: Duration = Duration::from_secs(30);
@@ -30,6 +31,8 @@ pub(super) enum Binding {
 /// Where a client goes, and by what right.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Door<'a> {
+    /// All clients of a test share it: to make one is slow.
+    pub(super) http: &'a Client,
     pub(super) url: &'a str,
     pub(super) key: &'a str,
     pub(super) backend: &'a str,
@@ -38,6 +41,8 @@ pub(super) struct Door<'a> {
 /// One client session.
 pub(super) struct Peer {
     pub(super) pair: Pair,
+    /// The result of `initialize`.
+    pub(super) greeting: Value,
     http: Client,
     address: String,
     key: String,
@@ -89,7 +94,8 @@ impl Peer {
     pub(super) async fn quiet(door: Door<'_>, pair: Pair, capabilities: &Value) -> Self {
         let mut peer = Self {
             pair,
-            http: Client::builder().no_proxy().build().unwrap(),
+            greeting: Value::Null,
+            http: door.http.clone(),
             address: format!("{}/mcp/{}", door.url, door.backend),
             key: door.key.to_owned(),
             session: None,
@@ -108,6 +114,7 @@ impl Peer {
             "clientInfo": { "name": "matrix", "version": "1" } });
         let answer = peer.ask("initialize", params).await;
         assert_eq!(answer["result"]["protocolVersion"], pair.client.as_str(), "{pair:?}: {answer}");
+        peer.greeting = answer["result"].clone();
         peer.tell("notifications/initialized", Value::Null).await;
         peer
     }
@@ -202,7 +209,11 @@ impl Peer {
     /// Sends a request and gives its id.
     pub(super) async fn send(&mut self, method: &str, params: Value) -> Value {
         let id = self.next_id();
-        self.post(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
+        let mut message = json!({ "jsonrpc": "2.0", "id": id, "method": method });
+        if !params.is_null() {
+            message["params"] = params;
+        }
+        self.post(&message).await;
         id
     }
 

@@ -1,6 +1,7 @@
-"""A server that does what the call says, step by step: `server.py stdio VERSION` or `server.py http PORT VERSION`.
+"""A server that does what the call says, step by step: `server.py stdio RECORD VERSION` or `server.py http PORT RECORD VERSION`.
 
-It speaks that version whatever it is offered. The one tool `script` takes `steps`, a list of lists: see `Call`.
+It speaks that version whatever it is offered. The one tool `script` takes `steps`, a list of lists: see `Call`. All that it
+receives is written into a file of its own in the folder RECORD. What it offers beside is in `offers.json`.
 """
 
 import asyncio
@@ -9,7 +10,11 @@ import os
 import secrets
 import sys
 
-VERSION = sys.argv[-1]
+RECORD, VERSION = sys.argv[-2:]
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "offers.json")) as file:
+    # what its version has
+    OFFERS = {kind: [offer["is"] for offer in offers if offer["since"] <= VERSION] for kind, offers in json.load(file).items()}
+RECEIVED = open(os.path.join(RECORD, f"{VERSION} {os.getpid()}.jsonl"), "w", buffering=1)
 
 
 class Refusal(Exception):
@@ -20,6 +25,8 @@ class Session:
     def __init__(self, write):
         self.write, self.asked, self.running, self.heard = write, {}, {}, {}
         self.name, self.received, self.tasks, self.chores = secrets.token_hex(4), [], {}, {}
+        # the method of each question, what each method was last asked with, and what it answers next
+        self.methods, self.requests, self.outcomes = {}, {}, {}
         self.names = {"tools": ["script"], "prompts": ["p"], "resources": ["r"]}
 
     def hear(self, method, params):
@@ -28,6 +35,7 @@ class Session:
 
     async def receive(self, message, write, done=None):
         method, id = message.get("method"), message.get("id")
+        RECEIVED.write(json.dumps({"question": None if method else self.methods.get(id), "message": message}) + "\n")
         if method is None:
             self.asked.pop(id).set_result(message)
         elif id is None:
@@ -42,10 +50,15 @@ class Session:
     async def answer(self, message, write):
         id, method, params = message["id"], message["method"], message.get("params", {})
         serve = getattr(self, method.replace("/", "_").replace("logging_setLevel", "settled"), None)
+        self.requests[method] = params
         try:
+            if method in self.outcomes:
+                return await write({"id": id, **self.outcomes.pop(method)})
             if serve is None:
                 return await write({"id": id, "error": {"code": -32601, "message": "Method not found"}})
-            result = await serve(params, write) if method in ("tools/call", "tasks/result") else serve(params)
+            if method == "tools/call":
+                return await write({"id": id, **await serve(params, write)})
+            result = await serve(params, write) if method == "tasks/result" else serve(params)
             await write({"id": id, "error": {"code": -32002, "message": "not there", "data": params}} if result is None else {"id": id, "result": result})
         except Refusal as refusal:
             await write({"id": id, "error": {"code": -32601, "message": str(refusal)}})
@@ -57,7 +70,7 @@ class Session:
         capabilities = {"tools": {"listChanged": True}, "prompts": {"listChanged": True}, "resources": {"subscribe": True, "listChanged": True}, "logging": {}, "completions": {}}
         if VERSION == "2025-11-25":
             capabilities["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-        return {"protocolVersion": VERSION, "capabilities": capabilities, "serverInfo": {"name": "scripted", "version": VERSION}}
+        return {"protocolVersion": VERSION, "capabilities": capabilities, **{key: value for one in OFFERS["about"] for key, value in one.items()}}
 
     def settled(self, params):
         self.hear("logging/setLevel", params)
@@ -76,18 +89,22 @@ class Session:
 
     def tools_list(self, params):
         tools = [{"name": name, "inputSchema": {"type": "object"}} for name in self.names["tools"]]
-        # the same script, as a task alone
-        chore = {"name": "chore", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
-        return {"tools": tools + [chore] * (VERSION == "2025-11-25")}
+        return {"tools": tools + OFFERS["tools"], "_meta": {"com.acme/list": 1}}
 
     def prompts_list(self, params):
-        return {"prompts": [{"name": name} for name in self.names["prompts"]]}
+        return self.page("prompts", [{"name": name} for name in self.names["prompts"]] + OFFERS["prompts"], params)
 
     def resources_list(self, params):
-        return {"resources": [{"uri": f"x:{name}", "name": name} for name in self.names["resources"]]}
+        return self.page("resources", [{"uri": f"x:{name}", "name": name} for name in self.names["resources"]] + OFFERS["resources"], params)
 
     def resources_templates_list(self, params):
-        return {"resourceTemplates": []}
+        return self.page("resourceTemplates", OFFERS["resourceTemplates"], params)
+
+    def page(self, kind, entries, params):
+        """Two at a time; the cursor of the second page is empty, which is a cursor like any other."""
+        at = int(params["cursor"] or 2) if "cursor" in params else 0
+        more = {"nextCursor": "" if at == 0 else str(at + 2)} if at + 2 < len(entries) else {}
+        return {kind: entries[at : at + 2], **more}
 
     def resources_read(self, params):
         return {"contents": [{"uri": "x:r", "text": "read"}]} if params["uri"] == "x:r" else None
@@ -129,7 +146,7 @@ class Session:
             await self.write({"method": "notifications/tasks/status", "params": {**self.tasks[id], "status": status}})
             await write({"method": "notifications/tasks/status", "params": {**self.tasks[id], "status": status}})
         call = Call(self, self.chores[id], tell)
-        return {**await call.run(), **related}
+        return {**(await call.run())["result"], **related}
 
     async def tools_call(self, params, write):
         if params["name"] == "chore" and "task" not in params:
@@ -140,7 +157,7 @@ class Session:
             self.tasks[task["taskId"]] = task
             if params["name"] == "chore":
                 self.chores[task["taskId"]] = params
-            return {"task": task}
+            return {"result": {"task": task}}
         return await Call(self, params, write).run()
 
 
@@ -148,17 +165,18 @@ class Call:
     """The steps; what they find out is the text of the result."""
 
     def __init__(self, session, params, write):
-        self.session, self.on_call, self.open, self.told = session, write, {}, {}
+        self.session, self.on_call, self.open, self.told, self.outcome = session, write, {}, {}, None
         self.steps = params.get("arguments", {}).get("steps", [])
         self.token = params.get("_meta", {}).get("progressToken")
 
     async def run(self):
+        """The outcome, as a member of the response."""
         for name, *arguments in self.steps:
             await getattr(self, name)(*arguments)
-        return {"content": [{"type": "text", "text": json.dumps(self.told)}]}
+        return self.outcome or {"result": {"content": [{"type": "text", "text": json.dumps(self.told)}]}}
 
-    async def progress(self, number):
-        await self.on_call({"method": "notifications/progress", "params": {"progressToken": self.token, "progress": number}})
+    async def progress(self, number, more={}):
+        await self.on_call({"method": "notifications/progress", "params": {"progressToken": self.token, "progress": number, **more}})
 
     async def tell(self, method, params):
         await self.on_call({"method": method, "params": params})
@@ -168,6 +186,7 @@ class Call:
 
     async def ask(self, name, method, params, write=None):
         self.open[name] = self.session.asked[name] = asyncio.get_running_loop().create_future()
+        self.session.methods[name] = method
         await (write or self.on_call)({"id": name, "method": method, "params": params})
 
     async def ask_aside(self, name, method, params):
@@ -188,6 +207,18 @@ class Call:
         """How often a method was heard in this session, and its last parameters."""
         all = [params for name, params in self.session.received if name == method]
         self.told["count"], self.told["last"] = len(all), all[-1] if all else None
+
+    async def give(self, outcome):
+        """The call ends with this `result` or `error`."""
+        self.outcome = outcome
+
+    async def prepare(self, method, outcome):
+        """The next request of this method ends so."""
+        self.session.outcomes[method] = outcome
+
+    async def request(self, method):
+        """The parameters of the last request of this method."""
+        self.told[method] = self.session.requests.get(method)
 
     async def until(self, method, count):
         """Waits until a method was heard so often."""

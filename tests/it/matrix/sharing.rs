@@ -134,7 +134,7 @@ impl Trio {
         let talks = self.peers.iter_mut().zip(NAMES).map(async |(peer, name)| {
             let mut calls = Vec::new();
             for number in 0..2 {
-                let question = format!("{name} {number}");
+                let question = format!("{name}-{number}");
                 let asked = json!({ "_meta": { "x/owner": question } });
                 let call = peer.script(json!([["ask", question, "roots/list", asked], ["answer", question]])).await;
                 calls.push((call, question));

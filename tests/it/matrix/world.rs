@@ -14,10 +14,13 @@ use lockkeeper::{
     mcp::Revision,
     telemetry::Telemetry,
 };
+use reqwest::Client;
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::{sync::oneshot, task::JoinSet};
 
 use super::peer::Door;
+use crate::support::strict;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/matrix/server.py");
 
@@ -43,6 +46,7 @@ pub(super) struct World {
     pub(super) site: Site,
     pub(super) url: String,
     pub(super) key: String,
+    http: Client,
     stop: oneshot::Sender<()>,
     served: JoinSet<anyhow::Result<()>>,
 }
@@ -68,9 +72,11 @@ impl Behind {
 
 impl Server {
     /// A server on HTTP, and its port.
-    fn over_http(version: Revision) -> (Self, u16) {
+    fn over_http(version: Revision, received: &Path) -> (Self, u16) {
         let mut child = Command::new("python3")
-            .args([SCRIPT, "http", "0", version.as_str()])
+            .args([SCRIPT, "http", "0"])
+            .arg(received)
+            .arg(version.as_str())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -93,16 +99,19 @@ impl Site {
     /// Starts the servers that are reached by HTTP, and writes the configuration; `limits` are lines of that section.
     pub(super) fn new(limits: &str, behind: &[Behind]) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let received = folder.path().join("received");
+        fs::create_dir(&received).unwrap();
         let mut text = format!("[limits]\n{limits}\n");
         let mut servers = Vec::new();
         for Behind { name, transport, version, options } in behind {
             writeln!(text, "[backends.{name}]\n{options}").unwrap();
             if *transport == "http" {
-                let (server, port) = Server::over_http(*version);
+                let (server, port) = Server::over_http(*version, &received);
                 servers.push(server);
                 writeln!(text, "url = \"http://127.0.0.1:{port}/mcp\"").unwrap();
             } else {
-                writeln!(text, "command = \"python3\"\nargs = [\"{SCRIPT}\", \"stdio\", \"{version}\"]").unwrap();
+                let args = [SCRIPT, "stdio", received.to_str().unwrap(), version.as_str()];
+                writeln!(text, "command = \"python3\"\nargs = {args:?}").unwrap();
             }
         }
         fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
@@ -111,6 +120,25 @@ impl Site {
 
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Every message that a server got from the gateway is one of its version.
+    pub(super) fn servers_got_what_their_schema_takes(&self) {
+        let mut count = 0;
+        for file in fs::read_dir(self.folder().join("received")).unwrap() {
+            let path = file.unwrap().path();
+            let (version, _) = path.file_name().unwrap().to_str().unwrap().split_once(' ').unwrap();
+            let version = Revision::parse(version).unwrap();
+            for line in fs::read_to_string(&path).unwrap().lines() {
+                let received: Value = serde_json::from_str(line).unwrap();
+                let (question, message) = (received["question"].as_str(), &received["message"]);
+                assert!(question.is_some() || message.get("method").is_some(), "nobody asked for {message}");
+                strict::to_server(version, question, message)
+                    .unwrap_or_else(|fault| panic!("{}: {fault}", path.display()));
+                count += 1;
+            }
+        }
+        assert!(count > 0, "nothing was received");
     }
 
     pub(super) fn data(&self) -> PathBuf {
@@ -125,7 +153,7 @@ impl Site {
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&made.stdout);
-        let made: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{made:?}"));
+        let made: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{made:?}"));
         made["secret"].as_str().or_else(|| made["key"].as_str()).unwrap().to_owned()
     }
 }
@@ -157,16 +185,18 @@ impl World {
         served.spawn(app.serve(async {
             let _ = stopped.await;
         }));
-        Self { site, url, key, stop, served }
+        let http = Client::builder().no_proxy().build().unwrap();
+        Self { site, url, key, http, stop, served }
     }
 
     /// The way to one of its servers, for who has its first key.
     pub(super) fn door<'a>(&'a self, backend: &'a str) -> Door<'a> {
-        Door { url: &self.url, key: &self.key, backend }
+        Door { http: &self.http, url: &self.url, key: &self.key, backend }
     }
 
     pub(super) async fn stop(mut self) {
         self.stop.send(()).unwrap();
         self.served.join_next().await.unwrap().unwrap().unwrap();
+        self.site.servers_got_what_their_schema_takes();
     }
 }

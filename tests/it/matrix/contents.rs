@@ -1,0 +1,188 @@
+//! What results are made of, each kind once: what a server says, and what a client of each version reads instead.
+
+use lockkeeper::mcp::Revision::{self, V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25};
+use serde_json::{Value, json};
+
+use super::{Pair, peer::Peer};
+
+/// Everything, in one session.
+pub(super) async fn cross(peer: &mut Peer) {
+    blocks_of_a_tool(peer).await;
+    structured_content(peer).await;
+    messages_of_a_prompt(peer).await;
+    contents_of_a_resource(peer).await;
+}
+
+/// A content block, and the first version that has it.
+fn blocks() -> Vec<(Revision, Value)> {
+    let old = json!({ "audience": ["user", "assistant"], "priority": 0.25 });
+    let new = json!({ "audience": ["user"], "priority": 1, "lastModified": "2025-01-12T15:00:58Z" });
+    let meta = json!({ "com.acme/x": { "type": "audio" } });
+    vec![
+        (V2024_11_05, json!({ "type": "text", "text": "" })),
+        (V2024_11_05, json!({ "type": "text", "text": "é\u{1f600}\n\"\\", "annotations": old })),
+        (V2025_06_18, json!({ "type": "text", "text": "t", "annotations": new, "_meta": meta })),
+        (V2024_11_05, json!({ "type": "image", "data": "AA==", "mimeType": "image/png", "annotations": old })),
+        (
+            V2025_06_18,
+            json!({ "type": "image", "data": "AA==", "mimeType": "image/png", "annotations": new, "_meta": meta }),
+        ),
+        (V2025_03_26, json!({ "type": "audio", "data": "UklGRg==", "mimeType": "audio/wav" })),
+        (V2025_03_26, json!({ "type": "audio", "data": "UklGRg==", "mimeType": "audio/mp3", "annotations": old })),
+        (
+            V2025_06_18,
+            json!({ "type": "audio", "data": "UklGRg==", "mimeType": "audio/wav", "annotations": new, "_meta": meta }),
+        ),
+        (V2024_11_05, json!({ "type": "resource", "resource": { "uri": "x:a", "text": "t" } })),
+        (
+            V2024_11_05,
+            json!({ "type": "resource", "resource": { "uri": "x:a", "mimeType": "text/plain", "text": "t" }, "annotations": old }),
+        ),
+        (
+            V2024_11_05,
+            json!({ "type": "resource", "resource": { "uri": "x:b", "mimeType": "image/png", "blob": "AA==" } }),
+        ),
+        (
+            V2025_06_18,
+            json!({ "type": "resource", "resource": { "uri": "x:b", "blob": "AA==", "_meta": meta }, "annotations": new, "_meta": meta }),
+        ),
+        (V2025_06_18, json!({ "type": "resource_link", "uri": "x:a", "name": "a" })),
+        (
+            V2025_06_18,
+            json!({ "type": "resource_link", "uri": "x:a", "name": "a", "title": "A", "description": "d \"q\"",
+            "mimeType": "text/plain", "size": 7, "annotations": new, "_meta": meta }),
+        ),
+        (
+            V2025_11_25,
+            json!({ "type": "resource_link", "uri": "x:a", "name": "a", "icons": [{ "src": "https://example.com/i.png" }] }),
+        ),
+    ]
+}
+
+/// What a client of this version reads where the server says `block` (`translation` 3.3, AUD and LNK): its kind, the first
+/// version that has the kind, and the form in older ones.
+fn lowered(block: &Value, client: Revision) -> Value {
+    let mut form = match block["type"].as_str() {
+        // the beginning of the SHA-256 of the four bytes
+        Some("audio") if client < V2025_03_26 => json!({ "type": "resource", "resource":
+            { "uri": "urn:gw:inline:sha256:a40ff3d5900fb769", "mimeType": block["mimeType"], "blob": block["data"] } }),
+        Some("resource_link") if client < V2025_06_18 => {
+            let mut link = block.clone();
+            let members = link.as_object_mut().unwrap();
+            members.retain(|name, _| !["type", "annotations", "_meta"].contains(&name.as_str()));
+            json!({ "type": "text", "text": format!("[resource_link] {link}") })
+        }
+        _ => return block.clone(),
+    };
+    for name in ["annotations", "_meta"] {
+        if let Some(kept) = block.get(name) {
+            form[name] = kept.clone();
+        }
+    }
+    form
+}
+
+/// The blocks that a server says, and those that its client reads. Between equal versions nothing is changed, so only
+/// what the version has is said there; else a server may be ahead of the version that it agreed on.
+fn said_and_read(pair: Pair) -> (Vec<Value>, Vec<Value>) {
+    let says = |since: &Revision| *since <= pair.server || pair.client != pair.server;
+    let said: Vec<Value> = blocks().into_iter().filter(|(since, _)| says(since)).map(|(_, block)| block).collect();
+    let read = said.iter().map(|block| lowered(block, pair.client)).collect();
+    (said, read)
+}
+
+async fn blocks_of_a_tool(peer: &mut Peer) {
+    peer.begin("content of a tool");
+    let (said, read) = said_and_read(peer.pair);
+    for rest in [json!({}), json!({ "isError": false }), json!({ "isError": true, "_meta": { "com.acme/x": 1 } })] {
+        let result = |content: &[Value]| {
+            let mut result = rest.clone();
+            result["content"] = content.into();
+            result
+        };
+        assert_eq!(given(peer, json!({ "result": result(&said) })).await["result"], result(&read), "{peer:?}");
+    }
+    assert_eq!(
+        given(peer, json!({ "result": { "content": [] } })).await["result"],
+        json!({ "content": [] }),
+        "{peer:?}"
+    );
+}
+
+/// How a call ends that ends so at the server.
+pub(super) async fn given(peer: &mut Peer, outcome: Value) -> Value {
+    let call = peer.script(json!([["give", outcome]])).await;
+    peer.answer(&call).await
+}
+
+/// STR and STA: the first version that has it, structured content, the texts beside it, and whether clients of versions
+/// without it, and those of others, read it as a further text.
+async fn structured_content(peer: &mut Peer) {
+    peer.begin("structured content");
+    let Pair { client, server, .. } = peer.pair;
+    let object = json!({ "a": 1, "b": [true, null] });
+    let table: Vec<(Revision, Value, Vec<&str>, [bool; 2])> = vec![
+        (V2025_06_18, object.clone(), vec![], [true, false]),
+        (V2025_06_18, object.clone(), vec!["{\"b\": [true, null], \"a\":1.0}"], [false, false]),
+        (V2025_06_18, object, vec!["{\"a\":1}", "no"], [true, false]),
+        (V2025_06_18, json!({}), vec!["null"], [true, false]),
+        // no version of these has structured content that is no object
+        (Revision::V2026_07_28, json!([1, "2"]), vec![], [true, true]),
+        (Revision::V2026_07_28, json!([1, "2"]), vec!["one, two"], [true, false]),
+        (Revision::V2026_07_28, json!(null), vec!["null"], [false, false]),
+        (Revision::V2026_07_28, json!(null), vec![], [true, true]),
+    ];
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    for (since, value, texts, further) in table {
+        if since > server && client == server {
+            continue;
+        }
+        let said: Vec<Value> = texts.into_iter().map(text).collect();
+        let mut read = said.clone();
+        if client != server && further[usize::from(client >= V2025_06_18)] {
+            read.push(text(&value.to_string()));
+        }
+        let wrapped = if value.is_object() { value.clone() } else { json!({ "result": value }) };
+        let answer = given(peer, json!({ "result": { "content": said, "structuredContent": value } })).await;
+        assert_eq!(answer["result"], json!({ "content": read, "structuredContent": wrapped }), "{peer:?}");
+    }
+}
+
+async fn messages_of_a_prompt(peer: &mut Peer) {
+    peer.begin("messages of a prompt");
+    let (said, read) = said_and_read(peer.pair);
+    let result = |blocks: Vec<Value>| {
+        let roles = ["user", "assistant"].into_iter().cycle();
+        let messages: Vec<Value> =
+            blocks.into_iter().zip(roles).map(|(block, role)| json!({ "role": role, "content": block })).collect();
+        json!({ "description": "d", "messages": messages, "_meta": { "com.acme/x": 1 } })
+    };
+    let asked = json!({ "name": "p", "arguments": { "a": "v", "b": "" }, "_meta": { "com.acme/y": 1 } });
+    let answer = prepared(peer, "prompts/get", &asked, json!({ "result": result(said) })).await;
+    assert_eq!(answer["result"], result(read), "{peer:?}");
+}
+
+async fn contents_of_a_resource(peer: &mut Peer) {
+    peer.begin("contents of a resource");
+    let mut contents = vec![
+        json!({ "uri": "x:a", "text": "t" }),
+        json!({ "uri": "x:a", "mimeType": "text/plain", "text": "" }),
+        json!({ "uri": "x:a/b", "mimeType": "image/png", "blob": "AA==" }),
+    ];
+    if peer.pair.server >= V2025_06_18 {
+        contents.push(json!({ "uri": "x:a", "text": "t", "_meta": { "com.acme/x": 1 } }));
+    }
+    for result in [json!({ "contents": [] }), json!({ "contents": contents, "_meta": { "com.acme/x": 1 } })] {
+        let answer = prepared(peer, "resources/read", &json!({ "uri": "x:a" }), json!({ "result": result })).await;
+        assert_eq!(answer["result"], result, "{peer:?}");
+    }
+}
+
+/// The answer to a request that ends so at the server, which gets it as it was asked.
+pub(super) async fn prepared(peer: &mut Peer, method: &str, asked: &Value, outcome: Value) -> Value {
+    peer.play(json!([["prepare", method, outcome]])).await;
+    let answer = peer.ask(method, asked.clone()).await;
+    let told = peer.play(json!([["request", method]])).await;
+    assert_eq!(told[method], *asked, "{peer:?}");
+    answer
+}

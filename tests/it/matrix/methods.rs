@@ -1,0 +1,184 @@
+//! What is said beside contents, lists and questions: who the client is, requests as the server gets them, completions,
+//! progress, logs, errors.
+
+use lockkeeper::mcp::Revision::{V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25};
+use serde_json::{Value, json};
+
+use super::{
+    Pair,
+    contents::{given, prepared},
+    peer::Peer,
+    questions,
+};
+
+/// The methods that a server can be told to end in any way.
+const REQUESTS: [(&str, &str); 3] = [("prompts/get", "p"), ("resources/read", "x:a"), ("completion/complete", "p")];
+
+/// Everything, in one session.
+pub(super) async fn cross(peer: &mut Peer) {
+    introduction(peer).await;
+    calls(peer).await;
+    completions(peer).await;
+    progress(peer).await;
+    logs(peer).await;
+    levels(peer).await;
+    errors(peer).await;
+    pages_that_are_required_first(peer).await;
+}
+
+/// A server meets the client behind the gateway.
+async fn introduction(peer: &mut Peer) {
+    peer.begin("introduction");
+    let last = peer.play(json!([["count", "initialize"]])).await["last"].take();
+    assert_eq!(last["clientInfo"], json!({ "name": "matrix", "version": "1" }), "{peer:?}");
+    let mut declared = questions::capabilities(peer.pair.client);
+    if peer.pair.client < V2025_11_25 {
+        // TSK: a client of these versions has no tasks, whatever it says
+        declared.as_object_mut().unwrap().remove("tasks");
+    }
+    assert_eq!(last["capabilities"], declared, "{peer:?}");
+}
+
+async fn calls(peer: &mut Peer) {
+    peer.begin("the parameters of a call");
+    let Pair { client, server, .. } = peer.pair;
+    let arguments = json!({ "steps": [["request", "tools/call"]], "task": null, "é": [1.5, { "type": "audio" }] });
+    let meta = json!({ "progressToken": "mine", "com.acme/x": { "a": 1 }, "traceparent": "00-0-0-00" });
+    let asked = json!({ "name": "script", "arguments": arguments, "_meta": meta });
+    let mut sent = asked.clone();
+    if client == V2025_11_25 && server < V2025_11_25 {
+        // TSK: a server without tasks is not asked for one
+        sent["task"] = json!({ "ttl": 1000 });
+    }
+    let call = peer.send("tools/call", sent).await;
+    let mut got = peer.told(&call).await["tools/call"].take();
+    // one that is unique among all clients of the server
+    assert!(got["_meta"]["progressToken"].is_u64(), "{peer:?}: {got}");
+    got["_meta"]["progressToken"] = "mine".into();
+    assert_eq!(got, asked, "{peer:?}");
+}
+
+/// CTX: it passes, whatever the server's version knows.
+async fn completions(peer: &mut Peer) {
+    peer.begin("completions");
+    let argument = json!({ "name": "a", "value": "" });
+    let mut asked = vec![
+        json!({ "ref": { "type": "ref/prompt", "name": "p" }, "argument": argument }),
+        json!({ "ref": { "type": "ref/resource", "uri": "x:{a}" }, "argument": argument, "_meta": { "com.acme/x": 1 } }),
+    ];
+    if peer.pair.client >= V2025_06_18 {
+        asked.push(json!({ "ref": { "type": "ref/prompt", "name": "p", "title": "P" }, "argument": argument,
+            "context": { "arguments": { "b": "w" } } }));
+    }
+    for asked in asked {
+        for completion in [json!({ "values": [] }), json!({ "values": ["é", ""], "total": 7, "hasMore": true })] {
+            let result = json!({ "completion": completion, "_meta": { "com.acme/x": 1 } });
+            let answer = prepared(peer, "completion/complete", &asked, json!({ "result": result })).await;
+            assert_eq!(answer["result"], result, "{peer:?}");
+        }
+    }
+}
+
+/// PRG: it passes.
+async fn progress(peer: &mut Peer) {
+    peer.begin("progress");
+    let mut said = vec![json!({ "progress": 0 }), json!({ "progress": 0.5, "total": 2, "_meta": { "com.acme/x": 1 } })];
+    if peer.pair.server >= V2025_03_26 || peer.pair.client == V2024_11_05 {
+        said.push(json!({ "progress": 1, "total": 2, "message": "half of \"é\"" }));
+    }
+    let steps: Vec<Value> = said.iter().map(|one| json!(["progress", one["progress"], one])).collect();
+    let call = peer.script(steps.into()).await;
+    for mut one in said {
+        one["progressToken"] = "t".into();
+        assert_eq!(peer.next("notifications/progress").await["params"], one, "{peer:?}");
+    }
+    peer.told(&call).await;
+}
+
+async fn logs(peer: &mut Peer) {
+    peer.begin("logs");
+    let levels = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+    let data = [json!("é"), json!({ "a": [1] }), json!(null), json!(1.5), json!([]), json!(true), json!(""), json!({})];
+    let said: Vec<Value> = levels
+        .into_iter()
+        .zip(data)
+        .map(|(level, data)| json!({ "level": level, "logger": "l", "data": data, "_meta": { "com.acme/x": 1 } }))
+        .collect();
+    let steps: Vec<Value> = said.iter().map(|one| json!(["tell", "notifications/message", one])).collect();
+    let call = peer.script(steps.into()).await;
+    for one in said {
+        assert_eq!(peer.next("notifications/message").await["params"], one, "{peer:?}");
+    }
+    peer.told(&call).await;
+}
+
+async fn levels(peer: &mut Peer) {
+    peer.begin("levels");
+    for level in ["emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"] {
+        assert_eq!(peer.ask("logging/setLevel", json!({ "level": level })).await["result"], json!({}), "{peer:?}");
+        let told = peer.play(json!([["hear", "logging/setLevel"]])).await;
+        assert_eq!(told["logging/setLevel"], json!({ "level": level }), "{peer:?}");
+    }
+    for params in [json!({ "level": "loud" }), json!({})] {
+        assert_eq!(peer.ask("logging/setLevel", params).await["error"]["code"], -32602, "{peer:?}");
+    }
+}
+
+/// The code, the message and the data of an error are the server's own.
+async fn errors(peer: &mut Peer) {
+    peer.begin("errors");
+    let mut errors = vec![json!({ "code": -32002, "message": "", "data": { "uri": "x:a" } })];
+    for (code, data) in [
+        (-32602, json!("é")),
+        (-32603, json!(null)),
+        (-32000, json!([1.5, { "a": {} }])),
+        (-32022, json!(1)),
+        (1, json!({})),
+    ] {
+        errors.push(json!({ "code": code, "message": "m", "data": data }));
+        errors.push(json!({ "code": code, "message": "é\n\"" }));
+    }
+    for (error, (method, name)) in errors.into_iter().zip(REQUESTS.into_iter().cycle()) {
+        let outcome = json!({ "error": error });
+        assert_eq!(given(peer, outcome.clone()).await["error"], error, "{peer:?}");
+        assert_eq!(prepared(peer, method, &request(method, name), outcome).await["error"], error, "{peer:?}");
+    }
+    for method in ["x/do", "tasks/nothing"] {
+        let refused = peer.ask(method, json!({})).await;
+        assert_eq!(refused["error"]["code"], -32601, "{peer:?}: {refused}");
+    }
+}
+
+fn request(method: &str, name: &str) -> Value {
+    match method {
+        "resources/read" => json!({ "uri": name }),
+        "completion/complete" => {
+            json!({ "ref": { "type": "ref/prompt", "name": name }, "argument": { "name": "a", "value": "" } })
+        }
+        _ => json!({ "name": name }),
+    }
+}
+
+/// E42: an error that older clients do not know is one that they can act on.
+async fn pages_that_are_required_first(peer: &mut Peer) {
+    let Pair { client, server, .. } = peer.pair;
+    if server < V2025_11_25 {
+        return;
+    }
+    peer.begin("pages that are required first");
+    let page = json!({ "mode": "url", "elicitationId": "e", "url": "https://example.com/c", "message": "Log in" });
+    let mut error = json!({ "code": -32042, "message": "first", "data": { "elicitations": [page] } });
+    let outcome = json!({ "error": error });
+    let called = given(peer, outcome.clone()).await;
+    if client == V2025_11_25 {
+        assert_eq!(called["error"], error, "{peer:?}");
+    } else {
+        let text = "Log in\nOpen https://example.com/c and then call the tool again.";
+        let result = json!({ "content": [{ "type": "text", "text": text }], "isError": true });
+        assert_eq!(called["result"], result, "{peer:?}");
+        error["code"] = (-32603).into();
+    }
+    for (method, name) in REQUESTS {
+        assert_eq!(prepared(peer, method, &request(method, name), outcome.clone()).await["error"], error, "{peer:?}");
+    }
+}

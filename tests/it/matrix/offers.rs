@@ -1,0 +1,89 @@
+//! What a server offers, in `offers.json`: itself, its tools, prompts, resources and templates, with every member that its
+//! version has. Its lists but that of tools come in pages of two.
+
+use lockkeeper::mcp::Revision::{self, V2025_03_26, V2025_06_18, V2025_11_25};
+use serde_json::{Value, json};
+
+use super::{Pair, peer::Peer};
+
+const OFFERS: &str = include_str!("offers.json");
+
+/// Everything, in one session.
+pub(super) async fn cross(peer: &mut Peer) {
+    handshake(peer);
+    lists(peer).await;
+    cursors(peer).await;
+}
+
+/// What a server of this version offers of a kind.
+fn offered(kind: &str, server: Revision) -> Vec<Value> {
+    let offers: Value = serde_json::from_str(OFFERS).unwrap();
+    let has = |offer: &&Value| Revision::parse(offer["since"].as_str().unwrap()).unwrap() <= server;
+    offers[kind].as_array().unwrap().iter().filter(has).map(|offer| offer["is"].clone()).collect()
+}
+
+fn handshake(peer: &mut Peer) {
+    peer.begin("handshake");
+    let Pair { client, server, .. } = peer.pair;
+    let about = offered("about", server);
+    let mut capabilities = json!({ "tools": { "listChanged": true }, "prompts": { "listChanged": true },
+        "resources": { "subscribe": true, "listChanged": true }, "logging": {}, "completions": {} });
+    // TSK
+    if client == V2025_11_25 && server == V2025_11_25 {
+        capabilities["tasks"] = json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
+    }
+    let expected = json!({ "protocolVersion": client.as_str(), "capabilities": capabilities,
+        "serverInfo": about.last().unwrap()["serverInfo"], "instructions": about[0]["instructions"] });
+    assert_eq!(peer.greeting, expected, "{peer:?}");
+}
+
+async fn lists(peer: &mut Peer) {
+    peer.begin("lists");
+    let pair = peer.pair;
+    let lists = [
+        ("tools/list", "tools", vec![json!({ "name": "script", "inputSchema": { "type": "object" } })]),
+        ("prompts/list", "prompts", vec![json!({ "name": "p" })]),
+        ("resources/list", "resources", vec![json!({ "uri": "x:r", "name": "r" })]),
+        ("resources/templates/list", "resourceTemplates", vec![]),
+    ];
+    for (method, kind, mut entries) in lists {
+        entries.extend(offered(kind, pair.server));
+        let mut expected = json!({ kind: entries.into_iter().map(|entry| shown(entry, pair)).collect::<Vec<Value>>() });
+        if kind == "tools" {
+            // a list that came in one page is shown as it came
+            expected["_meta"] = json!({ "com.acme/list": 1 });
+        }
+        // the second time the gateway knows it
+        for params in [json!({}), Value::Null, json!({ "_meta": { "progressToken": 1 } })] {
+            let listed = peer.ask(method, params).await;
+            assert_eq!(listed["result"], expected, "{peer:?}");
+        }
+    }
+}
+
+/// What a client reads of an entry (`translation` 3.3, TSK and TTL).
+fn shown(mut entry: Value, Pair { client, server, .. }: Pair) -> Value {
+    if client < V2025_11_25 {
+        entry.as_object_mut().unwrap().remove("execution");
+    }
+    let tool = entry.get("inputSchema").is_some();
+    if tool && client == V2025_03_26 && server >= V2025_06_18 && entry.get("title").is_some() {
+        let title = entry["title"].clone();
+        let annotations = &mut entry["annotations"];
+        if annotations.get("title").is_none() {
+            annotations["title"] = title;
+        }
+    }
+    entry
+}
+
+/// The gateway has read every page itself, so that a cursor is one that it never gave.
+async fn cursors(peer: &mut Peer) {
+    peer.begin("cursors");
+    for method in ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
+        for cursor in ["", "2", "gwc1.AAAA"] {
+            let refused = peer.ask(method, json!({ "cursor": cursor })).await;
+            assert_eq!(refused["error"]["code"], -32602, "{peer:?}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Whether the official schema of a peer's version takes a message that the peer gets from the gateway.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock, Mutex},
+};
+
+use jsonschema::Validator;
+use lockkeeper::mcp::Revision;
+use serde_json::Value;
+
+use crate::translate::schemas;
+
+type Validators = HashMap<(Revision, &'static str), Option<Arc<Validator>>>;
+
+/// The result of each method, by its name in the schemas.
+const RESULTS: &[(&str, &str)] = &[
+    ("initialize", "InitializeResult"),
+    ("tools/list", "ListToolsResult"),
+    ("prompts/list", "ListPromptsResult"),
+    ("prompts/get", "GetPromptResult"),
+    ("resources/list", "ListResourcesResult"),
+    ("resources/templates/list", "ListResourceTemplatesResult"),
+    ("resources/read", "ReadResourceResult"),
+    ("completion/complete", "CompleteResult"),
+    ("tasks/get", "GetTaskResult"),
+    ("tasks/cancel", "CancelTaskResult"),
+    ("tasks/list", "ListTasksResult"),
+    ("ping", "EmptyResult"),
+    ("logging/setLevel", "EmptyResult"),
+    ("resources/subscribe", "EmptyResult"),
+    ("resources/unsubscribe", "EmptyResult"),
+];
+
+static VALIDATORS: LazyLock<Mutex<Validators>> = LazyLock::new(Mutex::default);
+
+/// What each question is answered by, by its name in the schemas.
+const ANSWERS: &[(&str, &str)] = &[
+    ("sampling/createMessage", "CreateMessageResult"),
+    ("elicitation/create", "ElicitResult"),
+    ("roots/list", "ListRootsResult"),
+    ("ping", "EmptyResult"),
+    ("tasks/get", "GetTaskResult"),
+    ("tasks/result", "GetTaskPayloadResult"),
+];
+
+/// What the methods begin with that tests make up; no schema has them.
+const MADE_UP: [&str; 3] = ["notifications/x/", "x/", "tasks/nothing"];
+
+/// What a client gets as the answer to a request of this method.
+pub(crate) fn answer(revision: Revision, method: &str, message: &Value) -> Result<(), String> {
+    envelope(revision, message)?;
+    let Some(result) = message.get("result") else { return Ok(()) };
+    let definition = match RESULTS.iter().find(|(name, _)| *name == method) {
+        Some((_, definition)) => definition,
+        // a call that makes a task is answered by the task
+        None if result.get("task").is_some() => "CreateTaskResult",
+        None if method == "tools/call" || method == "tasks/result" => "CallToolResult",
+        None => return Err(format!("no result is known for {method}")),
+    };
+    valid(revision, definition, result)
+}
+
+/// A question that a client gets.
+pub(crate) fn request(revision: Revision, message: &Value) -> Result<(), String> {
+    valid(revision, "JSONRPCRequest", message).and_then(|()| valid(revision, "ServerRequest", message))
+}
+
+/// A notification that a client gets.
+pub(crate) fn notification(revision: Revision, message: &Value) -> Result<(), String> {
+    valid(revision, "JSONRPCNotification", message).and_then(|()| valid(revision, "ServerNotification", message))
+}
+
+/// Anything that a server gets; `question` is the method of its own that the message answers, where that is known.
+pub(crate) fn to_server(revision: Revision, question: Option<&str>, message: &Value) -> Result<(), String> {
+    match (message["method"].as_str(), message.get("id")) {
+        (Some(method), _) if MADE_UP.iter().any(|made_up| method.starts_with(made_up)) => Ok(()),
+        (Some(_), None) => valid(revision, "JSONRPCNotification", message)
+            .and_then(|()| valid(revision, "ClientNotification", message)),
+        (Some(_), Some(_)) => {
+            valid(revision, "JSONRPCRequest", message).and_then(|()| valid(revision, "ClientRequest", message))
+        }
+        (None, _) => {
+            envelope(revision, message)?;
+            let (Some(question), Some(result)) = (question, message.get("result")) else { return Ok(()) };
+            let definition = match ANSWERS.iter().find(|(name, _)| *name == question) {
+                // a question that makes a task is answered by the task
+                _ if result.get("task").is_some() => "CreateTaskResult",
+                Some((_, definition)) => definition,
+                None => return Err(format!("no answer is known to {question}")),
+            };
+            valid(revision, definition, result)
+        }
+    }
+}
+
+/// What is around a result or an error.
+fn envelope(revision: Revision, message: &Value) -> Result<(), String> {
+    let definitions: &[&'static str] = if message.get("error").is_some() {
+        // from 2025-11-25 on under another name
+        &["JSONRPCError", "JSONRPCErrorResponse"]
+    } else {
+        &["JSONRPCResponse", "JSONRPCResultResponse"]
+    };
+    definitions.iter().try_for_each(|definition| valid(revision, definition, message))
+}
+
+/// A definition that the version has not finds no fault.
+fn valid(revision: Revision, definition: &'static str, message: &Value) -> Result<(), String> {
+    let validator = {
+        let mut validators = VALIDATORS.lock().unwrap();
+        let built = || schemas::validator(revision, definition).map(Arc::new);
+        validators.entry((revision, definition)).or_insert_with(built).clone()
+    };
+    let Some(validator) = validator else { return Ok(()) };
+    let faults: Vec<String> =
+        validator.iter_errors(message).map(|fault| format!("{fault} at {}", fault.instance_path())).collect();
+    if faults.is_empty() { Ok(()) } else { Err(format!("{revision} {definition}: {}: {message}", faults.join("; "))) }
+}
