@@ -141,20 +141,19 @@ impl Conversation<'_> {
         let reply = self.call(Call { method: Method::Discover, params: Payload::absent(revision), context });
         let (frontend, session) = (self.frontend.clone(), Arc::clone(self.session));
         let reply = async move {
-            match reply.outcome().await {
+            let error = match reply.outcome().await {
                 Outcome::Complete(discovered) => {
                     frontend.sessions().keep(&session).await;
-                    Reply::complete(initialize::result(&discovered, revision))
+                    return Reply::complete(initialize::result(&discovered, revision));
                 }
-                Outcome::Failed(error) => {
-                    frontend.sessions().forget(&session);
-                    Reply::failed(error)
-                }
-                Outcome::InputRequired(_) => {
-                    frontend.sessions().forget(&session);
-                    Reply::failed(ErrorObject::internal("the server asks before it says who it is"))
-                }
+                Outcome::Failed(error) => error,
+                Outcome::InputRequired(_) => ErrorObject::internal("the server asks before it says who it is"),
+            };
+            // a session that is its connection ends with that: the error has yet to go down it
+            if !session.is_connection() {
+                frontend.sessions().forget(&session);
             }
+            Reply::failed(error)
         };
         // all versions, cancellation: `initialize` is never cancelled
         let terms = self.terms(client, self.loss(), &Method::Discover, &Payload::absent(revision));
