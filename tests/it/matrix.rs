@@ -3,11 +3,11 @@
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
 mod features;
-mod peer;
+pub(crate) mod peer;
 mod sharing;
 mod strict;
-mod tap;
-mod world;
+pub(crate) mod tap;
+pub(crate) mod world;
 
 use futures_util::{StreamExt as _, stream};
 use lockkeeper::mcp::Revision;

@@ -338,7 +338,7 @@ impl std::fmt::Debug for Peer {
 }
 
 /// All that a client of this version can be asked.
-pub(super) fn capabilities(client: Revision) -> Value {
+pub(crate) fn capabilities(client: Revision) -> Value {
     let mut capabilities = json!({ "sampling": {}, "roots": { "listChanged": true } });
     if client >= Revision::V2025_06_18 {
         capabilities["elicitation"] = json!({});

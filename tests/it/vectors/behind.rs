@@ -1,0 +1,54 @@
+//! What the gateway answers to a server by itself.
+
+use serde_json::{Value, json};
+
+use super::{
+    compare::{At, same},
+    scene::Scene,
+    servers::{Came, Heard},
+};
+
+/// What the server sends, and what the gateway answers.
+pub(super) async fn answers(mut scene: Scene<'_>) -> Result<(), String> {
+    let vector = scene.vector;
+    let mut client = scene.client().await?;
+    let call = scene.call(&mut client, &json!("call"), &Value::Null).await?;
+    let nothing_runs = vector.ctx["in_flight"].as_array().is_some_and(Vec::is_empty);
+    let given = vector.given();
+    if nothing_runs {
+        call.finish();
+        client.answer(&json!("call")).await?;
+        call.say_aside(&given);
+    } else {
+        call.say(&given);
+    }
+    let Heard { message, .. } =
+        scene.heard(|message| message.get("method").is_none() && message["id"] == given["id"]).await?;
+    same(&message, &vector.expect, At::Server)
+}
+
+/// The server was greeted in a version that nobody knows: that connection ends, and a fresh one begins.
+pub(super) async fn greets_again(mut scene: Scene<'_>) -> Result<(), String> {
+    let steps = scene.vector.expect["seq"].as_array().ok_or("expects no steps")?.clone();
+    let wanted = steps.iter().find_map(|step| step.get("msg")).ok_or("expects no message")?;
+    let (mut closed, mut greeted) = (false, false);
+    while !(closed && greeted) {
+        match scene.came().await.map_err(|nothing| format!("{nothing}; closed: {closed}, greeted: {greeted}"))? {
+            Came::Closed => closed = true,
+            Came::Message(Heard { message, .. }) => {
+                greeted |= message["method"] == "initialize"
+                    && message["params"]["protocolVersion"] == wanted["params"]["protocolVersion"]
+                    && message["params"]["capabilities"] == wanted["params"]["capabilities"]
+                    && message["params"]["clientInfo"]["version"].is_string();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A call that was answered by a question, to a client that comes back or not: only those without sessions are.
+pub(super) async fn parks(mut scene: Scene<'_>) -> Result<(), String> {
+    let mut client = scene.client().await?;
+    let call = scene.call(&mut client, &json!("call"), &Value::Null).await?;
+    Err(format!("nobody has waited until the park of {} runs out", call.message))
+}
