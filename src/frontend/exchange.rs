@@ -265,7 +265,7 @@ impl Inner {
             Method::CreateMessage if !able("sampling") => return Err(refusal("sampling")),
             Method::Elicit if !able("elicitation") => return Err(refusal("elicitation")),
             Method::Elicit if !self.has_mode(params) => return Err(refusal("elicitation in this mode")),
-            Method::RootsList if !able("roots") => return Err(Some(ErrorObject::method_not_found(method.as_str()))),
+            Method::RootsList if !able("roots") => return Err(Some(ErrorObject::roots_not_supported())),
             // 2025-11-25 tasks: those that the client itself executes
             method if method.is_of_core_tasks() && !able("tasks") => {
                 return Err(Some(ErrorObject::method_not_found(method.as_str())));

@@ -27,6 +27,8 @@ impl ErrorObject {
     pub const INVALID_PARAMS: i64 = -32602;
     /// The fault is on this side (JSON-RPC 2.0).
     pub const INTERNAL_ERROR: i64 = -32603;
+    /// Headers and body of a request contradict each other (MCP 2026-07-28, transports).
+    pub const HEADER_MISMATCH: i64 = -32020;
     /// The resource does not exist (MCP 2024-11-05 to 2025-11-25, resources).
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
 
@@ -81,6 +83,13 @@ impl ErrorObject {
     /// `-32601` for this method.
     pub fn method_not_found(method: &str) -> Self {
         Self::new(Self::METHOD_NOT_FOUND, &format!("Method not found: {method}"))
+    }
+
+    /// `-32601` for a server that asks a client for roots which has not declared them, as the pages of 2024-11-05 to
+    /// 2025-11-25 write it (client, roots, *Error Handling*).
+    pub fn roots_not_supported() -> Self {
+        let data = json!({ "reason": "Client does not have roots capability" });
+        Self::with_data(Self::METHOD_NOT_FOUND, "Roots not supported", &data)
     }
 
     /// `-32603` with this message.
