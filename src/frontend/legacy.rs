@@ -56,6 +56,10 @@ impl Conversation<'_> {
                 let message = "Invalid Request: the session begins with initialize";
                 self.refuse(id, ErrorObject::new(ErrorObject::INVALID_REQUEST, message))
             }
+            // the gateway's own calls by these names are not for clients to make
+            (method, Some(_)) if method.is_sessionless() => {
+                self.refuse(id, ErrorObject::method_not_found(method.as_str()))
+            }
             (Method::SetLevel, Some(client)) => self.set_level(id, Payload::new(client.revision, params), client),
             (method @ (Method::ResourcesSubscribe | Method::ResourcesUnsubscribe), Some(client)) => {
                 self.subscribe(id, method, Payload::new(client.revision, params), client)
