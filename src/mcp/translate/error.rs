@@ -12,8 +12,7 @@ use super::{
 
 /// A URL elicitation is required first (2025-11-25).
 const URL_ELICITATION_REQUIRED: i64 = -32042;
-/// Headers and body differ, and the protocol version is not spoken (2026-07-28): faults between gateway and server.
-const HEADER_MISMATCH: i64 = -32020;
+/// The protocol version is not spoken (2026-07-28): like a header mismatch a fault between gateway and server.
 const UNSUPPORTED_VERSION: i64 = -32022;
 /// The client did not declare what the server needs (2026-07-28).
 const MISSING_CAPABILITY: i64 = -32021;
@@ -41,8 +40,10 @@ impl ErrorObject {
                 Outcome::Complete(refusal::tool_error(target, &self.message()))
             }
             // in one era they mean something between neighbours, in the other nothing or whatever the server likes
-            HEADER_MISMATCH | UNSUPPORTED_VERSION | MISSING_CAPABILITY if of_modern != modern => self.hidden(),
-            -32019..=-32000 if modern => self.hidden(),
+            Self::HEADER_MISMATCH | UNSUPPORTED_VERSION | MISSING_CAPABILITY if of_modern != modern => {
+                Outcome::Failed(self.hidden())
+            }
+            -32019..=-32000 if modern => Outcome::Failed(self.hidden()),
             _ => Outcome::Failed(self),
         }
     }
@@ -53,8 +54,9 @@ impl ErrorObject {
         Outcome::Failed(self.edited(json))
     }
 
-    /// `-32603` with the same message and data, and the code that it had.
-    fn hidden(self) -> Outcome {
+    /// `-32603` with the same message and data, and the code that it had: a fault between gateway and server.
+    #[must_use]
+    pub fn hidden(self) -> Self {
         let code = self.code();
         let text = String::from_utf8_lossy(self.json()).into_owned();
         let mut error = Draft::of(&text);
@@ -65,7 +67,7 @@ impl ErrorObject {
             None => error.set("data", format!("{{\"upstreamCode\":{code}}}")),
         }
         let edited = error.text();
-        Outcome::Failed(self.edited(edited.into()))
+        self.edited(edited.into())
     }
 
     /// 2026-07-28 has no code of its own for a resource that does not exist: it is one where the URI was the one asked for.
