@@ -54,12 +54,22 @@ impl Arrival {
 
     /// The version that the request names.
     pub(crate) fn version(&self) -> VersionHeader {
-        let Some(name) = self.headers.get(headers::PROTOCOL_VERSION) else { return VersionHeader::Absent };
-        let revision = name.to_str().ok().and_then(Revision::parse);
-        match revision.filter(|revision| revision.era() == Era::Legacy) {
+        if !self.headers.contains_key(headers::PROTOCOL_VERSION) {
+            return VersionHeader::Absent;
+        }
+        match self.named().filter(|revision| revision.era() == Era::Legacy) {
             Some(revision) => VersionHeader::Known(revision),
             None => VersionHeader::Unknown,
         }
+    }
+
+    /// Whether the request names a version that has no sessions.
+    pub(crate) fn names_sessionless(&self) -> bool {
+        self.named().is_some_and(|revision| revision.era() != Era::Legacy)
+    }
+
+    fn named(&self) -> Option<Revision> {
+        self.headers.get(headers::PROTOCOL_VERSION)?.to_str().ok().and_then(Revision::parse)
     }
 }
 

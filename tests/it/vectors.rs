@@ -60,7 +60,7 @@ const NOT_SERVED: &[(&str, &str)] = &[
 ];
 
 /// Faults of the gateway that the vectors have found.
-const FAULTS: &[&str] = &["Q10", "Q21", "X01"];
+const FAULTS: &[&str] = &["Q10"];
 
 /// The way that a vector goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
