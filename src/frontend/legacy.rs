@@ -241,6 +241,7 @@ impl Conversation<'_> {
             caller: Arc::clone(&self.admission.caller),
             session: Some(self.session.id.clone()),
             client: Arc::clone(client),
+            profile: self.frontend.settings().profile(client),
             trace: self.trace.clone(),
         }
     }

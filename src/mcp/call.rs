@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Method, Payload, Reply, Revision, json::Object};
+use super::{Method, Payload, Reply, Revision, json::Object, translate::Profile};
 use crate::model::{Caller, SessionId};
 
 /// Whoever answers calls: a backend, the gateway made of them, a scripted test double.
@@ -34,6 +34,8 @@ pub struct Context {
     pub session: Option<SessionId>,
     /// The client itself.
     pub client: Arc<ClientInfo>,
+    /// What becomes of members of its messages that the server's version does not define.
+    pub profile: Profile,
     /// What ties the call to logs and traces.
     pub trace: Trace,
 }

@@ -16,7 +16,10 @@ use crate::{
         error::StartError,
         link::{Incoming, Link, LinkError},
     },
-    mcp::{ClientInfo, Era, ErrorObject, Event, Message, Method, Outcome, Payload, Revision, json, json::Object, meta},
+    mcp::{
+        ClientInfo, Era, ErrorObject, Event, Message, Method, Outcome, Payload, Revision, json, json::Object, meta,
+        translate::Profile,
+    },
     model::BackendId,
 };
 
@@ -81,7 +84,7 @@ impl Session {
         // bounded from outside by `start_timeout`, which covers more than this one request
         let never = Duration::from_hours(24);
         let mut events = std::pin::pin!(self.request(
-            Asked { method: Method::Initialize, params, session: None },
+            Asked { method: Method::Initialize, params, session: None, profile: Profile::default() },
             Kind::Handshake,
             never
         ));

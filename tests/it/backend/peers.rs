@@ -8,7 +8,7 @@ use lockkeeper::{
     backend::{Deps, Supervisor},
     mcp::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server,
-        Trace,
+        Trace, translate::Profile,
     },
     model::{BackendId, BackendSpec, Caller, SessionId, StdioSpec, TransportSpec, UserId},
     support::ManualClock,
@@ -117,7 +117,13 @@ fn context(session: Option<SessionId>, capabilities: &'static str) -> Context {
         implementation: Bytes::from_static(br#"{"name":"tester","version":"1.0"}"#),
         capabilities: Capabilities::new(Bytes::from_static(capabilities.as_bytes())),
     };
-    Context { caller: Arc::new(Caller::gateway()), session, client: Arc::new(client), trace: Trace::default() }
+    Context {
+        caller: Arc::new(Caller::gateway()),
+        session,
+        client: Arc::new(client),
+        profile: Profile::default(),
+        trace: Trace::default(),
+    }
 }
 
 pub(crate) fn call(server: &Arc<dyn Server>, context: Context, method: Method, params: &Value) -> Reply {

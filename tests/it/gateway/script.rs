@@ -15,7 +15,7 @@ use lockkeeper::{
     gateway::{Deps, Gateway, Mount, Settings},
     mcp::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply,
-        Revision, Server, Step, Trace,
+        Revision, Server, Step, Trace, translate::Profile,
     },
     model::{BackendId, Caller, Rights, SessionId, Share, UserId},
     support::SeededRandom,
@@ -167,6 +167,7 @@ impl Client {
             caller: Arc::new(caller),
             session: Some(SessionId::new("session-1")),
             client: Arc::new(ClientInfo::gateway()),
+            profile: Profile::default(),
             trace: Trace::default(),
         };
         Self { server, context }
