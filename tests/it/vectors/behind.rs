@@ -46,9 +46,11 @@ pub(super) async fn greets_again(mut scene: Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A call that was answered by a question, to a client that comes back or not: only those without sessions are.
-pub(super) async fn parks(mut scene: Scene<'_>) -> Result<(), String> {
+/// A call that is answered by a question, to a client that does not come back. Only clients without sessions are answered
+/// so.
+pub(super) async fn parks(scene: Scene<'_>) -> Result<(), String> {
     let mut client = scene.client().await?;
-    let call = scene.call(&mut client, &json!("call"), &Value::Null).await?;
-    Err(format!("nobody has waited until the park of {} runs out", call.message))
+    let params = scene.request("tools/call");
+    client.post(&json!({ "jsonrpc": "2.0", "id": "call", "method": "tools/call", "params": params })).await?;
+    Err(format!("the server has asked nothing, and yet came {}", client.next().await?))
 }

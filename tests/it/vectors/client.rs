@@ -28,14 +28,17 @@ pub(super) struct Card {
     pub(super) capabilities: Value,
 }
 
+/// A message, or why there is none.
+type Arrived = Result<Value, String>;
+
 /// One client session.
 pub(super) struct Client {
     pub(super) card: Card,
     http: reqwest::Client,
     address: String,
     pub(super) session: Option<String>,
-    sender: UnboundedSender<Value>,
-    inbox: UnboundedReceiver<Value>,
+    sender: UnboundedSender<Arrived>,
+    inbox: UnboundedReceiver<Arrived>,
     reading: JoinSet<()>,
 }
 
@@ -119,12 +122,22 @@ impl Client {
         request.send().await.unwrap()
     }
 
-    /// Posts a message; what is answered on its exchange goes into the inbox.
+    /// Posts a message; what is answered on its exchange goes into the inbox. That of a call is not waited for.
     pub(super) async fn post(&mut self, message: &Value) -> Result<(), String> {
-        let response = self.exchange(&self.card.enveloped(message)).await;
-        if !response.status().is_success() {
-            return Err(format!("{message} was answered {}: {}", response.status(), response.text().await.unwrap()));
+        let message = self.card.enveloped(message);
+        let opens = message["method"] == "initialize";
+        if !opens && message.get("id").is_some() && message.get("method").is_some() {
+            let (request, inbox) = (self.request(&message), self.sender.clone());
+            self.reading.spawn(async move {
+                match accepted(request.send().await.unwrap()).await {
+                    Ok(response) if response.status() == StatusCode::ACCEPTED => {}
+                    Ok(response) => deliver(Tap::of(response), &inbox).await,
+                    Err(refused) => drop(inbox.send(Err(refused))),
+                }
+            });
+            return Ok(());
         }
+        let response = accepted(self.exchange(&message).await).await?;
         if let Some(id) = response.headers().get("mcp-session-id") {
             self.session = Some(id.to_str().unwrap().to_owned());
         }
@@ -136,8 +149,12 @@ impl Client {
 
     /// Posts in the session, and gives what is answered.
     pub(super) async fn exchange(&self, message: &Value) -> Response {
+        self.request(message).send().await.unwrap()
+    }
+
+    fn request(&self, message: &Value) -> RequestBuilder {
         let request = self.headed(self.http.post(&self.address)).header("content-type", "application/json");
-        request.body(message.to_string()).send().await.unwrap()
+        request.body(message.to_string())
     }
 
     /// Posts with these headers alone.
@@ -161,23 +178,15 @@ impl Client {
         request
     }
 
-    fn read(&mut self, mut tap: Tap) {
+    fn read(&mut self, tap: Tap) {
         let inbox = self.sender.clone();
-        self.reading.spawn(async move {
-            while let Some(Event { data, .. }) = tap.next().await {
-                let Some(data) = data.filter(|data| !data.is_empty()) else { continue };
-                match serde_json::from_str(&data).unwrap() {
-                    Value::Array(messages) => messages.into_iter().for_each(|message| drop(inbox.send(message))),
-                    message => drop(inbox.send(message)),
-                }
-            }
-        });
+        self.reading.spawn(async move { deliver(tap, &inbox).await });
     }
 
     /// The next message, whatever it came on.
     pub(super) async fn next(&mut self) -> Result<Value, String> {
         let next = timeout(SOON, self.inbox.recv()).await;
-        next.ok().flatten().ok_or_else(|| "the client gets nothing".to_owned())
+        next.ok().flatten().unwrap_or_else(|| Err("the client gets nothing".to_owned()))
     }
 
     /// The answer to a request, and what came before it.
@@ -189,6 +198,22 @@ impl Client {
                 return Ok((before, message));
             }
             before.push(message);
+        }
+    }
+}
+
+/// The response, or why there is none.
+async fn accepted(response: Response) -> Result<Response, String> {
+    let status = response.status();
+    if status.is_success() { Ok(response) } else { Err(format!("{status}: {}", response.text().await.unwrap())) }
+}
+
+async fn deliver(mut tap: Tap, inbox: &UnboundedSender<Arrived>) {
+    while let Some(Event { data, .. }) = tap.next().await {
+        let Some(data) = data.filter(|data| !data.is_empty()) else { continue };
+        match serde_json::from_str(&data).unwrap() {
+            Value::Array(messages) => messages.into_iter().for_each(|message| drop(inbox.send(Ok(message)))),
+            message => drop(inbox.send(Ok(message))),
         }
     }
 }
