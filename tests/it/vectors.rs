@@ -23,7 +23,7 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
 
 use self::{
-    plan::{MODERN, Plan},
+    plan::Plan,
     scene::Scene,
     stage::{Behind, Stage, Transport},
     vector::Vector,
@@ -91,8 +91,10 @@ async fn every_shape_vector_crosses_the_gateway_as_expected() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn further_vectors_cross_the_gateway_as_expected_where_their_form_allows_it() {
     let fits = |vector: &Vector| {
-        let modern = [&vector.from, &vector.to].contains(&&MODERN.to_owned());
-        vector.is_shape() && !modern && vector.way().is_some() && NOT_SERVED.iter().all(|(id, _)| *id != vector.id)
+        vector.is_shape()
+            && !vector.is_modern()
+            && vector.way().is_some()
+            && NOT_SERVED.iter().all(|(id, _)| *id != vector.id)
     };
     let vectors: Vec<Vector> = vector::further().into_iter().filter(fits).collect();
     let faults = judge(&vectors).await;
@@ -188,9 +190,7 @@ impl Vector {
             Some("stdio") => vec![Transport::Stdio],
             Some(_) => vec![Transport::Http],
             None if self.direction == "client>gateway" || self.expect.get("http").is_some() => vec![Transport::Http],
-            None if self.given().get("sse").is_some() || [&self.from, &self.to].contains(&&MODERN.to_owned()) => {
-                vec![Transport::Http]
-            }
+            None if self.given().get("sse").is_some() || self.is_modern() => vec![Transport::Http],
             None => vec![Transport::Http, Transport::Stdio],
         }
     }

@@ -94,7 +94,7 @@ impl Client {
 
     /// Opens the connection that is the session (2024-11-05, HTTP+SSE).
     async fn connect(&mut self) -> Result<(), String> {
-        let mut tap = Tap::of(self.get(&format!("/sse{}", self.card.path), &[]).await);
+        let mut tap = Tap::of(self.get(&format!("/sse{}", self.card.path)).await);
         let endpoint = loop {
             match tap.next().await {
                 Some(event) if event.name.as_deref() == Some("endpoint") => break event,
@@ -110,16 +110,14 @@ impl Client {
     /// Opens the standalone stream, where it is not the connection.
     pub(super) async fn listen(&mut self) {
         if self.card.version.as_str() > "2024-11-05" {
-            let tap = Tap::of(self.get(&format!("/mcp{}", self.card.path), &[]).await);
+            let tap = Tap::of(self.get(&format!("/mcp{}", self.card.path)).await);
             self.read(tap);
         }
     }
 
     /// Gets a path, in the session where there is one.
-    pub(super) async fn get(&self, path: &str, headers: &[(String, String)]) -> Response {
-        let request = self.headed(self.http.get(format!("{}{path}", self.card.url)));
-        let request = headers.iter().fold(request, |request, (name, value)| request.header(name, value));
-        request.send().await.unwrap()
+    pub(super) async fn get(&self, path: &str) -> Response {
+        self.headed(self.http.get(format!("{}{path}", self.card.url))).send().await.unwrap()
     }
 
     /// Posts a message; what is answered on its exchange goes into the inbox. That of a call is not waited for.
@@ -157,13 +155,21 @@ impl Client {
         request.body(message.to_string())
     }
 
-    /// Posts with these headers alone.
-    pub(super) async fn bare(&self, message: &Value, headers: &[(String, String)]) -> Response {
-        let request = self.http.post(&self.address).bearer_auth(&self.card.key);
-        let request = request.header("content-type", "application/json");
+    /// Sends with these headers alone.
+    pub(super) async fn bare(
+        &self,
+        (verb, path): (&str, &str),
+        body: &Value,
+        headers: &[(String, String)],
+    ) -> Response {
+        let verb = verb.parse().unwrap();
+        let request = self.http.request(verb, format!("{}{path}", self.card.url)).bearer_auth(&self.card.key);
         let request = request.header("accept", "application/json, text/event-stream");
         let request = headers.iter().fold(request, |request, (name, value)| request.header(name, value));
-        request.body(message.to_string()).send().await.unwrap()
+        if body.is_null() {
+            return request.send().await.unwrap();
+        }
+        request.header("content-type", "application/json").body(body.to_string()).send().await.unwrap()
     }
 
     fn headed(&self, request: RequestBuilder) -> RequestBuilder {

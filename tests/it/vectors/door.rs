@@ -16,16 +16,17 @@ pub(super) async fn answers(scene: Scene<'_>) -> Result<(), String> {
     let given = vector.given();
     let http = &given["http"];
     let body = given.get("body").unwrap_or(&given);
-    if http["method"] == "GET" {
-        let client = Client::new(scene.card.clone());
-        let response = client.get(http["path"].as_str().unwrap_or("/mcp"), &headers(http, None)).await;
-        return same_event(&mut Tap::of(response), &vector.expect["sse"]).await;
-    }
     if http.is_object() {
         let needs_session = headers(http, Some("")).iter().any(|(_, value)| value.is_empty());
         let client = if needs_session { scene.client().await? } else { Client::new(scene.card.clone()) };
-        let response = client.bare(body, &headers(http, client.session.as_deref())).await;
-        return same_response(response, &vector.expect).await;
+        let verb = http["method"].as_str().unwrap_or("POST");
+        let path = http["path"].as_str().map_or_else(|| format!("/mcp{}", scene.card.path), str::to_owned);
+        let body = if verb == "POST" { body } else { &Value::Null };
+        let response = client.bare((verb, &path), body, &headers(http, client.session.as_deref())).await;
+        return match vector.expect.get("sse") {
+            Some(events) => same_event(&mut Tap::of(response), events).await,
+            None => same_response(response, &vector.expect).await,
+        };
     }
     let opens = |message: &Value| message["method"] == "initialize";
     if opens(body) || body.as_array().is_some_and(|messages| messages.iter().any(opens)) {
@@ -44,7 +45,7 @@ pub(super) async fn answers(scene: Scene<'_>) -> Result<(), String> {
 /// How a stream begins.
 pub(super) async fn opens_a_stream(scene: Scene<'_>) -> Result<(), String> {
     let client = scene.client().await?;
-    let response = client.get(&format!("/mcp{}", scene.card.path), &[]).await;
+    let response = client.get(&format!("/mcp{}", scene.card.path)).await;
     same_event(&mut Tap::of(response), &scene.vector.expect["sse"]).await
 }
 

@@ -51,6 +51,11 @@ impl Vector {
         self.group == "shape"
     }
 
+    /// Whether a side of it is of the version without sessions.
+    pub(crate) fn is_modern(&self) -> bool {
+        [self.from.as_str(), self.to.as_str()].contains(&"2026-07-28")
+    }
+
     /// What is given, as a value.
     pub(crate) fn given(&self) -> Value {
         serde_json::from_str(self.given.get()).unwrap()
