@@ -80,7 +80,9 @@ impl Backend {
         let absent = Payload::absent(call.params.revision);
         // the backend's own handshake and cancellations are made where they belong
         if !matches!(call.method, Method::Initialized | Method::Cancelled) {
-            join_all(sessions.iter().map(|session| session.notify(call.method.clone(), call.params.clone()))).await;
+            let Call { method, params, context } = &call;
+            let told = sessions.iter().map(|session| session.notify(method.clone(), params.clone(), context.profile));
+            join_all(told).await;
         }
         Reply::complete(absent)
     }
@@ -118,7 +120,7 @@ impl Backend {
                     yield Event::Done(Outcome::Failed(error));
                     return;
                 }
-                let asked = Asked::of(&method, &params, &holder);
+                let asked = Asked::by(&context, &method, &params);
                 let calling = session.call_for(context.client.revision, asked, self.spec.call_timeout);
                 let mut events = std::pin::pin!(calling);
                 let mut lost = None;

@@ -8,12 +8,12 @@ use tokio::time::timeout;
 
 use super::{
     key::Key,
-    legacy::Session,
+    legacy::{Session, call::Asked},
     served::Backend,
     wants::{GivenUp, Holder},
 };
 use crate::{
-    mcp::{Call, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, json},
+    mcp::{Call, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, json, translate::Profile},
     model::SessionId,
 };
 
@@ -142,8 +142,8 @@ impl Backend {
 
     /// One call of the gateway's own.
     async fn tell(&self, session: &Arc<Session>, method: Method, params: Payload) -> Outcome {
-        let events = session
-            .call(super::legacy::call::Asked { method, params, session: None, aside: None }, self.spec.call_timeout);
+        let asked = Asked { method, params, session: None, aside: None, profile: Profile::default() };
+        let events = session.call(asked, self.spec.call_timeout);
         let mut events = std::pin::pin!(events);
         while let Some(event) = events.next().await {
             if let Ok(Event::Done(outcome)) = event {

@@ -16,7 +16,9 @@ use crate::{
     backend::{self, Supervisor},
     config::{Config, Given},
     gateway::{self, Gateway, Mount},
-    mcp::{Call, ClientInfo, Context, ErrorObject, Method, Outcome, Payload, Revision, Step, Trace},
+    mcp::{
+        Call, ClientInfo, Context, ErrorObject, Method, Outcome, Payload, Revision, Step, Trace, translate::Profile,
+    },
     model::{
         BackendId, BackendSpec, Caller,
         status::{BackendState, BackendStatus},
@@ -141,6 +143,7 @@ impl Probe {
             request: None,
             mirror: None,
             client: Arc::new(ClientInfo::gateway()),
+            profile: Profile::default(),
             trace: Trace::default(),
         };
         let Some(server) = self.gateway.single(id) else { return Ok(()) };

@@ -14,7 +14,7 @@ pub(crate) fn can_be_asked(client: &ClientInfo, method: &Method, params: &Payloa
         Method::CreateMessage if !able("sampling") => refusal("sampling"),
         Method::Elicit if !able("elicitation") => refusal("elicitation"),
         Method::Elicit if !has_mode(client, params) => refusal("elicitation in this mode"),
-        Method::RootsList if !able("roots") => Err(ErrorObject::method_not_found(method.as_str())),
+        Method::RootsList if !able("roots") => Err(ErrorObject::roots_not_supported()),
         // 2025-11-25 tasks: those that the client itself executes
         method if method.is_of_core_tasks() && !able("tasks") => Err(ErrorObject::method_not_found(method.as_str())),
         _ => Ok(()),

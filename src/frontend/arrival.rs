@@ -56,12 +56,18 @@ impl Arrival {
 
     /// The version that the request names.
     pub(crate) fn version(&self) -> VersionHeader {
-        let Some(name) = self.headers.get(headers::PROTOCOL_VERSION) else { return VersionHeader::Absent };
-        match name.to_str().ok().and_then(Revision::parse) {
+        if !self.headers.contains_key(headers::PROTOCOL_VERSION) {
+            return VersionHeader::Absent;
+        }
+        match self.named() {
             Some(revision) if revision.era() == Era::Legacy => VersionHeader::Known(revision),
             Some(_) => VersionHeader::Modern,
             None => VersionHeader::Unknown,
         }
+    }
+
+    fn named(&self) -> Option<Revision> {
+        self.headers.get(headers::PROTOCOL_VERSION)?.to_str().ok().and_then(Revision::parse)
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     legacy::Conversation,
     refusal::Refusal,
     session::Session,
-    streamable::{begin, ended, read},
+    streamable::{begin, ended, read, refuse_opening},
     told::{self, Manner, Priming, Source},
 };
 use crate::{
@@ -96,6 +96,7 @@ pub(super) async fn post(
         Frame::Batch(messages)
             if session.revision().has(Feature::Batches) && messages.len() <= frontend.settings().batch =>
         {
+            refuse_opening(&messages).map_err(refuse)?;
             for exchange in begin(&talk, messages).await {
                 run(&talk, exchange);
             }

@@ -56,6 +56,10 @@ impl Conversation<'_> {
                 let message = "Invalid Request: the session begins with initialize";
                 self.refuse(id, ErrorObject::new(ErrorObject::INVALID_REQUEST, message))
             }
+            // the gateway's own calls by these names are not for clients to make
+            (method, Some(_)) if method.is_sessionless() => {
+                self.refuse(id, ErrorObject::method_not_found(method.as_str()))
+            }
             (Method::SetLevel, Some(client)) => self.set_level(id, Payload::new(client.revision, params), client),
             (method @ (Method::ResourcesSubscribe | Method::ResourcesUnsubscribe), Some(client)) => {
                 self.subscribe(id, method, Payload::new(client.revision, params), client)
@@ -143,20 +147,19 @@ impl Conversation<'_> {
         let reply = self.call(Call { method: Method::Discover, params: Payload::absent(revision), context });
         let (frontend, session) = (self.frontend.clone(), Arc::clone(self.session));
         let reply = async move {
-            match reply.outcome().await {
+            let error = match reply.outcome().await {
                 Outcome::Complete(discovered) => {
                     frontend.sessions().keep(&session).await;
-                    Reply::complete(initialize::result(&discovered, revision))
+                    return Reply::complete(initialize::result(&discovered, revision));
                 }
-                Outcome::Failed(error) => {
-                    frontend.sessions().forget(&session);
-                    Reply::failed(error)
-                }
-                Outcome::InputRequired(_) => {
-                    frontend.sessions().forget(&session);
-                    Reply::failed(ErrorObject::internal("the server asks before it says who it is"))
-                }
+                Outcome::Failed(error) => error,
+                Outcome::InputRequired(_) => ErrorObject::internal("the server asks before it says who it is"),
+            };
+            // a session that is its connection ends with that: the error has yet to go down it
+            if !session.is_connection() {
+                frontend.sessions().forget(&session);
             }
+            Reply::failed(error)
         };
         // all versions, cancellation: `initialize` is never cancelled
         let terms = self.terms(client, self.loss(), &Method::Initialize, &Payload::absent(revision));
@@ -242,6 +245,7 @@ impl Conversation<'_> {
             request: None,
             mirror: None,
             client: Arc::clone(client),
+            profile: self.frontend.settings().profile(client),
             trace: self.trace.clone(),
         }
     }

@@ -36,10 +36,11 @@ use super::{
 };
 use crate::{
     mcp::{
-        Call, Context, ErrorObject, Message, Method, Outcome, Payload, Reply, RequestId, Revision, Server,
-        json::draft::Draft, meta,
+        Call, ClientInfo, Context, ErrorObject, Message, Method, Outcome, Payload, Reply, RequestId, Revision, Server,
+        json::{Object, draft::Draft},
+        meta,
     },
-    model::SessionId,
+    model::{SessionId, Target},
     wire::sse,
 };
 
@@ -135,19 +136,45 @@ impl Asked<'_> {
             envelope,
             tracker: self.frontend.tracker().clone(),
         };
+        let named = self.named(Arc::clone(&server), context.clone());
         let asked = Call { method: self.method.clone(), params: params.clone(), context };
         let call = move || match asked.method {
             Method::Discover => discovered(server.as_ref(), asked.context),
             _ => server.call(asked),
         };
         let stop = leg::Stop { revoked: self.arrival.admission.lease.revoked.clone(), closed: modern.closed.clone() };
-        let messages = Box::pin(leg.messages(params, call, stop));
+        let messages = Box::pin(async_stream::stream! {
+            let leg = Leg { spoken: leg.spoken.clone().in_the_name_of(named.await), ..leg };
+            for await message in leg.messages(params, call, stop) {
+                yield message;
+            }
+        });
         Ok(self
             .respond(messages.map(move |message| {
                 let _ = &busy;
                 message
             }))
             .await)
+    }
+
+    /// The server that results are in the name of: the gateway's own of the merged endpoint, else the backend's.
+    fn named(
+        &self,
+        server: Arc<dyn Server>,
+        context: Context,
+    ) -> impl Future<Output = Option<Bytes>> + Send + 'static + use<> {
+        let merged = self.arrival.endpoint.target == Target::Merged;
+        async move {
+            if merged {
+                return Some(ClientInfo::gateway_implementation());
+            }
+            let params = Payload::absent(Revision::V2026_07_28);
+            let about = server.call(Call { method: Method::Discover, params, context }).outcome().await;
+            let Outcome::Complete(about) = about else { return None };
+            let about = about.object()?;
+            let meta = Object::parse(about.get(meta::META)?.as_bytes())?;
+            Some(Bytes::copy_from_slice(meta.get(meta::SERVER_INFO)?.as_bytes()))
+        }
     }
 
     /// JSON where the answer is all that comes and comes soon, else a stream (design rule 8).
@@ -193,6 +220,7 @@ impl Asked<'_> {
             session: None,
             request: Some(self.frontend.modern().name()),
             client: Arc::clone(&envelope.client),
+            profile: self.frontend.settings().profile(&envelope.client),
             mirror: Some(Arc::new(mirror::params(&self.arrival.headers))),
             trace: self.arrival.trace.clone(),
         }

@@ -51,6 +51,13 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, ErrorObject::INVALID_REQUEST, message)
     }
 
+    /// 400 with `-32020` (2026-07-28): the message and the version in its header contradict each other.
+    pub(crate) fn sessionless_initialize() -> Self {
+        let newest = Revision::V2026_07_28;
+        let message = format!("Header mismatch: initialize sent with MCP-Protocol-Version {newest}");
+        Self::new(StatusCode::BAD_REQUEST, ErrorObject::HEADER_MISMATCH, &message)
+    }
+
     /// 400 with the error that the text deserves.
     pub(crate) fn malformed(malformed: &Malformed) -> Self {
         let mut refusal = Self::invalid("");

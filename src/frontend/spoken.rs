@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::Settings;
 use crate::mcp::{
     ClientInfo, ErrorObject, Facts, Method, Notification, Outcome, Payload, Revision, Untranslatable, json,
@@ -20,6 +22,8 @@ pub(crate) struct Spoken {
     method: Method,
     /// What `resources/read` asked for.
     uri: Option<String>,
+    /// The server's `Implementation`, for results that name it (2026-07-28).
+    server: Option<Bytes>,
 }
 
 /// What becomes of a client's answer.
@@ -38,7 +42,12 @@ impl Spoken {
     /// How `client` is spoken to about a call of `method`.
     pub(crate) fn about(client: &Arc<ClientInfo>, settings: &Settings, method: Method, params: &Payload) -> Self {
         let uri = if method == Method::ResourcesRead { params.string("uri") } else { None };
-        Self { client: Arc::clone(client), profile: settings.profile(client), method, uri }
+        Self { client: Arc::clone(client), profile: settings.profile(client), method, uri, server: None }
+    }
+
+    /// The same, in the name of this server.
+    pub(crate) fn in_the_name_of(self, server: Option<Bytes>) -> Self {
+        Self { server, ..self }
     }
 
     /// The end of the call.
@@ -102,6 +111,7 @@ impl Spoken {
     }
 
     fn facts<'a>(&'a self, kind: Kind, method: &'a Method) -> Facts<'a> {
-        Facts { profile: self.profile, client: Some(&self.client), ..Facts::new(kind, method) }
+        let (client, server) = (Some(&*self.client), self.server.as_ref());
+        Facts { profile: self.profile, client, server, ..Facts::new(kind, method) }
     }
 }

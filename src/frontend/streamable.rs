@@ -97,7 +97,7 @@ fn era(arrival: &Arrival, frame: Result<Frame, Malformed>) -> Result<Spoken, Ref
         return Ok(Spoken::Modern(message));
     }
     match id {
-        Some(id) if headed => Err(Refusal::modern(without_envelope(&frame), id)),
+        Some(id) if headed => Err(without_envelope(&frame, id)),
         _ => Ok(Spoken::Legacy(frame)),
     }
 }
@@ -106,15 +106,14 @@ fn is_enveloped(message: &Result<Message, Malformed>) -> bool {
     matches!(message, Ok(Message::Request { params, .. } | Message::Notification { params, .. }) if modern::is_around(params))
 }
 
-/// The error for a header that says 2026-07-28 above a body that does not: never served as of a session.
-fn without_envelope(frame: &Result<Frame, Malformed>) -> ErrorObject {
+/// The refusal of a header that says 2026-07-28 above a body that does not: never served as of a session.
+fn without_envelope(frame: &Result<Frame, Malformed>, id: RequestId) -> Refusal {
     if let Ok(Frame::Single(Message::Request { method: Method::Initialize, .. })) = frame {
-        let message = "Header mismatch: `initialize` is of other protocol versions than MCP-Protocol-Version names";
-        return ErrorObject::new(ErrorObject::HEADER_MISMATCH, message);
+        return Refusal::sessionless_initialize().with_id(Some(id));
     }
     let message =
         "Invalid params: `_meta` must have `io.modelcontextprotocol/protocolVersion` in this protocol version";
-    ErrorObject::invalid_params(message)
+    Refusal::modern(ErrorObject::invalid_params(message), id)
 }
 
 /// A standalone stream: what the servers say outside any call.
@@ -241,11 +240,15 @@ pub(super) async fn read(frontend: &Frontend, body: Body) -> Result<Bytes, Refus
 }
 
 /// What comes without a session can only be the `initialize` that opens one. The version is negotiated in it; a header
-/// beside it says nothing (field: unknown versions are negotiated, not refused).
+/// beside it says nothing (field: unknown versions are negotiated, not refused), unless it names a version that has no
+/// `initialize`.
 async fn open(frontend: &Frontend, arrival: &Arrival, frame: Frame) -> Result<Response, Refusal> {
     let message = match frame {
         Frame::Single(message) => message,
-        Frame::Batch(_) => return Err(Refusal::invalid("Bad Request: a batch needs an Mcp-Session-Id header")),
+        Frame::Batch(messages) => {
+            refuse_opening(&messages)?;
+            return Err(Refusal::invalid("Bad Request: a batch needs an Mcp-Session-Id header"));
+        }
     };
     let (id, params) = match message {
         Message::Request { id, method: Method::Initialize, params } => (id, params),
@@ -303,6 +306,7 @@ async fn batch(talk: &Conversation<'_>, messages: Vec<Result<Message, Malformed>
         let message = format!("Invalid Request: batches are not part of protocol version {}", talk.session.revision());
         return Err(Refusal::invalid(&message));
     }
+    refuse_opening(&messages)?;
     let most = talk.frontend.settings().batch;
     if messages.len() > most {
         return Err(Refusal::invalid(&format!("Invalid Request: a batch may have at most {most} messages")));
@@ -314,16 +318,21 @@ async fn batch(talk: &Conversation<'_>, messages: Vec<Result<Message, Malformed>
     Ok(respond(talk, exchanges, Form::Batch).await)
 }
 
-/// Begins to serve the messages of a batch.
+/// 2025-03-26 lifecycle: `initialize` is never part of a batch.
+pub(super) fn refuse_opening(messages: &[Result<Message, Malformed>]) -> Result<(), Refusal> {
+    let opening = messages.iter().flatten().find_map(|message| match message {
+        Message::Request { id, method: Method::Initialize, .. } => Some(id.clone()),
+        _ => None,
+    });
+    let Some(id) = opening else { return Ok(()) };
+    Err(Refusal::invalid("Invalid Request: initialize must not be part of a batch").with_id(Some(id)))
+}
+
+/// Begins to serve the messages of a batch, in which there is no `initialize`.
 pub(super) async fn begin(talk: &Conversation<'_>, messages: Vec<Result<Message, Malformed>>) -> SelectAll<Exchange> {
     let mut exchanges = SelectAll::new();
     for message in messages {
         match message {
-            Ok(Message::Request { id, method: Method::Initialize, .. }) => {
-                // 2025-03-26 lifecycle: `initialize` is never part of a batch
-                let error = ErrorObject::new(ErrorObject::INVALID_REQUEST, "Invalid Request: initialize in a batch");
-                exchanges.push(Exchange::answered(Arc::clone(talk.session), Message::error(id, error)));
-            }
             Ok(Message::Request { id, method, params }) => exchanges.push(talk.request(id, method, params)),
             Ok(Message::Notification { method, params }) => talk.notification(method, params).await,
             Ok(Message::Response { id, outcome }) => talk.response(id.as_ref(), outcome),

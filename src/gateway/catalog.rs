@@ -32,7 +32,7 @@ pub(crate) use self::{
     list::{Kind, List},
 };
 use crate::{
-    mcp::{Capabilities, ClientInfo, Context, Method, Server, Trace},
+    mcp::{Capabilities, ClientInfo, Context, Method, Server, Trace, translate::Profile},
     model::{BackendId, Caller, SessionId, Share, UserId},
 };
 
@@ -134,6 +134,7 @@ impl Catalog {
             request: None,
             mirror: None,
             client: Arc::new(ClientInfo { capabilities: capabilities.clone(), ..ClientInfo::gateway() }),
+            profile: Profile::default(),
             trace: Trace::default(),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Method, Payload, Reply, Revision, json::Object, mirrored::Mirror};
+use super::{Method, Payload, Reply, Revision, json::Object, mirrored::Mirror, translate::Profile};
 use crate::model::{Caller, SessionId};
 
 /// Whoever answers calls: a backend, the gateway made of them, a scripted test double.
@@ -38,6 +38,8 @@ pub struct Context {
     pub client: Arc<ClientInfo>,
     /// What the client's transport mirrored of the parameters of this call; `None` where it mirrors none.
     pub mirror: Option<Arc<Mirror>>,
+    /// What becomes of members of its messages that the server's version does not define.
+    pub profile: Profile,
     /// What ties the call to logs and traces.
     pub trace: Trace,
 }

@@ -89,6 +89,13 @@ impl ErrorObject {
         Self::new(Self::METHOD_NOT_FOUND, &format!("Method not found: {method}"))
     }
 
+    /// `-32601` for a server that asks a client for roots which has not declared them, as the pages of 2024-11-05 to
+    /// 2025-11-25 write it (client, roots, *Error Handling*).
+    pub fn roots_not_supported() -> Self {
+        let data = json!({ "reason": "Client does not have roots capability" });
+        Self::with_data(Self::METHOD_NOT_FOUND, "Roots not supported", &data)
+    }
+
     /// `-32603` with this message.
     pub fn internal(message: &str) -> Self {
         Self::new(Self::INTERNAL_ERROR, message)

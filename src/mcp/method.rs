@@ -78,6 +78,11 @@ impl Method {
         matches!(self, Self::TasksGet | Self::TasksResult | Self::TasksList | Self::TasksCancel)
     }
 
+    /// Whether 2026-07-28 alone has it, so that nobody may ask for it in a session.
+    pub const fn is_sessionless(&self) -> bool {
+        matches!(self, Self::Discover | Self::Listen | Self::TasksUpdate)
+    }
+
     /// Whether a server may ask its client something while it serves a request of this method. Lists and settings are not
     /// among them, nor are the task methods but the one that waits for the result.
     pub const fn may_ask(&self) -> bool {

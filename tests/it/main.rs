@@ -13,4 +13,5 @@ mod storage;
 mod support;
 mod tidy;
 mod translate;
+mod vectors;
 mod web;

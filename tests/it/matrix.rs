@@ -7,11 +7,11 @@ mod contents;
 mod features;
 mod methods;
 mod offers;
-mod peer;
+pub(crate) mod peer;
 mod questions;
 mod sharing;
-mod tap;
-mod world;
+pub(crate) mod tap;
+pub(crate) mod world;
 
 use futures_util::{StreamExt as _, stream};
 use lockkeeper::mcp::Revision;

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     backend::wants::Holder,
-    mcp::{ErrorObject, Event, Feature, Method, Outcome, Payload, Revision},
+    mcp::{ErrorObject, Event, Feature, Method, Outcome, Payload, Revision, translate::Profile},
 };
 
 /// The longest that a task is waited for which its server knows of. Tasks are made for what takes long.
@@ -233,7 +233,8 @@ impl Task {
     /// A request about it.
     fn request(&self, method: &Method, patience: Duration) -> impl Stream<Item = Result<Event, NotRun>> + Send + use<> {
         let params = Payload::of(self.session.revision(), &serde_json::json!({ "taskId": self.id }));
-        self.session.call(Asked::of(method, &params, &self.holder), patience)
+        let (method, session, profile) = (method.clone(), self.holder.clone(), Profile::default());
+        self.session.call(Asked { method, params, session, aside: None, profile }, patience)
     }
 
     /// Whether the connection alone ended, on which the result was waited for since then.

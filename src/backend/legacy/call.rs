@@ -14,8 +14,8 @@ use super::{Session, belongings::Owner};
 use crate::{
     backend::{lanes::LINGER, link::LinkError, wants::Holder},
     mcp::{
-        ErrorObject, Event, Facts, Message, Method, Outcome, Payload, RequestId, Untranslatable, json, meta,
-        translate::Kind as Meaning,
+        Context, ErrorObject, Event, Facts, Message, Method, Outcome, Payload, RequestId, Untranslatable, json, meta,
+        translate::{Kind as Meaning, Profile},
     },
 };
 
@@ -60,6 +60,8 @@ pub(crate) struct Asked {
     pub(crate) session: Holder,
     /// Where what is said of the task that it makes goes; `None` where a task is the client's own.
     pub(crate) aside: Option<mpsc::Sender<Event>>,
+    /// What becomes of members that the server's version does not define.
+    pub(crate) profile: Profile,
 }
 
 /// The call was not made and may be made again on a session that is fresh: why.
@@ -78,9 +80,10 @@ struct Ticket {
 // === impl Asked ===
 
 impl Asked {
-    /// A call whose tasks are the client's own.
-    pub(crate) fn of(method: &Method, params: &Payload, session: &Holder) -> Self {
-        Self { method: method.clone(), params: params.clone(), session: session.clone(), aside: None }
+    /// What a client calls; its tasks are its own.
+    pub(crate) fn by(context: &Context, method: &Method, params: &Payload) -> Self {
+        let (session, profile) = (context.holder(), context.profile);
+        Self { method: method.clone(), params: params.clone(), session, aside: None, profile }
     }
 }
 
@@ -131,8 +134,8 @@ impl Session {
     ) -> impl Stream<Item = Result<Event, NotRun>> + Send + use<> {
         let session = Arc::clone(self);
         async_stream::stream! {
-            let Asked { method, params, session: holder, aside } = asked;
-            let params = match session.in_its_words(Some(kind), &method, params) {
+            let Asked { method, params, session: holder, aside, profile } = asked;
+            let params = match session.in_its_words(Some(kind), &method, (params, profile)) {
                 Ok(params) => params,
                 Err(refusal) => {
                     yield Ok(Event::Done(Outcome::Failed(refusal.error())));
@@ -190,13 +193,19 @@ impl Session {
 
     /// What a client says, in the version of this server. What that has no form for is reported; the handshake is in it
     /// already.
-    fn in_its_words(&self, request: Option<Kind>, method: &Method, params: Payload) -> Result<Payload, Untranslatable> {
+    fn in_its_words(
+        &self,
+        request: Option<Kind>,
+        method: &Method,
+        (params, profile): (Payload, Profile),
+    ) -> Result<Payload, Untranslatable> {
         let meaning = match request {
             Some(Kind::Handshake) => return Ok(params),
             Some(Kind::Asking | Kind::Client) => Meaning::Request,
             None => Meaning::ClientNotification,
         };
-        params.into_revision(self.revision(), &Facts::new(meaning, method)).map_err(|refusal| {
+        let facts = Facts { profile, ..Facts::new(meaning, method) };
+        params.into_revision(self.revision(), &facts).map_err(|refusal| {
             let refusal = refusal.of(Some(&self.about.backend));
             refusal.report();
             refusal
@@ -204,8 +213,8 @@ impl Session {
     }
 
     /// Passes on a notification of the client's.
-    pub(crate) async fn notify(&self, method: Method, params: Payload) {
-        let params = match self.in_its_words(None, &method, params) {
+    pub(crate) async fn notify(&self, method: Method, params: Payload, profile: Profile) {
+        let params = match self.in_its_words(None, &method, (params, profile)) {
             Ok(params) => params.json().clone(),
             // reported already
             Err(_) => return,

@@ -18,7 +18,7 @@ use crate::{
     },
     mcp::{
         ClientInfo, Era, ErrorObject, Event, Feature, Message, Method, Outcome, Payload, Revision, json, json::Object,
-        meta,
+        meta, translate::Profile,
     },
     model::BackendId,
 };
@@ -84,7 +84,7 @@ impl Session {
         // bounded from outside by `start_timeout`, which covers more than this one request
         let never = Duration::from_hours(24);
         let mut events = std::pin::pin!(self.request(
-            Asked { method: Method::Initialize, params, session: None, aside: None },
+            Asked { method: Method::Initialize, params, session: None, aside: None, profile: Profile::default() },
             Kind::Handshake,
             never
         ));

@@ -154,6 +154,7 @@ fn refusal(method: &Method) -> ErrorObject {
     match method {
         Method::CreateMessage => ErrorObject::invalid_params("No client is there that supports sampling"),
         Method::Elicit => ErrorObject::invalid_params("No client is there that supports elicitation"),
+        Method::RootsList => ErrorObject::roots_not_supported(),
         method => ErrorObject::method_not_found(method.as_str()),
     }
 }

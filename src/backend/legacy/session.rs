@@ -170,9 +170,11 @@ impl Session {
         params: &Payload,
         holder: &Holder,
     ) -> Result<(), ErrorObject> {
-        let unknown =
-            *method == Method::TasksUpdate || method.is_of_core_tasks() && !self.revision().has(Feature::CoreTasks);
-        if unknown {
+        let has_tasks = || {
+            let declared = self.greeting().is_some_and(|greeting| greeting.capabilities().get("tasks").is_some());
+            declared && self.revision().has(Feature::CoreTasks)
+        };
+        if *method == Method::TasksUpdate || method.is_of_core_tasks() && !has_tasks() {
             return Err(ErrorObject::method_not_found(method.as_str()));
         }
         let named = if method.is_of_core_tasks() { params.string("taskId") } else { None };

@@ -20,8 +20,9 @@ impl Conversation<'_> {
         let name = Object::parse(params.json()).and_then(|params| params.string("level"));
         let Some(level) = name.as_deref().and_then(Level::parse) else {
             let known = Level::ALL.map(Level::as_str).join(", ");
-            let error = ErrorObject::invalid_params(&format!("Invalid params: `level` must be one of {known}"));
-            return self.refuse(id, error);
+            let message = format!("Invalid params: `level` must be one of {known}");
+            let data = serde_json::json!({ "level": name });
+            return self.refuse(id, ErrorObject::with_data(ErrorObject::INVALID_PARAMS, &message, &data));
         };
         self.session.set_level(Some(level));
         self.keep(id, Method::SetLevel, params, client)

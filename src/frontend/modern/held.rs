@@ -1,10 +1,11 @@
 //! A call that goes on over several requests of its client: its reply, and what of it waits for the client. Knows nothing
 //! of how it is found again.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future;
+use tokio::time::timeout;
 
 use crate::{
     frontend::questions::Asking,
@@ -16,6 +17,9 @@ use crate::{
 
 /// How many log messages are kept for the client's next request; the oldest goes when there are more.
 const MOST_LOGS: usize = 100;
+
+/// How long a call may go on whose client has gone.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A call, and what of it waits.
 pub(super) struct Held {
@@ -126,11 +130,14 @@ impl Held {
         }
     }
 
-    /// Tells the server that the client has gone: a dialog was closed, anything else fails (`translation` 4b.6).
-    pub(super) fn abandon(mut self) {
+    /// Tells the server that the client has gone: a dialog was closed, anything else fails (`translation` 4b.6). The call
+    /// has a moment to end by itself, and is cancelled then.
+    pub(super) async fn abandon(mut self) {
         for Open { asking, .. } in self.open.drain(..) {
             asking.abandon();
         }
+        let ends = async { while !matches!(self.live().await, Next::Event(Event::Done(_))) {} };
+        let _ = timeout(FAREWELL, ends).await;
     }
 }
 

@@ -143,7 +143,7 @@ async fn wait(mut held: Held, mut asked: oneshot::Receiver<oneshot::Sender<Held>
             }
             () = sleep_until(until) => {
                 metrics::counter!("lockkeeper_frontend_questions_expired_total").increment(1);
-                return held.abandon();
+                return if over { drop(held) } else { held.abandon().await };
             }
             next = held.live(), if !over => {
                 if let Next::Event(event) = next {

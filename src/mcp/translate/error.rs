@@ -37,9 +37,9 @@ impl ErrorObject {
             }
             // in one era they mean something between neighbours, in the other nothing or whatever the server likes
             Self::HEADER_MISMATCH | Self::UNSUPPORTED_VERSION | Self::MISSING_CAPABILITY if of_modern != modern => {
-                self.hidden()
+                Outcome::Failed(self.hidden())
             }
-            -32019..=-32000 if modern => self.hidden(),
+            -32019..=-32000 if modern => Outcome::Failed(self.hidden()),
             _ => Outcome::Failed(self),
         }
     }
@@ -50,8 +50,9 @@ impl ErrorObject {
         Outcome::Failed(self.edited(json))
     }
 
-    /// `-32603` with the same message and data, and the code that it had.
-    fn hidden(self) -> Outcome {
+    /// `-32603` with the same message and data, and the code that it had: a fault between gateway and server.
+    #[must_use]
+    pub fn hidden(self) -> Self {
         let code = self.code();
         let text = String::from_utf8_lossy(self.json()).into_owned();
         let mut error = Draft::of(&text);
@@ -62,7 +63,7 @@ impl ErrorObject {
             None => error.set("data", format!("{{\"upstreamCode\":{code}}}")),
         }
         let edited = error.text();
-        Outcome::Failed(self.edited(edited.into()))
+        self.edited(edited.into())
     }
 
     /// 2026-07-28 has no code of its own for a resource that does not exist: it is one where the URI was the one asked for.

@@ -8,7 +8,7 @@ use lockkeeper::{
     backend::{Deps, Supervisor},
     mcp::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server,
-        Trace,
+        Trace, translate::Profile,
     },
     model::{BackendId, BackendSpec, Caller, SessionId, StdioSpec, TransportSpec, UserId},
     support::ManualClock,
@@ -149,6 +149,7 @@ fn context(session: Option<SessionId>, capabilities: &'static str) -> Context {
         request: None,
         mirror: None,
         client: Arc::new(client),
+        profile: Profile::default(),
         trace: Trace::default(),
     }
 }

@@ -40,7 +40,7 @@ def initialize(id, params):
     version = offered if offered == speaks else options.get("instead", speaks)
     result = {
         "protocolVersion": version,
-        "capabilities": {"tools": {"listChanged": True}, "logging": {}, "x": 1.0},
+        "capabilities": {"tools": {"listChanged": True}, "logging": {}, "tasks": {}, "x": 1.0},
         "serverInfo": {"name": "scripted", "version": "7", "x-odd": 1e2},
         "instructions": "Be kind.",
     }

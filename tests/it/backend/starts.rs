@@ -25,7 +25,7 @@ async fn a_server_is_introduced_by_its_own_words() {
     let scripts = Scripts::new();
     let (supervisor, server) = started(scripts.spec("files", &[])).await;
     let discovered = result(call(&server, gateway(), Method::Discover, &Value::Null)).await;
-    insta::assert_snapshot!(discovered, @r#"{"supportedVersions":["2025-11-25"],"capabilities":{"tools": {"listChanged": true}, "logging": {}, "x": 1.0},"instructions":"Be kind.","_meta":{"io.modelcontextprotocol/serverInfo":{"name": "scripted", "version": "7", "x-odd": 100.0}}}"#);
+    insta::assert_snapshot!(discovered, @r#"{"supportedVersions":["2025-11-25"],"capabilities":{"tools": {"listChanged": true}, "logging": {}, "tasks": {}, "x": 1.0},"instructions":"Be kind.","_meta":{"io.modelcontextprotocol/serverInfo":{"name": "scripted", "version": "7", "x-odd": 100.0}}}"#);
     let status = supervisor.status().remove(0);
     assert_eq!((status.state, status.sessions), (BackendState::Ready, 1));
     assert_eq!(status.protocol_version.as_deref(), Some("2025-11-25"));

@@ -4,7 +4,7 @@ use http::StatusCode;
 use lockkeeper::{frontend::Settings, mcp::Method};
 use serde_json::{Value, json};
 
-use super::{Client, Events, World, call, initialize, text};
+use super::{Client, Events, Start, World, call, initialize, text};
 
 /// A client on an open connection, and its stream.
 struct Connected {
@@ -54,6 +54,15 @@ async fn each_legacy_version_can_be_spoken_on_a_connection() {
         let answer = connected.ask(call("1", "echo", json!({ "say": "hi" }))).await;
         assert_eq!(answer, json!({ "jsonrpc": "2.0", "id": "1", "result": { "content": [], "said": "hi" } }));
     }
+}
+
+#[tokio::test]
+async fn that_a_server_does_not_start_is_told_on_the_connection() {
+    let world = World::new().await;
+    *world.server.start.lock() = Start::Broken;
+    let mut connected = Connected::open(&world, "/sse").await;
+    let answer = connected.ask(initialize("2024-11-05", json!({}))).await;
+    assert_eq!(answer["error"]["message"], "it does not start");
 }
 
 #[tokio::test]

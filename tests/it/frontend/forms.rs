@@ -1,6 +1,7 @@
 //! The form of answers (design rule 8), and batches (2025-03-26).
 
 use http::StatusCode;
+use lockkeeper::mcp::Method;
 use serde_json::{Value, json};
 
 use super::{Events, World, body, call};
@@ -51,7 +52,6 @@ async fn a_batch_is_answered_with_an_array_of_all_answers() {
     let batch = json!([
         call(1, "echo", json!({ "say": "one" })),
         { "jsonrpc": "2.0", "method": "notifications/progress", "params": {} },
-        { "jsonrpc": "2.0", "id": 9, "method": "initialize", "params": {} },
         7,
         call("1", "echo", json!({ "say": "two" })),
     ]);
@@ -60,8 +60,22 @@ async fn a_batch_is_answered_with_an_array_of_all_answers() {
     let said: Vec<_> = answers.iter().map(|answer| (&answer["id"], &answer["result"]["said"])).collect();
     assert_eq!(said[0], (&json!("1"), &json!("two")));
     assert_eq!(said[1], (&json!(1), &json!("one")));
-    assert_eq!((&answers[2]["id"], &answers[2]["error"]["code"]), (&json!(9), &json!(-32600)));
-    assert_eq!((&answers[3]["id"], &answers[3]["error"]["code"]), (&Value::Null, &json!(-32600)));
+    assert_eq!((&answers[2]["id"], &answers[2]["error"]["code"]), (&Value::Null, &json!(-32600)));
+}
+
+#[tokio::test]
+async fn a_batch_that_would_open_a_session_is_refused_whole() {
+    let world = World::new().await;
+    let ready = world.ready("ann", "2025-03-26").await;
+    let batch =
+        json!([call(1, "echo", json!({})), { "jsonrpc": "2.0", "id": 9, "method": "initialize", "params": {} }]);
+    for client in [world.client("ann"), ready] {
+        let response = client.send(batch.clone()).await;
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+        let answer = body(response).await;
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(9), &json!(-32600)));
+    }
+    assert!(world.server.calls.lock().iter().all(|call| call.method != Method::ToolsCall));
 }
 
 #[tokio::test]

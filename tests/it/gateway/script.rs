@@ -15,7 +15,7 @@ use lockkeeper::{
     gateway::{Deps, Gateway, Mount, Settings},
     mcp::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply,
-        Revision, Server, Step, Trace,
+        Revision, Server, Step, Trace, translate::Profile,
     },
     model::{BackendId, Caller, Rights, SessionId, Share, UserId},
     support::SeededRandom,
@@ -169,6 +169,7 @@ impl Client {
             request: None,
             mirror: None,
             client: Arc::new(ClientInfo::gateway()),
+            profile: Profile::default(),
             trace: Trace::default(),
         };
         Self { server, context }

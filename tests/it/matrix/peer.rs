@@ -349,7 +349,7 @@ impl std::fmt::Debug for Peer {
 }
 
 /// All that a client of this version can be asked.
-pub(super) fn capabilities(client: Revision) -> Value {
+pub(crate) fn capabilities(client: Revision) -> Value {
     // older versions do not know the word `tasks`: there it means nothing
     let tasks = json!({ "requests": { "sampling": { "createMessage": {} } } });
     let mut capabilities = json!({ "sampling": {}, "roots": { "listChanged": true }, "tasks": tasks });

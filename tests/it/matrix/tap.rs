@@ -3,7 +3,7 @@
 use reqwest::Response;
 
 /// An answer that is being read.
-pub(super) struct Tap {
+pub(crate) struct Tap {
     response: Response,
     text: String,
     form: Form,
@@ -18,15 +18,15 @@ enum Form {
 
 /// One event; a comment has no member but that.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Event {
-    pub(super) id: Option<String>,
-    pub(super) name: Option<String>,
-    pub(super) retry: Option<String>,
-    pub(super) data: Option<String>,
+pub(crate) struct Event {
+    pub(crate) id: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) retry: Option<String>,
+    pub(crate) data: Option<String>,
 }
 
 impl Tap {
-    pub(super) fn of(response: Response) -> Self {
+    pub(crate) fn of(response: Response) -> Self {
         let kind = response.headers().get("content-type");
         let form = match kind.map(|kind| kind.to_str().unwrap()) {
             Some("application/json") => Form::Json,
@@ -37,7 +37,7 @@ impl Tap {
     }
 
     /// The next event, or comment; `None` at the end, or where it broke off.
-    pub(super) async fn next(&mut self) -> Option<Event> {
+    pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
             if self.form == Form::Events
                 && let Some(end) = self.text.find("\n\n")
@@ -58,7 +58,7 @@ impl Tap {
 }
 
 impl Event {
-    fn read(text: &str) -> Self {
+    pub(crate) fn read(text: &str) -> Self {
         let field = |name: &str| {
             text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim_start().to_owned()))
         };

@@ -145,17 +145,22 @@ impl Site {
         self.folder().join("data")
     }
 
-    /// A key of `user` that is let in as it is, made as an operator makes it. The gateway must have run once.
+    /// A key of `user`. The gateway must have run once.
     pub(super) fn key(&self, user: &str) -> String {
-        let made = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
-            .args(["keys", "create", "matrix", "--user", user, "--direct", "--json", "--data-dir"])
-            .arg(self.data())
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&made.stdout);
-        let made: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{made:?}"));
-        made["secret"].as_str().or_else(|| made["key"].as_str()).unwrap().to_owned()
+        key(&self.data(), user)
     }
+}
+
+/// A key of `user` that is let in as it is, made as an operator makes it. The gateway on `data` must have run once.
+pub(crate) fn key(data: &Path, user: &str) -> String {
+    let made = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
+        .args(["keys", "create", "matrix", "--user", user, "--direct", "--json", "--data-dir"])
+        .arg(data)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&made.stdout);
+    let made: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{made:?}"));
+    made["secret"].as_str().or_else(|| made["key"].as_str()).unwrap().to_owned()
 }
 
 // === impl World ===

@@ -1,19 +1,18 @@
 //! The vectors that the steps alone can judge. Each gives a message of one revision and what the other side gets.
 //!
-//! What belongs to others is left out of the comparison: ids, and values that the gateway mints. Vectors of the further
-//! files that `TRANSLATION_VECTORS` names (a path list) are judged where their form allows it.
-
-use std::{env, fs, path::PathBuf};
+//! What belongs to others is left out of the comparison: ids, and values that the gateway mints. Every vector also goes
+//! through the whole gateway, see `crate::vectors`; of further files (`TRANSLATION_VECTORS`, a path list) those are judged
+//! here that cannot go there yet, where their form allows it.
 
 use bytes::Bytes;
 use lockkeeper::mcp::{
     Capabilities, ClientInfo, ErrorObject, Facts, Message, Method, Outcome, Payload, Revision,
     translate::{Cause, Kind, OutputSchema, Profile, Transport},
 };
-use serde::Deserialize;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 
 use super::{schemas::Schemas, value};
+use crate::vectors::vector::{self, Vector, leave_minted};
 
 /// The vectors of the group `shape` that need more than the steps, and what they need. Exact: one that comes to pass by
 /// the steps alone must leave.
@@ -54,30 +53,11 @@ const SHAPES_OF_THE_ERA: &[&str] = &[
     "X14", "X15", "X16",
 ];
 
-#[derive(Deserialize)]
-struct Vector {
-    id: String,
-    from: String,
-    to: String,
-    direction: String,
-    given: Box<RawValue>,
-    expect: Value,
-    #[serde(default)]
-    method: Option<String>,
-    #[serde(default)]
-    ctx: Value,
-    #[serde(default)]
-    profile: Option<String>,
-    #[serde(default)]
-    expect_valid: Option<bool>,
-    group: String,
-}
-
 #[test]
 fn every_shape_vector_comes_out_as_expected() {
     let mut schemas = Schemas::default();
     let mut wrong = Vec::new();
-    for vector in read(&[PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/translation.jsonl")]) {
+    for vector in vector::own() {
         let verdict = vector.judge(&mut schemas);
         let listed = match vector.group.as_str() {
             "shape" => NEED_ADAPTERS.iter().all(|(id, _)| *id != vector.id),
@@ -95,15 +75,15 @@ fn every_shape_vector_comes_out_as_expected() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "further vectors are named from outside")]
 fn further_vectors_come_out_as_expected_where_the_steps_can_judge_them() {
-    let paths: Vec<PathBuf> = env::var_os("TRANSLATION_VECTORS").iter().flat_map(env::split_paths).collect();
     let mut schemas = Schemas::default();
     let mut wrong = Vec::new();
-    for vector in read(&paths).iter().filter(|vector| vector.group == "shape" && vector.is_one_message()) {
-        if NEED_ADAPTERS.iter().any(|(id, _)| *id == vector.id) {
-            continue;
-        }
+    // those between legacy versions go through the gateway, and its steps with them
+    let fits = |vector: &&Vector| {
+        let alone = NEED_ADAPTERS.iter().all(|(id, _)| *id != vector.id) && !vector.direction.contains("gateway");
+        vector.is_shape() && vector.is_modern() && vector.is_one_message() && alone
+    };
+    for vector in vector::further().iter().filter(fits) {
         if let Err(fault) = vector.judge(&mut schemas) {
             wrong.push(format!("{}: {fault}", vector.id));
         }
@@ -111,27 +91,9 @@ fn further_vectors_come_out_as_expected_where_the_steps_can_judge_them() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn read(paths: &[PathBuf]) -> Vec<Vector> {
-    let texts = paths.iter().map(|path| fs::read_to_string(path).unwrap());
-    let lines: Vec<String> = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
-    lines.iter().filter(|line| !line.trim().is_empty()).map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 // === impl Vector ===
 
 impl Vector {
-    /// Whether it gives one message and expects one, from one side to the other.
-    fn is_one_message(&self) -> bool {
-        let given: Value = serde_json::from_str(self.given.get()).unwrap_or_default();
-        given.get("jsonrpc").is_some() && self.expected().is_some() && self.direction != "client>gateway"
-    }
-
-    /// The message that is expected, without what carries it.
-    fn expected(&self) -> Option<&Value> {
-        let body = self.expect.get("body").unwrap_or(&self.expect);
-        body.get("jsonrpc").or_else(|| body.get("drop")).map(|_| body)
-    }
-
     fn judge(&self, schemas: &mut Schemas) -> Result<(), String> {
         let expected = self.expected().ok_or("expects no message")?;
         if self.direction.contains("gateway") {
@@ -194,7 +156,7 @@ impl Vector {
 
     fn kind(&self, given: &Message) -> (Kind, Method) {
         let of_client = self.direction.starts_with("client");
-        let answered = || self.ctx["method"].as_str().or(self.method.as_deref()).map(Method::parse);
+        let answered = || self.answered().map(Method::parse);
         match given {
             Message::Request { method, .. } if of_client => (Kind::Request, method.clone()),
             Message::Request { method, .. } => (Kind::Question, method.clone()),
@@ -210,7 +172,7 @@ impl Vector {
     fn facts<'a>(&'a self, kind: Kind, method: &'a Method) -> Facts<'a> {
         let wrapped = self.ctx["advertised_output_schema_wrapped"] == true;
         Facts {
-            profile: if self.profile.as_deref() == Some("strict") { Profile::Strict } else { Profile::Faithful },
+            profile: if self.is_strict() { Profile::Strict } else { Profile::Faithful },
             schema: if wrapped { OutputSchema::Wrapped } else { OutputSchema::AsWritten },
             transport: if self.ctx["transport"] == "http" { Transport::Http } else { Transport::Channel },
             uri: self.ctx["requested_uri"].as_str(),
@@ -234,23 +196,5 @@ fn name_in(revision: Revision, method: &Method) -> &str {
         Method::Tasks | Method::TaskStatus if revision == Revision::V2026_07_28 => Method::Tasks.as_str(),
         Method::Tasks | Method::TaskStatus => Method::TaskStatus.as_str(),
         _ => method.as_str(),
-    }
-}
-
-/// The value with the tokens and ids that the gateway mints left open, and the words of errors.
-fn leave_minted(mut value: Value) -> Value {
-    if let Some(error) = value.get_mut("error").and_then(Value::as_object_mut) {
-        error.remove("message");
-    }
-    match value {
-        Value::Object(members) => {
-            let left = members.into_iter().map(|(name, value)| match name.as_str() {
-                "progressToken" | "elicitationId" | "requestState" => (name, json!("minted")),
-                _ => (name, leave_minted(value)),
-            });
-            Value::Object(left.collect())
-        }
-        Value::Array(elements) => Value::Array(elements.into_iter().map(leave_minted).collect()),
-        other => other,
     }
 }

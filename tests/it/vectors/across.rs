@@ -1,0 +1,248 @@
+//! From a client to a server and back: what one sends, and what the other gets.
+
+use serde_json::{Value, json};
+
+use super::{
+    canned,
+    client::Client,
+    compare::{At, same, same_headers},
+    scene::Scene,
+    servers::Heard,
+    vector::Vector,
+};
+
+/// The methods of notifications that belong to no call.
+const ASIDE: [&str; 4] = [
+    "notifications/tools/list_changed",
+    "notifications/prompts/list_changed",
+    "notifications/resources/list_changed",
+    "notifications/resources/updated",
+];
+
+/// What the client sends.
+pub(super) async fn to_server(mut scene: Scene<'_>) -> Result<(), String> {
+    let given = scene.vector.given();
+    let mut client = scene.client().await?;
+    match (given["method"].as_str(), given.get("id")) {
+        (Some(method), Some(id)) if expected(scene.vector)?.get("method").is_none() => {
+            client.post(&given).await?;
+            let (_, answer) = client.answer(id).await.map_err(|fault| format!("{method}: {fault}"))?;
+            same(&answer, expected(scene.vector)?, At::Client)
+        }
+        (Some(method), Some(_)) => {
+            client.post(&given).await?;
+            arrives(&mut scene, method).await
+        }
+        (Some(_), None) => told(&mut scene, &mut client, given).await,
+        (None, _) => answered(&mut scene, &mut client, given).await,
+    }
+}
+
+/// A request arrives. The gateway asks for lists itself, so that one may come before.
+async fn arrives(scene: &mut Scene<'_>, method: &str) -> Result<(), String> {
+    let vector = scene.vector;
+    let mut last = String::new();
+    loop {
+        let heard =
+            scene.heard(|message| message["method"] == method).await.map_err(|fault| format!("{fault}{last}"))?;
+        let wrong = match (&heard.headers, same(&heard.message, expected(vector)?, At::Server)) {
+            (Some(headers), Ok(())) => {
+                let due = vector.to.as_str() >= "2025-06-18";
+                if headers.contains_key("mcp-protocol-version") != due {
+                    return Err(format!("the version header is {:?}", headers.get("mcp-protocol-version")));
+                }
+                return same_headers(headers, &vector.expect["http"]["headers"]);
+            }
+            (None, Ok(())) => return Ok(()),
+            (_, Err(wrong)) => wrong,
+        };
+        if !method.ends_with("/list") {
+            return Err(wrong);
+        }
+        last = wrong;
+    }
+}
+
+/// A notification of the client's arrives; where it is dropped, the call that follows does and nothing before it.
+async fn told(scene: &mut Scene<'_>, client: &mut Client, mut given: Value) -> Result<(), String> {
+    let mut expected = expected(scene.vector)?.clone();
+    let id = given["params"].get("requestId").cloned().unwrap_or_else(|| json!("call"));
+    // open to the end: what is told may be about it
+    let call = scene.call(client, &id, &Value::Null).await?;
+    match given["method"].as_str() {
+        Some("notifications/cancelled") => expected["params"]["requestId"] = call.message["id"].clone(),
+        Some("notifications/progress") => {
+            let params = json!({ "_meta": { "progressToken": given["params"]["progressToken"] } });
+            let asked = ask(scene, client, &call, "roots/list", params).await?;
+            given["params"]["progressToken"] = asked["params"]["_meta"]["progressToken"].clone();
+        }
+        _ => {}
+    }
+    client.post(&given).await?;
+    let method = given["method"].clone();
+    if expected.get("drop").is_none() {
+        let heard = scene.heard(|message| message["method"] == method).await?;
+        return same(&heard.message, &expected, At::Server);
+    }
+    let after = json!({ "jsonrpc": "2.0", "id": "after", "method": "tools/call", "params": { "name": "after" } });
+    client.post(&after).await?;
+    let heard = scene.heard(|message| message["method"] == method || message["params"]["name"] == "after").await?;
+    if heard.message["method"] == method { Err(format!("the server gets {}", heard.message)) } else { Ok(()) }
+}
+
+/// An answer of the client's arrives under the id of the question.
+async fn answered(scene: &mut Scene<'_>, client: &mut Client, mut given: Value) -> Result<(), String> {
+    let vector = scene.vector;
+    let method = vector.answered().ok_or("what is answered?")?;
+    let call = scene.call(client, &json!("call"), &Value::Null).await?;
+    let params = canned::question(vector, method, &vector.to);
+    let id = expected(vector)?["id"].clone();
+    given["id"] = ask(scene, client, &call, method, params).await?["id"].clone();
+    client.post(&given).await?;
+    let heard = scene.heard(|message| message.get("method").is_none() && message["id"] == id).await?;
+    same(&heard.message, expected(vector)?, At::Server)
+}
+
+/// The server asks on a call, and the client is asked.
+async fn ask(
+    scene: &Scene<'_>,
+    client: &mut Client,
+    call: &Heard,
+    method: &str,
+    params: Value,
+) -> Result<Value, String> {
+    let id = expected(scene.vector)?.get("id").cloned().unwrap_or_else(|| json!("s1"));
+    call.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+    loop {
+        let message = client.next().await?;
+        if message["method"] == method {
+            return Ok(message);
+        }
+    }
+}
+
+/// What the server sends.
+pub(super) async fn to_client(mut scene: Scene<'_>) -> Result<(), String> {
+    let given = scene.vector.given();
+    match (given["method"].as_str(), given.get("id")) {
+        _ if given.is_array() => several(&mut scene, given).await,
+        _ if given.get("parts").is_some() => answer(scene).await,
+        (None, Some(_)) => answer(scene).await,
+        (Some(method), None) if ASIDE.contains(&method) => aside(&mut scene, &given).await,
+        (_, None) => on_call(&mut scene, given).await,
+        (Some(_), Some(_)) => question(&mut scene, &given).await,
+    }
+}
+
+/// The answer that the server has for a request.
+async fn answer(scene: Scene<'_>) -> Result<(), String> {
+    let vector = scene.vector;
+    let method = vector.answered().unwrap_or("resources/read");
+    if method == "initialize" {
+        let (_, greeting) = Client::open(scene.card.clone()).await?;
+        return same(&greeting, expected(vector)?, At::Client);
+    }
+    let mut client = scene.client().await?;
+    if vector.ctx["advertised_output_schema_wrapped"] == true {
+        client.post(&json!({ "jsonrpc": "2.0", "id": "list", "method": "tools/list" })).await?;
+        client.answer(&json!("list")).await?;
+    }
+    let id = expected(vector)?.get("id").cloned().unwrap_or_else(|| json!(1));
+    client.post(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": scene.request(method) })).await?;
+    let (_, answer) = client.answer(&id).await?;
+    same(&answer, expected(vector)?, At::Client)
+}
+
+/// A notification outside of any call comes on the standalone stream.
+async fn aside(scene: &mut Scene<'_>, given: &Value) -> Result<(), String> {
+    let mut client = scene.client().await?;
+    client.listen().await;
+    if let Some(uri) = given["params"]["uri"].as_str() {
+        let params = json!({ "uri": uri });
+        client
+            .post(&json!({ "jsonrpc": "2.0", "id": "sub", "method": "resources/subscribe", "params": params }))
+            .await?;
+        client.answer(&json!("sub")).await?;
+    }
+    let call = scene.call(&mut client, &json!("call"), &Value::Null).await?;
+    call.finish();
+    client.answer(&json!("call")).await?;
+    let after =
+        json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "error", "data": "after" } });
+    call.say_aside(given);
+    call.say_aside(&after);
+    reaches(&mut client, expected(scene.vector)?, |message| message["params"]["data"] == "after").await
+}
+
+/// A notification, or an error without id, on a call; then the answer to it. On stdio no more than the time tells what
+/// most notifications belong to, so that they come on the standalone stream.
+async fn on_call(scene: &mut Scene<'_>, mut given: Value) -> Result<(), String> {
+    let mut client = scene.client().await?;
+    client.listen().await;
+    let expected = expected(scene.vector)?;
+    let token = expected["params"].get("progressToken").cloned().unwrap_or_else(|| json!("token"));
+    let call = scene.call(&mut client, &json!("call"), &token).await?;
+    as_of(&mut given, &call);
+    call.say(&given);
+    call.finish();
+    // an error without id may cost the call on whose exchange it comes, as a fault between gateway and server
+    let is_last = |message: &Value| message["error"]["code"].as_i64().is_none_or(|code| code == -32603);
+    reaches(&mut client, expected, |message| message["id"] == "call" && is_last(message)).await
+}
+
+/// A batch of the server's on a call, its answer among them: split, in order.
+async fn several(scene: &mut Scene<'_>, mut given: Value) -> Result<(), String> {
+    let mut client = scene.client().await?;
+    let token = scene.vector.ctx["tokens"].as_object().and_then(|tokens| tokens.values().next());
+    let id = scene.vector.ctx["map"].as_object().and_then(|ids| ids.values().next()).ok_or("whose answer?")?;
+    let call = scene.call(&mut client, id, token.unwrap_or(&Value::Null)).await?;
+    given.as_array_mut().into_iter().flatten().for_each(|message| as_of(message, &call));
+    call.say(&given);
+    for step in scene.vector.steps("client", "out") {
+        let message = client.next().await?;
+        same(&message, &step["msg"], At::Client)?;
+    }
+    Ok(())
+}
+
+/// What the server asks comes to the client, or is refused.
+async fn question(scene: &mut Scene<'_>, given: &Value) -> Result<(), String> {
+    let mut client = scene.client().await?;
+    let call = scene.call(&mut client, &json!("call"), &Value::Null).await?;
+    call.say(given);
+    let expected = expected(scene.vector)?;
+    if expected.get("method").is_none() {
+        let heard = scene.heard(|message| message.get("method").is_none() && message["id"] == given["id"]).await?;
+        return same(&heard.message, expected, At::Server);
+    }
+    same(&client.next().await?, expected, At::Client)
+}
+
+/// The client gets what is expected; where that is nothing, it gets the `last` and nothing before it. What belongs to no
+/// exchange has no order with what does.
+async fn reaches(client: &mut Client, expected: &Value, last: impl Fn(&Value) -> bool) -> Result<(), String> {
+    loop {
+        let message = client.next().await?;
+        match (last(&message), expected.get("drop").is_some()) {
+            (true, true) => return Ok(()),
+            (true, false) => {}
+            (false, true) => return Err(format!("the client gets {message}")),
+            (false, false) => return same(&message, expected, At::Client),
+        }
+    }
+}
+
+/// Puts the ids and tokens that the gateway gave into a message of the server's.
+fn as_of(message: &mut Value, call: &Heard) {
+    if message["params"].get("progressToken").is_some() {
+        message["params"]["progressToken"] = call.message["params"]["_meta"]["progressToken"].clone();
+    }
+    if message.get("method").is_none() && message.get("id").is_some() {
+        message["id"] = call.message["id"].clone();
+    }
+}
+
+fn expected(vector: &Vector) -> Result<&Value, String> {
+    let last = vector.steps("client", "out").last();
+    vector.expected().or_else(|| last?.get("msg")).ok_or_else(|| "expects no message".to_owned())
+}

@@ -1,0 +1,46 @@
+//! Messages that a vector takes for granted: the request that its answer answers, the question that is asked.
+
+use serde_json::{Map, Value, json};
+
+use super::vector::Vector;
+
+/// The parameters of a request whose answer the vector gives; `prefix` stands before names and URIs.
+pub(super) fn request(vector: &Vector, method: &str, (names, uris): (&str, &str)) -> Value {
+    let given = vector.given();
+    let result = &given["result"];
+    let uri = vector.ctx["requested_uri"].as_str().or_else(|| result["contents"][0]["uri"].as_str()).unwrap_or("x:r");
+    match method {
+        "tools/call" if result["task"].is_object() => json!({ "name": format!("{names}t"), "task": {} }),
+        "tools/call" => json!({ "name": format!("{names}t"), "arguments": {} }),
+        "prompts/get" => json!({ "name": format!("{names}p") }),
+        "resources/read" | "resources/subscribe" => json!({ "uri": format!("{uris}{uri}") }),
+        "completion/complete" => {
+            json!({ "ref": { "type": "ref/prompt", "name": format!("{names}p") }, "argument": { "name": "a", "value": "v" } })
+        }
+        "tasks/get" | "tasks/result" | "tasks/cancel" => json!({ "taskId": result["taskId"].as_str().unwrap_or("T1") }),
+        _ => json!({}),
+    }
+}
+
+/// The parameters of a question whose answer the vector gives, as a server of `version` asks it.
+pub(super) fn question(vector: &Vector, method: &str, version: &str) -> Value {
+    match method {
+        "sampling/createMessage" => {
+            json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": "q" } }], "maxTokens": 9 })
+        }
+        "elicitation/create" => {
+            let mut properties = Map::new();
+            for (name, options) in vector.ctx["multiselect"].as_object().into_iter().flatten() {
+                let field = json!({ "type": "array", "items": { "type": "string", "enum": options } });
+                properties.insert(name.clone(), field);
+            }
+            let mut params =
+                json!({ "message": "m", "requestedSchema": { "type": "object", "properties": properties } });
+            if version == "2025-11-25" {
+                params["mode"] = "form".into();
+            }
+            params
+        }
+        _ => json!({}),
+    }
+}

@@ -1,0 +1,231 @@
+//! A scripted client of one version, on the binding that its version has. It takes what comes, and judges nothing.
+
+use std::time::Duration;
+
+use reqwest::{RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
+use tokio::{
+    sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
+    task::JoinSet,
+    time::timeout,
+};
+
+use super::plan::MODERN;
+use crate::matrix::tap::{Event, Tap};
+
+/// How long a message that must come may take.
+pub(super) const SOON: Duration = Duration::from_secs(5);
+
+/// Who a client says it is, and where it goes.
+#[derive(Debug, Clone)]
+pub(super) struct Card {
+    pub(super) url: String,
+    pub(super) key: String,
+    /// Below `/mcp` and `/sse`.
+    pub(super) path: String,
+    pub(super) version: String,
+    pub(super) name: &'static str,
+    pub(super) capabilities: Value,
+}
+
+/// A message, or why there is none.
+type Arrived = Result<Value, String>;
+
+/// One client session.
+pub(super) struct Client {
+    pub(super) card: Card,
+    http: reqwest::Client,
+    address: String,
+    pub(super) session: Option<String>,
+    sender: UnboundedSender<Arrived>,
+    inbox: UnboundedReceiver<Arrived>,
+    reading: JoinSet<()>,
+}
+
+// === impl Card ===
+
+impl Card {
+    fn introduction(&self) -> Value {
+        json!({ "jsonrpc": "2.0", "id": "open", "method": "initialize", "params": { "protocolVersion": self.version,
+            "capabilities": self.capabilities, "clientInfo": { "name": self.name, "version": "2" } } })
+    }
+
+    /// A request as 2026-07-28 wants it: with everything that a session would know.
+    fn enveloped(&self, message: &Value) -> Value {
+        let mut message = message.clone();
+        if self.version == MODERN && message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_null() {
+            let meta = &mut message["params"]["_meta"];
+            meta["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
+            meta["io.modelcontextprotocol/clientInfo"] = json!({ "name": self.name, "version": "2" });
+            meta["io.modelcontextprotocol/clientCapabilities"] = self.capabilities.clone();
+        }
+        message
+    }
+}
+
+// === impl Client ===
+
+impl Client {
+    /// A client that has said nothing yet.
+    pub(super) fn new(card: Card) -> Self {
+        let (sender, inbox) = mpsc::unbounded_channel();
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let address = format!("{}/mcp{}", card.url, card.path);
+        Self { card, http, address, session: None, sender, inbox, reading: JoinSet::new() }
+    }
+
+    /// A session that is ready, and how it was greeted. 2026-07-28 has neither.
+    pub(super) async fn open(card: Card) -> Result<(Self, Value), String> {
+        let mut client = Self::new(card);
+        if client.card.version == MODERN {
+            return Ok((client, Value::Null));
+        }
+        if client.card.version == "2024-11-05" {
+            client.connect().await?;
+        }
+        client.post(&client.card.introduction()).await?;
+        let greeting = client.next().await?;
+        if greeting.get("result").is_none() {
+            return Err(format!("the handshake failed: {greeting}"));
+        }
+        client.post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await?;
+        Ok((client, greeting))
+    }
+
+    /// Opens the connection that is the session (2024-11-05, HTTP+SSE).
+    async fn connect(&mut self) -> Result<(), String> {
+        let mut tap = Tap::of(self.get(&format!("/sse{}", self.card.path)).await);
+        let endpoint = loop {
+            match tap.next().await {
+                Some(event) if event.name.as_deref() == Some("endpoint") => break event,
+                Some(_) => {}
+                None => return Err("no endpoint event came".to_owned()),
+            }
+        };
+        self.address = format!("{}{}", self.card.url, endpoint.data.unwrap_or_default());
+        self.read(tap);
+        Ok(())
+    }
+
+    /// Opens the standalone stream, where it is not the connection.
+    pub(super) async fn listen(&mut self) {
+        if self.card.version.as_str() > "2024-11-05" {
+            let tap = Tap::of(self.get(&format!("/mcp{}", self.card.path)).await);
+            self.read(tap);
+        }
+    }
+
+    /// Gets a path, in the session where there is one.
+    pub(super) async fn get(&self, path: &str) -> Response {
+        self.headed(self.http.get(format!("{}{path}", self.card.url))).send().await.unwrap()
+    }
+
+    /// Posts a message; what is answered on its exchange goes into the inbox. That of a call is not waited for.
+    pub(super) async fn post(&mut self, message: &Value) -> Result<(), String> {
+        let message = self.card.enveloped(message);
+        let opens = message["method"] == "initialize";
+        if !opens && message.get("id").is_some() && message.get("method").is_some() {
+            let (request, inbox) = (self.request(&message), self.sender.clone());
+            self.reading.spawn(async move {
+                match accepted(request.send().await.unwrap()).await {
+                    Ok(response) if response.status() == StatusCode::ACCEPTED => {}
+                    Ok(response) => deliver(Tap::of(response), &inbox).await,
+                    Err(refused) => drop(inbox.send(Err(refused))),
+                }
+            });
+            return Ok(());
+        }
+        let response = accepted(self.exchange(&message).await).await?;
+        if let Some(id) = response.headers().get("mcp-session-id") {
+            self.session = Some(id.to_str().unwrap().to_owned());
+        }
+        if response.status() != StatusCode::ACCEPTED {
+            self.read(Tap::of(response));
+        }
+        Ok(())
+    }
+
+    /// Posts in the session, and gives what is answered.
+    pub(super) async fn exchange(&self, message: &Value) -> Response {
+        self.request(message).send().await.unwrap()
+    }
+
+    fn request(&self, message: &Value) -> RequestBuilder {
+        let mut request = self.headed(self.http.post(&self.address)).header("content-type", "application/json");
+        if self.card.version == MODERN {
+            request = request.header("mcp-method", message["method"].as_str().unwrap_or_default());
+            let params = &message["params"];
+            let named = ["name", "uri", "taskId"].iter().find_map(|key| params[*key].as_str());
+            request = named.into_iter().fold(request, |request, name| request.header("mcp-name", name));
+        }
+        request.body(message.to_string())
+    }
+
+    /// Sends with these headers alone.
+    pub(super) async fn bare(
+        &self,
+        (verb, path): (&str, &str),
+        body: &Value,
+        headers: &[(String, String)],
+    ) -> Response {
+        let verb = verb.parse().unwrap();
+        let request = self.http.request(verb, format!("{}{path}", self.card.url)).bearer_auth(&self.card.key);
+        let request = request.header("accept", "application/json, text/event-stream");
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+        if body.is_null() {
+            return request.send().await.unwrap();
+        }
+        request.header("content-type", "application/json").body(body.to_string()).send().await.unwrap()
+    }
+
+    fn headed(&self, request: RequestBuilder) -> RequestBuilder {
+        let request = request.bearer_auth(&self.card.key).header("accept", "application/json, text/event-stream");
+        let request = match &self.session {
+            Some(session) => request.header("mcp-session-id", session),
+            None => request,
+        };
+        if self.card.version == MODERN || (self.session.is_some() && self.card.version.as_str() >= "2025-06-18") {
+            return request.header("mcp-protocol-version", &self.card.version);
+        }
+        request
+    }
+
+    fn read(&mut self, tap: Tap) {
+        let inbox = self.sender.clone();
+        self.reading.spawn(async move { deliver(tap, &inbox).await });
+    }
+
+    /// The next message, whatever it came on.
+    pub(super) async fn next(&mut self) -> Result<Value, String> {
+        let next = timeout(SOON, self.inbox.recv()).await;
+        next.ok().flatten().unwrap_or_else(|| Err("the client gets nothing".to_owned()))
+    }
+
+    /// The answer to a request, and what came before it.
+    pub(super) async fn answer(&mut self, id: &Value) -> Result<(Vec<Value>, Value), String> {
+        let mut before = Vec::new();
+        loop {
+            let message = self.next().await.map_err(|nothing| format!("{nothing} after {before:?}"))?;
+            if message.get("method").is_none() && message["id"] == *id {
+                return Ok((before, message));
+            }
+            before.push(message);
+        }
+    }
+}
+
+/// The response, or why there is none.
+async fn accepted(response: Response) -> Result<Response, String> {
+    let status = response.status();
+    if status.is_success() { Ok(response) } else { Err(format!("{status}: {}", response.text().await.unwrap())) }
+}
+
+async fn deliver(mut tap: Tap, inbox: &UnboundedSender<Arrived>) {
+    while let Some(Event { data, .. }) = tap.next().await {
+        let Some(data) = data.filter(|data| !data.is_empty()) else { continue };
+        match serde_json::from_str(&data).unwrap() {
+            Value::Array(messages) => messages.into_iter().for_each(|message| drop(inbox.send(Ok(message)))),
+            message => drop(inbox.send(Ok(message))),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What the gateway answers to a client by itself.
+
+use reqwest::Response;
+use serde_json::Value;
+
+use super::{
+    client::Client,
+    compare::{At, same},
+    scene::Scene,
+};
+use crate::matrix::tap::{Event, Tap};
+
+/// What the client sends, and what the gateway answers.
+pub(super) async fn answers(scene: Scene<'_>) -> Result<(), String> {
+    let vector = scene.vector;
+    let given = vector.given();
+    let http = &given["http"];
+    let body = given.get("body").unwrap_or(&given);
+    if http.is_object() {
+        let needs_session = headers(http, Some("")).iter().any(|(_, value)| value.is_empty());
+        let client = if needs_session { scene.client().await? } else { Client::new(scene.card.clone()) };
+        let verb = http["method"].as_str().unwrap_or("POST");
+        let path = http["path"].as_str().map_or_else(|| format!("/mcp{}", scene.card.path), str::to_owned);
+        let body = if verb == "POST" { body } else { &Value::Null };
+        let response = client.bare((verb, &path), body, &headers(http, client.session.as_deref())).await;
+        return match vector.expect.get("sse") {
+            Some(events) => same_event(&mut Tap::of(response), events).await,
+            None => same_response(response, &vector.expect).await,
+        };
+    }
+    let opens = |message: &Value| message["method"] == "initialize";
+    if opens(body) || body.as_array().is_some_and(|messages| messages.iter().any(opens)) {
+        let client = Client::new(scene.card.clone());
+        return same_response(client.exchange(body).await, &vector.expect).await;
+    }
+    let mut client = scene.client().await?;
+    if vector.expect.get("http").is_some() {
+        return same_response(client.exchange(body).await, &vector.expect).await;
+    }
+    client.post(body).await?;
+    let (_, answer) = client.answer(&body["id"]).await?;
+    same(&answer, &vector.expect, At::Client)
+}
+
+/// How a stream begins.
+pub(super) async fn opens_a_stream(scene: Scene<'_>) -> Result<(), String> {
+    let client = scene.client().await?;
+    let response = client.get(&format!("/mcp{}", scene.card.path)).await;
+    same_event(&mut Tap::of(response), &scene.vector.expect["sse"]).await
+}
+
+/// The headers that a vector names, with `session` for the id of a session that is there.
+fn headers(http: &Value, session: Option<&str>) -> Vec<(String, String)> {
+    let named = http["headers"].as_object().into_iter().flatten();
+    named
+        .map(|(name, value)| {
+            let value = value.as_str().unwrap_or_default();
+            let stands_for_it = name.eq_ignore_ascii_case("mcp-session-id") && value.starts_with('S');
+            (name.clone(), session.filter(|_| stands_for_it).unwrap_or(value).to_owned())
+        })
+        .collect()
+}
+
+/// Compares the status and the body, where the vector names them. Where it shows no id, one that could be read may stand
+/// there as well.
+async fn same_response(response: Response, expected: &Value) -> Result<(), String> {
+    let status = response.status().as_u16();
+    if expected["http"]["status"].as_u64().is_some_and(|expected| expected != u64::from(status)) {
+        return Err(format!("the status is {status}: {}", response.text().await.unwrap()));
+    }
+    let Some(body) = expected.get("body").or_else(|| expected.get("jsonrpc").map(|_| expected)) else { return Ok(()) };
+    let data = Tap::of(response).next().await.and_then(|event| event.data).ok_or("no body")?;
+    let got: Value = serde_json::from_str(&data).unwrap();
+    let id = |message: &Value| message.get("id").filter(|id| !id.is_null()).cloned();
+    if id(body).is_some() && id(&got) != id(body) {
+        return Err(format!("the id is not as expected: {got}"));
+    }
+    same(&got, body, At::Client)
+}
+
+/// Compares the first event, field by field; ids, and what follows a `?`, are the gateway's own.
+async fn same_event(tap: &mut Tap, expected: &Value) -> Result<(), String> {
+    let expected = Event::read(expected[0].as_str().ok_or("expects no event")?.trim_end_matches('\n'));
+    let got = tap.next().await.ok_or("no event came")?;
+    let open = |event: &Event| Event {
+        id: event.id.as_ref().map(|id| (!id.is_empty()).to_string()),
+        data: event.data.as_ref().map(|data| data.split_inclusive('?').next().unwrap_or_default().to_owned()),
+        ..event.clone()
+    };
+    if open(&got) == open(&expected) { Ok(()) } else { Err(format!("\n  got      {got:?}\n  expected {expected:?}")) }
+}

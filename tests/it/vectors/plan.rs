@@ -1,0 +1,146 @@
+//! What a scripted server says by itself: its greeting, its lists, and the answer that a vector gives it.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json, value::RawValue};
+
+use super::vector::Vector;
+
+/// The version without a handshake.
+pub(super) const MODERN: &str = "2026-07-28";
+
+/// What one server says by itself.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    version: String,
+    /// What it answers to `initialize`.
+    greeting: Value,
+    /// What it answers to an offer of one version alone.
+    odd: Option<(String, Value)>,
+    /// The `result` or `error` that answers each method, as it is written. What is not here is left to the test.
+    answers: HashMap<String, String>,
+}
+
+impl Plan {
+    /// The server of a vector.
+    pub(super) fn of(vector: &Vector) -> Self {
+        let version = if vector.direction.starts_with("client") { &vector.to } else { &vector.from };
+        let mut plan = Self::plain(version);
+        let given = vector.given();
+        if vector.direction == "client>gateway" {
+            plan.greeting["capabilities"] = vector.ctx.get("endpoint_caps").cloned().unwrap_or_else(|| json!({}));
+            plan.take(&vector.expect["result"], &["serverInfo"]);
+        }
+        match (vector.answered(), answer(&given)) {
+            (Some("initialize"), Some(answer)) if vector.direction == "backend>gateway" => {
+                plan.odd =
+                    Some((vector.ctx["offered"].as_str().unwrap_or_default().to_owned(), answer["result"].clone()));
+                plan.greeting["protocolVersion"] = vector.to.clone().into();
+            }
+            (Some("initialize"), Some(answer)) => plan.greeting = answer["result"].clone(),
+            (method, Some(_)) if vector.direction == "backend>client" && given.get("id").is_some() => {
+                plan.learn(method.unwrap_or("resources/read"), vector.given.get());
+            }
+            _ => {}
+        }
+        for step in vector.steps("backend", "in") {
+            plan.learn(step["method"].as_str().unwrap_or_default(), &step["msg"].to_string());
+        }
+        if vector.ctx["advertised_output_schema_wrapped"] == true {
+            plan.answers
+                .insert("tools/list".to_owned(), tools(&json!({ "anyOf": [{ "type": "object" }] })).to_string());
+        }
+        plan
+    }
+
+    /// A server of this version that answers `method` like this.
+    pub(super) fn answering(version: &str, method: &str, message: &Value) -> Self {
+        let mut plan = Self::plain(version);
+        plan.learn(method, &message.to_string());
+        plan
+    }
+
+    fn plain(version: &str) -> Self {
+        let mut capabilities = json!({ "tools": { "listChanged": true }, "prompts": { "listChanged": true },
+            "resources": { "subscribe": true, "listChanged": true }, "logging": {} });
+        if version >= "2025-03-26" {
+            capabilities["completions"] = json!({});
+        }
+        if version == "2025-11-25" {
+            capabilities["tasks"] = json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
+        }
+        let greeting = json!({ "protocolVersion": version, "capabilities": capabilities,
+            "serverInfo": { "name": "srv", "version": "3" } });
+        let answers = [
+            ("ping", json!({ "result": {} })),
+            ("logging/setLevel", json!({ "result": {} })),
+            ("resources/subscribe", json!({ "result": {} })),
+            ("resources/unsubscribe", json!({ "result": {} })),
+            ("tools/list", tools(&Value::Null)),
+            ("prompts/list", json!({ "result": { "prompts": [{ "name": "p" }] } })),
+            ("resources/list", json!({ "result": { "resources": [{ "uri": "x:r", "name": "r" }] } })),
+            ("resources/templates/list", json!({ "result": { "resourceTemplates": [] } })),
+        ];
+        let answers = answers.map(|(method, answer)| (method.to_owned(), answer.to_string())).into();
+        Self { version: version.to_owned(), greeting, odd: None, answers }
+    }
+
+    /// From now on `method` is answered as this response says.
+    fn learn(&mut self, method: &str, message: &str) {
+        self.answers.extend(written(message).map(|answer| (method.to_owned(), answer)));
+    }
+
+    fn take(&mut self, from: &Value, members: &[&str]) {
+        for member in members {
+            if let Some(value) = from.get(member) {
+                self.greeting[member] = value.clone();
+            }
+        }
+    }
+
+    /// The response to a request; `None` where the test gives it.
+    pub(super) fn respond(&self, message: &Value) -> Option<String> {
+        let answer = match (message["method"].as_str()?, self.version.as_str()) {
+            ("initialize", MODERN) => {
+                let data = json!({ "supported": [MODERN], "requested": message["params"]["protocolVersion"] });
+                json!({ "error": { "code": -32022, "message": "Unsupported protocol version", "data": data } })
+            }
+            ("server/discover", MODERN) => json!({ "result": { "resultType": "complete", "supportedVersions": [MODERN],
+                "capabilities": self.greeting["capabilities"], "ttlMs": 0, "cacheScope": "private",
+                "_meta": { "io.modelcontextprotocol/serverInfo": self.greeting["serverInfo"] } } }),
+            ("server/discover", _) => json!({ "error": { "code": -32601, "message": "Method not found" } }),
+            ("initialize", _) => match &self.odd {
+                Some((offered, greeting)) if message["params"]["protocolVersion"] == *offered => {
+                    json!({ "result": greeting })
+                }
+                _ => json!({ "result": self.greeting }),
+            },
+            (method, _) => return Some(enveloped(message.get("id")?, self.answers.get(method)?)),
+        };
+        Some(enveloped(message.get("id")?, &answer.to_string()))
+    }
+}
+
+fn tools(output: &Value) -> Value {
+    let mut tool = json!({ "name": "t", "inputSchema": { "type": "object" } });
+    if !output.is_null() {
+        tool["outputSchema"] = output.clone();
+    }
+    json!({ "result": { "tools": [tool] } })
+}
+
+/// The response to the request `id` that says this.
+fn enveloped(id: &Value, answer: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},{}"#, &answer[1..])
+}
+
+/// What a response says, without whom it answers, as it is written: some rules keep the order of members.
+fn written(message: &str) -> Option<String> {
+    let members: HashMap<String, Box<RawValue>> = serde_json::from_str(message).ok()?;
+    ["result", "error"].into_iter().find_map(|name| Some(format!(r#"{{"{name}":{}}}"#, members.get(name)?)))
+}
+
+/// What a response says, without whom it answers.
+fn answer(message: &Value) -> Option<Value> {
+    ["result", "error"].into_iter().find_map(|name| Some(json!({ name: message.get(name)? })))
+}

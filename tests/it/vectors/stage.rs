@@ -1,0 +1,108 @@
+//! The whole gateway on real sockets, before the scripted servers of some vectors.
+
+use std::{collections::HashMap, fmt::Write as _, fs};
+
+use lockkeeper::{
+    app::App,
+    config::{self, Environment, Given},
+    telemetry::Telemetry,
+};
+use tempfile::TempDir;
+use tokio::{
+    sync::{mpsc::UnboundedReceiver, oneshot},
+    task::JoinSet,
+};
+
+use super::{
+    plan::Plan,
+    servers::{BRIDGE, Came, Servers},
+};
+use crate::matrix::world;
+
+/// The name of the client that gets no member which its version does not define.
+pub(super) const STRICT: &str = "cli-strict";
+
+/// How the gateway reaches a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Transport {
+    Http,
+    Stdio,
+    /// It is not there.
+    Nowhere,
+}
+
+/// A server behind the gateway.
+pub(super) struct Behind {
+    pub(super) name: String,
+    pub(super) transport: Transport,
+    pub(super) plan: Plan,
+}
+
+/// A running gateway.
+pub(super) struct Stage {
+    pub(super) url: String,
+    pub(super) key: String,
+    /// What each server got.
+    pub(super) came: HashMap<String, UnboundedReceiver<Came>>,
+    _servers: Servers,
+    _folder: TempDir,
+    stop: oneshot::Sender<()>,
+    served: JoinSet<anyhow::Result<()>>,
+}
+
+impl Stage {
+    pub(super) async fn before(behind: Vec<Behind>) -> Self {
+        Self::bounded(behind, "").await
+    }
+
+    /// The same with these further limits.
+    #[expect(clippy::disallowed_methods, reason = "the test stands for `main` here")]
+    pub(super) async fn bounded(behind: Vec<Behind>, limits: &str) -> Self {
+        let places: Vec<(String, Transport)> = behind.iter().map(|one| (one.name.clone(), one.transport)).collect();
+        let plans = behind.into_iter().map(|one| (one.name, one.plan)).collect();
+        let (servers, came) = Servers::start(plans).await;
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("lockkeeper.toml"), configuration(&servers, &places, limits)).unwrap();
+        let data_dir = Some(folder.path().join("data"));
+        let given = Given { listen: Some("127.0.0.1:0".to_owned()), data_dir, ..Given::default() };
+        let path = std::env::var("PATH").unwrap_or_default();
+        let environment: Environment = [("PATH", path.as_str()), ("HOME", "/tmp")].into_iter().collect();
+        let config = config::load(&given, &environment, folder.path()).unwrap();
+        let app = Box::pin(App::build(config, Telemetry::detached().unwrap())).await.unwrap();
+        let (url, key) = (app.public_url().to_string(), world::key(&folder.path().join("data"), "ann"));
+        let (stop, stopped) = oneshot::channel();
+        let mut served = JoinSet::new();
+        served.spawn(app.serve(async {
+            let _ = stopped.await;
+        }));
+        Self { url, key, came, _servers: servers, _folder: folder, stop, served }
+    }
+
+    pub(super) async fn stop(mut self) {
+        self.stop.send(()).unwrap();
+        self.served.join_next().await.unwrap().unwrap().unwrap();
+    }
+}
+
+fn configuration(servers: &Servers, places: &[(String, Transport)], limits: &str) -> String {
+    let mut text = format!(
+        "limits = {{ shutdown = \"0s\", sessions_per_caller = 1000{limits} }}\nclients.{STRICT}.profile = \"strict\"\n"
+    );
+    for (name, transport) in places {
+        let way = match transport {
+            Transport::Http => format!("url = \"http://127.0.0.1:{}/{name}\"", servers.http),
+            Transport::Nowhere => "url = \"http://127.0.0.1:1/\"".to_owned(),
+            Transport::Stdio => {
+                let args = ["-I", "-S", "-c", BRIDGE, &servers.lines.to_string(), name].map(toml_string).join(", ");
+                format!("command = \"python3\"\nargs = [{args}]")
+            }
+        };
+        writeln!(text, "[backends.{name}]\n{way}").unwrap();
+    }
+    text
+}
+
+/// JSON strings are TOML strings.
+fn toml_string(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

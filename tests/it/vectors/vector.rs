@@ -1,0 +1,112 @@
+//! One vector: a message of one revision, and what the other side gets. Knows nothing of who judges it.
+
+use std::{env, fs, path::PathBuf};
+
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+
+/// A line of a file of vectors.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Vector {
+    pub(crate) id: String,
+    /// The version of who sends what is given.
+    pub(crate) from: String,
+    /// The version of who gets what is expected.
+    pub(crate) to: String,
+    /// `client>backend` and so on, with `gateway` where it is an end of the way.
+    pub(crate) direction: String,
+    pub(crate) given: Box<RawValue>,
+    pub(crate) expect: Value,
+    #[serde(default)]
+    pub(crate) method: Option<String>,
+    /// The state that is assumed.
+    #[serde(default)]
+    pub(crate) ctx: Value,
+    #[serde(default)]
+    pub(crate) profile: Option<String>,
+    #[serde(default)]
+    pub(crate) expect_valid: Option<bool>,
+    pub(crate) group: String,
+}
+
+/// Those of the project.
+pub(crate) fn own() -> Vec<Vector> {
+    read(&[PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/translation.jsonl")])
+}
+
+/// Those of the files that `TRANSLATION_VECTORS` names, a path list.
+#[expect(clippy::disallowed_methods, reason = "further vectors are named from outside")]
+pub(crate) fn further() -> Vec<Vector> {
+    read(&env::var_os("TRANSLATION_VECTORS").iter().flat_map(env::split_paths).collect::<Vec<_>>())
+}
+
+fn read(paths: &[PathBuf]) -> Vec<Vector> {
+    let texts: Vec<String> = paths.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let lines = texts.iter().flat_map(|text| text.lines()).filter(|line| !line.trim().is_empty());
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+impl Vector {
+    pub(crate) fn is_shape(&self) -> bool {
+        self.group == "shape"
+    }
+
+    /// Whether a side of it is of the version without sessions.
+    pub(crate) fn is_modern(&self) -> bool {
+        [self.from.as_str(), self.to.as_str()].contains(&"2026-07-28")
+    }
+
+    /// What is given, as a value.
+    pub(crate) fn given(&self) -> Value {
+        serde_json::from_str(self.given.get()).unwrap()
+    }
+
+    /// Whether it gives one message and expects one, from one side to the other.
+    pub(crate) fn is_one_message(&self) -> bool {
+        self.given().get("jsonrpc").is_some() && self.expected().is_some() && self.direction != "client>gateway"
+    }
+
+    /// The message that is expected, without what carries it.
+    pub(crate) fn expected(&self) -> Option<&Value> {
+        let body = self.expect.get("body").unwrap_or(&self.expect);
+        body.get("jsonrpc").or_else(|| body.get("drop")).map(|_| body)
+    }
+
+    /// The steps of a longer expectation at this side (`client`, `backend`), in this direction (`in` or `out` of the gateway).
+    pub(crate) fn steps<'a>(&'a self, side: &'a str, dir: &'a str) -> impl Iterator<Item = &'a Value> {
+        let steps = self.expect["seq"].as_array().into_iter().flatten();
+        steps.filter(move |step| step["side"] == side && step["dir"] == dir)
+    }
+
+    /// The method that the given answer answers, where it is one.
+    pub(crate) fn answered(&self) -> Option<&str> {
+        self.ctx["method"].as_str().or(self.method.as_deref())
+    }
+
+    pub(crate) fn is_strict(&self) -> bool {
+        self.profile.as_deref() == Some("strict")
+    }
+}
+
+/// The value with the tokens and ids that the gateway mints left open, and the words of errors.
+pub(crate) fn leave_minted(mut value: Value) -> Value {
+    leave_words(&mut value);
+    match value {
+        Value::Object(members) => {
+            let left = members.into_iter().map(|(name, value)| match name.as_str() {
+                "progressToken" | "elicitationId" | "requestState" => (name, json!("minted")),
+                _ => (name, leave_minted(value)),
+            });
+            Value::Object(left.collect())
+        }
+        Value::Array(elements) => Value::Array(elements.into_iter().map(leave_minted).collect()),
+        other => other,
+    }
+}
+
+/// Takes the words out of an error response.
+pub(crate) fn leave_words(message: &mut Value) {
+    if let Some(error) = message.get_mut("error").and_then(Value::as_object_mut) {
+        error.remove("message");
+    }
+}
