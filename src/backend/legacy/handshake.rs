@@ -1,6 +1,9 @@
 //! The handshake of the legacy versions: `initialize`, its answer, `notifications/initialized`.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -28,6 +31,12 @@ const RETRIES: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(
 /// How long one try of `notifications/initialized` may take.
 const INITIALIZED_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// A completion of something that no server has.
+const COMPLETION_PROBE: &[u8] =
+    br#"{"ref":{"type":"ref/prompt","name":"lockkeeper-probe"},"argument":{"name":"probe","value":""}}"#;
+/// How long the answer to it may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// What is said in `initialize`.
 #[derive(Debug, Clone)]
 pub(crate) struct Offer {
@@ -45,6 +54,8 @@ pub(crate) struct Greeting {
     /// The version that both speak from here on.
     pub(crate) revision: Revision,
     result: Bytes,
+    /// Whether it completes arguments, where its version has no word for it and it was found out.
+    completes: OnceLock<bool>,
 }
 
 /// How a handshake failed.
@@ -75,8 +86,35 @@ impl Session {
         let _ = session.greeting.set(greeting);
         session.initialized().await?;
         session.link.opened();
+        session.probe_completion().await;
         abandoned.keep();
         Ok(session)
+    }
+
+    /// Finds out whether a server completes arguments whose version has no word for it (`translation` 3.3, CMP): one that
+    /// does not know the method says so, and any other answer is of one that does. No answer is none.
+    async fn probe_completion(self: &Arc<Self>) {
+        let Some(greeting) = self.greeting() else { return };
+        let declared = greeting.capabilities();
+        let has = |name: &str| declared.get(name).is_some();
+        if greeting.revision.has(Feature::CompletionsCapability)
+            || has("completions")
+            || !(has("prompts") || has("resources"))
+        {
+            return;
+        }
+        let params = Payload::new(greeting.revision, Bytes::from_static(COMPLETION_PROBE));
+        let (method, profile) = (Method::Complete, Profile::default());
+        let asked = Asked { method, params, session: None, aside: None, profile };
+        let mut events = std::pin::pin!(self.request(asked, Kind::Client, PROBE_TIMEOUT));
+        while let Some(event) = events.next().await {
+            let Ok(Event::Done(outcome)) = event else { continue };
+            let unknown = match &outcome {
+                Outcome::Failed(error) => error.code() == ErrorObject::METHOD_NOT_FOUND || error.revision().is_none(),
+                _ => false,
+            };
+            let _ = greeting.completes.set(!unknown);
+        }
     }
 
     async fn initialize(self: &Arc<Self>, offer: &Offer) -> Result<Greeting, HandshakeError> {
@@ -176,7 +214,7 @@ impl Greeting {
         let version = named.unwrap_or_default();
         let known = Revision::parse(&version).filter(|revision| revision.era() == Era::Legacy);
         match known.or(offer.assumed) {
-            Some(revision) => Ok(Self { revision, result: result.clone() }),
+            Some(revision) => Ok(Self { revision, result: result.clone(), completes: OnceLock::new() }),
             None => Err(next_offer(offer.revision, &format!("it answered with `{version}`"))),
         }
     }
@@ -203,6 +241,11 @@ impl Greeting {
         } else {
             // what the version has not cannot be asked for
             json::without_member(&Bytes::copy_from_slice(declared.as_bytes()), "tasks")
+        };
+        let capabilities = if self.completes.get() == Some(&true) {
+            json::with_member(&capabilities, "completions", "{}")
+        } else {
+            capabilities
         };
         let capabilities = String::from_utf8_lossy(&capabilities);
         // 6.3: a server without a name gets one, for display

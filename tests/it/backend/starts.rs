@@ -9,7 +9,10 @@ use lockkeeper::{
 };
 use serde_json::{Value, json};
 
-use super::peers::{Scripts, call, failure, gateway, result, start, started, text, tool};
+use super::{
+    endpoint::{Peer, Seen, reply},
+    peers::{Scripts, call, failure, gateway, result, start, started, text, tool},
+};
 
 /// A file that lets whoever reads it wait until it is written.
 fn mkfifo(path: &Path) {
@@ -156,4 +159,33 @@ async fn garbage_on_standard_output_is_passed_over() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("noisy", &["garbage=1"])).await;
     assert_eq!(text(tool(&server, gateway(), &echo())).await, "hi");
+}
+
+#[tokio::test]
+async fn a_server_whose_version_has_no_word_for_completion_is_asked_whether_it_completes() {
+    let unknown = json!({ "code": -32601, "message": "Method not found" });
+    let wrong = json!({ "code": -32602, "message": "Unknown prompt" });
+    for (version, declared, answer, completes) in [
+        ("2024-11-05", json!({ "prompts": {} }), &wrong, true),
+        ("2024-11-05", json!({ "prompts": {} }), &unknown, false),
+        ("2024-11-05", json!({ "tools": {} }), &wrong, false),
+        ("2025-03-26", json!({ "prompts": {} }), &wrong, false),
+    ] {
+        let (capabilities, answer) = (declared.clone(), answer.clone());
+        let script = move |seen: &Seen| match seen.method() {
+            "initialize" => {
+                let info = json!({ "name": "scripted", "version": "7" });
+                let result = json!({ "protocolVersion": version, "capabilities": capabilities, "serverInfo": info });
+                Some(reply(&seen.result(&result)))
+            }
+            "completion/complete" => Some(reply(&json!({ "jsonrpc": "2.0", "id": seen.body["id"], "error": answer }))),
+            _ => None,
+        };
+        let peer = Peer::start(script).await;
+        let (_supervisor, server) = started(peer.spec()).await;
+        let discovered = result(call(&server, gateway(), Method::Discover, &Value::Null)).await;
+        let discovered: Value = serde_json::from_str(&discovered).unwrap();
+        let shown = discovered["capabilities"].get("completions").is_some();
+        assert_eq!(shown, completes, "{version} {declared}: {discovered}");
+    }
 }
