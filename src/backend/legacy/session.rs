@@ -28,7 +28,10 @@ use crate::{
         listens::Listens,
         wants::{Holder, Wants},
     },
-    mcp::{Capabilities, ErrorObject, Event, Feature, Level, Message, Method, Outcome, Payload, RequestId, Revision},
+    mcp::{
+        Capabilities, ErrorObject, Event, Feature, Level, Message, Method, Outcome, Payload, RequestId, Revision,
+        Untranslatable, translate::Cause,
+    },
     model::BackendId,
     wire::peer::Requests,
 };
@@ -175,7 +178,13 @@ impl Session {
             declared && self.revision().has(Feature::CoreTasks)
         };
         if *method == Method::TasksUpdate || method.is_of_core_tasks() && !has_tasks() {
-            return Err(ErrorObject::method_not_found(method.as_str()));
+            let (feature, from, to) = (method.as_str().to_owned().into(), params.revision, self.revision());
+            let denied = Untranslatable { feature, from, to, backend: None, cause: Cause::Request };
+            let denied = denied.of(Some(&self.about.backend));
+            if !to.has(Feature::CoreTasks) {
+                denied.report();
+            }
+            return Err(denied.error());
         }
         let named = if method.is_of_core_tasks() { params.string("taskId") } else { None };
         match named {

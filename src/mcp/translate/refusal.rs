@@ -50,6 +50,8 @@ pub enum Cause {
         /// The bound, in words.
         bound: String,
     },
+    /// A request of a method that the server's revision does not have.
+    Request,
     /// A result that the client's revision has no form for.
     Result,
     /// A notification that the target does not know: it is dropped and counted.
@@ -60,10 +62,11 @@ pub enum Cause {
 
 impl Untranslatable {
     /// The error for the peer that sent the payload, or asked for it: a legacy server whose question cannot be asked gets
-    /// `-32602` and may go on; everything else is `-32603`.
+    /// `-32602` and may go on; a method that is not there is `-32601`, everything else `-32603`.
     pub fn error(&self) -> ErrorObject {
         match self.cause {
             Cause::Question { .. } => ErrorObject::invalid_params(&self.to_string()),
+            Cause::Request => ErrorObject::method_not_found(&self.feature),
             _ => ErrorObject::internal(&self.to_string()),
         }
     }
@@ -126,6 +129,7 @@ impl fmt::Display for Untranslatable {
             }
             Cause::Answer => write!(f, "the client's answer uses {feature}, which MCP {to} has no form for"),
             Cause::AskAgain { field, bound } => write!(f, "the answer to {field} must have {bound}"),
+            Cause::Request => write!(f, "the server speaks MCP {to}, which has no method {feature}"),
             Cause::Result => write!(f, "the server's answer uses {feature}, which MCP {to} has no form for"),
             Cause::Notification => write!(f, "MCP {to} has no notification {feature}"),
         }
