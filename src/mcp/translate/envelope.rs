@@ -200,6 +200,6 @@ mod tests {
     fn an_envelope_that_is_there_stays_as_it_was_written() {
         let given = r#"{ "_meta": {"io.modelcontextprotocol/protocolVersion" : "2026-07-28" } }"#;
         assert_eq!(enveloped(given, None), given);
-        assert_snapshot!(enveloped(given, Some(Level::Error)), @r#"{ "_meta": {"io.modelcontextprotocol/protocolVersion" : "2026-07-28","io.modelcontextprotocol/logLevel":"error" } }"#);
+        assert_snapshot!(enveloped(given, Some(Level::Error)), @r#"{ "_meta": {"io.modelcontextprotocol/protocolVersion" : "2026-07-28" ,"io.modelcontextprotocol/logLevel":"error"} }"#);
     }
 }
