@@ -10,10 +10,14 @@ mod modern;
 mod questions;
 mod reader;
 mod resumption;
+mod rounds;
 mod sessions;
 mod streams;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 use axum::{Router, body::Body};
 use bytes::Bytes;
@@ -62,6 +66,8 @@ struct Scripted {
     told: broadcast::Sender<(Method, Value)>,
     /// What calls of `talk` yield, by the name that they bring.
     talks: Mutex<BTreeMap<String, mpsc::UnboundedSender<Event>>>,
+    /// What calls of `play`, prompts and reads are answered with, one after the other.
+    plays: Mutex<VecDeque<Reply>>,
 }
 
 /// How a server starts.
@@ -154,6 +160,7 @@ impl Scripted {
             start: Mutex::new(Start::Ready),
             told: broadcast::channel(64).0,
             talks: Mutex::default(),
+            plays: Mutex::default(),
         })
     }
 
@@ -172,6 +179,10 @@ impl Scripted {
     /// Lets the call of `talk` that brought `name` say this.
     fn say(&self, name: &str, event: Event) {
         let _ = self.talks.lock()[name].send(event);
+    }
+
+    fn play(&self) -> Reply {
+        self.plays.lock().pop_front().unwrap_or_else(|| Reply::failed(ErrorObject::internal("the play is over")))
     }
 
     fn discover(&self) -> Reply {
@@ -234,6 +245,7 @@ impl Scripted {
                 self.talks.lock().insert(params["arguments"]["name"].as_str().unwrap().to_owned(), say);
                 Reply::new(stream::poll_fn(move |cx| said.poll_recv(cx)))
             }
+            "play" => self.play(),
             "ask" => ask(revision, &params["arguments"]),
             other => Reply::failed(ErrorObject::internal(&format!("the script has no tool `{other}`"))),
         }
@@ -295,6 +307,7 @@ impl Server for Scripted {
         match &call.method {
             Method::Discover => self.discover(),
             Method::ToolsCall => self.tool(&call),
+            Method::PromptsGet | Method::ResourcesRead => self.play(),
             Method::Listen => {
                 let (mut told, revision) = (self.told.subscribe(), call.params.revision);
                 Reply::new(async_stream::stream! {
