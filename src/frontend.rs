@@ -48,7 +48,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{modern::Modern, sessions::Sessions};
-pub use self::{sessions::Deps, settings::Settings};
+pub use self::{modern::StateKey, sessions::Deps, settings::Settings};
 use crate::{
     mcp::Server,
     model::{BackendId, SessionId, Target, status::SessionStatus},

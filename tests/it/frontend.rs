@@ -7,6 +7,7 @@ mod handshake;
 mod isolation;
 mod kept;
 mod modern;
+mod passed;
 mod questions;
 mod reader;
 mod resumption;
@@ -24,7 +25,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, Method as Verb, Request, Response, StatusCode};
 use lockkeeper::{
-    frontend::{Deps, Frontend, Routes, Settings},
+    frontend::{Deps, Frontend, Routes, Settings, StateKey},
     mcp::{
         Call, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Question, Reply, Revision, Server,
     },
@@ -62,6 +63,8 @@ struct Scripted {
     fate: tokio::sync::Mutex<mpsc::UnboundedReceiver<&'static str>>,
     /// What becomes of `server/discover`.
     start: Mutex<Start>,
+    /// What it says of itself then, as it is written, where that matters.
+    about: Mutex<Option<&'static str>>,
     /// What listens yield.
     told: broadcast::Sender<(Method, Value)>,
     /// What calls of `talk` yield, by the name that they bring.
@@ -117,6 +120,7 @@ impl World {
             storage: storage.clone(),
             clock: Arc::clone(&clock) as _,
             random: Arc::new(SeededRandom::new(seed)),
+            state_key: StateKey::new([7; 32]),
             ended: Arc::new(move |id: &SessionId| told.lock().push(id.clone())),
         };
         let front = Frontend::new(routes, settings, deps);
@@ -158,6 +162,7 @@ impl Scripted {
             fates,
             fate: tokio::sync::Mutex::new(fate),
             start: Mutex::new(Start::Ready),
+            about: Mutex::default(),
             told: broadcast::channel(64).0,
             talks: Mutex::default(),
             plays: Mutex::default(),
@@ -192,7 +197,10 @@ impl Scripted {
             "capabilities": { "tools": { "listChanged": true }, "logging": {} },
             "_meta": { "io.modelcontextprotocol/serverInfo": { "name": self.name, "version": "1" } },
         });
-        let result = Payload::of(Revision::V2026_07_28, &result);
+        let result = match *self.about.lock() {
+            Some(about) => Payload::new(Revision::V2026_07_28, about.into()),
+            None => Payload::of(Revision::V2026_07_28, &result),
+        };
         match start {
             Start::Ready => Reply::complete(result),
             Start::Slow => Reply::later(async move {
@@ -307,7 +315,7 @@ impl Server for Scripted {
         match &call.method {
             Method::Discover => self.discover(),
             Method::ToolsCall => self.tool(&call),
-            Method::PromptsGet | Method::ResourcesRead => self.play(),
+            Method::PromptsGet | Method::ResourcesRead | Method::Complete => self.play(),
             Method::Listen => {
                 let (mut told, revision) = (self.told.subscribe(), call.params.revision);
                 Reply::new(async_stream::stream! {
