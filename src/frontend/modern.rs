@@ -10,6 +10,7 @@ mod load;
 mod mirror;
 mod parks;
 mod seal;
+mod strays;
 
 use std::{
     fmt,
@@ -27,7 +28,14 @@ use tokio_util::sync::CancellationToken;
 
 pub(super) use self::envelope::is_around;
 pub use self::seal::StateKey;
-use self::{envelope::Envelope, leg::Leg, load::Load, parks::Parks, seal::Sealer};
+use self::{
+    envelope::Envelope,
+    leg::Leg,
+    load::Load,
+    parks::Parks,
+    seal::Sealer,
+    strays::{Strays, Whose},
+};
 use super::{
     Frontend,
     answer::{self, Begun, Form},
@@ -53,6 +61,7 @@ pub(super) struct Modern {
     load: Load,
     parks: Arc<Parks>,
     sealer: Arc<Sealer>,
+    strays: Arc<Strays>,
     deps: Deps,
     /// Numbers the requests, so that what each holds at the backends is told apart.
     last: AtomicU64,
@@ -83,6 +92,7 @@ impl Modern {
             load: Load::new(settings.calls_per_session),
             parks: Parks::new(deps, settings, closed.clone()),
             sealer: Arc::new(Sealer::new(&deps.state_key, random, clock, settings.question_timeout)),
+            strays: Strays::new(closed.clone()),
             deps: deps.clone(),
             last: AtomicU64::new(0),
             closed,
@@ -128,8 +138,12 @@ impl Asked<'_> {
         let context = self.context(&envelope);
         let params = Payload::new(Revision::V2026_07_28, params);
         tracing::debug!(method = %self.method, user = %context.caller.user, "request without a session");
+        let target = self.arrival.endpoint.target.clone();
+        let whose = Whose { owner: Arc::clone(&context.caller), client: Arc::clone(&context.client), target };
         if self.method == Method::Listen {
-            let listen = listen::Listen { id: self.id.clone(), context, server, ended: Arc::clone(&modern.deps.ended) };
+            let strays = (Arc::clone(&modern.strays), whose, self.frontend.tracker().clone());
+            let ended = Arc::clone(&modern.deps.ended);
+            let listen = listen::Listen { id: self.id.clone(), context, server, ended, strays };
             let drained = self.frontend.drained().clone();
             return Ok(self.stream(Vec::new(), Box::pin(listen.messages(&params, drained, busy))));
         }
@@ -139,9 +153,9 @@ impl Asked<'_> {
             token: meta::progress_token(&params),
             parks: Arc::clone(&modern.parks),
             sealer: Arc::clone(&modern.sealer),
-            owner: Arc::clone(&context.caller),
             method: self.method.clone(),
-            target: self.arrival.endpoint.target.clone(),
+            whose,
+            strays: Arc::clone(&modern.strays),
             envelope,
             tracker: self.frontend.tracker().clone(),
         };

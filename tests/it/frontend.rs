@@ -13,6 +13,7 @@ mod reader;
 mod resumption;
 mod rounds;
 mod sessions;
+mod strays;
 mod streams;
 
 use std::{
@@ -67,6 +68,8 @@ struct Scripted {
     about: Mutex<Option<&'static str>>,
     /// What listens yield.
     told: broadcast::Sender<(Method, Value)>,
+    /// What the next listen yields instead, where that matters.
+    heard: Mutex<Option<mpsc::UnboundedReceiver<Event>>>,
     /// What calls of `talk` yield, by the name that they bring.
     talks: Mutex<BTreeMap<String, mpsc::UnboundedSender<Event>>>,
     /// What calls of `play`, prompts and reads are answered with, one after the other.
@@ -164,6 +167,7 @@ impl Scripted {
             start: Mutex::new(Start::Ready),
             about: Mutex::default(),
             told: broadcast::channel(64).0,
+            heard: Mutex::default(),
             talks: Mutex::default(),
             plays: Mutex::default(),
         })
@@ -317,6 +321,9 @@ impl Server for Scripted {
             Method::ToolsCall => self.tool(&call),
             Method::PromptsGet | Method::ResourcesRead | Method::Complete => self.play(),
             Method::Listen => {
+                if let Some(mut heard) = self.heard.lock().take() {
+                    return Reply::new(stream::poll_fn(move |cx| heard.poll_recv(cx)));
+                }
                 let (mut told, revision) = (self.told.subscribe(), call.params.revision);
                 Reply::new(async_stream::stream! {
                     while let Ok((method, params)) = told.recv().await {

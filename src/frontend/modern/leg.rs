@@ -13,6 +13,7 @@ use super::{
     held::{Held, Next, turn_away},
     parks::Parks,
     seal::{Binding, Sealer, State, invalid},
+    strays::{Strays, Whose},
 };
 use crate::{
     frontend::{able::can_be_asked, questions::Asking, spoken::Spoken},
@@ -20,7 +21,6 @@ use crate::{
         ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId,
         json::{At, Object, quote},
     },
-    model::{Caller, Target},
 };
 
 /// How long further questions are waited for, so that they are asked together (`translation` 4b).
@@ -42,10 +42,10 @@ pub(super) struct Leg {
     pub(super) parks: Arc<Parks>,
     /// What seals the states.
     pub(super) sealer: Arc<Sealer>,
-    /// In whose name.
-    pub(super) owner: Arc<Caller>,
-    /// At which endpoint.
-    pub(super) target: Target,
+    /// Who asks, and where.
+    pub(super) whose: Whose,
+    /// What servers asked outside of any call.
+    pub(super) strays: Arc<Strays>,
     /// Who owns calls that wait.
     pub(super) tracker: TaskTracker,
 }
@@ -79,8 +79,9 @@ impl Leg {
                 }
             };
             let mut due = None;
+            let mut strays = asks(&self.method) && self.strays.wait_for(&self.whose);
             loop {
-                if held.is_unasked() {
+                if held.is_unasked() && !strays {
                     due = None;
                 } else if due.is_none() {
                     due = Some(Instant::now() + TOGETHER);
@@ -92,6 +93,10 @@ impl Leg {
                         return;
                     }
                     () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                        self.take_strays(&mut strays, &mut held).await;
+                        if held.is_unasked() {
+                            continue;
+                        }
                         match self.park(&asked, held) {
                             Ok(result) => {
                                 yield Message::result(self.id, result);
@@ -135,7 +140,7 @@ impl Leg {
         match self.sealer.open(&state, &self.binding(&params))? {
             State::OfServer(state) => Ok(Held::new(call(params.with("requestState", &state)))),
             State::Parked(name) => {
-                let mut held = self.parks.take(&name, &self.owner).await?;
+                let mut held = self.parks.take(&name, &self.whose.owner).await?;
                 let responses = object.as_ref().and_then(|params| params.get("inputResponses")).unwrap_or("{}");
                 held.answer(&Object::parse(responses.as_bytes()).unwrap_or_default());
                 Ok(held)
@@ -143,9 +148,22 @@ impl Leg {
         }
     }
 
+    /// Lists what servers asked outside of any call, where there is any, to be asked in this one. Not at once: a call that
+    /// is soon over leaves it to the next.
+    async fn take_strays(&self, strays: &mut bool, held: &mut Held) {
+        if !std::mem::take(strays) {
+            return;
+        }
+        for question in self.strays.take(&self.whose).await {
+            if let Some(asking) = self.asking(question) {
+                held.ask(asking);
+            }
+        }
+    }
+
     /// What this request and the ones that go on with it have in common.
     fn binding(&self, asked: &Payload) -> Binding {
-        Binding::new(&self.owner, &self.target, &self.method, asked)
+        Binding::new(&self.whose.owner, &self.whose.target, &self.method, asked)
     }
 
     /// Ends the request with what is to be answered first.
@@ -155,7 +173,7 @@ impl Leg {
             return Err(Box::new(held));
         };
         let result = held.input_required(&state);
-        self.parks.keep(name, held, &self.owner, &self.tracker)?;
+        self.parks.keep(name, held, &self.whose.owner, &self.tracker)?;
         Ok(result)
     }
 
