@@ -53,13 +53,13 @@ fn verdict(supervisor: &Supervisor, log: &str) -> Verdict {
 
 /// How a server answers `server/discover` over HTTP, and what follows from it.
 fn rows() -> Vec<(&'static str, u16, Value, Verdict)> {
+    use Verdict::{Legacy, Modern, Neither};
     let versions = |names: &[&str]| {
         json!({ "result": { "resultType": "complete", "supportedVersions": names, "capabilities": {},
         "ttlMs": 0, "cacheScope": "private", "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "s", "version": "1" } } } })
     };
     let error = |code: i64, data: Value| json!({ "error": { "code": code, "message": "no", "data": data } });
     let supported = |names: &[&str]| error(-32022, json!({ "supported": names, "requested": "2026-07-28" }));
-    use Verdict::{Legacy, Modern, Neither};
     vec![
         ("modern", 200, versions(&["2026-07-28"]), Modern),
         ("dual", 200, versions(&["2024-11-05", "2026-07-28"]), Modern),
