@@ -1,6 +1,8 @@
 //! What a backend says of itself: its `server/discover` result. Knows nothing of fetching.
 
-use crate::mcp::{Payload, json::Object};
+use bytes::Bytes;
+
+use crate::mcp::{Payload, json::Object, meta};
 
 /// A backend's own answer to `server/discover`.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,6 +33,13 @@ impl About {
     /// Whether the server promises to tell when its lists under this capability change.
     pub(crate) fn tells_changes(&self, capability: &str) -> bool {
         self.flag(capability, "listChanged")
+    }
+
+    /// The server's `Implementation`, where it gives one.
+    pub(crate) fn server(&self) -> Option<Bytes> {
+        let object = self.result.object()?;
+        let meta = Object::parse(object.get(meta::META)?.as_bytes())?;
+        Some(Bytes::copy_from_slice(meta.get(meta::SERVER_INFO)?.as_bytes()))
     }
 
     /// What the server tells about its use, where it is not blank.
