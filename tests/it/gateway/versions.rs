@@ -116,6 +116,36 @@ async fn all_pages_of_a_list_say_who_may_keep_it_alike() {
     assert_eq!(client.ask(Method::ToolsList, &cursor).await, "error -32602 Invalid cursor");
 }
 
+#[tokio::test]
+async fn a_modern_server_says_itself_what_it_can_do() {
+    let (one, two, old) = (new(), new(), Backend::with_tools(&["old"]));
+    *one.about.lock() = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{"mimeTypes":["a"]},"x/y":{"a":1,"b":2},"x/z":{}},"experimental":7},"ttlMs":9,"cacheScope":"public"}"#.to_owned();
+    *two.about.lock() = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"x/y":{"b":2,"a":1},"x/z":{"b":1},"io.modelcontextprotocol/tasks":{}}}}"#.to_owned();
+    let gateway = gateway(vec![mount("b1", &one), mount("b2", &two), mount("b3", &old)]);
+    *old.about.lock() = r#"{"capabilities":{"extensions":{"x/z":{}},"experimental":{"x":{}}}}"#.to_owned();
+    let client = Client::new(gateway.merged()).speaking(MODERN);
+    let result: serde_json::Value = serde_json::from_str(&client.ask(Method::Discover, "").await).unwrap();
+    assert_snapshot!(result["capabilities"], @r#"{"experimental":{"x":{}},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["a"]},"x/y":{"a":1,"b":2}},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}}"#);
+    let single = Client::new(gateway.single(&id("b1")).unwrap()).speaking(MODERN);
+    assert_eq!(single.ask(Method::Discover, "").await, *one.about.lock());
+    // what the server does not say that it has is not asked for
+    assert!(single.ask(Method::PromptsList, "").await.starts_with("error -32601"));
+}
+
+#[tokio::test]
+async fn pages_of_a_modern_server_are_one_list() {
+    let one = new();
+    let page = |name: &str, more: &str| {
+        format!(r#"{{"resultType":"complete","tools":[{{"name":"{name}","inputSchema":{{}}}}]{more}}}"#)
+    };
+    let first = page("a", r#","nextCursor":"1","ttlMs":9,"cacheScope":"public""#);
+    one.set("tools/list", &[&first, &page("b", r#","ttlMs":5,"cacheScope":"public""#)]);
+    let gateway = gateway(vec![mount("b1", &one)]);
+    let single = Client::new(gateway.single(&id("b1")).unwrap()).speaking(MODERN);
+    assert_snapshot!(single.ask(Method::ToolsList, "").await, @r#"{"resultType":"complete","tools":[{"name":"a","inputSchema":{}},{"name":"b","inputSchema":{}}],"ttlMs":5,"cacheScope":"public"}"#);
+    assert_eq!(Client::new(gateway.merged()).tools().await, "b1__a b1__b");
+}
+
 proptest! {
     #[test]
     fn a_modern_servers_own_list_reaches_a_modern_client_byte_for_byte(
