@@ -43,7 +43,7 @@ impl Round {
     /// What is wrong with it, in words.
     pub(super) fn read(ended: &Payload) -> Result<Self, &'static str> {
         let result = ended.object().ok_or("the server requires input and says not what")?;
-        let state = result.get("requestState").map(str::to_owned);
+        let state = result.get("requestState").filter(|state| *state != "null").map(str::to_owned);
         let mut entries: Vec<Entry> = Vec::new();
         if let Some(requests) = result.get("inputRequests").filter(|requests| *requests != "null") {
             let requests = Object::parse(requests.as_bytes()).ok_or("the server's `inputRequests` are no object")?;
@@ -129,6 +129,7 @@ mod tests {
             "[]",
             r#"{"inputRequests":{}}"#,
             r#"{"inputRequests":[]}"#,
+            r#"{"inputRequests":null,"requestState":null}"#,
             r#"{"inputRequests":{"a":1},"requestState":"s"}"#,
             r#"{"inputRequests":{"a":{"method":"ping"}},"requestState":"s"}"#,
         ] {
