@@ -71,14 +71,16 @@ impl Entry {
         let method = request.string("method").map(|name| Method::parse(&name));
         let method =
             method.filter(|method| matches!(method, Method::CreateMessage | Method::Elicit | Method::RootsList));
+        let method = method.ok_or("the server asks in a way that MCP 2026-07-28 does not have")?;
         let params = match request.get("params") {
-            Some(params) => Bytes::copy_from_slice(params.as_bytes()),
-            None => Bytes::new(),
+            Some(params) if params.starts_with('{') => Bytes::copy_from_slice(params.as_bytes()),
+            None if method == Method::RootsList => Bytes::new(),
+            _ => return Err("one of the server's questions has no parameters"),
         };
         let params = Payload::new(Revision::V2026_07_28, params);
         Ok(Self {
             key: key.to_owned(),
-            method: method.ok_or("the server asks in a way that MCP 2026-07-28 does not have")?,
+            method,
             params: match ended.origin() {
                 Some(backend) => params.of_backend(backend),
                 None => params,
@@ -132,6 +134,8 @@ mod tests {
             r#"{"inputRequests":null,"requestState":null}"#,
             r#"{"inputRequests":{"a":1},"requestState":"s"}"#,
             r#"{"inputRequests":{"a":{"method":"ping"}},"requestState":"s"}"#,
+            r#"{"inputRequests":{"a":{"method":"elicitation/create"}}}"#,
+            r#"{"inputRequests":{"a":{"method":"roots/list","params":[]}}}"#,
         ] {
             assert!(read(text).is_err(), "{text}");
         }
@@ -141,8 +145,9 @@ mod tests {
 
     #[test]
     fn the_last_of_repeated_questions_counts() {
-        let round = read(r#"{"inputRequests":{"a":{"method":"roots/list"},"a":{"method":"sampling/createMessage"}}}"#);
+        let round =
+            read(r#"{"inputRequests":{"a":{"method":"roots/list"},"a":{"method":"elicitation/create","params":{}}}}"#);
         let methods: Vec<Method> = round.unwrap().entries.into_iter().map(|entry| entry.method).collect();
-        assert_eq!(methods, [Method::CreateMessage]);
+        assert_eq!(methods, [Method::Elicit]);
     }
 }
