@@ -52,6 +52,8 @@ pub(crate) struct Catalog {
     settings: Settings,
     racks: RwLock<HashMap<RackKey, Arc<Rack>>>,
     uses: AtomicU64,
+    /// Whether what it last listed was of a legacy version.
+    legacy: AtomicBool,
 }
 
 /// How a catalog works, and where it tells of changes.
@@ -122,7 +124,15 @@ pub(crate) struct Asked<T> {
 impl Catalog {
     /// An empty catalog of this backend.
     pub(crate) fn new(backend: BackendId, server: Arc<dyn Server>, share: Share, settings: Settings) -> Self {
-        Self { backend, server, share, settings, racks: RwLock::default(), uses: AtomicU64::new(0) }
+        Self {
+            backend,
+            server,
+            share,
+            settings,
+            racks: RwLock::default(),
+            uses: AtomicU64::new(0),
+            legacy: AtomicBool::new(false),
+        }
     }
 
     /// A context of the gateway's own that can be asked what `capabilities` say. Without any it has no session, and so
@@ -153,6 +163,11 @@ impl Catalog {
     /// Whether the backend runs calls of tools as tasks, as far as it has said so to the gateway itself.
     pub(crate) fn runs_tools_as_tasks(&self) -> Option<bool> {
         self.base()?.about.value().map(|about| about.runs_tools_as_tasks())
+    }
+
+    /// Whether the backend speaks a legacy version, as far as it has listed anything.
+    pub(crate) fn is_legacy(&self) -> bool {
+        self.legacy.load(Ordering::Relaxed)
     }
 
     /// A whole list; a fetch is started where it is due.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde_json::json as data;
 
 use super::{
-    Gateway,
+    Gateway, calling,
     catalog::Kind,
     gather::sole,
-    names, only_tasks, owner,
+    names, owner,
     set::{Seen, Set},
     uris::{self, Origin},
 };
@@ -136,6 +136,6 @@ impl Addressed {
         let method = call.method.clone();
         let params = call.params.replaced(found, &json::quote(original));
         tracing::debug!(backend = %seen.mounted.id, %method, user = %call.context.caller.user, "call");
-        only_tasks::call(seen, Call { params, ..call }).map(move |event| rewriter.event(&method, event))
+        calling::call(seen, Call { params, ..call }).map(move |event| rewriter.event(&method, event))
     }
 }
