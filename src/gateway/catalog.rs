@@ -180,6 +180,16 @@ impl Catalog {
         Asked { cell: Arc::clone(rack.list(kind)), look: self.look_list(&rack, kind), fallback }
     }
 
+    /// A whole list, asked for anew because the backend answered as if it were another; `None` where it cannot be had.
+    pub(crate) async fn renewed(self: &Arc<Self>, context: &Context, kind: Kind) -> Option<Arc<List>> {
+        let rack = self.rack(context);
+        let cell = rack.list(kind);
+        cell.invalidate();
+        self.look_list(&rack, kind);
+        cell.settled().await;
+        cell.value()
+    }
+
     /// By what the rack of this context is found.
     pub(crate) fn key(&self, context: &Context) -> RackKey {
         let scope = match (self.share, &context.session) {

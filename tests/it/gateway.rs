@@ -3,6 +3,7 @@
 mod calls;
 mod listens;
 mod lists;
+mod mirrors;
 mod only_tasks;
 mod script;
 mod versions;
