@@ -13,7 +13,7 @@ use super::{
     uris::{self, Origin},
 };
 use crate::mcp::{
-    Call, Context, ErrorObject, Reply,
+    Call, Context, ErrorObject, Reply, Revision,
     json::{self, At, Found, Object},
 };
 
@@ -109,8 +109,10 @@ pub(crate) fn unknown(kind: Kind, name: &str) -> ErrorObject {
     ErrorObject::invalid_params(&format!("Unknown {what}: {name}"))
 }
 
+/// The error for a resource that is not there; its code is another in 2026-07-28.
 fn no_resource(uri: &str) -> ErrorObject {
     ErrorObject::with_data(ErrorObject::RESOURCE_NOT_FOUND, "Resource not found", &data!({ "uri": uri }))
+        .written_in(Revision::NEWEST_LEGACY)
 }
 
 /// The error for parameters that do not name what they are for.

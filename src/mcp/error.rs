@@ -113,11 +113,15 @@ impl ErrorObject {
         self.revision.is_none() && told() == Some(true)
     }
 
-    /// Whether a server of 2026-07-28 says that its leg was served wrong: what the headers said, or the version. It is
-    /// between it and the gateway, and no client can do anything about it.
+    /// Whether a server of 2026-07-28 says that its leg was served wrong: the message as such, what the headers said, or the
+    /// version. It is between it and the gateway, and no client can do anything about it.
     pub fn is_leg_fault(&self) -> bool {
         let modern = self.revision.is_some_and(|revision| revision.era() == Era::Modern);
-        modern && matches!(self.code, Self::HEADER_MISMATCH | Self::UNSUPPORTED_VERSION)
+        let of_leg = matches!(
+            self.code,
+            Self::PARSE_ERROR | Self::INVALID_REQUEST | Self::HEADER_MISMATCH | Self::UNSUPPORTED_VERSION
+        );
+        modern && of_leg
     }
 
     /// The code.

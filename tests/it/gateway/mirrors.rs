@@ -89,14 +89,15 @@ async fn a_call_before_anything_is_known_is_mended_too() {
 async fn what_the_gateway_cannot_mend_is_its_own_fault() {
     // R38
     let (backend, gateway) = database();
-    for (revision, code) in [(MODERN, -32020), (MODERN, -32022), (Revision::V2025_11_25, -32020)] {
+    let codes = [-32020, -32022, -32600, -32700];
+    for (revision, code) in codes.map(|code| (MODERN, code)).into_iter().chain([(Revision::V2025_11_25, -32020)]) {
         *backend.answer.lock() = Some(Box::new(move |_| refused(code)));
         let client = Client::new(gateway.merged()).speaking(revision);
         let answer = client.ask(Method::ToolsCall, r#"{"name":"b1__plain"}"#).await;
         assert_eq!(answer, format!(r#"error -32603 no {{"supported":["2026-07-28"],"upstreamCode":{code}}}"#));
         assert!(client.ask(Method::PromptsGet, r#"{"name":"b1__p"}"#).await.starts_with("error -32603"));
     }
-    assert_eq!(backend.asked("tools/call").len(), 3);
+    assert_eq!(backend.asked("tools/call").len(), 5);
     // what concerns the client is its own to read
     *backend.answer.lock() = Some(Box::new(|_| refused(ErrorObject::MISSING_CAPABILITY)));
     let client = Client::new(gateway.merged()).speaking(MODERN);
