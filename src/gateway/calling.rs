@@ -9,7 +9,10 @@ use super::{
     mirrored, only_tasks,
     set::Seen,
 };
-use crate::mcp::{Call, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, mirrored::Mirror};
+use crate::{
+    mcp::{Call, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, mirrored::Mirror},
+    model::BackendId,
+};
 
 /// A call of a tool of a server that may be one of 2026-07-28.
 struct ToolCall {
@@ -26,17 +29,19 @@ pub(crate) fn call(seen: &Seen, mut call: Call) -> Reply {
         return only_tasks::call(seen, call);
     }
     let name = if call.method == Method::ToolsCall { call.params.string("name") } else { None };
-    match name {
-        Some(name) => ToolCall { seen: seen.clone(), call, name }.reply(),
-        None => only_tasks::call(seen, call).map(without_leg_fault),
+    if let Some(name) = name {
+        return ToolCall { seen: seen.clone(), call, name }.reply();
     }
+    let backend = seen.mounted.id.clone();
+    only_tasks::call(seen, call).map(move |event| without_leg_fault(&backend, event))
 }
 
 /// The same event; what only the gateway can mend is told as its fault (`translation` 2.3).
-fn without_leg_fault(event: Event) -> Event {
+fn without_leg_fault(backend: &BackendId, event: Event) -> Event {
     match event {
         Event::Done(Outcome::Failed(error)) if error.is_leg_fault() => {
-            tracing::warn!(%error, "a server refused the envelope of a call");
+            tracing::warn!(%backend, %error, "a server refused what is around a call, and not the call");
+            metrics::counter!("lockkeeper_gateway_leg_faults_total", "backend" => backend.to_string()).increment(1);
             Event::Done(Outcome::Failed(error.hidden()))
         }
         event => event,
@@ -62,7 +67,7 @@ impl ToolCall {
                 next = reply.next_event().await;
             }
             while let Some(event) = next {
-                yield self.marked(without_leg_fault(event)).await;
+                yield self.marked(without_leg_fault(&self.seen.mounted.id, event)).await;
                 next = reply.next_event().await;
             }
         })
