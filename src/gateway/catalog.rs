@@ -53,6 +53,8 @@ pub(crate) struct Catalog {
     settings: Settings,
     racks: RwLock<HashMap<RackKey, Arc<Rack>>>,
     uses: AtomicU64,
+    /// Whether what it last listed was of a legacy version.
+    legacy: AtomicBool,
 }
 
 /// How a catalog works, and where it tells of changes.
@@ -123,7 +125,15 @@ pub(crate) struct Asked<T> {
 impl Catalog {
     /// An empty catalog of this backend.
     pub(crate) fn new(backend: BackendId, server: Arc<dyn Server>, share: Share, settings: Settings) -> Self {
-        Self { backend, server, share, settings, racks: RwLock::default(), uses: AtomicU64::new(0) }
+        Self {
+            backend,
+            server,
+            share,
+            settings,
+            racks: RwLock::default(),
+            uses: AtomicU64::new(0),
+            legacy: AtomicBool::new(false),
+        }
     }
 
     /// A context of the gateway's own that can be asked what `capabilities` say. Without any it has no session, and so
@@ -156,6 +166,11 @@ impl Catalog {
         self.base()?.about.value().map(|about| about.runs_tools_as_tasks())
     }
 
+    /// Whether the backend speaks a legacy version, as far as it has listed anything.
+    pub(crate) fn is_legacy(&self) -> bool {
+        self.legacy.load(Ordering::Relaxed)
+    }
+
     /// A whole list; a fetch is started where it is due.
     pub(crate) fn list(self: &Arc<Self>, context: &Context, kind: Kind) -> Asked<List> {
         let rack = self.rack(context);
@@ -164,6 +179,16 @@ impl Catalog {
         let alike = self.racks.read().get(&alike).and_then(|alike| alike.list(kind).value());
         let fallback = alike.or_else(|| self.base()?.list(kind).value());
         Asked { cell: Arc::clone(rack.list(kind)), look: self.look_list(&rack, kind), fallback }
+    }
+
+    /// A whole list, asked for anew because the backend answered as if it were another; `None` where it cannot be had.
+    pub(crate) async fn renewed(self: &Arc<Self>, context: &Context, kind: Kind) -> Option<Arc<List>> {
+        let rack = self.rack(context);
+        let cell = rack.list(kind);
+        cell.invalidate();
+        self.look_list(&rack, kind);
+        cell.settled().await;
+        cell.value()
     }
 
     /// By what the rack of this context is found.
