@@ -129,18 +129,15 @@ async fn a_result_that_asks_is_given_on_whole_and_only_methods_that_may_ask_do()
 
 #[tokio::test]
 async fn who_subscribes_is_answered_when_the_server_has_acknowledged_and_hears_what_is_theirs() {
-    let turn = Arc::new(AtomicUsize::new(0));
-    let listens = Arc::clone(&turn);
     let capabilities = json!({ "resources": { "subscribe": true, "listChanged": true } });
     let peer = Peer::start(modern(capabilities, move |seen| {
         if seen.method() != "subscriptions/listen" {
             return None;
         }
-        listens.fetch_add(1, Ordering::SeqCst);
         let updates =
             seen.body["params"]["notifications"]["resourceSubscriptions"].as_array().cloned().unwrap_or_default();
-        let updated = |uri: &Value| event(&tagged(seen, "notifications/resources/updated", &json!({ "uri": uri })));
-        Some(open_events(event(&acknowledged(seen)) + &updates.iter().map(updated).collect::<String>()))
+        let told = |uri: &Value| event(&tagged(seen, "notifications/resources/updated", &json!({ "uri": uri })));
+        Some(open_events(event(&acknowledged(seen)) + &updates.iter().map(told).collect::<String>()))
     }))
     .await;
     let (_supervisor, server) = started(spec(&peer)).await;
