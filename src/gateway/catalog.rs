@@ -166,25 +166,35 @@ impl Catalog {
 
     /// By what the rack of this context is found.
     pub(crate) fn key(&self, context: &Context) -> RackKey {
-        let scope = match (self.share, &context.session) {
-            (Share::User, _) if context.holder().is_some() => Scope::User(context.caller.user.clone()),
-            (Share::Session, Some(session)) => Scope::Session(session.clone()),
-            _ => Scope::Base,
+        let own = self.own(context);
+        let sole = own.is_some();
+        let scope = match self.share {
+            Share::User if context.holder().is_some() => Scope::User(context.caller.user.clone()),
+            _ => own.unwrap_or(Scope::Base),
         };
         let capabilities = context.client.capabilities.key().to_owned();
         let key = RackKey { scope, capabilities };
-        if matches!(key.scope, Scope::Session(_)) && !self.racks.read().contains_key(&key) {
+        if sole && !self.racks.read().contains_key(&key) {
             return RackKey { scope: Scope::Base, ..key };
         }
         key
     }
 
+    /// Whose backend session it is where nobody shares it: a client session's, or all of a user's that have none.
+    fn own(&self, context: &Context) -> Option<Scope> {
+        match (self.share, &context.session) {
+            (Share::Session, Some(session)) => Some(Scope::Session(session.clone())),
+            (Share::Session, None) if context.request.is_some() => Some(Scope::User(context.caller.user.clone())),
+            _ => None,
+        }
+    }
+
     /// The backend says, in its session with this context, that the lists of these kinds changed. Gives whether the
     /// client is to be told at once; else it is told when the list has come and is another.
     pub(crate) fn changed_for(self: &Arc<Self>, context: &Context, kinds: &[Kind]) -> bool {
-        if let (Share::Session, Some(session)) = (self.share, &context.session) {
+        if let Some(scope) = self.own(context) {
             let capabilities = context.client.capabilities.key().to_owned();
-            let rack = self.open(RackKey { scope: Scope::Session(session.clone()), capabilities }, context);
+            let rack = self.open(RackKey { scope, capabilities }, context);
             rack.invalidate(kinds);
             return true;
         }

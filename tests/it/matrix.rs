@@ -9,7 +9,9 @@ mod methods;
 mod offers;
 pub(crate) mod peer;
 mod questions;
+mod sessions;
 mod sharing;
+mod stateless;
 pub(crate) mod tap;
 pub(crate) mod world;
 
@@ -25,12 +27,13 @@ use self::{
 /// How the gateway reaches a server.
 const TRANSPORTS: [&str; 2] = ["stdio", "http"];
 /// How a client reaches the gateway, and in which version.
-const CLIENTS: [(Binding, Revision); 5] = [
+const CLIENTS: [(Binding, Revision); 6] = [
     (Binding::Sse, Revision::V2024_11_05),
     (Binding::Streamable, Revision::V2025_03_26),
     (Binding::Streamable, Revision::V2025_06_18),
     (Binding::Streamable, Revision::V2025_11_25),
     (Binding::Sse, Revision::V2025_11_25),
+    (Binding::Streamable, Revision::V2026_07_28),
 ];
 /// How many pairs talk at once.
 const AT_ONCE: usize = 20;
@@ -66,7 +69,8 @@ async fn every_feature_crosses_between_every_pair() {
         async move {
             let backend = pair.backend();
             let mut peer = Peer::open(world.door(&backend), pair).await;
-            for (name, feature) in FEATURES {
+            let own = if peer.is_stateless() { stateless::FEATURES } else { sessions::FEATURES };
+            for (name, feature) in FEATURES.iter().chain(own) {
                 peer.begin(name);
                 feature(&mut peer, pair).await;
                 peer.nothing_is_left();

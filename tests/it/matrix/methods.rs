@@ -21,7 +21,11 @@ pub(super) async fn cross(peer: &mut Peer) {
     completions(peer).await;
     progress(peer).await;
     logs(peer).await;
-    levels(peer).await;
+    if peer.is_stateless() {
+        levels_of_requests(peer).await;
+    } else {
+        levels(peer).await;
+    }
     errors(peer).await;
     pages_that_are_required_first(peer).await;
 }
@@ -97,6 +101,7 @@ async fn progress(peer: &mut Peer) {
 
 async fn logs(peer: &mut Peer) {
     peer.begin("logs");
+    peer.wants_logs("debug");
     let levels = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
     let data = [json!("é"), json!({ "a": [1] }), json!(null), json!(1.5), json!([]), json!(true), json!(""), json!({})];
     let said: Vec<Value> = levels
@@ -124,6 +129,21 @@ async fn levels(peer: &mut Peer) {
     }
 }
 
+/// LOG: without a session each request has its own.
+async fn levels_of_requests(peer: &mut Peer) {
+    peer.begin("levels");
+    let levels = ["emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"];
+    for (at, level) in levels.into_iter().enumerate() {
+        peer.wants_logs(level);
+        let steps = levels.map(|said| json!(["tell", "notifications/message", { "level": said, "data": 1 }]));
+        let call = peer.script(steps.to_vec().into()).await;
+        for said in &levels[..=at] {
+            assert_eq!(peer.next("notifications/message").await["params"]["level"], *said, "{peer:?}");
+        }
+        peer.told(&call).await;
+    }
+}
+
 /// The code, the message and the data of an error are the server's own.
 async fn errors(peer: &mut Peer) {
     peer.begin("errors");
@@ -140,6 +160,7 @@ async fn errors(peer: &mut Peer) {
     }
     for (error, (method, name)) in errors.into_iter().zip(REQUESTS.into_iter().cycle()) {
         let outcome = json!({ "error": error });
+        let error = error_shown(error, peer.pair);
         assert_eq!(given(peer, outcome.clone()).await["error"], error, "{peer:?}");
         assert_eq!(prepared(peer, method, &request(method, name), outcome).await["error"], error, "{peer:?}");
     }
@@ -147,6 +168,61 @@ async fn errors(peer: &mut Peer) {
         let refused = peer.ask(method, json!({})).await;
         assert_eq!(refused["error"]["code"], -32601, "{peer:?}: {refused}");
     }
+}
+
+/// Where an error can be a question it is one, and the call is made again when the page was visited.
+async fn pages_that_are_asked_for(peer: &mut Peer, outcome: &Value) {
+    let page = json!({ "mode": "url", "url": "https://example.com/c", "message": "Log in" });
+    for (method, name) in REQUESTS {
+        peer.play(json!([["prepare", method, outcome]])).await;
+        let call = peer.send(method, request(method, name)).await;
+        if method == "completion/complete" {
+            // nothing can be asked there
+            assert_eq!(peer.answer(&call).await["error"]["code"], -32603, "{peer:?}");
+            continue;
+        }
+        let question = peer.next("elicitation/create").await;
+        assert_eq!(question["params"], page, "{peer:?}");
+        let result = match method {
+            "prompts/get" => json!({ "messages": [] }),
+            _ => json!({ "contents": [] }),
+        };
+        peer.play(json!([["prepare", method, { "result": result }]])).await;
+        peer.reply(&question, json!({ "action": "accept" })).await;
+        assert_eq!(peer.answer(&call).await["result"], result, "{peer:?}");
+        let again = peer.play(json!([["request", method]])).await;
+        assert_eq!(again[method], request(method, name), "{peer:?}");
+    }
+    let call = peer.script(json!([["give", outcome]])).await;
+    for _ in 0..2 {
+        let question = peer.next("elicitation/create").await;
+        assert_eq!(question["params"], page, "{peer:?}");
+        peer.reply(&question, json!({ "action": "accept" })).await;
+    }
+    peer.next("elicitation/create").await;
+    peer.leave(&call);
+}
+
+/// ERR: codes that mean nothing, or something else, in the other era (`translation` 2.3).
+fn error_shown(mut error: Value, Pair { client, server, .. }: Pair) -> Value {
+    if client.era() == server.era() {
+        return error;
+    }
+    let code = error["code"].as_i64().unwrap();
+    match code {
+        -32002 => error["code"] = (-32602).into(),
+        -32022..=-32000 => {
+            error["code"] = (-32603).into();
+            let data = &mut error["data"];
+            match data {
+                Value::Object(data) => drop(data.insert("upstreamCode".to_owned(), code.into())),
+                Value::Null => *data = json!({ "upstreamCode": code }),
+                _ => *data = json!({ "upstreamCode": code, "upstreamData": data }),
+            }
+        }
+        _ => {}
+    }
+    error
 }
 
 fn request(method: &str, name: &str) -> Value {
@@ -169,6 +245,9 @@ async fn pages_that_are_required_first(peer: &mut Peer) {
     let page = json!({ "mode": "url", "elicitationId": "e", "url": "https://example.com/c", "message": "Log in" });
     let mut error = json!({ "code": -32042, "message": "first", "data": { "elicitations": [page] } });
     let outcome = json!({ "error": error });
+    if peer.is_stateless() {
+        return pages_that_are_asked_for(peer, &outcome).await;
+    }
     let called = given(peer, outcome.clone()).await;
     if client == V2025_11_25 {
         assert_eq!(called["error"], error, "{peer:?}");

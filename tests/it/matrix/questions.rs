@@ -1,7 +1,10 @@
 //! What servers ask, each form once: what a client of each version is asked instead, what its answer becomes for the
 //! server, and which refusal a server gets where there is no form.
 
-use lockkeeper::mcp::Revision::{self, V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25};
+use lockkeeper::mcp::{
+    Era,
+    Revision::{self, V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25},
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -41,7 +44,7 @@ pub(super) async fn cross(peer: &mut Peer) {
 pub(super) fn capabilities(client: Revision) -> Value {
     let mut capabilities = peer::capabilities(client);
     capabilities["experimental"] = json!({ "com.acme/x": { "a": 1 } });
-    if client == V2025_11_25 {
+    if client >= V2025_11_25 {
         capabilities["sampling"] = json!({ "tools": {} });
     }
     capabilities
@@ -155,7 +158,7 @@ fn sampling_shown(question: &Value, Pair { client, server, .. }: Pair) -> Result
     if client < V2025_03_26 && lacks(&["audio"]) || client < V2025_11_25 && lacks(&["toolChoice", "tool_use"]) {
         return Err(NOT_ASKED);
     }
-    if client == V2025_11_25 && shown["includeContext"] != "none" {
+    if client >= V2025_11_25 && shown["includeContext"] != "none" {
         shown.as_object_mut().unwrap().remove("includeContext");
     }
     if client < V2025_11_25 {
@@ -254,12 +257,24 @@ fn elicitation(pair: Pair) -> Vec<Asked> {
         };
         all.push(asked(&form, shown, accept(answer), accept(filled)));
         let page = json!({ "mode": "url", "message": "see", "url": "https://example.com/x", "elicitationId": "e1" });
-        let shown = if pair.client == V2025_11_25 { Ok(page.clone()) } else { Err(NOT_ASKED) };
+        let shown = match pair.client {
+            V2025_11_25 => Ok(page.clone()),
+            // ELU
+            client if client.era() == Era::Modern => Ok(without(&page, "elicitationId")),
+            _ => Err(NOT_ASKED),
+        };
         for action in ["accept", "decline", "cancel"] {
             all.push(asked(&page, shown.clone(), json!({ "action": action }), json!({ "action": action })));
         }
     }
     all
+}
+
+/// An object without one of its members.
+pub(super) fn without(object: &Value, member: &str) -> Value {
+    let mut object = object.clone();
+    object.as_object_mut().unwrap().remove(member);
+    object
 }
 
 /// Every field that 2025-06-18 has.
@@ -357,7 +372,7 @@ pub(super) async fn undeclared(door: Door<'_>, pair: Pair) {
             ("roots/list", json!({}), -32601),
         ],
     )];
-    if pair.client == V2025_11_25 && pair.server == V2025_11_25 {
+    if pair.client >= V2025_11_25 && pair.server == V2025_11_25 {
         table.push((json!({ "elicitation": {} }), vec![("elicitation/create", page.clone(), NOT_ASKED)]));
         table.push((json!({ "elicitation": { "form": {} } }), vec![("elicitation/create", page, NOT_ASKED)]));
         table.push((json!({ "elicitation": { "url": {} } }), vec![form]));
