@@ -18,7 +18,10 @@ pub(super) async fn cross(peer: &mut Peer) {
 /// What a server of this version offers of a kind.
 fn offered(kind: &str, server: Revision) -> Vec<Value> {
     let offers: Value = serde_json::from_str(OFFERS).unwrap();
-    let has = |offer: &&Value| Revision::parse(offer["since"].as_str().unwrap()).unwrap() <= server;
+    let version = |name: &Value| name.as_str().map(|name| Revision::parse(name).unwrap());
+    let has = |offer: &&Value| {
+        version(&offer["since"]) <= Some(server) && version(&offer["until"]).is_none_or(|last| server <= last)
+    };
     offers[kind].as_array().unwrap().iter().filter(has).map(|offer| offer["is"].clone()).collect()
 }
 

@@ -13,7 +13,8 @@ import sys
 RECORD, VERSION = sys.argv[-2:]
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "offers.json")) as file:
     # what its version has
-    OFFERS = {kind: [offer["is"] for offer in offers if offer["since"] <= VERSION] for kind, offers in json.load(file).items()}
+    has = lambda offer: offer["since"] <= VERSION <= offer.get("until", VERSION)
+    OFFERS = {kind: [offer["is"] for offer in offers if has(offer)] for kind, offers in json.load(file).items()}
 RECEIVED = open(os.path.join(RECORD, f"{VERSION} {os.getpid()}.jsonl"), "w", buffering=1)
 
 
@@ -238,8 +239,10 @@ class Call:
 
         def gone(lines):
             messages = [line["message"] for line in lines if "message" in line]
+            closed = [line["closed"] for line in lines if "closed" in line]
             ids = [one["id"] for one in messages if one.get("method") == "tools/call" and one["params"]["arguments"].get("mark") == mark]
-            return any(one.get("method") == "notifications/cancelled" and one["params"]["requestId"] in ids for one in messages)
+            closed += [one["params"]["requestId"] for one in messages if one.get("method") == "notifications/cancelled"]
+            return any(id in closed for id in ids)
 
         await found(gone)
 
@@ -367,4 +370,5 @@ async def main():
     await server.serve_forever()
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())
