@@ -31,7 +31,7 @@ pub(super) async fn only_as_a_task(peer: &mut Peer, pair: Pair) {
         ["answer", "q"],
         ["progress", 2]
     ]);
-    peer.wants_logs("alert");
+    peer.wants_logs("alert").await;
     let called = peer.send("tools/call", call(&talk)).await;
     let question = peer.next("roots/list").await;
     assert_eq!(question.get("params"), None, "{peer:?}");

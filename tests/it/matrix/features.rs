@@ -1,7 +1,7 @@
 //! The features, each as one conversation. What a pair of versions cannot have is asserted as the refusal that it is.
 
 use futures_util::future::BoxFuture;
-use lockkeeper::mcp::Revision;
+use lockkeeper::mcp::{Era, Revision};
 use serde_json::{Value, json};
 
 use super::{Pair, chores, peer::Peer, questions::without};
@@ -59,7 +59,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         let asked = form("your name?");
         let call = peer.script(json!([["ask", "q", "elicitation/create", asked], ["answer", "q"]])).await;
         if pair.client < Revision::V2025_06_18 {
-            assert_eq!(peer.told(&call).await["q"]["code"], -32602, "{peer:?}");
+            refused(peer, &call).await;
         } else {
             let question = peer.next("elicitation/create").await;
             assert_eq!(question["params"], asked, "{peer:?}");
@@ -71,25 +71,27 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         if pair.server < Revision::V2025_11_25 {
             return;
         }
-        let page = json!({ "mode": "url", "message": "see", "url": "https://example.com/x", "elicitationId": "e1" });
+        // only in one version has a page a name, by which its end is told
+        let [client, server] = [pair.client, pair.server].map(|version| version == Revision::V2025_11_25);
+        let page = json!({ "mode": "url", "message": "see", "url": "https://example.com/x" });
         let done = json!({ "elicitationId": "e1" });
-        let steps = json!([
-            ["ask", "q", "elicitation/create", page],
-            ["answer", "q"],
-            ["tell", "notifications/elicitation/complete", done]
-        ]);
-        let call = peer.script(steps).await;
+        let mut asked = page.clone();
+        let mut steps = vec![json!(["answer", "q"])];
+        if server {
+            asked["elicitationId"] = "e1".into();
+            steps.push(json!(["tell", "notifications/elicitation/complete", done]));
+        }
+        steps.insert(0, json!(["ask", "q", "elicitation/create", asked]));
+        let call = peer.script(steps.into()).await;
         if pair.client < Revision::V2025_11_25 {
-            assert_eq!(peer.told(&call).await["q"]["code"], -32602, "{peer:?}");
-            return;
+            return refused(peer, &call).await;
         }
         let question = peer.next("elicitation/create").await;
-        // only in one version has a page a name, by which its end is told
-        let named = pair.client == Revision::V2025_11_25;
-        let shown = if named { page } else { without(&page, "elicitationId") };
-        assert_eq!(question["params"], shown, "{peer:?}");
+        assert_eq!(without(&question["params"], "elicitationId"), page, "{peer:?}");
+        assert_eq!(question["params"]["elicitationId"].is_string(), client, "{peer:?}");
         peer.reply(&question, json!({ "action": "accept" })).await;
-        if named {
+        if client && server {
+            assert_eq!(question["params"]["elicitationId"], "e1", "{peer:?}");
             assert_eq!(peer.next("notifications/elicitation/complete").await["params"], done, "{peer:?}");
         }
         assert_eq!(peer.told(&call).await["q"]["action"], "accept", "{peer:?}");
@@ -126,7 +128,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             ["progress", 2],
             ["answer", "q"]
         ]);
-        peer.wants_logs("error");
+        peer.wants_logs("error").await;
         let call = peer.script(steps).await;
         let question = peer.next("roots/list").await;
         if peer.is_stateless() {
@@ -202,6 +204,18 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         }
     }),
 ];
+
+/// A call whose question could not be asked: its server learns of it, where it can learn of it within the call; else the
+/// call ends with an error for its model (`translation` 4.6).
+pub(super) async fn refused(peer: &mut Peer, call: &Value) {
+    if peer.pair.server.era() == Era::Legacy {
+        assert_eq!(peer.told(call).await["q"]["code"], -32602, "{peer:?}");
+        return;
+    }
+    let answer = peer.answer(call).await;
+    assert_eq!(answer["result"]["isError"], true, "{peer:?}: {answer}");
+    assert_eq!(answer["result"]["content"][0]["type"], "text", "{peer:?}: {answer}");
+}
 
 /// Tasks are between peers of that version alone: no other has a form for them.
 pub(super) fn both_have_tasks(pair: Pair) -> bool {

@@ -262,6 +262,9 @@ class Call(server.Call):
         self.told[name] = self.responses.pop(name)
         self.open.pop(name)
 
+    async def who(self):
+        self.told["who"] = self.session.name
+
     async def again(self):
         """The client is to come back at once."""
         self.at += 1

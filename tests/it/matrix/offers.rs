@@ -1,7 +1,10 @@
 //! What a server offers, in `offers.json`: itself, its tools, prompts, resources and templates, with every member that its
 //! version has. Its lists but that of tools come in pages of two.
 
-use lockkeeper::mcp::Revision::{self, V2025_03_26, V2025_06_18, V2025_11_25};
+use lockkeeper::mcp::{
+    Era,
+    Revision::{self, V2025_03_26, V2025_06_18, V2025_11_25},
+};
 use serde_json::{Value, json};
 
 use super::{Pair, peer::Peer};
@@ -81,6 +84,14 @@ fn shown(mut entry: Value, Pair { client, server, .. }: Pair) -> Value {
         entry.as_object_mut().unwrap().remove("execution");
     }
     let tool = entry.get("inputSchema").is_some();
+    if tool && client.era() == Era::Legacy {
+        for schema in ["inputSchema", "outputSchema"] {
+            if let Some(properties) = entry.pointer_mut(&format!("/{schema}/properties")) {
+                properties.as_object_mut().unwrap().values_mut().for_each(boolean);
+            }
+        }
+        entry.get_mut("outputSchema").into_iter().for_each(any_root);
+    }
     if tool && client == V2025_03_26 && server >= V2025_06_18 && entry.get("title").is_some() {
         let title = entry["title"].clone();
         let annotations = &mut entry["annotations"];
@@ -89,6 +100,26 @@ fn shown(mut entry: Value, Pair { client, server, .. }: Pair) -> Value {
         }
     }
     entry
+}
+
+/// OUT: a schema of anything becomes that of an object, within which it says the same.
+fn any_root(schema: &mut Value) {
+    if schema["type"] != "object" {
+        let mut inner = schema.take();
+        if let Some(reference) = inner.pointer_mut("/items/$ref") {
+            *reference = "#/properties/result/$defs/n".into();
+        }
+        *schema = json!({ "type": "object", "properties": { "result": inner }, "required": ["result"] });
+    }
+}
+
+/// SCH: a schema that is no object.
+fn boolean(schema: &mut Value) {
+    match schema {
+        Value::Bool(true) => *schema = json!({}),
+        Value::Bool(false) => *schema = json!({ "not": {} }),
+        _ => {}
+    }
 }
 
 /// The gateway has read every page itself, so that a cursor is one that it never gave.

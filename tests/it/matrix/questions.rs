@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     Pair,
+    features::refused,
     peer::{self, Door, Peer},
 };
 
@@ -50,8 +51,14 @@ pub(super) fn capabilities(client: Revision) -> Value {
     capabilities
 }
 
-/// Asks one after the other, in one call.
+/// Asks one after the other: in one call, or in one each where a call ends with a question that cannot be asked.
 async fn ask_all(peer: &mut Peer, all: Vec<Asked>) {
+    if peer.pair.server.era() == Era::Modern {
+        for one in all {
+            ask_alone(peer, one).await;
+        }
+        return;
+    }
     let steps: Vec<Value> = (all.iter().enumerate())
         .flat_map(|(at, one)| {
             [json!(["ask", format!("q{at}"), one.method, one.params]), json!(["answer", format!("q{at}")])]
@@ -72,6 +79,27 @@ async fn ask_all(peer: &mut Peer, all: Vec<Asked>) {
             Err(code) => assert_eq!(got["code"], *code, "{peer:?}: {got} to {}", one.params),
         }
     }
+}
+
+async fn ask_alone(peer: &mut Peer, one: Asked) {
+    let call = peer.script(json!([["ask", "q", one.method, one.params], ["answer", "q"]])).await;
+    let Ok(shown) = one.shown else {
+        if peer.is_stateless() {
+            let answer = peer.answer(&call).await;
+            assert_eq!(answer["error"]["code"], -32021, "{peer:?}: {answer}");
+            return;
+        }
+        return refused(peer, &call).await;
+    };
+    let mut question = peer.next(one.method).await;
+    if peer.pair.client == V2025_11_25 && question["params"]["mode"] == "url" {
+        // ELU: a name of the gateway's own
+        assert!(question["params"]["elicitationId"].is_string(), "{peer:?}: {question}");
+        question["params"] = without(&question["params"], "elicitationId");
+    }
+    assert_eq!(question["params"], shown, "{peer:?}");
+    peer.reply(&question, one.answer).await;
+    assert_eq!(peer.told(&call).await["q"], one.understood.unwrap(), "{peer:?}");
 }
 
 /// Every question with the first answer, and every answer to the first question.
@@ -256,7 +284,11 @@ fn elicitation(pair: Pair) -> Vec<Asked> {
             (same(&form), filled.clone())
         };
         all.push(asked(&form, shown, accept(answer), accept(filled)));
-        let page = json!({ "mode": "url", "message": "see", "url": "https://example.com/x", "elicitationId": "e1" });
+        let mut page =
+            json!({ "mode": "url", "message": "see", "url": "https://example.com/x", "elicitationId": "e1" });
+        if pair.server.era() == Era::Modern {
+            page = without(&page, "elicitationId");
+        }
         let shown = match pair.client {
             V2025_11_25 => Ok(page.clone()),
             // ELU
@@ -364,6 +396,7 @@ fn roots(pair: Pair) -> Vec<Asked> {
 pub(super) async fn undeclared(door: Door<'_>, pair: Pair) {
     let form = ("elicitation/create", plain_form(), NOT_ASKED);
     let page = json!({ "mode": "url", "message": "see", "url": "https://example.com/x", "elicitationId": "e1" });
+    let page = if pair.server.era() == Era::Modern { without(&page, "elicitationId") } else { page };
     let mut table = vec![(
         json!({}),
         vec![
@@ -372,7 +405,7 @@ pub(super) async fn undeclared(door: Door<'_>, pair: Pair) {
             ("roots/list", json!({}), -32601),
         ],
     )];
-    if pair.client >= V2025_11_25 && pair.server == V2025_11_25 {
+    if pair.client >= V2025_11_25 && pair.server >= V2025_11_25 {
         table.push((json!({ "elicitation": {} }), vec![("elicitation/create", page.clone(), NOT_ASKED)]));
         table.push((json!({ "elicitation": { "form": {} } }), vec![("elicitation/create", page, NOT_ASKED)]));
         table.push((json!({ "elicitation": { "url": {} } }), vec![form]));

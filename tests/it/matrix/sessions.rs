@@ -1,11 +1,11 @@
 //! The features that clients with a session have beside those of all, each as one conversation.
 
-use lockkeeper::mcp::Revision;
+use lockkeeper::mcp::{Era, Revision};
 use serde_json::{Value, json};
 
 use super::{
     Pair, chores,
-    features::{Feature, RELATED_TASK, both_have_tasks, conversation},
+    features::{Feature, RELATED_TASK, both_have_tasks, conversation, refused},
     peer::{Binding, Origin, Peer, script},
 };
 
@@ -13,14 +13,24 @@ use super::{
 pub(super) const FEATURES: &[(&str, Feature)] = &[
     conversation!("ping both ways", |peer, pair| {
         assert_eq!(peer.ask("ping", json!({})).await["result"], json!({}), "{peer:?}");
+        if pair.server.era() == Era::Modern {
+            return;
+        }
         let call = peer.script(json!([["ask", "q", "ping", {}], ["answer", "q"]])).await;
         assert_eq!(peer.told(&call).await["q"], json!({}), "{peer:?}");
     }),
     conversation!("a change of roots", |peer, pair| {
         peer.tell("notifications/roots/list_changed", Value::Null).await;
-        peer.play(json!([["hear", "notifications/roots/list_changed"]])).await;
+        // a server of the other era is not told
+        if pair.server.era() == Era::Legacy {
+            peer.play(json!([["hear", "notifications/roots/list_changed"]])).await;
+        }
     }),
     conversation!("a question withdrawn by the server", |peer, pair| {
+        if pair.server.era() == Era::Modern {
+            // what its result asked it cannot take back
+            return;
+        }
         let steps = json!([["ask", "q", "roots/list", {}], ["hear", "notifications/x/go"], ["withdraw", "q"]]);
         let call = peer.script(steps).await;
         let question = peer.next("roots/list").await;
@@ -32,29 +42,59 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         let call = peer.script(json!([["ask", "q", "roots/list", {}], ["answer", "q"]])).await;
         let question = peer.next("roots/list").await;
         peer.reply(&question, json!({ "code": -1, "message": "no" })).await;
+        if pair.server.era() == Era::Modern {
+            // there is no form in which it could be told
+            return refused(peer, &call).await;
+        }
         assert_eq!(peer.told(&call).await["q"], json!({ "code": -1, "message": "no" }), "{peer:?}");
     }),
     conversation!("a question that nobody answers", |peer, pair| {
         let call = peer.script(json!([["ask", "q", "roots/list", {}], ["answer", "q"]])).await;
         let question = peer.next("roots/list").await;
         assert_eq!(peer.next("notifications/cancelled").await["params"]["requestId"], question["id"], "{peer:?}");
+        if pair.server.era() == Era::Modern {
+            return refused(peer, &call).await;
+        }
         assert_eq!(peer.told(&call).await["q"]["code"], -32603, "{peer:?}");
     }),
     conversation!("a question outside any call", |peer, pair| {
+        if pair.server.era() == Era::Modern {
+            // it asks in results alone
+            return;
+        }
         let call = peer.script(json!([["ask_aside", "later", "roots/list", {}]])).await;
         peer.told(&call).await;
         let question = peer.next("roots/list").await;
         peer.reply(&question, json!({ "roots": [] })).await;
     }),
     conversation!("cancelling a call closes its dialog and stops it", |peer, pair| {
-        let call = peer.script(json!([["ask", "q", "roots/list", {}], ["hold"]])).await;
+        let asks = pair.server.era() == Era::Legacy;
+        // where a question ends the request nothing is left to be stopped at the server while it is open
+        let steps = if asks {
+            json!([["ask", "q", "roots/list", {}], ["hold"]])
+        } else {
+            json!([["ask", "q", "roots/list", {}], ["answer", "q"], ["count", "nothing"]])
+        };
+        let call = peer.script(steps).await;
         let question = peer.next("roots/list").await;
         peer.tell("notifications/cancelled", json!({ "requestId": call })).await;
         assert_eq!(peer.next("notifications/cancelled").await["params"]["requestId"], question["id"], "{peer:?}");
+        if !asks {
+            let steps = json!([["ask", "q", "roots/list", {}], ["answer", "q"], ["progress", 1], ["hold"]]);
+            let call = peer.script(steps).await;
+            let question = peer.next("roots/list").await;
+            peer.reply(&question, json!({ "roots": [] })).await;
+            peer.next("notifications/progress").await;
+            peer.tell("notifications/cancelled", json!({ "requestId": call })).await;
+        }
         let heard = peer.script(json!([["hear", "notifications/cancelled"]])).await;
         peer.told(&heard).await;
     }),
     conversation!("progress of the client with a question", |peer, pair| {
+        if pair.server.era() == Era::Modern {
+            // its questions have no token
+            return;
+        }
         let asked = json!({ "_meta": { "progressToken": 9 } });
         let steps = json!([["ask", "q", "roots/list", asked], ["hear", "notifications/progress"], ["answer", "q"]]);
         let call = peer.script(steps).await;
@@ -68,6 +108,13 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
     conversation!("the level of logs", |peer, pair| {
         assert_eq!(peer.ask("logging/setLevel", json!({ "level": "error" })).await["result"], json!({}), "{peer:?}");
         let log = |level: &str| json!({ "level": level, "data": level });
+        if pair.server.era() == Era::Modern {
+            let said = ["info", "critical"].map(|level| json!(["tell", "notifications/message", log(level)]));
+            let told = peer.play(json!([["envelope"], said[0], said[1]])).await;
+            assert_eq!(told["envelope"]["logLevel"], "error", "{peer:?}");
+            assert_eq!(peer.next("notifications/message").await["params"], log("critical"), "{peer:?}");
+            return;
+        }
         let steps = json!([
             ["hear", "logging/setLevel"],
             ["tell", "notifications/message", log("info")],
@@ -85,12 +132,16 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
     conversation!("subscriptions", |peer, pair| {
         let uri = json!({ "uri": "x:r" });
         assert_eq!(peer.ask("resources/subscribe", uri.clone()).await["result"], json!({}), "{peer:?}");
-        let call = peer
-            .script(json!([["hear", "resources/subscribe"], ["aside", "notifications/resources/updated", uri]]))
-            .await;
+        let modern = pair.server.era() == Era::Modern;
+        let heard = if modern { json!(["listening", "x:r", true]) } else { json!(["hear", "resources/subscribe"]) };
+        let call = peer.script(json!([heard, ["aside", "notifications/resources/updated", uri]])).await;
         peer.told(&call).await;
         assert_eq!(peer.next("notifications/resources/updated").await["params"], uri, "{peer:?}");
         assert_eq!(peer.ask("resources/unsubscribe", uri.clone()).await["result"], json!({}), "{peer:?}");
+        if modern {
+            peer.play(json!([["listening", "x:r", false]])).await;
+            return;
+        }
         let call = peer.script(json!([["hear", "resources/unsubscribe"]])).await;
         assert_eq!(peer.told(&call).await["resources/unsubscribe"], uri, "{peer:?}");
     }),
@@ -117,8 +168,8 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         assert_eq!(unknown["error"]["code"], -32002, "{peer:?}: {unknown}");
     }),
     conversation!("what is said in a call and beside it, each on its stream", |peer, pair| {
-        // on stdio nothing tells the two apart, and HTTP+SSE has one stream
-        if pair.transport == "stdio" || pair.binding == Binding::Sse {
+        // on stdio nothing tells the two apart, HTTP+SSE has one stream, and 2026-07-28 says nothing beside
+        if pair.transport == "stdio" || pair.binding == Binding::Sse || pair.server.era() == Era::Modern {
             return;
         }
         let changed = |uri: &str| json!({ "level": "alert", "data": uri });
@@ -148,6 +199,9 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         }
     }),
     conversation!("a server that loses its session", |peer, pair| {
+        if pair.server.era() == Era::Modern {
+            return;
+        }
         peer.ask("resources/subscribe", json!({ "uri": "x:r" })).await;
         let held = peer.script(json!([["progress", 1], ["hold"]])).await;
         // it runs: over HTTP nothing else keeps the next call from overtaking it

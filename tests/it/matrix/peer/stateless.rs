@@ -73,9 +73,13 @@ impl Leg {
 }
 
 impl Peer {
-    /// From here on its requests are to give the log messages of this level and above.
-    pub(in crate::matrix) fn wants_logs(&mut self, level: &'static str) {
+    /// From here on its requests are to give the log messages of this level and above. In a session to which nobody has
+    /// said a level it is the server's choice, where the server has one: one of 2026-07-28 is to be told.
+    pub(in crate::matrix) async fn wants_logs(&mut self, level: &'static str) {
         self.legs.level = Some(level);
+        if !self.is_stateless() && self.pair.server.era() == Era::Modern {
+            assert_eq!(self.ask("logging/setLevel", json!({ "level": level })).await["result"], json!({}), "{self:?}");
+        }
     }
 
     /// From here on its requests are to give no log messages.
