@@ -15,7 +15,10 @@ use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use super::{Error, MasterKeySource};
-use crate::support::{Random, Secret};
+use crate::{
+    storage::Storage,
+    support::{Random, Secret},
+};
 
 const NONCE: usize = 24;
 
@@ -35,6 +38,17 @@ impl SealingKey {
                 Self::parse(text.trim()).ok_or(Error::MasterKeyForm)
             }
         }
+    }
+
+    /// 256 random bits that are made once and kept in the store under this key, by this name.
+    pub async fn kept(
+        &self,
+        storage: &Storage,
+        name: &'static str,
+        random: &dyn Random,
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        let fresh = self.seal(&*Zeroizing::new(random.bytes::<32>()), name, random)?;
+        self.open(&storage.fact_or_add(name, &fresh).await?, name)
     }
 
     /// A key derived from a secret that the gateway does not keep (RFC 5869), for this purpose alone.
@@ -108,6 +122,17 @@ mod tests {
         assert!(key.open(&sealed, "canal").is_err());
         assert!(SealingKey::derived(&Secret::new("other"), "lock").open(&sealed, "lock").is_err());
         assert!(key.open(b"short", "lock").is_err());
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_is_the_same_for_every_process_on_the_store() {
+        let storage = Storage::in_memory().await.unwrap();
+        let key = SealingKey::derived(&Secret::new("master"), "test");
+        let first = key.kept(&storage, "a", &OsRandom).await.unwrap();
+        assert_eq!(first.len(), 32);
+        assert_eq!(key.kept(&storage, "a", &OsRandom).await.unwrap(), first);
+        assert_ne!(key.kept(&storage, "b", &OsRandom).await.unwrap(), first);
+        assert!(SealingKey::derived(&Secret::new("other"), "test").kept(&storage, "a", &OsRandom).await.is_err());
     }
 
     #[test]
