@@ -62,7 +62,7 @@ impl Pair {
 }
 
 fn pairs() -> Vec<Pair> {
-    let servers = TRANSPORTS.into_iter().flat_map(|transport| Revision::LEGACY.map(|server| (transport, server)));
+    let servers = TRANSPORTS.into_iter().flat_map(|transport| Revision::ALL.map(|server| (transport, server)));
     servers
         .flat_map(|(transport, server)| CLIENTS.map(|(binding, client)| Pair { binding, client, transport, server }))
         .collect()

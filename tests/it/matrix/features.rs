@@ -119,6 +119,28 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             "{peer:?}"
         );
     }),
+    conversation!("two rounds", |peer, pair| {
+        let steps = json!([
+            ["progress", 1],
+            ["ask", "a", "roots/list", {}],
+            ["answer", "a"],
+            ["progress", 2],
+            ["ask", "b", "roots/list", {}],
+            ["answer", "b"],
+            ["progress", 3]
+        ]);
+        let call = peer.script(steps).await;
+        for name in ["one", "two"] {
+            let question = peer.next("roots/list").await;
+            peer.reply(&question, json!({ "roots": [{ "uri": format!("file:///{name}") }] })).await;
+        }
+        let told = peer.told(&call).await;
+        assert_eq!([&told["a"]["roots"][0]["uri"], &told["b"]["roots"][0]["uri"]], ["file:///one", "file:///two"]);
+        for number in 1..=3 {
+            let progress = peer.next("notifications/progress").await;
+            assert_eq!(progress["params"], json!({ "progressToken": "t", "progress": number }), "{peer:?}");
+        }
+    }),
     conversation!("progress and logs while a question is open", |peer, pair| {
         let log = json!({ "level": "error", "data": "open" });
         let steps = json!([

@@ -59,6 +59,8 @@ pub(super) struct Peer {
     pending: HashMap<String, String>,
     /// The ids of events and questions that came.
     seen: HashSet<String>,
+    /// What was told last under each progress token.
+    progress: HashMap<String, f64>,
     /// What a client without a session keeps of its own.
     legs: Legs,
 }
@@ -116,6 +118,7 @@ impl Peer {
             last: 0,
             pending: HashMap::new(),
             seen: HashSet::new(),
+            progress: HashMap::new(),
             legs: Legs::of(capabilities),
         };
         if peer.is_stateless() {
@@ -233,6 +236,7 @@ impl Peer {
             self.send_alone(&id, method, params);
             return id;
         }
+        self.progress.remove(&params["_meta"]["progressToken"].to_string());
         let mut message = json!({ "jsonrpc": "2.0", "id": id, "method": method });
         if !params.is_null() {
             message["params"] = params;
@@ -326,9 +330,21 @@ impl Peer {
             let messages = self.checked_alone(arrived);
             self.kept.extend(messages);
         } else {
-            let message = self.checked(arrived);
-            self.kept.push_back(message);
+            let (on, message) = self.checked(arrived);
+            if message["method"] != "notifications/progress" || !self.is_a_wait(&message["params"]) {
+                self.kept.push_back((on, message));
+            }
         }
+    }
+
+    /// Whether this progress says that the client itself is waited for. What is told under one token rises.
+    fn is_a_wait(&mut self, told: &Value) -> bool {
+        let (token, now) = (told["progressToken"].to_string(), told["progress"].as_f64().unwrap());
+        let last = self.progress.insert(token, now);
+        assert!(last.is_none_or(|last| last < now), "{self:?}: {last:?} and then {told}");
+        let waits = told["message"].as_str().is_some_and(|text| text.starts_with("waiting for input (round "));
+        assert!(!waits || self.pair.server.era() == Era::Modern, "{self:?}: {told}");
+        waits
     }
 
     /// Passes over the notifications of this method that have come.

@@ -126,6 +126,10 @@ impl Peer {
         let wire = self.wire(call).to_string();
         let mut leg = self.legs.calls.remove(&wire).unwrap();
         let mut params = leg.params.clone();
+        if self.pair.server.era() == Era::Modern {
+            // to the server it is another request
+            leg.progress = None;
+        }
         leg.open.clear();
         let answers = std::mem::take(&mut leg.answers);
         if !answers.is_empty() {
