@@ -156,7 +156,7 @@ async fn structured_content(peer: &mut Peer) {
 /// OUT and STA: what a tool gives whose schema was shown as that of an object is such an object.
 async fn structured_content_of_any_schema(peer: &mut Peer) {
     peer.begin("structured content of any schema");
-    if peer.pair.server.era() == Era::Legacy || !peer.is_stateless() {
+    if peer.pair.server.era() == Era::Legacy {
         return;
     }
     for (tool, value) in [
