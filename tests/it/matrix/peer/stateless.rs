@@ -41,6 +41,8 @@ pub(super) struct Legs {
     /// Which call a question is of, and its key there, by the id that conversations know it by.
     questions: HashMap<String, (Value, String)>,
     reading: HashMap<String, AbortHandle>,
+    /// How long the last result is good, and for whom.
+    hints: (Value, Value),
 }
 
 /// A call, in the request that it goes on with.
@@ -85,6 +87,11 @@ impl Peer {
     /// From here on its requests are to give no log messages.
     pub(in crate::matrix) fn wants_no_logs(&mut self) {
         self.legs.level = None;
+    }
+
+    /// How long the last result is good that said so, and for whom.
+    pub(in crate::matrix) fn hints(&self) -> (Value, Value) {
+        self.legs.hints.clone()
     }
 
     /// What the request would bring that goes on with a call by answering a question of roots.
@@ -212,6 +219,16 @@ impl Peer {
         if let Some(name) = name {
             request = request.header("mcp-name", header_value(name));
         }
+        if name == Some("mirrored") {
+            for (header, pointer) in [("Region", "/region"), ("Count", "/count"), ("Flag", "/deep/flag")] {
+                let value = match params["arguments"].pointer(pointer) {
+                    None | Some(Value::Null) => continue,
+                    Some(Value::String(text)) => header_value(text),
+                    Some(value) => value.to_string(),
+                };
+                request = request.header(format!("Mcp-Param-{header}"), value);
+            }
+        }
         request.body(message.to_string())
     }
 
@@ -335,7 +352,7 @@ impl Peer {
     }
 
     /// Takes away what is the version's own in the result of a call.
-    fn consume(&self, wire: &Value, leg: &Leg, result: &mut Value) {
+    fn consume(&mut self, wire: &Value, leg: &Leg, result: &mut Value) {
         let Pair { server, .. } = self.pair;
         let result = result.as_object_mut().unwrap();
         let kind = result.remove("resultType");
@@ -345,11 +362,12 @@ impl Peer {
             _ => Map::new(),
         };
         if CACHEABLE.contains(&leg.method.as_str()) {
-            let (ttl, scope) = (result.remove("ttlMs"), result.remove("cacheScope"));
+            let hints = (result.remove("ttlMs").unwrap(), result.remove("cacheScope").unwrap());
             // nothing of a server of another era says how long it is good
             if server.era() == Era::Legacy {
-                assert_eq!((ttl, scope), (Some(json!(0)), Some(json!("private"))), "{self:?}");
+                assert_eq!(hints, (json!(0), json!("private")), "{self:?}");
             }
+            self.legs.hints = hints;
         }
         if leg.method == "subscriptions/listen" {
             assert_eq!(meta.remove(SUBSCRIPTION).as_ref(), Some(wire), "{self:?}");
