@@ -4,19 +4,26 @@
 //! status, is started at once and started again when it is lost; sessions for clients are opened when they are needed
 //! and ended when they are idle. No backend waits for another.
 
+mod calls;
 mod demo;
+mod detect;
+mod era;
+mod errands;
 mod error;
 mod health;
 mod http;
 mod key;
 mod lanes;
 mod legacy;
+mod life;
 mod link;
 mod listens;
+mod modern;
 mod open;
 mod pool;
 mod served;
 mod settings;
+mod stateless;
 mod stdio;
 mod supervise;
 mod supervisor;

@@ -13,7 +13,7 @@ pub mod rights;
 pub mod scope;
 pub mod status;
 
-pub use backend::{BackendSpec, HttpSpec, OnLoss, Share, StdioSpec, TransportSpec};
+pub use backend::{BackendSpec, EraChoice, HttpSpec, OnLoss, Share, StdioSpec, TransportSpec};
 pub use caller::Caller;
 pub use client::{Client, ClientAuth, GrantType};
 pub use client_ip::ClientIp;

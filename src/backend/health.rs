@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::{error::StartError, legacy::Greeting};
+use super::{error::StartError, life::Said};
 use crate::{
-    mcp::{Revision, lifecycle},
+    mcp::Revision,
     model::{
         BackendSpec,
-        status::{BackendState, BackendStatus, Counts},
+        status::{BackendState, BackendStatus, Counts, EraStatus},
     },
 };
 
@@ -43,12 +43,12 @@ impl Health {
     }
 
     /// It answers.
-    pub(crate) fn ready(&self, greeting: &Greeting) {
+    pub(crate) fn ready(&self, Said { revision, notices, server }: Said) {
         self.0.send_modify(|condition| {
             condition.state = BackendState::Ready;
-            condition.revision = Some(greeting.revision);
-            condition.notices = lifecycle::notices(greeting.revision, &greeting.capabilities());
-            condition.server = greeting.server();
+            condition.revision = Some(revision);
+            condition.notices = notices;
+            condition.server = server;
             condition.stderr = Vec::new();
         });
     }
@@ -91,12 +91,13 @@ impl Health {
     }
 
     /// What people and machines are shown. The counts are the catalog's to fill in.
-    pub(crate) fn status(&self, spec: &BackendSpec, sessions: usize) -> BackendStatus {
+    pub(crate) fn status(&self, spec: &BackendSpec, era: Option<EraStatus>, sessions: usize) -> BackendStatus {
         let condition = self.0.borrow().clone();
         BackendStatus {
             id: spec.id.to_string(),
             transport: spec.transport.name().to_owned(),
             protocol_version: condition.revision.map(|revision| revision.to_string()),
+            era,
             lacks: condition.revision.map(lacks).unwrap_or_default(),
             notices: condition.notices,
             server: condition.server,

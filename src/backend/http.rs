@@ -1,7 +1,8 @@
-//! A server behind a Streamable HTTP endpoint (2025-03-26 to 2025-11-25, transports).
+//! A server behind a Streamable HTTP endpoint (2025-03-26 and later, transports).
 
 mod answer;
 mod client;
+mod mirrored;
 mod unsolicited;
 
 pub(crate) use client::guarded;
@@ -21,7 +22,7 @@ use super::{
     link::{Incoming, Link, LinkError},
 };
 use crate::{
-    mcp::{Feature, Message, Method, Revision},
+    mcp::{Era, Feature, Message, Method, Revision, mirrored::Mirror},
     model::HttpSpec,
     wire::headers::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
 };
@@ -75,12 +76,15 @@ impl Endpoint {
     }
 
     /// Posts one message and gives the response where the server took it.
-    async fn post(&self, message: &Message) -> Result<Response, Turned> {
-        let request = self
+    async fn post(&self, message: &Message, mirror: Option<&Mirror>) -> Result<Response, Turned> {
+        let mut request = self
             .request(Verb::POST)
             .header(header::CONTENT_TYPE, "application/json")
-            .header(header::ACCEPT, "application/json, text/event-stream")
-            .body(message.encode());
+            .header(header::ACCEPT, "application/json, text/event-stream");
+        if self.is_modern() {
+            request = request.headers(mirrored::headers(message, mirror));
+        }
+        let request = request.body(message.encode());
         let response = request.send().await.map_err(|error| Turned::Error(client::broken(&error)))?;
         if response.status().is_success() {
             if matches!(message, Message::Request { method: Method::Initialize, .. }) {
@@ -89,6 +93,11 @@ impl Endpoint {
             return Ok(response);
         }
         Err(answer::turned(response, self.session.get().is_some()).await)
+    }
+
+    /// Whether every request stands alone (2026-07-28).
+    fn is_modern(&self) -> bool {
+        self.revision.get().is_some_and(|revision| revision.era() == Era::Modern)
     }
 
     /// Opens a stream of events: the one for unsolicited messages, or the rest of one that broke off.
@@ -124,14 +133,18 @@ pub(super) enum Turned {
 // === impl HttpLink ===
 
 impl Link for HttpLink {
-    fn request(&self, request: Message) -> BoxStream<'static, Result<Message, LinkError>> {
-        answer::answer(Arc::clone(&self.0), request).boxed()
+    fn request(&self, request: Message, mirror: Option<Arc<Mirror>>) -> BoxStream<'static, Result<Message, LinkError>> {
+        answer::answer(Arc::clone(&self.0), request, mirror).boxed()
     }
 
     fn send(&self, message: Message) -> BoxFuture<'static, Result<(), LinkError>> {
         let endpoint = Arc::clone(&self.0);
         async move {
-            match endpoint.post(&message).await {
+            // 2026-07-28 transports: nothing but requests is posted, and closing the answer is what cancels one
+            if endpoint.is_modern() {
+                return Ok(());
+            }
+            match endpoint.post(&message, None).await {
                 Ok(_) => Ok(()),
                 Err(Turned::Error(error)) => Err(error),
                 Err(Turned::Message(Message::Response { outcome: Err(error), .. })) => {

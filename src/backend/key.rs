@@ -2,7 +2,7 @@
 
 use crate::{
     mcp::Context,
-    model::{SessionId, Share, UserId},
+    model::{BackendSpec, SessionId, Share, TransportSpec, UserId},
 };
 
 /// Whose session it is. Two calls reach the same backend session exactly where their keys are equal.
@@ -50,6 +50,18 @@ impl Key {
             (Share::All, _) => Scope::All,
         };
         Self { scope, capabilities, lane: 0 }
+    }
+
+    /// The connection that serves `context` at a modern server: a process each for those who are to be kept apart, since it
+    /// may remember things; over HTTP one for all, since nothing of a request but its answer comes back on it.
+    pub(crate) fn of_modern(spec: &BackendSpec, context: &Context) -> Self {
+        let scope = match (spec.share, &context.session) {
+            _ if context.holder().is_none() || !matches!(spec.transport, TransportSpec::Stdio(_)) => Scope::Base,
+            (Share::Session, Some(session)) => Scope::Session(session.clone()),
+            (Share::User, _) | (Share::Session, None) => Scope::User(context.caller.user.clone()),
+            (Share::All, _) => Scope::Base,
+        };
+        Self { scope, capabilities: String::new(), lane: 0 }
     }
 
     /// Another session of the same sharer.

@@ -1,15 +1,21 @@
 //! What a transport is to a session: a way to send messages, and the messages that come. Knows nothing of their meaning.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures_util::{future::BoxFuture, stream::BoxStream};
 
-use crate::mcp::{Message, Revision, jsonrpc::Frame};
+use crate::{
+    mcp::{ErrorObject, Message, Revision, jsonrpc::Frame, mirrored::Mirror},
+    model::BackendId,
+};
 
 /// One connection to one server. A session has one and closes it.
 pub(crate) trait Link: Send + Sync {
-    /// Sends a request. What comes on the exchange that it opens is given by the stream, which need not end; on a
+    /// Sends a request; what `mirror` holds of its parameters goes beside it where the transport has a place for it
+    /// (2026-07-28). What comes on the exchange that it opens is given by the stream, which need not end; on a
     /// channel nothing does, and the answer arrives with everything else. Nothing is sent before the stream is polled.
-    fn request(&self, request: Message) -> BoxStream<'static, Result<Message, LinkError>>;
+    fn request(&self, request: Message, mirror: Option<Arc<Mirror>>) -> BoxStream<'static, Result<Message, LinkError>>;
 
     /// Sends a notification or an answer.
     fn send(&self, message: Message) -> BoxFuture<'static, Result<(), LinkError>>;
@@ -51,12 +57,39 @@ pub(crate) enum LinkError {
     /// The server turned the message down, and the session goes on.
     #[error("{0}")]
     Refused(String),
+    /// The server wants other credentials.
+    #[error("{0}")]
+    Denied(String),
     /// The answer was lost; the message may have been acted on or not.
     #[error("{0}")]
     Lost(String),
     /// The server cannot take messages at the moment; it may be tried again.
     #[error("{0}")]
     Unavailable(String),
+}
+
+/// A call was not made and may be made again on a connection that is fresh: why.
+#[derive(Debug)]
+pub(crate) struct NotRun(pub(crate) String);
+
+impl LinkError {
+    /// The error of a call to this backend that ended so.
+    ///
+    /// # Errors
+    ///
+    /// Where the call has certainly not run.
+    pub(crate) fn of_call(self, backend: &BackendId) -> Result<ErrorObject, NotRun> {
+        match self {
+            Self::Gone(reason) | Self::Unreachable(reason) => Err(NotRun(reason)),
+            Self::Refused(reason) | Self::Denied(reason) => {
+                Ok(ErrorObject::internal(&format!("Backend `{backend}`: {reason}")))
+            }
+            Self::Lost(reason) => {
+                Ok(ErrorObject::retryable(&format!("The connection to backend `{backend}` was lost: {reason}")))
+            }
+            Self::Unavailable(reason) => Ok(ErrorObject::retryable(&format!("Backend `{backend}`: {reason}"))),
+        }
+    }
 }
 
 /// The messages in one text. What is no message is logged and left out: a server's slips end neither its session nor

@@ -1,4 +1,4 @@
-//! Opening a session at a backend: the connection, the offers, the time it may take.
+//! Opening what serves calls at a backend of a known era: the connection, the offers, the time it may take.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,16 +14,17 @@ use super::{
     legacy::{
         Offer, Session,
         handshake::HandshakeError,
-        session::{About, Tasks},
+        session::{self, Tasks},
     },
     link::{Incoming, Link},
-    listens::Listens,
+    modern::{Peer, discover::Told, peer},
+    served::Backend,
     stdio,
-    wants::Wants,
 };
 use crate::{
-    mcp::{ClientInfo, Revision},
+    mcp::{ClientInfo, Era, Revision, translate::Transport},
     model::{BackendSpec, SessionId, TransportSpec},
+    support::Clock,
 };
 
 /// What every backend needs of the world.
@@ -37,6 +38,8 @@ pub(crate) struct Room {
     pub(crate) client: reqwest::Client,
     /// Where tasks run.
     pub(crate) tasks: Tasks,
+    /// The time of day.
+    pub(crate) clock: Arc<dyn Clock>,
     /// Who is told which client sessions are over because a backend has lost its side of them (`OnLoss::End`).
     pub(crate) lost: broadcast::Sender<SessionId>,
 }
@@ -49,50 +52,89 @@ pub(crate) struct Failure {
     pub(crate) last_words: Vec<String>,
 }
 
-impl Room {
+impl Backend {
     /// Opens a session of `key` in the name of `client`, offering lower versions on fresh connections where the server
-    /// wants them (`translation` 6.1). All of it takes no longer than the backend's `start_timeout`.
-    pub(crate) async fn open(
-        &self,
-        spec: &BackendSpec,
-        key: &Key,
-        client: &Arc<ClientInfo>,
-        (listens, wants): (&Arc<Listens>, &Arc<Wants>),
-    ) -> Result<Arc<Session>, Failure> {
-        let deadline = Instant::now() + spec.start_timeout;
+    /// wants them (`translation` 6.1). All of it takes no longer than `start_timeout`.
+    pub(super) async fn greet(&self, key: &Key, client: &Arc<ClientInfo>) -> Result<Arc<Session>, Failure> {
+        let deadline = Instant::now() + self.spec.start_timeout;
         // several clients could have tasks of the same id (2025-11-25)
         let client = if key.is_of_one_client() { Arc::clone(client) } else { Arc::new(client.without_tasks()) };
-        let assumed = spec.assume_version.and_then(Revision::parse);
-        let mut offer = Offer { revision: Revision::NEWEST_LEGACY, assumed, client: Arc::clone(&client) };
+        let assumed = self.spec.assume_version.and_then(Revision::parse);
+        let newest = self.spec.version.and_then(Revision::parse).filter(|revision| revision.era() == Era::Legacy);
+        let revision = newest.unwrap_or(Revision::NEWEST_LEGACY);
+        let mut offer = Offer { revision, assumed, client: Arc::clone(&client) };
         loop {
-            let (link, incoming) = self.connect(spec).map_err(Failure::from)?;
-            let about = About {
-                backend: spec.id.clone(),
+            let (link, incoming) = self.room.connect(&self.spec).map_err(Failure::from)?;
+            let about = session::About {
+                backend: self.spec.id.clone(),
                 key: key.clone(),
                 capabilities: client.capabilities.clone(),
-                listens: Arc::clone(listens),
-                wants: Arc::clone(wants),
-                tasks: self.tasks.clone(),
+                listens: Arc::clone(&self.listens),
+                wants: Arc::clone(&self.wants),
+                tasks: self.room.tasks.clone(),
             };
             let opening = Session::open(about, &offer, Arc::clone(&link), incoming);
             let opened = tokio::select! {
                 opened = timeout_at(deadline, opening) => opened,
-                () = self.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
+                () = self.room.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
             };
             let error = match opened {
                 Ok(Ok(session)) => return Ok(session),
                 Ok(Err(HandshakeError::Offer(lower))) => {
-                    tracing::info!(backend = %spec.id, revision = %lower, "offering an older version on a new connection");
+                    tracing::info!(backend = %self.spec.id, revision = %lower, "offering an older version on a new connection");
                     offer.revision = lower;
                     continue;
                 }
                 Ok(Err(HandshakeError::Start(error))) => error,
-                Err(_) => StartError::TimedOut(spec.start_timeout),
+                Err(_) => StartError::TimedOut(self.spec.start_timeout),
             };
             return Err(Failure { error, last_words: link.last_words() });
         }
     }
 
+    /// Makes a connection of `key` to a server of 2026-07-28, which is asked what it says of itself: also where the
+    /// operator says that it is one, since an older one may take a call for its own and say nothing (`translation` 2.7).
+    pub(super) async fn meet(&self, key: &Key) -> Result<Arc<Peer>, Failure> {
+        let peer = self.approach(key)?;
+        let patience = self.spec.start_timeout;
+        let told = tokio::select! {
+            told = peer.discover(patience) => told,
+            () = self.room.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
+        };
+        let error = match told {
+            Told::Modern(introduction) => {
+                peer.introduced(introduction);
+                return Ok(peer);
+            }
+            Told::Legacy(reason) => StartError::Incompatible(format!(
+                "the server does not speak 2026-07-28 ({reason}): set `era = \"auto\"`, or leave it out"
+            )),
+            Told::Unusable(error) | Told::Nothing(error) => error,
+        };
+        peer.end("it did not say who it is");
+        Err(Failure { error, last_words: peer.last_words() })
+    }
+
+    /// A connection of `key` on which nothing was said yet.
+    pub(super) fn approach(&self, key: &Key) -> Result<Arc<Peer>, Failure> {
+        let (link, incoming) = self.room.connect(&self.spec)?;
+        let transport = match self.spec.transport {
+            TransportSpec::Http(_) => Transport::Http,
+            TransportSpec::Stdio(_) | TransportSpec::Demo => Transport::Channel,
+        };
+        let about = peer::About {
+            backend: self.spec.id.clone(),
+            key: key.clone(),
+            transport,
+            listens: Arc::clone(&self.listens),
+            wants: Arc::clone(&self.wants),
+            tasks: self.room.tasks.clone(),
+        };
+        Ok(Peer::begin(about, link, incoming))
+    }
+}
+
+impl Room {
     fn connect(&self, spec: &BackendSpec) -> Result<(Arc<dyn Link>, Incoming), StartError> {
         match &spec.transport {
             TransportSpec::Stdio(stdio) => stdio::connect(&spec.id, stdio, &self.environment, &self.tasks),

@@ -17,8 +17,10 @@ use super::{
     error::StartError,
     key::{Key, Scope},
     legacy::Session,
+    life::Life,
+    modern::Peer,
 };
-use crate::model::SessionId;
+use crate::{mcp::Era, model::SessionId};
 
 /// The sessions of one backend.
 pub(crate) struct Pool {
@@ -43,8 +45,8 @@ pub(crate) enum SlotState {
     New,
     /// A session is being opened.
     Starting,
-    /// A session that can be used, unless it has ended in this moment.
-    Ready(Arc<Session>),
+    /// What can be used, unless it has ended in this moment.
+    Ready(Life),
     /// The session that was here is gone. Never in the base slot: what is lost there is already being started.
     Gone,
     /// It could not be opened.
@@ -115,6 +117,23 @@ impl Pool {
         theirs.filter_map(|(_, slot)| slot.session()).collect()
     }
 
+    /// The connection of `key` to a modern server, where there is one that can be used.
+    pub(crate) fn peer(&self, key: &Key) -> Option<Arc<Peer>> {
+        let life =
+            if key.is_base() { self.base.life() } else { self.slots.lock().get(key).and_then(|slot| slot.life()) };
+        life.and_then(Life::into_peer)
+    }
+
+    /// Ends everything that is of another era than `era`.
+    pub(crate) fn end_others(&self, era: Era) {
+        let slots = self.slots.lock();
+        for life in slots.values().chain([&self.base]).filter_map(|slot| slot.life()) {
+            if life.era() != era {
+                life.end("the server was found to be of another era");
+            }
+        }
+    }
+
     /// Ends the sessions that were not used for `idle_timeout`, and on which nobody waits as `waits` tells. Their slots
     /// stay, to tell their clients when they are back.
     pub(crate) fn sweep(&self, idle_timeout: Duration, waits: impl Fn(&Key) -> bool) {
@@ -141,7 +160,7 @@ impl Pool {
     /// How many sessions there are, the base one included.
     pub(crate) fn count(&self) -> usize {
         let slots = self.slots.lock();
-        slots.values().chain([&self.base]).filter(|slot| slot.session().is_some()).count()
+        slots.values().chain([&self.base]).filter(|slot| slot.life().is_some()).count()
     }
 }
 
@@ -172,7 +191,7 @@ impl Slot {
         self.state.send_if_modified(|state| {
             let vacant = match state {
                 SlotState::New | SlotState::Gone | SlotState::Failed(_) => true,
-                SlotState::Ready(session) => session.is_over(),
+                SlotState::Ready(life) => life.is_over(),
                 SlotState::Starting => false,
             };
             if vacant {
@@ -183,11 +202,11 @@ impl Slot {
     }
 
     /// Waits for the session that is being opened; `None` where it ended before it could be used.
-    pub(crate) async fn wait(&self) -> Result<Option<Arc<Session>>, StartError> {
+    pub(crate) async fn wait(&self) -> Result<Option<Life>, StartError> {
         let mut changes = self.state.subscribe();
         loop {
             match &*changes.borrow_and_update() {
-                SlotState::Ready(session) if !session.is_over() => return Ok(Some(Arc::clone(session))),
+                SlotState::Ready(life) if !life.is_over() => return Ok(Some(life.clone())),
                 SlotState::Gone => return Ok(None),
                 SlotState::Failed(error) => return Err(error.clone()),
                 _ => {}
@@ -201,7 +220,7 @@ impl Slot {
     /// Notes that the session that is here has ended.
     pub(crate) fn gone(&self) {
         self.state.send_if_modified(|state| {
-            let over = matches!(state, SlotState::Ready(session) if session.is_over());
+            let over = matches!(state, SlotState::Ready(life) if life.is_over());
             if over {
                 *state = SlotState::Gone;
             }
@@ -211,8 +230,8 @@ impl Slot {
 
     /// Ends the session that is here.
     pub(crate) fn end(&self, reason: &str) {
-        if let Some(session) = self.session() {
-            session.end(reason);
+        if let Some(life) = self.life() {
+            life.end(reason);
         }
     }
 
@@ -227,8 +246,12 @@ impl Slot {
     }
 
     fn session(&self) -> Option<Arc<Session>> {
+        self.life().and_then(Life::into_session)
+    }
+
+    fn life(&self) -> Option<Life> {
         match &*self.state.borrow() {
-            SlotState::Ready(session) if !session.is_over() => Some(Arc::clone(session)),
+            SlotState::Ready(life) if !life.is_over() => Some(life.clone()),
             _ => None,
         }
     }

@@ -113,6 +113,9 @@ impl Backend {
     }
 
     async fn give_up(&self, GivenUp { key, uris, level }: GivenUp) {
+        if let Some(peer) = self.pool.peer(&key).filter(|_| !uris.is_empty()) {
+            peer.want_anew();
+        }
         for session in self.pool.sessions(&key) {
             if let Some(level) = level.filter(|_| session.can_log()) {
                 self.apply_level(&session, level, level_params(level)).await;

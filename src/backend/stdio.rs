@@ -21,7 +21,7 @@ use super::{
     link::{Arrival, Incoming, Link, LinkError, messages},
 };
 use crate::{
-    mcp::{Message, Revision},
+    mcp::{Message, Revision, mirrored::Mirror},
     model::{BackendId, StdioSpec},
     wire::lines::{Lines, line},
 };
@@ -106,7 +106,7 @@ impl StdioLink {
 }
 
 impl Link for StdioLink {
-    fn request(&self, request: Message) -> BoxStream<'static, Result<Message, LinkError>> {
+    fn request(&self, request: Message, _: Option<Arc<Mirror>>) -> BoxStream<'static, Result<Message, LinkError>> {
         // the answer comes on the standard output, with everything else
         let sent = self.write(&request).into_stream();
         sent.filter_map(async |sent| sent.err().map(Err)).chain(stream::pending()).boxed()

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, interval, sleep};
 
-use super::{key::Key, open::Failure, pool::SlotState, served::Backend};
-use crate::{mcp::ClientInfo, model::OnLoss};
+use super::{detect::Opened, key::Key, life::Life, open::Failure, pool::SlotState, served::Backend};
+use crate::model::OnLoss;
 
 /// The longest wait between two starts.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
@@ -75,24 +75,34 @@ impl Backend {
     async fn live(&self) -> Ended {
         let base = self.pool.base();
         base.set(SlotState::Starting);
-        let session = match self.open(&Key::base(), &Arc::new(ClientInfo::gateway())).await {
-            Ok(session) => session,
+        let Opened { life, doubt } = match self.open_base().await {
+            Ok(opened) => opened,
             Err(failure) => return Ended::Failed(failure),
         };
-        self.bring_up(&Key::base(), &session).await;
+        if let Life::Legacy(session) = &life {
+            self.bring_up(&Key::base(), session).await;
+        }
         let lived = base.has_lived();
-        base.set(SlotState::Ready(Arc::clone(&session)));
+        base.set(SlotState::Ready(life.clone()));
         // who listens knows another life of it, or was told in vain while it started
         if lived || self.health.has_failed() {
             self.listens.tell_all_changed(&Key::base());
         }
-        if let Some(greeting) = session.greeting() {
-            self.health.ready(greeting);
+        if let Some(said) = life.said() {
+            self.health.ready(said);
         }
         let began = Instant::now();
-        let reason = session.over().await;
+        let reason = tokio::select! {
+            reason = life.over() => reason,
+            era = doubt => {
+                self.era.found(era);
+                self.pool.end_others(era);
+                life.end("the server was found to be of another era");
+                return Ended::Lived;
+            }
+        };
         self.lost(base);
-        let last_words = session.last_words();
+        let last_words = life.last_words();
         if began.elapsed() < SHORT_LIFE {
             let error = super::error::StartError::Unreachable(reason);
             return Ended::Failed(Failure { error, last_words });

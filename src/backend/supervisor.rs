@@ -61,6 +61,7 @@ impl Supervisor {
             client: http::guarded(&deps.environment)?,
             environment: Arc::new(deps.environment),
             tasks: tasks.clone(),
+            clock: Arc::clone(&deps.clock),
             lost: lost.clone(),
         };
         let member = |spec: BackendSpec| {
@@ -94,11 +95,12 @@ impl Supervisor {
     /// How every backend is, in configured order. The counts are left for the catalog to fill in.
     pub fn status(&self) -> Vec<BackendStatus> {
         let status = |member: &Member| match member {
-            Member::Remote(backend) => backend.health.status(&backend.spec, backend.pool.count()),
+            Member::Remote(backend) => backend.health.status(&backend.spec, backend.era.status(), backend.pool.count()),
             Member::Demo(spec, _) => BackendStatus {
                 id: spec.id.to_string(),
                 transport: spec.transport.name().to_owned(),
                 protocol_version: Some(Demo::REVISION.to_string()),
+                era: None,
                 lacks: super::health::lacks(Demo::REVISION),
                 notices: Vec::new(),
                 server: Some(format!("lockkeeper-demo {}", env!("CARGO_PKG_VERSION"))),

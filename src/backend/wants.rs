@@ -56,6 +56,11 @@ impl Wants {
         self.0.lock().get(&key.sharer())?.level()
     }
 
+    /// The level that `holder` wants.
+    pub(crate) fn level_of(&self, key: &Key, holder: &Holder) -> Option<Level> {
+        self.0.lock().get(&key.sharer())?.levels.get(holder).copied()
+    }
+
     /// The turn to make or end a subscription.
     pub(crate) fn turn(&self, key: &Key) -> Arc<tokio::sync::Mutex<()>> {
         Arc::clone(&self.0.lock().entry(key.sharer()).or_default().turn)

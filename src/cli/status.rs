@@ -140,6 +140,7 @@ mod tests {
             id: id.to_owned(),
             transport: "stdio".to_owned(),
             protocol_version: matches!(state, BackendState::Ready).then(|| "2025-06-18".to_owned()),
+            era: None,
             lacks: vec!["icons".to_owned(), "cache hints".to_owned()],
             notices: vec!["MCP 2025-06-18 is final".to_owned()],
             server: None,

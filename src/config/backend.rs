@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue};
 use url::Url;
 
 use super::{Place, Problem, section::Section};
-use crate::model::{BackendId, BackendSpec, HttpSpec, OnLoss, Share, StdioSpec, TransportSpec};
+use crate::model::{BackendId, BackendSpec, EraChoice, HttpSpec, OnLoss, Share, StdioSpec, TransportSpec};
 
 /// What other programs write into their entries and what means nothing here.
 const FOREIGN: [&str; 16] = [
@@ -32,13 +32,15 @@ const FOREIGN: [&str; 16] = [
 ];
 
 /// Headers that the gateway itself sets.
-const OWN_HEADERS: [&str; 11] = [
+const OWN_HEADERS: [&str; 13] = [
     "accept",
     "connection",
     "content-length",
     "content-type",
     "host",
     "last-event-id",
+    "mcp-method",
+    "mcp-name",
     "mcp-protocol-version",
     "mcp-session-id",
     "te",
@@ -48,6 +50,9 @@ const OWN_HEADERS: [&str; 11] = [
 
 /// The protocol versions that have a handshake.
 const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
+/// The protocol version in which every request stands alone.
+const MODERN_VERSION: &str = "2026-07-28";
 
 /// Programs that run the program that their arguments name.
 const LAUNCHERS: [&str; 12] =
@@ -93,6 +98,11 @@ pub(super) fn read_all(section: Section<'_>, dialect: Dialect, folder: &Path) ->
         names.push((name, place));
         let (disabled, enabled) = (section.flag("disabled"), section.flag("enabled"));
         let spec = read(&mut section, id.unwrap_or_else(placeholder), folder);
+        let spec = spec.map(|spec| match dialect {
+            Dialect::Own => pinned(&mut section, spec),
+            // there `version` is the server's own
+            Dialect::Shared => spec,
+        });
         if dialect == Dialect::Shared {
             section.pass_over(&FOREIGN);
         }
@@ -134,8 +144,11 @@ fn read(section: &mut Section<'_>, id: BackendId, folder: &Path) -> Option<Backe
     let assume_version = section.choice("assume_version", &LEGACY_VERSIONS.map(|version| (version, version)));
     let parallel = section.count("parallel", 1..=1_000);
     let read_only_tools = section.texts("read_only_tools");
+    let eras = [("auto", EraChoice::Auto), ("modern", EraChoice::Modern), ("legacy", EraChoice::Legacy)];
+    let era = section.choice("era", &eras);
     let default = BackendSpec::new(id, transport?);
     Some(BackendSpec {
+        era: era.unwrap_or(default.era),
         share: share.unwrap_or(default.share),
         on_loss: on_loss.unwrap_or(default.on_loss),
         start_timeout: start_timeout.unwrap_or(default.start_timeout),
@@ -146,6 +159,18 @@ fn read(section: &mut Section<'_>, id: BackendId, folder: &Path) -> Option<Backe
         read_only_tools: read_only_tools.unwrap_or_default(),
         ..default
     })
+}
+
+/// The version that is to be spoken, which says the era too.
+fn pinned(section: &mut Section<'_>, spec: BackendSpec) -> BackendSpec {
+    let versions = LEGACY_VERSIONS.into_iter().chain([MODERN_VERSION]);
+    let version = section.choice("version", &versions.map(|version| (version, version)).collect::<Vec<_>>());
+    let Some(version) = version else { return spec };
+    let era = if version == MODERN_VERSION { EraChoice::Modern } else { EraChoice::Legacy };
+    if spec.era != EraChoice::Auto && spec.era != era {
+        section.fault(format!("`era` does not have the version {version}"), Some("take one of the two away"));
+    }
+    BackendSpec { era, version: Some(version), ..spec }
 }
 
 /// How the backend is reached: exactly one of `command`, `url` and `builtin`.

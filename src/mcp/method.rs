@@ -97,6 +97,12 @@ impl Method {
         )
     }
 
+    /// Whether a server of 2026-07-28 may end a request of this method with questions (2026-07-28, multi round-trip
+    /// requests).
+    pub const fn may_require_input(&self) -> bool {
+        matches!(self, Self::ToolsCall | Self::PromptsGet | Self::ResourcesRead)
+    }
+
     /// Whether messages of this method have no answer.
     pub fn is_notification(&self) -> bool {
         self.as_str().starts_with("notifications/")

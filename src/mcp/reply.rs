@@ -9,7 +9,7 @@ use std::{
 use futures_util::{Stream, StreamExt as _, stream};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{ErrorObject, Method, Payload};
+use super::{ErrorObject, Method, Payload, json};
 
 /// How much progress of the client's waits for a server that is slow to take it; what comes beyond is dropped.
 const MOST_PROGRESS: usize = 16;
@@ -168,6 +168,29 @@ impl fmt::Debug for Reply {
     }
 }
 
+// === impl Outcome ===
+
+impl Outcome {
+    /// How a call of `method` ended that a server of 2026-07-28 answered with `result`. A result without a type is complete,
+    /// as results of earlier versions are; `task` is a result of the tasks extension.
+    ///
+    /// Questions where none can be, and types that nobody declared, are the server's fault: `-32603`.
+    pub fn of_modern(method: &Method, result: Payload) -> Self {
+        let kind = result.object().and_then(|result| result.get("resultType").map(str::to_owned));
+        let Some(kind) = kind else { return Self::Complete(result) };
+        match json::unquote(&kind).as_deref() {
+            Some("complete" | "task") => Self::Complete(result),
+            Some("input_required") if method.may_require_input() => Self::InputRequired(result),
+            Some("input_required") => Self::Failed(ErrorObject::internal(&format!(
+                "The server asks for input in answer to {method}, which MCP 2026-07-28 does not allow."
+            ))),
+            _ => Self::Failed(ErrorObject::internal(&format!(
+                "The server answered {method} with a resultType that this gateway does not know."
+            ))),
+        }
+    }
+}
+
 // === impl Question ===
 
 impl Question {
@@ -241,6 +264,28 @@ mod tests {
     async fn a_reply_without_an_outcome_is_a_failure() {
         let Outcome::Failed(error) = Reply::new(stream::empty()).outcome().await else { panic!("a failure") };
         assert_eq!(error.code(), ErrorObject::INTERNAL_ERROR);
+    }
+
+    #[test]
+    fn a_modern_result_is_what_its_type_says() {
+        let of = |method: Method, text: &'static str| {
+            Outcome::of_modern(&method, Payload::new(Revision::V2026_07_28, text.as_bytes().into()))
+        };
+        for complete in [r#"{"resultType":"complete"}"#, r#"{"resultType":"task"}"#, "{}"] {
+            assert!(matches!(of(Method::ToolsList, complete), Outcome::Complete(_)), "{complete}");
+        }
+        let asks = r#"{"resultType":"input_required","requestState":"s"}"#;
+        for method in [Method::ToolsCall, Method::PromptsGet, Method::ResourcesRead] {
+            assert!(matches!(of(method, asks), Outcome::InputRequired(_)));
+        }
+        for (method, wrong) in [
+            (Method::ToolsList, asks),
+            (Method::ToolsCall, r#"{"resultType":"x-vendor"}"#),
+            (Method::ToolsCall, r#"{"resultType":null}"#),
+        ] {
+            let Outcome::Failed(error) = of(method, wrong) else { panic!("{wrong} is a failure") };
+            assert_eq!(error.code(), ErrorObject::INTERNAL_ERROR);
+        }
     }
 
     #[tokio::test]

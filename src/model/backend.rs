@@ -30,6 +30,18 @@ pub enum OnLoss {
     End,
 }
 
+/// In which manner a backend is spoken to (`translation` 2.7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EraChoice {
+    /// It is found out.
+    Auto,
+    /// Every request stands alone (2026-07-28).
+    Modern,
+    /// In sessions that a handshake opens (2024-11-05 to 2025-11-25).
+    Legacy,
+}
+
 /// One configured backend, checked.
 #[derive(Debug, Clone)]
 pub struct BackendSpec {
@@ -37,6 +49,10 @@ pub struct BackendSpec {
     pub id: BackendId,
     /// How it is reached.
     pub transport: TransportSpec,
+    /// In which manner it is spoken to.
+    pub era: EraChoice,
+    /// The protocol version that is asked for, of this era; `None`: the newest that both speak.
+    pub version: Option<&'static str>,
     /// Who shares a session of it.
     pub share: Share,
     /// What happens when its session is lost.
@@ -91,12 +107,14 @@ pub struct HttpSpec {
 }
 
 impl BackendSpec {
-    /// A backend with the defaults: shared per session where it is a process, 60 s to start, 10 minutes of silence in a
+    /// A backend with the defaults: its era found out, shared per session where it is a process, 60 s to start, 10 minutes of silence in a
     /// call, 10 minutes idle, 4 sessions for each sharer.
     pub fn new(id: BackendId, transport: TransportSpec) -> Self {
         Self {
             id,
             transport,
+            era: EraChoice::Auto,
+            version: None,
             share: Share::Session,
             on_loss: OnLoss::Reinit,
             start_timeout: Duration::from_mins(1),

@@ -27,6 +27,9 @@ pub struct BackendStatus {
     /// The negotiated protocol version, once there is one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub protocol_version: Option<String>,
+    /// In which manner it is spoken to, and how that is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub era: Option<EraStatus>,
     /// What its version lacks against the newest one, for people.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub lacks: Vec<String>,
@@ -48,6 +51,30 @@ pub struct BackendStatus {
     /// The last lines that it wrote on standard error, oldest first; given where it failed.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub stderr: Vec<String>,
+}
+
+/// In which manner a backend is spoken to, and how that is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EraStatus {
+    /// `modern`: every request stands alone; `legacy`: in sessions.
+    pub era: String,
+    /// How it is known.
+    pub found: Found,
+    /// When it was found out, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub since: Option<String>,
+}
+
+/// How the era of a backend is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Found {
+    /// The configuration says so.
+    Configured,
+    /// The server was asked when it was started last.
+    Probed,
+    /// It was asked at an earlier start.
+    Cached,
 }
 
 /// How a backend is.

@@ -1,9 +1,12 @@
 //! The HTTP headers of MCP (transports pages of all versions), and the two of HTTP that it has rules for.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{
-    HeaderMap, HeaderName,
+    HeaderMap, HeaderName, HeaderValue,
     header::{ACCEPT, CONTENT_TYPE},
 };
+
+use crate::mcp::Method;
 
 /// The session of 2025-03-26 to 2025-11-25.
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -17,6 +20,11 @@ pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Tells nginx and its like not to hold back a stream.
 pub const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// What the names of the headers begin with that mirror parameters of a tool, in 2026-07-28.
+pub const PARAM: &str = "mcp-param-";
+/// What a value is put between that no header can carry as it is.
+const SENTINEL: (&str, &str) = ("=?base64?", "?=");
 
 /// The media type of JSON.
 pub const JSON: &str = "application/json";
@@ -46,6 +54,37 @@ pub fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
         }
     }
     best.1
+}
+
+/// Which parameter of a request of this method [`NAME`] mirrors.
+pub const fn named_by(method: &Method) -> Option<&'static str> {
+    match method {
+        Method::ToolsCall | Method::PromptsGet => Some("name"),
+        Method::ResourcesRead => Some("uri"),
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => Some("taskId"),
+        _ => None,
+    }
+}
+
+/// The value of a header that mirrors a part of the body: as it is, or in base64 between marks where a header cannot carry
+/// it so (2026-07-28, transports, *Request Metadata*).
+pub fn mirrored(value: &str) -> HeaderValue {
+    let plain = !value.is_empty()
+        && value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        && !value.starts_with(' ')
+        && !value.ends_with(' ')
+        && !value.starts_with(SENTINEL.0);
+    let carried = if plain { HeaderValue::from_str(value).ok() } else { None };
+    let encoded = || HeaderValue::from_str(&format!("{}{}{}", SENTINEL.0, STANDARD.encode(value), SENTINEL.1));
+    carried.or_else(|| encoded().ok()).unwrap_or_else(|| HeaderValue::from_static(""))
+}
+
+/// What such a header says; `None` where what stands between the marks is no base64 of a text.
+pub fn unmirrored(value: &str) -> Option<String> {
+    let Some(inner) = value.strip_prefix(SENTINEL.0).and_then(|rest| rest.strip_suffix(SENTINEL.1)) else {
+        return Some(value.to_owned());
+    };
+    String::from_utf8(STANDARD.decode(inner).ok()?).ok()
 }
 
 /// The value of a header that must be there once, without the space around it; `None` where it is not, or is no text.
@@ -93,6 +132,23 @@ mod tests {
             assert!(!accepts(&accept(value), JSON), "{value}");
         }
         assert!(accepts(&HeaderMap::new(), JSON));
+    }
+
+    #[test]
+    fn what_no_header_can_carry_stands_between_marks() {
+        for (value, header) in [
+            ("git__log", "git__log"),
+            ("a b", "a b"),
+            ("\u{2713}", "=?base64?4pyT?="),
+            (" a", "=?base64?IGE=?="),
+            ("", "=?base64??="),
+            ("=?base64?x", "=?base64?PT9iYXNlNjQ/eA==?="),
+        ] {
+            assert_eq!(mirrored(value), header);
+            assert_eq!(unmirrored(header).as_deref(), Some(value));
+        }
+        assert_eq!(unmirrored("=?base64?~?="), None);
+        assert_eq!(unmirrored("=?base64?/w==?="), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::{Endpoint, Turned, client::causes};
 use crate::{
     backend::link::{LinkError, messages},
-    mcp::Message,
+    mcp::{Message, mirrored::Mirror},
     wire::events::{Event, EventsError, MAX_EVENT, events},
 };
 
@@ -40,9 +40,10 @@ pub(super) struct Cursor {
 pub(super) fn answer(
     endpoint: Arc<Endpoint>,
     request: Message,
+    mirror: Option<Arc<Mirror>>,
 ) -> impl Stream<Item = Result<Message, LinkError>> + Send {
     async_stream::stream! {
-        let response = match endpoint.post(&request).await {
+        let response = match endpoint.post(&request, mirror.as_deref()).await {
             Ok(response) => response,
             Err(turned) => {
                 yield turned.into_item();
@@ -89,7 +90,8 @@ async fn resumed(
     fruitless: u32,
 ) -> Result<BoxStream<'static, Result<Event, EventsError>>, LinkError> {
     let lost = || LinkError::Lost("the server closed the stream before its answer".to_owned());
-    let Some(id) = cursor.last.as_deref().filter(|_| fruitless <= RESUMES) else { return Err(lost()) };
+    let resumes = fruitless <= RESUMES && !endpoint.is_modern();
+    let Some(id) = cursor.last.as_deref().filter(|_| resumes) else { return Err(lost()) };
     sleep(cursor.retry).await;
     match endpoint.stream(Some(id)).await {
         Ok(response) if is_events(&response) => Ok(events(response.bytes_stream().boxed()).boxed()),
@@ -132,7 +134,7 @@ pub(super) async fn turned(response: Response, in_session: bool) -> Turned {
             LinkError::Gone("the server has forgotten the session (400)".to_owned())
         }
         StatusCode::NOT_FOUND if in_session => LinkError::Gone("the server has forgotten the session (404)".to_owned()),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => LinkError::Refused(format!(
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => LinkError::Denied(format!(
             "the server turned the gateway away ({status}): give it valid credentials in `headers`"
         )),
         StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
@@ -150,10 +152,8 @@ pub(super) async fn turned(response: Response, in_session: bool) -> Turned {
     let speaks = json && matches!(error, LinkError::Refused(_)) && status.is_client_error();
     let message = || messages(&text).into_iter().find(|message| matches!(message, Message::Response { .. }));
     match speaks.then(message).flatten() {
-        Some(message) if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-            Turned::Message(message)
-        }
-        _ => Turned::Error(error),
+        Some(message) => Turned::Message(message),
+        None => Turned::Error(error),
     }
 }
 

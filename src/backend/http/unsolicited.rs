@@ -65,7 +65,7 @@ pub(super) fn incoming(endpoint: Arc<Endpoint>) -> Incoming {
                 Err(Turned::Error(LinkError::Unreachable(_))) => unreachable += 1,
                 Err(Turned::Error(LinkError::Unavailable(_) | LinkError::Lost(_))) => {}
                 // 405 means that there is none (2025-03-26 and later, transports), and no other refusal changes by itself
-                Ok(_) | Err(Turned::Message(_) | Turned::Error(LinkError::Refused(_) | LinkError::Gone(_))) => {
+                Ok(_) | Err(Turned::Message(_) | Turned::Error(LinkError::Refused(_) | LinkError::Denied(_) | LinkError::Gone(_))) => {
                     tracing::debug!("the server offers no stream for unsolicited messages");
                     future::pending::<()>().await;
                 }

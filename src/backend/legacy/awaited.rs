@@ -12,13 +12,9 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{
-    Session,
-    belongings::created_task,
-    call::{Asked, NotRun},
-};
+use super::{Session, belongings::created_task, call::Asked};
 use crate::{
-    backend::wants::Holder,
+    backend::{link::NotRun, wants::Holder},
     mcp::{ErrorObject, Event, Feature, Method, Outcome, Payload, Revision, translate::Profile},
 };
 

@@ -12,7 +12,11 @@ use tokio::{
 
 use super::{Session, belongings::Owner};
 use crate::{
-    backend::{lanes::LINGER, link::LinkError, wants::Holder},
+    backend::{
+        lanes::LINGER,
+        link::{LinkError, NotRun},
+        wants::Holder,
+    },
     mcp::{
         Context, ErrorObject, Event, Facts, Message, Method, Outcome, Payload, RequestId, Untranslatable, json, meta,
         translate::{Kind as Meaning, Profile},
@@ -63,10 +67,6 @@ pub(crate) struct Asked {
     /// What becomes of members that the server's version does not define.
     pub(crate) profile: Profile,
 }
-
-/// The call was not made and may be made again on a session that is fresh: why.
-#[derive(Debug)]
-pub(crate) struct NotRun(pub(crate) String);
 
 /// The caller's side of a slot. Dropping it before the end cancels the call at the server.
 struct Ticket {
@@ -155,7 +155,7 @@ impl Session {
             let id = RequestId::number(ticket.id);
             let link = Arc::clone(&ticket.session.link);
             let request = Message::Request { id, method, params: params.json().clone() };
-            let mut exchange = link.request(request).fuse();
+            let mut exchange = link.request(request, None).fuse();
             let mut silent_until = Instant::now() + patience;
             loop {
                 let step = tokio::select! {
@@ -266,19 +266,9 @@ impl Ticket {
     }
 
     fn broken(&self, error: LinkError) -> Result<Event, NotRun> {
-        let backend = &self.session.about.backend;
-        let failed = |error| Ok(Event::Done(Outcome::Failed(error)));
-        match error {
-            LinkError::Gone(reason) | LinkError::Unreachable(reason) => {
-                self.session.end(&reason);
-                Err(NotRun(reason))
-            }
-            LinkError::Refused(reason) => failed(ErrorObject::internal(&format!("Backend `{backend}`: {reason}"))),
-            LinkError::Lost(reason) => {
-                failed(ErrorObject::retryable(&format!("The connection to backend `{backend}` was lost: {reason}")))
-            }
-            LinkError::Unavailable(reason) => failed(ErrorObject::retryable(&format!("Backend `{backend}`: {reason}"))),
-        }
+        let error =
+            error.of_call(&self.session.about.backend).inspect_err(|NotRun(reason)| self.session.end(reason))?;
+        Ok(Event::Done(Outcome::Failed(error)))
     }
 
     /// When its client last answered something.

@@ -11,13 +11,13 @@ use tokio::time::{sleep, timeout};
 
 use super::{
     Session,
-    call::{Asked, Kind, NotRun},
+    call::{Asked, Kind},
     session::About,
 };
 use crate::{
     backend::{
         error::StartError,
-        link::{Incoming, Link, LinkError},
+        link::{Incoming, Link, LinkError, NotRun},
     },
     mcp::{
         ClientInfo, Era, ErrorObject, Event, Feature, Message, Method, Outcome, Payload, Revision, json, json::Object,
@@ -148,7 +148,7 @@ impl Session {
             let message = Message::Notification { method: Method::Initialized, params: Bytes::new() };
             let reason = match timeout(INITIALIZED_TIMEOUT, self.link.send(message)).await {
                 Ok(Ok(())) => return Ok(()),
-                Ok(Err(LinkError::Refused(reason) | LinkError::Gone(reason))) => {
+                Ok(Err(LinkError::Refused(reason) | LinkError::Denied(reason) | LinkError::Gone(reason))) => {
                     return Err(StartError::Refused(format!("`notifications/initialized` was turned down: {reason}")));
                 }
                 Ok(Err(LinkError::Lost(reason) | LinkError::Unavailable(reason) | LinkError::Unreachable(reason))) => {

@@ -3,16 +3,11 @@
 use std::{
     collections::HashMap,
     sync::{Arc, OnceLock},
-    time::Duration,
 };
 
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
-use tokio::{
-    runtime::Handle,
-    sync::Semaphore,
-    time::{Instant, timeout},
-};
+use tokio::{runtime::Handle, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -23,6 +18,7 @@ use super::{
 };
 use crate::{
     backend::{
+        errands::Errands,
         key::Key,
         link::{Arrival, Incoming, Link},
         listens::Listens,
@@ -35,11 +31,6 @@ use crate::{
     model::BackendId,
     wire::peer::Requests,
 };
-
-/// How many answers and cancellations are on their way to the server at once; what comes beyond is dropped.
-const SENDS: usize = 64;
-/// How long an answer or a cancellation may take to be sent.
-const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One session at one legacy server.
 pub(crate) struct Session {
@@ -56,7 +47,7 @@ pub(crate) struct Session {
     level: Mutex<Option<Level>>,
     end: CancellationToken,
     reason: OnceLock<String>,
-    sends: Arc<Semaphore>,
+    errands: Errands,
 }
 
 /// Whose session it is, and what it belongs to.
@@ -115,6 +106,7 @@ impl Session {
     /// A session over a connection that has just been made. What comes on it is received from now on.
     pub(super) fn begin(about: About, link: Arc<dyn Link>, incoming: Incoming) -> Arc<Self> {
         let end = about.tasks.end().child_token();
+        let errands = Errands::new(&about.backend, &link, &about.tasks, &end);
         let session = Arc::new(Self {
             about,
             link,
@@ -126,7 +118,7 @@ impl Session {
             level: Mutex::default(),
             end,
             reason: OnceLock::new(),
-            sends: Arc::new(Semaphore::new(SENDS)),
+            errands,
         });
         session.about.tasks.spawn(Arc::clone(&session).pump(incoming));
         session
@@ -263,24 +255,7 @@ impl Session {
 
     /// Sends an answer or a cancellation behind the caller's back, as well as it goes.
     pub(super) fn tell(&self, message: Message) {
-        let Ok(permit) = Arc::clone(&self.sends).try_acquire_owned() else {
-            metrics::counter!("lockkeeper_backend_answers_dropped_total").increment(1);
-            return;
-        };
-        let sending = self.link.send(message);
-        let (end, backend) = (self.end.clone(), self.about.backend.clone());
-        self.about.tasks.spawn(async move {
-            let sent = tokio::select! {
-                sent = timeout(SEND_TIMEOUT, sending) => sent,
-                () = end.cancelled() => return,
-            };
-            match sent {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::debug!(%backend, %error, "a message was not delivered"),
-                Err(_) => tracing::debug!(%backend, "a message was not taken in time"),
-            }
-            drop(permit);
-        });
+        self.errands.tell(message);
     }
 
     /// Receives what comes outside of exchanges until the session is over, then closes the connection.

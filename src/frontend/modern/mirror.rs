@@ -2,7 +2,6 @@
 //! (transports, *Request Metadata*). A request whose headers say something else is refused: whoever stood between was told
 //! a lie.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::HeaderMap;
 
@@ -10,11 +9,6 @@ use crate::{
     mcp::{ErrorObject, Method, json::Object, mirrored::Mirror},
     wire::headers,
 };
-
-/// What the names of the headers begin with that mirror parameters of a tool.
-const PARAM: &str = "mcp-param-";
-/// What a value is put between that no header can carry as it is.
-const SENTINEL: (&str, &str) = ("=?base64?", "?=");
 
 /// Holds `Mcp-Method` and `Mcp-Name` against the body.
 ///
@@ -27,12 +21,12 @@ pub(super) fn check(headers: &HeaderMap, method: &Method, params: &Bytes) -> Res
     if stated != method.as_str() {
         return Err(mismatch("the Mcp-Method header and the body name different methods"));
     }
-    let Some(key) = named_by(method) else { return Ok(()) };
+    let Some(key) = headers::named_by(method) else { return Ok(()) };
     // without a name in the body the parameters are wrong, which is for the server to say
     let Some(name) = Object::parse(params).and_then(|params| params.string(key)) else { return Ok(()) };
     let stated = headers::sole(headers, &headers::NAME);
     let stated = stated.ok_or_else(|| mismatch("the Mcp-Name header is missing, or is there more than once"))?;
-    match decoded(stated) {
+    match headers::unmirrored(stated) {
         Some(stated) if stated == name => Ok(()),
         Some(_) => Err(mismatch("the Mcp-Name header and the body name different things")),
         None => Err(mismatch("the Mcp-Name header is no base64 between its marks")),
@@ -41,46 +35,16 @@ pub(super) fn check(headers: &HeaderMap, method: &Method, params: &Bytes) -> Res
 
 /// What the `Mcp-Param-` headers say; nothing of one that is repeated, or holds what no header may.
 pub(super) fn params(headers: &HeaderMap) -> Mirror {
-    let names = headers.keys().filter_map(|name| Some((name, name.as_str().strip_prefix(PARAM)?)));
+    let names = headers.keys().filter_map(|name| Some((name, name.as_str().strip_prefix(headers::PARAM)?)));
     let visible = |value: &&str| value.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
     names
-        .map(|(name, param)| (param.to_owned(), headers::sole(headers, name).filter(visible).and_then(decoded)))
+        .map(|(name, param)| {
+            (param.to_owned(), headers::sole(headers, name).filter(visible).and_then(headers::unmirrored))
+        })
         .collect()
 }
 
 /// The error for headers that do not mirror the body.
 pub(super) fn mismatch(reason: &str) -> ErrorObject {
     ErrorObject::new(ErrorObject::HEADER_MISMATCH, &format!("Header mismatch: {reason}"))
-}
-
-/// Which parameter `Mcp-Name` mirrors.
-const fn named_by(method: &Method) -> Option<&'static str> {
-    match method {
-        Method::ToolsCall | Method::PromptsGet => Some("name"),
-        Method::ResourcesRead => Some("uri"),
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => Some("taskId"),
-        _ => None,
-    }
-}
-
-/// The value of a header: as it is, or what stands in base64 between the marks.
-fn decoded(value: &str) -> Option<String> {
-    let Some(inner) = value.strip_prefix(SENTINEL.0).and_then(|rest| rest.strip_suffix(SENTINEL.1)) else {
-        return Some(value.to_owned());
-    };
-    String::from_utf8(STANDARD.decode(inner).ok()?).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_that_no_header_can_carry_is_read_from_between_its_marks() {
-        assert_eq!(decoded("git__log").as_deref(), Some("git__log"));
-        assert_eq!(decoded("=?base64?4pyT?=").as_deref(), Some("\u{2713}"));
-        assert_eq!(decoded("=?base64??=").as_deref(), Some(""));
-        assert_eq!(decoded("=?base64?~?="), None);
-        assert_eq!(decoded("=?base64?/w==?="), None);
-    }
 }

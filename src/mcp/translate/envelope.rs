@@ -5,8 +5,8 @@ use bytes::Bytes;
 
 use super::{
     super::{
-        ClientInfo, Method, Revision,
-        json::draft::Draft,
+        ClientInfo, Level, Method, Payload, Revision,
+        json::{Object, draft::Draft, quote},
         meta::{self, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SUBSCRIPTION_ID},
     },
     Cause, Crossing, Kind, Untranslatable, consume_meta,
@@ -27,7 +27,7 @@ pub(super) enum ResultType {
 /// Takes the envelope off a request.
 pub(super) fn open_request(request: &mut Draft<'_>, method: &Method) {
     consume_meta(request, &[PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL]);
-    if matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead) {
+    if method.may_require_input() {
         request.remove("inputResponses");
         request.remove("requestState");
     }
@@ -42,15 +42,46 @@ pub(super) fn open_notification(notification: &mut Draft<'_>) {
 pub(super) fn seal_request(request: &mut Draft<'_>, crossing: &Crossing<'_>) {
     consume_meta(request, &[RELATED_TASK]);
     let asks_for_task = *crossing.facts.method == Method::ToolsCall && request.remove("task");
-    let Some(client) = crossing.facts.client else { return };
+    if let Some(client) = crossing.facts.client {
+        write_envelope(request, client, &capabilities(client, asks_for_task));
+    }
+}
+
+/// The parameters of a request of 2026-07-28 in their envelope: what `client` says of itself is written where the version
+/// is missing, as it is in requests of the gateway's own; `level` where it is given, as log messages are asked for in each
+/// request. What has its envelope and is to have no level is the same buffer.
+#[must_use]
+pub fn with_envelope(params: Payload, client: &ClientInfo, level: Option<Level>) -> Payload {
+    let is_enveloped = has_envelope(&params);
+    let Ok(text) = std::str::from_utf8(params.json()) else { return params };
+    if is_enveloped && level.is_none() {
+        return params;
+    }
+    let mut request = Draft::of(if text.is_empty() { "{}" } else { text });
+    if !is_enveloped {
+        write_envelope(&mut request, client, &capabilities(client, false));
+    }
+    if let Some(level) = level {
+        request.each(meta::META).for_each(|meta| meta.set(LOG_LEVEL, quote(level.as_str())));
+    }
+    params.rewritten(request.text().into())
+}
+
+/// Whether the parameters say which version they are of.
+fn has_envelope(params: &Payload) -> bool {
+    let meta = params.object().and_then(|params| params.get(meta::META).map(str::as_bytes));
+    meta.and_then(Object::parse).is_some_and(|meta| meta.get(PROTOCOL_VERSION).is_some())
+}
+
+/// Writes what `client` says of itself in `_meta`.
+fn write_envelope(request: &mut Draft<'_>, client: &ClientInfo, capabilities: &str) {
     if request.get(meta::META).is_none_or(|meta| !meta.is_object()) {
         request.set(meta::META, "{}");
     }
-    let capabilities = capabilities(client, asks_for_task);
     for meta in request.each(meta::META) {
-        meta.set(PROTOCOL_VERSION, format!("\"{}\"", crossing.to));
+        meta.set(PROTOCOL_VERSION, quote(Revision::V2026_07_28.as_str()));
         meta.set(CLIENT_INFO, String::from_utf8_lossy(&client.implementation));
-        meta.set(CLIENT_CAPABILITIES, capabilities.clone());
+        meta.set(CLIENT_CAPABILITIES, capabilities);
     }
 }
 
@@ -140,4 +171,35 @@ fn is_cacheable(method: &Method) -> bool {
             | Method::ResourcesRead
             | Method::Discover
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    fn enveloped(params: &'static str, level: Option<Level>) -> String {
+        let params = Payload::new(Revision::V2026_07_28, Bytes::from_static(params.as_bytes()));
+        let capabilities = Bytes::from_static(br#"{"roots":{"listChanged":true},"tasks":{}}"#);
+        let client = ClientInfo {
+            implementation: Bytes::from_static(br#"{"name":"c","version":"1"}"#),
+            capabilities: crate::mcp::Capabilities::new(capabilities),
+            ..ClientInfo::gateway()
+        };
+        String::from_utf8_lossy(with_envelope(params, &client, level).json()).into_owned()
+    }
+
+    #[test]
+    fn a_request_without_an_envelope_gets_one() {
+        assert_snapshot!(enveloped("", None), @r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}}"#);
+        assert_snapshot!(enveloped(r#"{"cursor": "x","_meta":{"v/x":1.0}}"#, Some(Level::Debug)), @r#"{"cursor": "x","_meta":{"v/x":1.0,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/logLevel":"debug"}}"#);
+    }
+
+    #[test]
+    fn an_envelope_that_is_there_stays_as_it_was_written() {
+        let given = r#"{ "_meta": {"io.modelcontextprotocol/protocolVersion" : "2026-07-28" } }"#;
+        assert_eq!(enveloped(given, None), given);
+        assert_snapshot!(enveloped(given, Some(Level::Error)), @r#"{ "_meta": {"io.modelcontextprotocol/protocolVersion" : "2026-07-28" ,"io.modelcontextprotocol/logLevel":"error"} }"#);
+    }
 }

@@ -17,7 +17,7 @@ use axum::{
 use http::{HeaderMap, Method as Verb};
 use lockkeeper::{
     mcp::Revision,
-    model::{BackendId, BackendSpec, HttpSpec, TransportSpec},
+    model::{BackendId, BackendSpec, EraChoice, HttpSpec, TransportSpec},
     support::Secret,
 };
 use parking_lot::Mutex;
@@ -65,7 +65,8 @@ impl Peer {
     pub(crate) fn spec(&self) -> BackendSpec {
         let headers = BTreeMap::from([("Authorization".to_owned(), Secret::new("Bearer configured"))]);
         let http = HttpSpec { url: self.url.parse().unwrap(), headers };
-        BackendSpec::new(BackendId::parse("docs").unwrap(), TransportSpec::Http(http))
+        let spec = BackendSpec::new(BackendId::parse("docs").unwrap(), TransportSpec::Http(http));
+        BackendSpec { era: EraChoice::Legacy, ..spec }
     }
 
     pub(crate) fn seen(&self) -> Vec<Seen> {

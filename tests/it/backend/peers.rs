@@ -10,7 +10,7 @@ use lockkeeper::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server,
         Trace, translate::Profile,
     },
-    model::{BackendId, BackendSpec, Caller, SessionId, StdioSpec, TransportSpec, UserId},
+    model::{BackendId, BackendSpec, Caller, EraChoice, SessionId, StdioSpec, TransportSpec, UserId},
     support::ManualClock,
 };
 use serde_json::Value;
@@ -40,7 +40,8 @@ impl Scripts {
         let mut args = vec![script.to_owned(), self.path(name).display().to_string()];
         args.extend(options.iter().map(|option| (*option).to_owned()));
         let stdio = StdioSpec { command: "python3".to_owned(), args, env: BTreeMap::new(), cwd: None };
-        BackendSpec::new(BackendId::parse(name).unwrap(), TransportSpec::Stdio(stdio))
+        let spec = BackendSpec::new(BackendId::parse(name).unwrap(), TransportSpec::Stdio(stdio));
+        BackendSpec { era: EraChoice::Legacy, ..spec }
     }
 
     /// What the server of this name has read so far.

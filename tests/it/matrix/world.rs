@@ -104,7 +104,7 @@ impl Site {
         let mut text = format!("[limits]\n{limits}\n");
         let mut servers = Vec::new();
         for Behind { name, transport, version, options } in behind {
-            writeln!(text, "[backends.{name}]\n{options}").unwrap();
+            writeln!(text, "[backends.{name}]\nera = \"legacy\"\n{options}").unwrap();
             if *transport == "http" {
                 let (server, port) = Server::over_http(*version, &received);
                 servers.push(server);

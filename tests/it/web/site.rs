@@ -231,6 +231,7 @@ fn status() -> Status {
         id: id.to_owned(),
         transport: "stdio".to_owned(),
         protocol_version: None,
+        era: None,
         lacks: Vec::new(),
         notices: Vec::new(),
         server: None,

@@ -17,7 +17,7 @@ use crate::{
         },
         link::{Link, LinkError},
     },
-    mcp::{Capabilities, ClientInfo, Message},
+    mcp::{Capabilities, ClientInfo, Message, mirrored::Mirror},
     model::BackendId,
 };
 
@@ -44,7 +44,7 @@ enum Way {
 }
 
 impl Link for Server {
-    fn request(&self, request: Message) -> BoxStream<'static, Result<Message, LinkError>> {
+    fn request(&self, request: Message, _: Option<Arc<Mirror>>) -> BoxStream<'static, Result<Message, LinkError>> {
         let Message::Request { id, method, .. } = request else { return stream::empty().boxed() };
         let mut asked = self.asked.lock();
         let again = asked.contains(&Method::TasksResult);

@@ -1,0 +1,53 @@
+//! Messages that are sent behind a caller's back: answers, cancellations. Knows nothing of what they say.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{sync::Semaphore, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{legacy::session::Tasks, link::Link};
+use crate::{mcp::Message, model::BackendId};
+
+/// How many are on their way to the server at once; what comes beyond is dropped.
+const MOST: usize = 64;
+/// How long one may take to be sent.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Sends messages beside the calls of one connection, until its `end`.
+pub(crate) struct Errands {
+    backend: BackendId,
+    link: Arc<dyn Link>,
+    tasks: Tasks,
+    end: CancellationToken,
+    room: Arc<Semaphore>,
+}
+
+impl Errands {
+    /// None yet.
+    pub(crate) fn new(backend: &BackendId, link: &Arc<dyn Link>, tasks: &Tasks, end: &CancellationToken) -> Self {
+        let (backend, link, tasks, end) = (backend.clone(), Arc::clone(link), tasks.clone(), end.clone());
+        Self { backend, link, tasks, end, room: Arc::new(Semaphore::new(MOST)) }
+    }
+
+    /// Sends a message as well as it goes.
+    pub(crate) fn tell(&self, message: Message) {
+        let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
+            metrics::counter!("lockkeeper_backend_answers_dropped_total").increment(1);
+            return;
+        };
+        let sending = self.link.send(message);
+        let (end, backend) = (self.end.clone(), self.backend.clone());
+        self.tasks.spawn(async move {
+            let sent = tokio::select! {
+                sent = timeout(PATIENCE, sending) => sent,
+                () = end.cancelled() => return,
+            };
+            match sent {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%backend, %error, "a message was not delivered"),
+                Err(_) => tracing::debug!(%backend, "a message was not taken in time"),
+            }
+            drop(permit);
+        });
+    }
+}

@@ -1,0 +1,48 @@
+//! The headers of 2026-07-28 that mirror the body of a request, so that what stands between can route without reading it
+//! (transports, *Request Metadata*).
+
+use http::{HeaderMap, HeaderName};
+
+use crate::{
+    mcp::{Message, json::Object, mirrored::Mirror},
+    wire::headers,
+};
+
+/// Those of `message`, and of what `mirror` holds of its parameters.
+pub(super) fn headers(message: &Message, mirror: Option<&Mirror>) -> HeaderMap {
+    let mut mirrored = HeaderMap::new();
+    let Message::Request { method, params, .. } = message else { return mirrored };
+    mirrored.insert(headers::METHOD, headers::mirrored(method.as_str()));
+    let name = headers::named_by(method).and_then(|key| Object::parse(params)?.string(key));
+    if let Some(name) = name {
+        mirrored.insert(headers::NAME, headers::mirrored(&name));
+    }
+    for (name, value) in mirror.into_iter().flatten() {
+        let header = HeaderName::from_bytes(format!("{}{name}", headers::PARAM).as_bytes());
+        if let (Ok(header), Some(value)) = (header, value) {
+            mirrored.insert(header, headers::mirrored(value));
+        }
+    }
+    mirrored
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::mcp::{Method, RequestId};
+
+    #[test]
+    fn the_body_is_mirrored() {
+        let params = Bytes::from_static("{\"name\":\"\u{e9}\"}".as_bytes());
+        let call = Message::Request { id: RequestId::number(1), method: Method::ToolsCall, params };
+        let mirror = Mirror::from([("region".to_owned(), Some("us".to_owned())), ("no name".to_owned(), None)]);
+        let headers = headers(&call, Some(&mirror));
+        let value = |name: &str| headers.get(name).map(|value| value.to_str().unwrap());
+        assert_eq!(value("mcp-method"), Some("tools/call"));
+        assert_eq!(value("mcp-name"), Some("=?base64?w6k=?="));
+        assert_eq!(value("mcp-param-region"), Some("us"));
+        assert_eq!(headers.len(), 3);
+    }
+}

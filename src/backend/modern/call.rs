@@ -1,0 +1,255 @@
+//! One request at one server of 2026-07-28: its envelope, its id, its progress token, its silence, its cancellation.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+
+use super::{Peer, peer::SPOKEN};
+use crate::{
+    backend::link::{LinkError, NotRun},
+    mcp::{
+        ClientInfo, ErrorObject, Event, Facts, Level, Message, Method, Outcome, Payload, RequestId, json, meta,
+        mirrored::Mirror,
+        translate::{Kind, Profile, with_envelope, without_invalid_header_params},
+    },
+};
+
+/// How many notifications wait for a slow reader of one reply.
+const QUEUE: usize = 256;
+
+/// What a connection knows of a request that runs.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(super) method: Method,
+    /// The client's own progress token, where it gave one.
+    pub(super) token: Option<Bytes>,
+    /// Which log messages it is to give.
+    pub(super) level: Option<Level>,
+    events: mpsc::Sender<Event>,
+    end: mpsc::OwnedPermit<Event>,
+}
+
+/// What is asked, and by whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    /// The method.
+    pub(crate) method: Method,
+    /// Its parameters.
+    pub(crate) params: Payload,
+    /// Who asks.
+    pub(crate) client: Arc<ClientInfo>,
+    /// Which log messages it is to give, where the parameters do not say.
+    pub(crate) level: Option<Level>,
+    /// What of the parameters is mirrored beside the body.
+    pub(crate) mirror: Option<Arc<Mirror>>,
+    /// What becomes of members that the server's version does not define.
+    pub(crate) profile: Profile,
+}
+
+/// The caller's side of a slot. Dropping it before the end cancels the request at the server.
+struct Ticket {
+    peer: Arc<Peer>,
+    id: u64,
+    events: mpsc::Receiver<Event>,
+}
+
+// === impl Asked ===
+
+impl Asked {
+    /// What the gateway itself asks.
+    pub(crate) fn of_gateway(method: Method, params: Payload) -> Self {
+        let client = Arc::new(ClientInfo::gateway());
+        Self { method, params, client, level: None, mirror: None, profile: Profile::default() }
+    }
+
+    /// The parameters as this server reads them, in their envelope.
+    ///
+    /// # Errors
+    ///
+    /// Where the server's version has no form for them.
+    fn in_envelope(&self) -> Result<Payload, ErrorObject> {
+        let facts =
+            Facts { profile: self.profile, client: Some(&*self.client), ..Facts::new(Kind::Request, &self.method) };
+        let params = self.params.clone().into_revision(SPOKEN, &facts).map_err(|refusal| {
+            refusal.report();
+            refusal.error()
+        })?;
+        Ok(with_envelope(params, &self.client, self.level))
+    }
+}
+
+// === impl Slot ===
+
+impl Slot {
+    /// Queues an event on the way; `false` where the queue is full.
+    pub(super) fn offer(&self, event: Event) -> bool {
+        self.events.try_send(event).is_ok()
+    }
+
+    /// Queues the end.
+    pub(super) fn finish(self, event: Event) {
+        self.end.send(event);
+    }
+}
+
+// === impl Peer ===
+
+impl Peer {
+    /// Makes one request. The events end with [`Event::Done`], or with [`NotRun`] as the only one. One that stays silent
+    /// for longer than `patience` is cancelled and fails.
+    pub(crate) fn call(
+        self: &Arc<Self>,
+        asked: Asked,
+        patience: Duration,
+    ) -> impl Stream<Item = Result<Event, NotRun>> + Send + use<> {
+        let (peer, lists_tools) = (Arc::clone(self), asked.method == Method::ToolsList);
+        self.exchange(asked, patience).map(move |event| match event {
+            // 2026-07-28, tools: a client over HTTP leaves out the tools whose annotations of headers are invalid
+            Ok(Event::Done(Outcome::Complete(result))) if lists_tools && peer.mirrors() => {
+                Ok(Event::Done(Outcome::Complete(without_invalid_header_params(result))))
+            }
+            Ok(Event::Done(Outcome::Failed(error))) if is_of_another_version(&error) => {
+                peer.end("the server no longer speaks 2026-07-28");
+                Err(NotRun("the server speaks another version now".to_owned()))
+            }
+            Ok(event) => Ok(event),
+            Err(error) => match error.of_call(&peer.about.backend) {
+                Ok(error) => Ok(Event::Done(Outcome::Failed(error))),
+                Err(NotRun(reason)) => {
+                    peer.end(&reason);
+                    Err(NotRun(reason))
+                }
+            },
+        })
+    }
+
+    /// The same without judging what becomes of the connection.
+    pub(super) fn exchange(
+        self: &Arc<Self>,
+        asked: Asked,
+        patience: Duration,
+    ) -> impl Stream<Item = Result<Event, LinkError>> + Send + use<> {
+        let peer = Arc::clone(self);
+        async_stream::stream! {
+            let params = match asked.in_envelope() {
+                Ok(params) => params,
+                Err(error) => {
+                    yield Ok(Event::Done(Outcome::Failed(error)));
+                    return;
+                }
+            };
+            let token = meta::progress_token(&params);
+            let level = meta::log_level(&params);
+            let mut ticket = match Ticket::open(peer, asked.method.clone(), token.clone(), level) {
+                Ok(ticket) => ticket,
+                Err(reason) => {
+                    yield Err(LinkError::Gone(reason));
+                    return;
+                }
+            };
+            // the id serves as the token as well: both are unique on this connection (design rule 1)
+            let params = if token.is_some() { meta::with_progress_token(&params, &ticket.id.to_string()) } else { params };
+            let request = Message::Request { id: RequestId::number(ticket.id), method: asked.method, params: params.json().clone() };
+            let link = Arc::clone(&ticket.peer.link);
+            let mut exchange = link.request(request, asked.mirror).fuse();
+            let mut silent_until = Instant::now() + patience;
+            loop {
+                let step = tokio::select! {
+                    biased;
+                    event = ticket.events.recv() => Some(Ok(event.unwrap_or_else(|| ticket.lost()))),
+                    arrived = exchange.select_next_some(), if !exchange.is_done() => ticket.arrived(arrived),
+                    () = sleep_until(silent_until) => Some(Ok(ticket.timed_out(patience))),
+                };
+                silent_until = Instant::now() + patience;
+                let Some(step) = step else { continue };
+                let is_over = !matches!(step, Ok(Event::Notified(_)));
+                if is_over {
+                    // what came in the same moment is not lost with the request
+                    while let Ok(event) = ticket.events.try_recv() {
+                        if matches!(event, Event::Notified(_)) {
+                            yield Ok(event);
+                        }
+                    }
+                }
+                yield step;
+                if is_over {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether parameters are mirrored in headers.
+    fn mirrors(&self) -> bool {
+        self.about.transport == crate::mcp::translate::Transport::Http
+    }
+}
+
+/// Whether a server says that it does not speak the version of the request: it has not acted on it.
+fn is_of_another_version(error: &ErrorObject) -> bool {
+    error.revision().is_some() && error.code() == ErrorObject::UNSUPPORTED_VERSION
+}
+
+// === impl Ticket ===
+
+impl Ticket {
+    fn open(peer: Arc<Peer>, method: Method, token: Option<Bytes>, level: Option<Level>) -> Result<Self, String> {
+        let (sender, events) = mpsc::channel(QUEUE);
+        let Ok(end) = sender.clone().try_reserve_owned() else { return Err("no room".to_owned()) };
+        let id = {
+            // under the lock that the end of the connection takes, so that no request is left behind in it
+            let mut calls = peer.calls.lock();
+            if peer.is_over() {
+                return Err(peer.reason());
+            }
+            calls.open(Slot { method, token, level, events: sender, end })
+        };
+        Ok(Self { peer, id, events })
+    }
+
+    /// What came on the exchange of this request.
+    fn arrived(&self, arrived: Result<Message, LinkError>) -> Option<Result<Event, LinkError>> {
+        match arrived {
+            Ok(message) => {
+                let (call, event) = self.peer.receive(message, Some(self.id))?;
+                if call != self.id {
+                    self.peer.deliver(call, event);
+                    return None;
+                }
+                if matches!(event, Event::Done(_)) {
+                    self.peer.calls.lock().close(self.id);
+                }
+                Some(Ok(event))
+            }
+            Err(error) => {
+                self.peer.calls.lock().close(self.id);
+                Some(Err(error))
+            }
+        }
+    }
+
+    fn lost(&self) -> Event {
+        Event::Done(Outcome::Failed(self.peer.lost_error()))
+    }
+
+    fn timed_out(&self, patience: Duration) -> Event {
+        let (backend, seconds) = (&self.peer.about.backend, patience.as_secs_f64());
+        let text = format!("Backend `{backend}` gave no sign of life for {seconds} s, so the call was cancelled");
+        Event::Done(Outcome::Failed(ErrorObject::internal(&text)))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if self.peer.calls.lock().close(self.id).is_some() && !self.peer.is_over() {
+            let reason = json::quote("the client gave up the request");
+            let params = format!(r#"{{"requestId":{},"reason":{reason}}}"#, self.id);
+            self.peer.errands.tell(Message::Notification { method: Method::Cancelled, params: params.into() });
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! One connection to one server of 2026-07-28: its open requests, and its end.
+
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwapOption;
+use futures_util::StreamExt as _;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::{Introduction, call::Slot, listening::Listening};
+use crate::{
+    backend::{
+        errands::Errands,
+        key::Key,
+        legacy::session::Tasks,
+        link::{Arrival, Incoming, Link},
+        listens::Listens,
+        wants::Wants,
+    },
+    mcp::{ErrorObject, Event, Outcome, Revision, translate::Transport},
+    model::BackendId,
+    wire::peer::Requests,
+};
+
+/// The version that is spoken on it.
+pub(super) const SPOKEN: Revision = Revision::V2026_07_28;
+
+/// One connection to one server of 2026-07-28.
+pub(crate) struct Peer {
+    /// Whose it is.
+    pub(crate) about: About,
+    pub(super) link: Arc<dyn Link>,
+    pub(super) calls: Mutex<Requests<Slot>>,
+    pub(super) errands: Errands,
+    pub(super) listening: Listening,
+    introduction: ArcSwapOption<Introduction>,
+    end: CancellationToken,
+    reason: OnceLock<String>,
+}
+
+/// Whose connection it is, and what it belongs to.
+pub(crate) struct About {
+    /// The backend.
+    pub(crate) backend: BackendId,
+    /// Who shares it.
+    pub(crate) key: Key,
+    /// What carries the messages.
+    pub(crate) transport: Transport,
+    /// Who is told what comes outside of calls.
+    pub(crate) listens: Arc<Listens>,
+    /// What the clients want.
+    pub(crate) wants: Arc<Wants>,
+    /// Where its tasks run.
+    pub(crate) tasks: Tasks,
+}
+
+impl Peer {
+    /// A connection that has just been made. What comes on it is received from now on.
+    pub(crate) fn begin(about: About, link: Arc<dyn Link>, incoming: Incoming) -> Arc<Self> {
+        let end = about.tasks.end().child_token();
+        link.negotiated(SPOKEN);
+        let errands = Errands::new(&about.backend, &link, &about.tasks, &end);
+        let peer = Arc::new(Self {
+            about,
+            link,
+            calls: Mutex::default(),
+            errands,
+            listening: Listening::default(),
+            introduction: ArcSwapOption::empty(),
+            end,
+            reason: OnceLock::new(),
+        });
+        peer.about.tasks.spawn(Arc::clone(&peer).pump(incoming));
+        peer
+    }
+
+    /// What the server said of itself; `None` before it was asked.
+    pub(crate) fn introduction(&self) -> Option<Arc<Introduction>> {
+        self.introduction.load_full()
+    }
+
+    /// Takes note of what the server says of itself, and begins to listen where it has something to tell.
+    pub(crate) fn introduced(self: &Arc<Self>, introduction: Introduction) {
+        if self.introduction.swap(Some(Arc::new(introduction))).is_none() {
+            let (peer, end) = (Arc::clone(self), self.end.clone());
+            self.about.tasks.spawn(async move {
+                end.run_until_cancelled(peer.listen()).await;
+            });
+        }
+    }
+
+    /// Whether the connection is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.end.is_cancelled()
+    }
+
+    /// Waits for the end of the connection and tells its reason.
+    pub(crate) async fn over(&self) -> String {
+        self.end.cancelled().await;
+        self.reason()
+    }
+
+    /// Why the connection is over.
+    pub(crate) fn reason(&self) -> String {
+        self.reason.get().cloned().unwrap_or_else(|| "the gateway is stopping".to_owned())
+    }
+
+    /// The last lines that the server wrote beside the protocol.
+    pub(crate) fn last_words(&self) -> Vec<String> {
+        self.link.last_words()
+    }
+
+    /// Ends the connection. Calls that run fail, and may be tried again by the client.
+    pub(crate) fn end(&self, reason: &str) {
+        let _ = self.reason.set(reason.to_owned());
+        self.end.cancel();
+        let error = self.lost_error();
+        let open = self.calls.lock().close_all();
+        for slot in open {
+            slot.finish(Event::Done(Outcome::Failed(error.clone())));
+        }
+    }
+
+    /// The error of a call that the end of this connection left without an answer.
+    pub(super) fn lost_error(&self) -> ErrorObject {
+        ErrorObject::retryable(&format!(
+            "The connection to backend `{}` was lost: {}",
+            self.about.backend,
+            self.reason()
+        ))
+    }
+
+    /// Receives what comes outside of exchanges until the connection is over, then closes it.
+    async fn pump(self: Arc<Self>, mut incoming: Incoming) {
+        loop {
+            let arrival = tokio::select! {
+                biased;
+                () = self.end.cancelled() => break,
+                arrival = incoming.next() => arrival,
+            };
+            match arrival {
+                Some(Arrival::Message(message)) => {
+                    if let Some((call, event)) = self.receive(message, None) {
+                        self.deliver(call, event);
+                    }
+                }
+                Some(Arrival::Lost(reason)) => self.end(&reason),
+                None => self.end("the connection ended"),
+            }
+        }
+        self.end("the gateway ended the connection");
+        drop(incoming);
+        self.link.close().await;
+    }
+}

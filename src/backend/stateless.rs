@@ -1,0 +1,154 @@
+//! Calls at a server of 2026-07-28: each stands alone, on the connection of its sharer. What clients with sessions set for
+//! longer than a call is kept here for them: the level goes with each of their calls, subscriptions into the listen.
+
+use std::{pin::pin, sync::Arc};
+
+use futures_util::StreamExt as _;
+
+use super::{
+    key::Key,
+    life::Life,
+    link::NotRun,
+    modern::{Peer, call::Asked},
+    pool::Lease,
+    served::Backend,
+};
+use crate::{
+    mcp::{Call, Context, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision},
+    model::OnLoss,
+};
+
+impl Backend {
+    /// Serves one call.
+    pub(super) fn serve_alone(self: Arc<Self>, call: Call) -> Reply {
+        match &call.method {
+            Method::SetLevel => Reply::later(async move { self.keep_level(&call) }),
+            Method::ResourcesSubscribe => Reply::later(self.listen_to(call)),
+            Method::ResourcesUnsubscribe => Reply::later(async move { self.leave(&call) }),
+            Method::Ping => Reply::complete(Payload::empty(Revision::NEWEST_LEGACY)),
+            // what only sessions have is dropped at a server that has none (design rule 13)
+            method if method.is_notification() => {
+                metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
+                Reply::complete(Payload::absent(call.params.revision))
+            }
+            _ => self.ask(call),
+        }
+    }
+
+    fn ask(self: Arc<Self>, call: Call) -> Reply {
+        Reply::new(async_stream::stream! {
+            let Call { method, params, context } = call;
+            let key = Key::of_modern(&self.spec, &context);
+            let mut again = self.spec.on_loss == OnLoss::Reinit;
+            loop {
+                let (lease, peer) = match self.peer(&key, &context).await {
+                    Ok(found) => found,
+                    Err(error) => {
+                        self.count(&method, "unavailable");
+                        yield Event::Done(Outcome::Failed(error));
+                        return;
+                    }
+                };
+                if let (Method::Discover, Some(introduction)) = (&method, peer.introduction()) {
+                    yield Event::Done(Outcome::Complete(introduction.discover(&self.spec.id)));
+                    return;
+                }
+                let asked = self.asked(&key, (&method, &params), &context);
+                let mut events = pin!(peer.call(asked, self.spec.call_timeout));
+                let mut lost = None;
+                while let Some(event) = events.next().await {
+                    match event {
+                        Ok(event) => {
+                            if let Event::Done(outcome) = &event {
+                                self.count(&method, if matches!(outcome, Outcome::Failed(_)) { "error" } else { "ok" });
+                            }
+                            yield event;
+                        }
+                        Err(NotRun(reason)) => lost = Some(reason),
+                    }
+                }
+                let Some(reason) = lost else { return };
+                drop(lease);
+                // it has certainly not run, so this is no second time; once only, lest two sides chase each other
+                if !std::mem::take(&mut again) {
+                    self.count(&method, "lost");
+                    yield Event::Done(Outcome::Failed(self.unavailable(&reason)));
+                    return;
+                }
+            }
+        })
+    }
+
+    fn asked(&self, key: &Key, (method, params): (&Method, &Payload), context: &Context) -> Asked {
+        Asked {
+            method: method.clone(),
+            params: params.clone(),
+            client: Arc::clone(&context.client),
+            level: self.wants.level_of(key, &context.holder()),
+            mirror: context.mirror.clone(),
+            profile: context.profile,
+        }
+    }
+
+    /// The connection of `key`, made where there is none. Waits up to `start_timeout`.
+    async fn peer(self: &Arc<Self>, key: &Key, context: &Context) -> Result<(Lease, Arc<Peer>), ErrorObject> {
+        match self.life(key, context).await? {
+            (lease, Life::Modern(peer)) => Ok((lease, peer)),
+            (_, Life::Legacy(_)) => {
+                Err(self.unavailable("it was found to be of another era in this moment; try again"))
+            }
+        }
+    }
+
+    /// `logging/setLevel`: from now on it goes with each call of this client (`translation` 3.4, LOG).
+    fn keep_level(&self, call: &Call) -> Reply {
+        let Some(level) = call.params.string("level").as_deref().and_then(Level::parse) else {
+            return Reply::failed(ErrorObject::invalid_params("Invalid params: `level` names no level"));
+        };
+        let key = Key::of_modern(&self.spec, &call.context);
+        let introduction = self.pool.peer(&key).and_then(|peer| peer.introduction());
+        if introduction.is_some_and(|introduction| !introduction.offers("logging", None)) {
+            return Reply::failed(ErrorObject::method_not_found(Method::SetLevel.as_str()));
+        }
+        self.wants.set_level(&key, call.context.holder(), level);
+        Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
+    }
+
+    /// `resources/subscribe`: answered when the server has acknowledged that it tells of the resource (`translation` 4d).
+    async fn listen_to(self: Arc<Self>, call: Call) -> Reply {
+        let (key, holder) = (Key::of_modern(&self.spec, &call.context), call.context.holder());
+        let Some(uri) = call.params.string("uri") else {
+            return Reply::failed(ErrorObject::invalid_params("Invalid params: `uri` is missing"));
+        };
+        let (_lease, peer) = match self.peer(&key, &call.context).await {
+            Ok(found) => found,
+            Err(error) => return Reply::failed(error),
+        };
+        if peer.introduction().is_some_and(|introduction| !introduction.offers("resources", Some("subscribe"))) {
+            return Reply::failed(ErrorObject::method_not_found(Method::ResourcesSubscribe.as_str()));
+        }
+        if !self.wants.has_room(&key) {
+            return Reply::failed(ErrorObject::invalid_params("too many resources are subscribed to at this backend"));
+        }
+        self.wants.subscribed(&key, holder.clone(), uri.clone());
+        if peer.subscribe(&uri).await {
+            return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
+        }
+        self.wants.unsubscribed(&key, &holder, &uri);
+        peer.want_anew();
+        let text = format!("Backend `{}` does not tell when this resource changes", self.spec.id);
+        Reply::failed(ErrorObject::invalid_params(&text))
+    }
+
+    /// `resources/unsubscribe`.
+    fn leave(&self, call: &Call) -> Reply {
+        let key = Key::of_modern(&self.spec, &call.context);
+        if let Some(uri) = call.params.string("uri") {
+            self.wants.unsubscribed(&key, &call.context.holder(), &uri);
+            if let Some(peer) = self.pool.peer(&key) {
+                peer.want_anew();
+            }
+        }
+        Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
+    }
+}
