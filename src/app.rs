@@ -22,12 +22,12 @@ use crate::{
     backend::{self, Supervisor},
     cli::Control,
     config::{self, Config, PublicUrl},
-    frontend::{self, Frontend, Routes},
+    frontend::{self, Frontend, Routes, StateKey},
     gateway::{self, Gateway, Mount},
     http,
     mcp::Server,
     model::{BackendId, BackendSpec, SessionId, status::Status},
-    oauth::OAuth,
+    oauth::{OAuth, seal::SealingKey},
     resource::{self, Gate},
     storage::Storage,
     support::{Clock, OsRandom, Random, Secret, SystemClock},
@@ -75,6 +75,7 @@ struct Foundation<'a> {
     control: &'a Control,
     storage: Storage,
     oauth: OAuth,
+    state_key: StateKey,
 }
 
 // === impl App ===
@@ -97,18 +98,25 @@ impl App {
         config::files::create(&config.data_dir)
             .with_context(|| format!("the data folder {} cannot be used", config.data_dir.display()))?;
         let storage = Storage::open(&config::files::database(&config.data_dir)).await?;
-        let oauth = OAuth::open(
-            storage.clone(),
-            Arc::clone(&world.clock),
-            Arc::clone(&world.random),
-            settings::oauth(&config, &public_url),
-        )
-        .await?;
+        let oauth_settings = settings::oauth(&config, &public_url);
+        let master = SealingKey::master(&oauth_settings.master_key, &*world.random)?;
+        let state_key = master.kept(&storage, "request state", &*world.random).await?;
+        let state_key =
+            state_key.as_slice().try_into().context("the key of request states in the database is broken")?;
+        let oauth =
+            OAuth::open(storage.clone(), Arc::clone(&world.clock), Arc::clone(&world.random), oauth_settings).await?;
         let control = Control::new(bound, &public_url, Secret::new(world.random.token()));
         control.write(&config.data_dir).context("the control file cannot be written")?;
         let shutdown = config.limits.shutdown;
-        let foundation =
-            Foundation { config: &config, public_url: &public_url, bound, control: &control, storage, oauth };
+        let foundation = Foundation {
+            config: &config,
+            public_url: &public_url,
+            bound,
+            control: &control,
+            storage,
+            oauth,
+            state_key: StateKey::new(state_key),
+        };
         let (router, parts) = foundation.assemble(world)?;
         // last of all: a key that is made must be shown, and so nothing may fail between the two
         let first_key = parts.oauth.first_key().await?;
@@ -275,6 +283,7 @@ impl Foundation<'_> {
             storage: self.storage.clone(),
             clock: Arc::clone(&world.clock),
             random: Arc::clone(&world.random),
+            state_key: self.state_key.clone(),
             ended: Arc::new(ended),
         };
         Frontend::new(routes, settings::frontend(self.config), deps)

@@ -10,6 +10,7 @@
 //! | `sessions`, `session` | who talks, and how long |
 //! | `legacy` | what legacy clients say, turned into calls |
 //! | `exchange`, `calls`, `questions` | one call on its way, all that run, all that is asked |
+//! | `rounds` | calls whose server asks by ending them (2026-07-28) |
 //! | `outbox`, `transcript`, `streams` | what waits for streams, and for clients that come back to them |
 //! | `told`, `event_id` | one stream of events on its way |
 //! | `modern` | what clients of 2026-07-28 say, who have no session |
@@ -27,6 +28,7 @@ mod modern;
 mod outbox;
 mod questions;
 mod refusal;
+mod rounds;
 mod session;
 mod sessions;
 mod settings;
@@ -46,7 +48,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{modern::Modern, sessions::Sessions};
-pub use self::{sessions::Deps, settings::Settings};
+pub use self::{modern::StateKey, sessions::Deps, settings::Settings};
 use crate::{
     mcp::Server,
     model::{BackendId, SessionId, Target, status::SessionStatus},

@@ -78,8 +78,7 @@ impl OAuth {
         settings: Settings,
     ) -> Result<Self, Error> {
         let master = seal::SealingKey::master(&settings.master_key, &*random)?;
-        let fresh = master.seal(&random.bytes::<32>(), "pepper", &*random)?;
-        let pepper = master.open(&storage.fact_or_add("pepper", &fresh).await?, "pepper")?;
+        let pepper = master.kept(&storage, "pepper", &*random).await?;
         let signing = signing::SigningKeys::load(&storage, &master, &*random, clock.now()).await?;
         let seen = storage.newest_revocation().await?;
         Ok(Self(Arc::new(Inner {

@@ -5,7 +5,7 @@
 //! handshake; the handshake is made with another. A process that has not answered for a while may be a slow one: then both
 //! are tried, and the one that answers first is believed. What still comes from the other is heeded.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::time::sleep;
@@ -22,9 +22,6 @@ use crate::{
     mcp::{ClientInfo, Era},
     model::TransportSpec,
 };
-
-/// How long a process may be silent before the handshake is tried with another.
-const PROBE: Duration = Duration::from_secs(10);
 
 /// What serves the gateway itself.
 pub(crate) struct Opened {
@@ -63,7 +60,7 @@ impl Backend {
         let told = tokio::select! {
             told = &mut asking => told,
             () = self.room.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
-            () = sleep(PROBE), if self.is_channel() => return self.find_out_between(&spare, asking, client).await,
+            () = sleep(self.spec.probe_timeout), if self.is_channel() => return self.find_out_between(&spare, asking, client).await,
         };
         self.settle(&spare, told, client).await
     }

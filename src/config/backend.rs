@@ -139,6 +139,7 @@ fn read(section: &mut Section<'_>, id: BackendId, folder: &Path) -> Option<Backe
     let share = section.choice("share", &[("session", Share::Session), ("user", Share::User), ("all", Share::All)]);
     let on_loss = section.choice("on_loss", &[("reinit", OnLoss::Reinit), ("end", OnLoss::End)]);
     let start_timeout = section.duration("start_timeout", second..=hour);
+    let probe_timeout = section.duration("probe_timeout", second / 10..=hour);
     let call_timeout = section.duration("call_timeout", second..=hour * 24);
     let idle_timeout = section.duration("idle_timeout", second * 10..=hour * 24 * 30);
     let assume_version = section.choice("assume_version", &LEGACY_VERSIONS.map(|version| (version, version)));
@@ -152,6 +153,7 @@ fn read(section: &mut Section<'_>, id: BackendId, folder: &Path) -> Option<Backe
         share: share.unwrap_or(default.share),
         on_loss: on_loss.unwrap_or(default.on_loss),
         start_timeout: start_timeout.unwrap_or(default.start_timeout),
+        probe_timeout: probe_timeout.unwrap_or(default.probe_timeout),
         call_timeout: call_timeout.unwrap_or(default.call_timeout),
         idle_timeout: idle_timeout.unwrap_or(default.idle_timeout),
         assume_version,

@@ -14,6 +14,7 @@ pub(crate) use self::initialize::introduction;
 use super::{
     Frontend,
     exchange::{Exchange, Loss, Terms},
+    rounds::{self, Rounds},
     session::Session,
     spoken::Spoken,
 };
@@ -175,7 +176,8 @@ impl Conversation<'_> {
 
     fn forward(&self, id: RequestId, method: Method, params: Payload, client: &Arc<ClientInfo>) -> Exchange {
         let terms = self.terms(client, self.loss(), &method, &params);
-        let reply = self.call(Call { method, params, context: self.context(client) });
+        let call = Call { method, params, context: self.context(client) };
+        let reply = if rounds::may_come(&call.method) { self.rounds(call, &terms.spoken) } else { self.call(call) };
         self.exchange((id.clone(), Some(id)), reply, terms)
     }
 
@@ -235,6 +237,14 @@ impl Conversation<'_> {
         match self.frontend.server(&self.session.endpoint.target) {
             Some(server) => server.call(call),
             None => Reply::failed(ErrorObject::internal("the backend of this session is no longer configured")),
+        }
+    }
+
+    /// The reply of a server that may ask by ending the call.
+    fn rounds(&self, call: Call, spoken: &Spoken) -> Reply {
+        match self.frontend.server(&self.session.endpoint.target) {
+            Some(server) => Rounds { server: Arc::clone(server), call, spoken: spoken.clone() }.reply(),
+            None => self.call(call),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Clients of 2026-07-28 over Streamable HTTP: every request stands alone and has one answer, and whoever closes the
-//! answer cancels the request. Nothing is kept between requests but calls that wait for their client ([`parks`]).
+//! answer cancels the request. Nothing is kept between requests but calls that wait for their client ([`parks`]); what a
+//! server of the same version wants to have back it gets from the client ([`seal`]).
 
 mod envelope;
 mod held;
@@ -8,6 +9,8 @@ mod listen;
 mod load;
 mod mirror;
 mod parks;
+mod seal;
+mod strays;
 
 use std::{
     fmt,
@@ -24,7 +27,15 @@ use http::StatusCode;
 use tokio_util::sync::CancellationToken;
 
 pub(super) use self::envelope::is_around;
-use self::{envelope::Envelope, leg::Leg, load::Load, parks::Parks};
+pub use self::seal::StateKey;
+use self::{
+    envelope::Envelope,
+    leg::Leg,
+    load::Load,
+    parks::Parks,
+    seal::Sealer,
+    strays::{Strays, Whose},
+};
 use super::{
     Frontend,
     answer::{self, Begun, Form},
@@ -39,6 +50,7 @@ use crate::{
         Call, ClientInfo, Context, ErrorObject, Message, Method, Outcome, Payload, Reply, RequestId, Revision, Server,
         json::{Object, draft::Draft},
         meta,
+        translate::TASKS_EXTENSION,
     },
     model::{SessionId, Target},
     wire::sse,
@@ -48,6 +60,8 @@ use crate::{
 pub(super) struct Modern {
     load: Load,
     parks: Arc<Parks>,
+    sealer: Arc<Sealer>,
+    strays: Arc<Strays>,
     deps: Deps,
     /// Numbers the requests, so that what each holds at the backends is told apart.
     last: AtomicU64,
@@ -72,12 +86,16 @@ pub(super) struct Asked<'a> {
 impl Modern {
     /// Nothing runs yet.
     pub(super) fn new(deps: &Deps, settings: &Settings) -> Self {
+        let closed = CancellationToken::new();
+        let (random, clock) = (Arc::clone(&deps.random), Arc::clone(&deps.clock));
         Self {
             load: Load::new(settings.calls_per_session),
-            parks: Parks::new(deps, settings),
+            parks: Parks::new(deps, settings, closed.clone()),
+            sealer: Arc::new(Sealer::new(&deps.state_key, random, clock, settings.question_timeout)),
+            strays: Strays::new(closed.clone()),
             deps: deps.clone(),
             last: AtomicU64::new(0),
-            closed: CancellationToken::new(),
+            closed,
         }
     }
 
@@ -120,8 +138,12 @@ impl Asked<'_> {
         let context = self.context(&envelope);
         let params = Payload::new(Revision::V2026_07_28, params);
         tracing::debug!(method = %self.method, user = %context.caller.user, "request without a session");
+        let target = self.arrival.endpoint.target.clone();
+        let whose = Whose { owner: Arc::clone(&context.caller), client: Arc::clone(&context.client), target };
         if self.method == Method::Listen {
-            let listen = listen::Listen { id: self.id.clone(), context, server, ended: Arc::clone(&modern.deps.ended) };
+            let strays = (Arc::clone(&modern.strays), whose, self.frontend.tracker().clone());
+            let ended = Arc::clone(&modern.deps.ended);
+            let listen = listen::Listen { id: self.id.clone(), context, server, ended, strays };
             let drained = self.frontend.drained().clone();
             return Ok(self.stream(Vec::new(), Box::pin(listen.messages(&params, drained, busy))));
         }
@@ -130,17 +152,18 @@ impl Asked<'_> {
             spoken: Spoken::about(&envelope.client, self.frontend.settings(), self.method.clone(), &params),
             token: meta::progress_token(&params),
             parks: Arc::clone(&modern.parks),
-            owner: Arc::clone(&context.caller),
+            sealer: Arc::clone(&modern.sealer),
             method: self.method.clone(),
-            digest: parks::digest(&self.method, &params),
+            whose,
+            strays: Arc::clone(&modern.strays),
             envelope,
             tracker: self.frontend.tracker().clone(),
         };
         let named = self.named(Arc::clone(&server), context.clone());
-        let asked = Call { method: self.method.clone(), params: params.clone(), context };
-        let call = move || match asked.method {
-            Method::Discover => discovered(server.as_ref(), asked.context),
-            _ => server.call(asked),
+        let method = self.method.clone();
+        let call = move |params| match method {
+            Method::Discover => discovered(server.as_ref(), context),
+            method => server.call(Call { method, params, context }),
         };
         let stop = leg::Stop { revoked: self.arrival.admission.lease.revoked.clone(), closed: modern.closed.clone() };
         let messages = Box::pin(async_stream::stream! {
@@ -257,8 +280,8 @@ fn discovered(server: &dyn Server, context: Context) -> Reply {
     })
 }
 
-/// The result of `server/discover` as clients of this version get it; tasks are another feature there, which is not
-/// served.
+/// The result of `server/discover` as clients of this version get it: everything that the server says of itself, but for
+/// tasks, which are another feature there, and one that is not served.
 fn introduction(result: &Payload) -> Payload {
     let text = String::from_utf8_lossy(result.json()).into_owned();
     let mut draft = Draft::of(&text);
@@ -266,7 +289,10 @@ fn introduction(result: &Payload) -> Payload {
     draft.set("supportedVersions", format!("[\"{}\"]", Revision::V2026_07_28));
     draft.set("ttlMs", "0");
     draft.set("cacheScope", "\"private\"");
-    draft.each("capabilities").for_each(|capabilities| _ = capabilities.remove("tasks"));
+    for capabilities in draft.each("capabilities") {
+        capabilities.remove("tasks");
+        capabilities.each("extensions").for_each(|extensions| _ = extensions.remove(TASKS_EXTENSION));
+    }
     let json = draft.text();
     Payload::new(Revision::V2026_07_28, json.into())
 }

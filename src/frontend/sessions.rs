@@ -18,6 +18,7 @@ use super::{
     Settings,
     calls::Calls,
     event_id::Mark,
+    modern::StateKey,
     outbox::{self, Outbox, Overflow},
     questions::Questions,
     session::{Holders, Opening, Session},
@@ -38,6 +39,8 @@ pub struct Deps {
     pub clock: Arc<dyn Clock>,
     /// Randomness for session ids.
     pub random: Arc<dyn Random>,
+    /// What is sealed under it comes back with the next request, to whichever process of the same store.
+    pub state_key: StateKey,
     /// Told of each session that ended, so that the backends end theirs.
     pub ended: Arc<dyn Fn(&SessionId) + Send + Sync>,
 }

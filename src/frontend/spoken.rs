@@ -83,6 +83,12 @@ impl Spoken {
         })
     }
 
+    /// Why the client's version cannot be asked this; `None` where it can.
+    pub(crate) fn refusal(&self, method: &Method, params: &Payload) -> Option<Untranslatable> {
+        let asked = params.clone().into_revision(self.revision(), &self.facts(Kind::Question, method));
+        asked.err().inspect(Untranslatable::report)
+    }
+
     /// What the client answers to the question `asked`, as its server asked it.
     pub(crate) fn answer(&self, method: &Method, asked: &Payload, answer: Result<Payload, ErrorObject>) -> Understood {
         let Ok(answer) = answer else { return Understood::Answer(answer) };

@@ -59,6 +59,9 @@ pub struct BackendSpec {
     pub on_loss: OnLoss,
     /// How long a start may take, from the first byte sent to the handshake done.
     pub start_timeout: Duration,
+    /// How long a process may be silent when it is asked of which era it is, before it is taken for an older one until it
+    /// answers.
+    pub probe_timeout: Duration,
     /// How long one call may stay without any sign of life from the backend before it fails.
     pub call_timeout: Duration,
     /// How long an unused backend session is kept.
@@ -107,7 +110,7 @@ pub struct HttpSpec {
 }
 
 impl BackendSpec {
-    /// A backend with the defaults: its era found out, shared per session where it is a process, 60 s to start, 10 minutes of silence in a
+    /// A backend with the defaults: its era found out, shared per session where it is a process, 60 s to start, 10 s to tell its era, 10 minutes of silence in a
     /// call, 10 minutes idle, 4 sessions for each sharer.
     pub fn new(id: BackendId, transport: TransportSpec) -> Self {
         Self {
@@ -118,6 +121,7 @@ impl BackendSpec {
             share: Share::Session,
             on_loss: OnLoss::Reinit,
             start_timeout: Duration::from_mins(1),
+            probe_timeout: Duration::from_secs(10),
             call_timeout: Duration::from_mins(10),
             idle_timeout: Duration::from_mins(10),
             assume_version: None,

@@ -15,7 +15,10 @@ use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use super::{Error, MasterKeySource};
-use crate::support::{Random, Secret};
+use crate::{
+    storage::Storage,
+    support::{Random, Secret},
+};
 
 const NONCE: usize = 24;
 
@@ -35,6 +38,17 @@ impl SealingKey {
                 Self::parse(text.trim()).ok_or(Error::MasterKeyForm)
             }
         }
+    }
+
+    /// 256 random bits that are made once and kept in the store under this key, by this name.
+    pub async fn kept(
+        &self,
+        storage: &Storage,
+        name: &'static str,
+        random: &dyn Random,
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        let fresh = self.seal(&*Zeroizing::new(random.bytes::<32>()), name, random)?;
+        self.open(&storage.fact_or_add(name, &fresh).await?, name)
     }
 
     /// A key derived from a secret that the gateway does not keep (RFC 5869), for this purpose alone.

@@ -5,6 +5,7 @@ mod calls;
 mod demo;
 mod edges;
 mod endpoint;
+mod era;
 mod http;
 mod lanes;
 mod peers;

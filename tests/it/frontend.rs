@@ -7,20 +7,26 @@ mod handshake;
 mod isolation;
 mod kept;
 mod modern;
+mod passed;
 mod questions;
 mod reader;
 mod resumption;
+mod rounds;
 mod sessions;
+mod strays;
 mod streams;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 use axum::{Router, body::Body};
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, Method as Verb, Request, Response, StatusCode};
 use lockkeeper::{
-    frontend::{Deps, Frontend, Routes, Settings},
+    frontend::{Deps, Frontend, Routes, Settings, StateKey},
     mcp::{
         Call, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Question, Reply, Revision, Server,
     },
@@ -58,10 +64,16 @@ struct Scripted {
     fate: tokio::sync::Mutex<mpsc::UnboundedReceiver<&'static str>>,
     /// What becomes of `server/discover`.
     start: Mutex<Start>,
+    /// What it says of itself then, as it is written, where that matters.
+    about: Mutex<Option<&'static str>>,
     /// What listens yield.
     told: broadcast::Sender<(Method, Value)>,
+    /// What the next listen yields instead, where that matters.
+    heard: Mutex<Option<mpsc::UnboundedReceiver<Event>>>,
     /// What calls of `talk` yield, by the name that they bring.
     talks: Mutex<BTreeMap<String, mpsc::UnboundedSender<Event>>>,
+    /// What calls of `play`, prompts and reads are answered with, one after the other.
+    plays: Mutex<VecDeque<Reply>>,
 }
 
 /// How a server starts.
@@ -111,6 +123,7 @@ impl World {
             storage: storage.clone(),
             clock: Arc::clone(&clock) as _,
             random: Arc::new(SeededRandom::new(seed)),
+            state_key: StateKey::new([7; 32]),
             ended: Arc::new(move |id: &SessionId| told.lock().push(id.clone())),
         };
         let front = Frontend::new(routes, settings, deps);
@@ -152,8 +165,11 @@ impl Scripted {
             fates,
             fate: tokio::sync::Mutex::new(fate),
             start: Mutex::new(Start::Ready),
+            about: Mutex::default(),
             told: broadcast::channel(64).0,
+            heard: Mutex::default(),
             talks: Mutex::default(),
+            plays: Mutex::default(),
         })
     }
 
@@ -174,6 +190,10 @@ impl Scripted {
         let _ = self.talks.lock()[name].send(event);
     }
 
+    fn play(&self) -> Reply {
+        self.plays.lock().pop_front().unwrap_or_else(|| Reply::failed(ErrorObject::internal("the play is over")))
+    }
+
     fn discover(&self) -> Reply {
         let (start, gate) = (*self.start.lock(), Arc::clone(&self.gate));
         let result = json!({
@@ -181,7 +201,10 @@ impl Scripted {
             "capabilities": { "tools": { "listChanged": true }, "logging": {} },
             "_meta": { "io.modelcontextprotocol/serverInfo": { "name": self.name, "version": "1" } },
         });
-        let result = Payload::of(Revision::V2026_07_28, &result);
+        let result = match *self.about.lock() {
+            Some(about) => Payload::new(Revision::V2026_07_28, about.into()),
+            None => Payload::of(Revision::V2026_07_28, &result),
+        };
         match start {
             Start::Ready => Reply::complete(result),
             Start::Slow => Reply::later(async move {
@@ -234,6 +257,7 @@ impl Scripted {
                 self.talks.lock().insert(params["arguments"]["name"].as_str().unwrap().to_owned(), say);
                 Reply::new(stream::poll_fn(move |cx| said.poll_recv(cx)))
             }
+            "play" => self.play(),
             "ask" => ask(revision, &params["arguments"]),
             other => Reply::failed(ErrorObject::internal(&format!("the script has no tool `{other}`"))),
         }
@@ -295,7 +319,11 @@ impl Server for Scripted {
         match &call.method {
             Method::Discover => self.discover(),
             Method::ToolsCall => self.tool(&call),
+            Method::PromptsGet | Method::ResourcesRead | Method::Complete => self.play(),
             Method::Listen => {
+                if let Some(mut heard) = self.heard.lock().take() {
+                    return Reply::new(stream::poll_fn(move |cx| heard.poll_recv(cx)));
+                }
                 let (mut told, revision) = (self.told.subscribe(), call.params.revision);
                 Reply::new(async_stream::stream! {
                     while let Ok((method, params)) = told.recv().await {

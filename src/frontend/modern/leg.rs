@@ -12,15 +12,15 @@ use super::{
     envelope::Envelope,
     held::{Held, Next, turn_away},
     parks::Parks,
+    seal::{Binding, Sealer, State, invalid},
+    strays::{Strays, Whose},
 };
 use crate::{
     frontend::{able::can_be_asked, questions::Asking, spoken::Spoken},
     mcp::{
         ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId,
-        json::{At, Object},
+        json::{At, Object, quote},
     },
-    model::Caller,
-    support::Digest,
 };
 
 /// How long further questions are waited for, so that they are asked together (`translation` 4b).
@@ -40,10 +40,12 @@ pub(super) struct Leg {
     pub(super) token: Option<Bytes>,
     /// Where calls wait between requests.
     pub(super) parks: Arc<Parks>,
-    /// In whose name.
-    pub(super) owner: Arc<Caller>,
-    /// What this request and the ones that go on with it have in common.
-    pub(super) digest: Digest,
+    /// What seals the states.
+    pub(super) sealer: Arc<Sealer>,
+    /// Who asks, and where.
+    pub(super) whose: Whose,
+    /// What servers asked outside of any call.
+    pub(super) strays: Arc<Strays>,
     /// Who owns calls that wait.
     pub(super) tracker: TaskTracker,
 }
@@ -59,16 +61,17 @@ pub(super) struct Stop {
 // === impl Leg ===
 
 impl Leg {
-    /// The messages, the response last. Where `params` bring a state, the call that waits goes on; else `call` begins one.
-    /// Dropping the stream cancels the call.
+    /// The messages, the response last. Where `params` bring the state of a call that waits, that goes on; else `call`
+    /// begins one. Dropping the stream cancels the call.
     pub(super) fn messages(
         self,
         params: Payload,
-        call: impl FnOnce() -> Reply + Send + 'static,
+        call: impl FnOnce(Payload) -> Reply + Send + 'static,
         stop: Stop,
     ) -> impl Stream<Item = Message> + Send + 'static {
         async_stream::stream! {
-            let mut held = match self.begin(&params, call).await {
+            let asked = params.clone();
+            let mut held = match self.begin(params, call).await {
                 Ok(held) => held,
                 Err(error) => {
                     yield Message::error(self.id, error);
@@ -76,8 +79,9 @@ impl Leg {
                 }
             };
             let mut due = None;
+            let mut strays = asks(&self.method) && self.strays.wait_for(&self.whose);
             loop {
-                if held.is_unasked() {
+                if held.is_unasked() && !strays {
                     due = None;
                 } else if due.is_none() {
                     due = Some(Instant::now() + TOGETHER);
@@ -89,7 +93,11 @@ impl Leg {
                         return;
                     }
                     () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                        match self.park(held) {
+                        self.take_strays(&mut strays, &mut held).await;
+                        if held.is_unasked() {
+                            continue;
+                        }
+                        match self.park(&asked, held) {
                             Ok(result) => {
                                 yield Message::result(self.id, result);
                                 return;
@@ -113,7 +121,7 @@ impl Leg {
                             }
                         }
                         Next::Event(Event::Done(outcome)) => {
-                            yield self.response(outcome);
+                            yield self.response(&asked, outcome);
                             return;
                         }
                     },
@@ -122,22 +130,51 @@ impl Leg {
         }
     }
 
-    /// The call that this request begins, or goes on with.
-    async fn begin(&self, params: &Payload, call: impl FnOnce() -> Reply) -> Result<Held, ErrorObject> {
+    /// The call that this request begins, or goes on with. A server gets its own state back as it wrote it, and everything
+    /// else as the client did.
+    async fn begin(&self, params: Payload, call: impl FnOnce(Payload) -> Reply) -> Result<Held, ErrorObject> {
         let object = params.object();
         let state = object.as_ref().and_then(|params| params.get("requestState"));
-        let Some(state) = state.filter(|_| asks(&self.method)) else { return Ok(Held::new(call())) };
-        let state: String = serde_json::from_str(state).map_err(|_| Parks::invalid())?;
-        let mut held = self.parks.take(&state, &self.owner, &self.digest).await?;
-        let responses = object.as_ref().and_then(|params| params.get("inputResponses")).unwrap_or("{}");
-        held.answer(&Object::parse(responses.as_bytes()).unwrap_or_default());
-        Ok(held)
+        let Some(state) = state.filter(|_| asks(&self.method)) else { return Ok(Held::new(call(params))) };
+        let state: String = serde_json::from_str(state).map_err(|_| invalid())?;
+        match self.sealer.open(&state, &self.binding(&params))? {
+            State::OfServer(state) => Ok(Held::new(call(params.with("requestState", &state)))),
+            State::Parked(name) => {
+                let mut held = self.parks.take(&name, &self.whose.owner).await?;
+                let responses = object.as_ref().and_then(|params| params.get("inputResponses")).unwrap_or("{}");
+                held.answer(&Object::parse(responses.as_bytes()).unwrap_or_default());
+                Ok(held)
+            }
+        }
+    }
+
+    /// Lists what servers asked outside of any call, where there is any, to be asked in this one. Not at once: a call that
+    /// is soon over leaves it to the next.
+    async fn take_strays(&self, strays: &mut bool, held: &mut Held) {
+        if !std::mem::take(strays) {
+            return;
+        }
+        for question in self.strays.take(&self.whose).await {
+            if let Some(asking) = self.asking(question) {
+                held.ask(asking);
+            }
+        }
+    }
+
+    /// What this request and the ones that go on with it have in common.
+    fn binding(&self, asked: &Payload) -> Binding {
+        Binding::new(&self.whose.owner, &self.whose.target, &self.method, asked)
     }
 
     /// Ends the request with what is to be answered first.
-    fn park(&self, held: Held) -> Result<Bytes, Box<Held>> {
-        let parked = self.parks.keep(held, (&self.owner, &self.digest), &self.tracker);
-        parked.map(|(_, result)| result)
+    fn park(&self, asked: &Payload, held: Held) -> Result<Bytes, Box<Held>> {
+        let name = self.parks.name();
+        let Some(state) = self.sealer.seal(&State::Parked(name), &self.binding(asked)) else {
+            return Err(Box::new(held));
+        };
+        let result = held.input_required(&state);
+        self.parks.keep(name, held, &self.whose.owner, &self.tracker)?;
+        Ok(result)
     }
 
     /// A notification of this request: its progress, and the log messages that it is to give. Others belong to a listen.
@@ -182,13 +219,33 @@ impl Leg {
         }
     }
 
-    fn response(&self, outcome: Outcome) -> Message {
-        match self.spoken.outcome(outcome) {
-            Outcome::Complete(result) | Outcome::InputRequired(result) => {
-                Message::result(self.id.clone(), result.json().clone())
-            }
-            Outcome::Failed(error) => Message::error(self.id.clone(), error),
+    fn response(&self, asked: &Payload, outcome: Outcome) -> Message {
+        let outcome = match self.spoken.outcome(outcome) {
+            Outcome::Complete(result) => Ok(result),
+            Outcome::InputRequired(result) => self.passed_on(asked, &result),
+            Outcome::Failed(error) => Err(error),
+        };
+        match outcome {
+            Ok(result) => Message::result(self.id.clone(), result.json().clone()),
+            Err(error) => Message::error(self.id.clone(), error),
         }
+    }
+
+    /// What a server ended the call with to ask for: as it wrote it, but for the state, which only the gateway opens
+    /// again. Where there is none, none is invented (`translation` section 5).
+    fn passed_on(&self, asked: &Payload, result: &Payload) -> Result<Payload, ErrorObject> {
+        if !asks(&self.method) {
+            return Err(ErrorObject::internal(
+                "the server requires input for a request of this method, which it may not",
+            ));
+        }
+        let state = result.object().and_then(|result| result.get("requestState").map(str::to_owned));
+        let Some(state) = state else { return Ok(result.clone()) };
+        let Some(sealed) = self.sealer.seal(&State::OfServer(state), &self.binding(asked)) else {
+            let text = "the server's requestState is too large: about 48 kB of it can be carried";
+            return Err(ErrorObject::internal(text));
+        };
+        Ok(result.with("requestState", &quote(&sealed)))
     }
 }
 

@@ -7,9 +7,12 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::load::Busy;
+use super::{
+    load::Busy,
+    strays::{Strays, Whose},
+};
 use crate::{
     mcp::{
         Call, Context, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId, Revision,
@@ -35,6 +38,8 @@ pub(super) struct Listen {
     pub(super) server: Arc<dyn Server>,
     /// Told when nobody listens any more, so that subscriptions end.
     pub(super) ended: Arc<dyn Fn(&SessionId) + Send + Sync>,
+    /// Where questions wait for a call, by whom they can be taken, and who owns their waits.
+    pub(super) strays: (Arc<Strays>, Whose, TaskTracker),
 }
 
 /// What the client chose.
@@ -98,9 +103,10 @@ impl Listen {
                                 yield self.tagged(method, &params);
                             }
                         }
-                        // `translation` 4.6: nobody is in a call who could be asked
+                        // a listen cannot be asked
                         Some(Event::Asked(question)) => {
-                            question.answer.give(Err(ErrorObject::invalid_params("no call of a client runs that could ask it")));
+                            let (strays, whose, tracker) = &self.strays;
+                            strays.hold(whose.clone(), question, tracker);
                         }
                         Some(Event::Done(_)) | None => break,
                     },

@@ -1,48 +1,42 @@
 //! Calls that wait for their client between two requests (`translation` 4b): each is driven by a task of its own until the
-//! client comes back with the state that it was given, or its time is over. Knows nothing of HTTP.
+//! client comes back with the state that it was given, or its time is over. Knows nothing of HTTP, and of how a state is
+//! sealed.
 //!
-//! The state is sealed under a key of this process, as the call that it names lives in this process alone: `gw1.` and an
-//! encrypted name, bound to the request. A state that was used, changed, or is another caller's is the same error as one
-//! that never was.
+//! A call lives in one process, which its state names. A state that was used, or that another process gave, is the same
+//! error as one that never was.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use bytes::Bytes;
-use chacha20poly1305::{
-    KeyInit as _, XChaCha20Poly1305, XNonce,
-    aead::{Aead as _, Payload as Sealed},
-};
 use parking_lot::Mutex;
 use tokio::{
     sync::oneshot,
     time::{Instant, sleep_until},
 };
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::held::{Held, Next};
+use super::{
+    held::{Held, Next},
+    seal::{ParkName, invalid},
+};
 use crate::{
     frontend::{sessions::Deps, settings::Settings},
-    mcp::{ErrorObject, Event, Method, Payload, meta},
+    mcp::{ErrorObject, Event},
     model::Caller,
-    support::{Digest, Random},
+    support::Random,
 };
 
-const PREFIX: &str = "gw1.";
-const NONCE: usize = 24;
-const NAME: usize = 16;
-/// The longest state that is looked at, in bytes.
-const LONGEST: usize = 256;
 /// How many calls wait in all, and of one user.
 const MOST: (usize, usize) = (4_096, 64);
 
 /// The calls that wait.
 pub(super) struct Parks {
-    waiting: Mutex<HashMap<[u8; NAME], Parked>>,
-    cipher: XChaCha20Poly1305,
+    waiting: Mutex<HashMap<ParkName, Parked>>,
     random: Arc<dyn Random>,
+    process: [u8; 8],
     /// How long each waits for its client.
     patience: Duration,
+    /// Ends all of them, when the gateway does.
+    closed: CancellationToken,
 }
 
 /// One call that waits, and how to take it.
@@ -53,78 +47,61 @@ struct Parked {
 
 impl Parks {
     /// None yet.
-    pub(super) fn new(deps: &Deps, settings: &Settings) -> Arc<Self> {
-        let cipher = XChaCha20Poly1305::new(&deps.random.bytes::<32>().into());
+    pub(super) fn new(deps: &Deps, settings: &Settings, closed: CancellationToken) -> Arc<Self> {
         let random = Arc::clone(&deps.random);
-        Arc::new(Self { waiting: Mutex::default(), cipher, random, patience: settings.question_timeout })
+        let process = random.bytes();
+        Arc::new(Self { waiting: Mutex::default(), random, process, patience: settings.question_timeout, closed })
     }
 
-    /// Lets a call wait; gives the state with which the client takes it again, and the result that says so.
+    /// A name under which a call can wait.
+    pub(super) fn name(&self) -> ParkName {
+        ParkName { process: self.process, wait: self.random.bytes() }
+    }
+
+    /// Lets a call wait under this name.
     ///
     /// # Errors
     ///
     /// The call itself, where too many wait.
     pub(super) fn keep(
         self: &Arc<Self>,
+        name: ParkName,
         held: Held,
-        (owner, digest): (&Arc<Caller>, &Digest),
+        owner: &Arc<Caller>,
         tracker: &TaskTracker,
-    ) -> Result<(String, Bytes), Box<Held>> {
+    ) -> Result<(), Box<Held>> {
         let mut waiting = self.waiting.lock();
         let own = waiting.values().filter(|parked| parked.owner.user == owner.user).count();
         if waiting.len() >= MOST.0 || own >= MOST.1 {
             return Err(Box::new(held));
         }
-        let name = self.random.bytes::<NAME>();
         let (take, taken) = oneshot::channel();
         waiting.insert(name, Parked { owner: Arc::clone(owner), take });
         drop(waiting);
-        let state = self.seal(&name, digest);
-        let result = held.input_required(&state);
         let parks = Arc::clone(self);
         tracker.spawn(async move {
-            wait(held, taken, Instant::now() + parks.patience).await;
+            let until = Instant::now() + parks.patience;
+            parks.closed.run_until_cancelled(wait(held, taken, until)).await;
             parks.waiting.lock().remove(&name);
         });
-        Ok((state, result))
+        Ok(())
     }
 
-    /// Takes the call that waits under `state`.
+    /// Takes the call that waits under this name.
     ///
     /// # Errors
     ///
-    /// `-32602` with the frozen text of `translation` 4b.4, whatever is wrong with it.
-    pub(super) async fn take(&self, state: &str, owner: &Caller, digest: &Digest) -> Result<Held, ErrorObject> {
-        let name = self.open(state, digest).ok_or_else(Self::invalid)?;
+    /// [`invalid`], whatever became of it.
+    pub(super) async fn take(&self, name: &ParkName, owner: &Caller) -> Result<Held, ErrorObject> {
         let parked = {
             let mut waiting = self.waiting.lock();
-            let known = waiting.get(&name).is_some_and(|parked| parked.owner.owns_the_same_as(owner));
-            if known { waiting.remove(&name) } else { None }
+            let known = waiting.get(name).is_some_and(|parked| parked.owner.owns_the_same_as(owner));
+            if known { waiting.remove(name) } else { None }
         };
-        let parked = parked.ok_or_else(Self::invalid)?;
+        let parked = parked.ok_or_else(invalid)?;
         let (give, given) = oneshot::channel();
-        parked.take.send(give).map_err(|_| Self::invalid())?;
-        given.await.map_err(|_| Self::invalid())
-    }
-
-    /// The error for a state that nothing waits under.
-    pub(super) fn invalid() -> ErrorObject {
-        ErrorObject::invalid_params("Invalid or expired requestState")
-    }
-
-    fn seal(&self, name: &[u8; NAME], digest: &Digest) -> String {
-        let nonce = self.random.bytes::<NONCE>();
-        let sealed = Sealed { msg: name, aad: digest.as_bytes() };
-        let sealed = self.cipher.encrypt(&XNonce::from(nonce), sealed).unwrap_or_default();
-        format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode([nonce.as_slice(), &sealed].concat()))
-    }
-
-    fn open(&self, state: &str, digest: &Digest) -> Option<[u8; NAME]> {
-        let text = state.strip_prefix(PREFIX).filter(|text| text.len() <= LONGEST)?;
-        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
-        let (nonce, sealed) = bytes.split_first_chunk::<NONCE>()?;
-        let sealed = Sealed { msg: sealed, aad: digest.as_bytes() };
-        self.cipher.decrypt(&XNonce::from(*nonce), sealed).ok()?.try_into().ok()
+        parked.take.send(give).map_err(|_| invalid())?;
+        given.await.map_err(|_| invalid())
     }
 }
 
@@ -153,20 +130,4 @@ async fn wait(mut held: Held, mut asked: oneshot::Receiver<oneshot::Sender<Held>
             }
         }
     }
-}
-
-/// What the requests of one call have in common: the method and the parameters, without what each brings of its own.
-pub(super) fn digest(method: &Method, params: &Payload) -> Digest {
-    let own = [meta::META, "inputResponses", "requestState"];
-    let mut text = method.as_str().to_owned();
-    let object = params.object().unwrap_or_default();
-    let mut members: Vec<(&str, &str)> = object.iter().filter(|(name, _)| !own.contains(name)).collect();
-    members.sort_unstable();
-    for (name, value) in members {
-        // a client may write the same value otherwise the next time; what is too deep for that is taken as it is
-        let value = serde_json::from_str::<serde_json::Value>(value)
-            .map_or_else(|_| value.to_owned(), |value| value.to_string());
-        text.extend(["\0", name, "\0", &value]);
-    }
-    Digest::sha256(text)
 }

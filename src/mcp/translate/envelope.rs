@@ -14,8 +14,8 @@ use super::{
 
 /// What ties a message to a task (2025-11-25, tasks).
 pub(super) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
-/// The id of the tasks extension.
-const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+/// The id of the tasks extension, among a peer's `capabilities.extensions` (2026-07-28).
+pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// What kind of result it is, in its member `resultType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -139,7 +139,7 @@ impl fmt::Display for Untranslatable {
 impl std::error::Error for Untranslatable {}
 
 /// The result of a tool call that failed in a way that a model can read and act on (all revisions, tools).
-pub(super) fn tool_error(revision: Revision, text: &str) -> Payload {
+pub fn tool_error(revision: Revision, text: &str) -> Payload {
     let result = json!({ "content": [{ "type": "text", "text": text }], "isError": true });
     Payload::of(revision, &result)
 }

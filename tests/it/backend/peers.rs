@@ -1,6 +1,13 @@
 //! What the tests of this room share: scripted servers, and the gateway's side of them.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -64,7 +71,7 @@ impl Scripts {
 }
 
 impl Drop for Scripts {
-    /// All that its servers got is held to the official schema of the newest version that they can speak.
+    /// All that its servers got is held to the official schema of the version that it is in.
     fn drop(&mut self) {
         let files = fs::read_dir(self.0.path()).unwrap().map(|file| file.unwrap().path());
         // a pipe would be waited for
@@ -73,12 +80,19 @@ impl Drop for Scripts {
             let log = fs::read_to_string(file).unwrap_or_default();
             for message in log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
                 if !std::thread::panicking() && message.is_object() {
-                    strict::to_server(Revision::NEWEST_LEGACY, None, &message)
-                        .unwrap_or_else(|fault| panic!("{fault}"));
+                    // a request says itself that it is of 2026-07-28
+                    let stated = &message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"];
+                    let revision = stated.as_str().and_then(Revision::parse).unwrap_or(Revision::NEWEST_LEGACY);
+                    strict::to_server(revision, None, &message).unwrap_or_else(|fault| panic!("{fault}"));
                 }
             }
         }
     }
+}
+
+/// A pipe that a server waits at until the test writes into it.
+pub(crate) fn mkfifo(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
 /// Waits until `probe` gives something. Other processes give no signal to wait for.

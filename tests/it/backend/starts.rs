@@ -1,6 +1,6 @@
 //! Starts, handshakes and their failures.
 
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{fs, time::Duration};
 
 use futures_util::FutureExt as _;
 use lockkeeper::{
@@ -11,13 +11,8 @@ use serde_json::{Value, json};
 
 use super::{
     endpoint::{Peer, Seen, reply},
-    peers::{Scripts, call, failure, gateway, result, start, started, text, tool},
+    peers::{Scripts, call, failure, gateway, mkfifo, result, start, started, text, tool},
 };
-
-/// A file that lets whoever reads it wait until it is written.
-fn mkfifo(path: &Path) {
-    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
-}
 
 fn echo() -> Value {
     json!({ "name": "echo", "arguments": { "text": "hi" } })

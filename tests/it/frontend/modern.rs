@@ -14,13 +14,13 @@ const VERSION: &str = "2026-07-28";
 const ALL: &str = r#"{"sampling":{},"elicitation":{"form":{},"url":{}},"roots":{}}"#;
 
 /// A client that says with each request who it is.
-struct Modern {
-    client: Client,
+pub(super) struct Modern {
+    pub(super) client: Client,
     capabilities: Value,
 }
 
 impl Modern {
-    fn of(world: &World, user: &str, capabilities: &str) -> Self {
+    pub(super) fn of(world: &World, user: &str, capabilities: &str) -> Self {
         Self { client: world.client(user), capabilities: serde_json::from_str(capabilities).unwrap() }
     }
 
@@ -52,11 +52,11 @@ impl Modern {
             .await
     }
 
-    async fn ask(&self, id: impl Into<Value>, method: &str, params: Value) -> Response<Body> {
+    pub(super) async fn ask(&self, id: impl Into<Value>, method: &str, params: Value) -> Response<Body> {
         self.send_as(&self.message(id, method, params), &[]).await
     }
 
-    async fn tool(&self, id: impl Into<Value>, name: &str, arguments: Value) -> Response<Body> {
+    pub(super) async fn tool(&self, id: impl Into<Value>, name: &str, arguments: Value) -> Response<Body> {
         self.ask(id, "tools/call", json!({ "name": name, "arguments": arguments })).await
     }
 }

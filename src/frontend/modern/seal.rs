@@ -1,0 +1,248 @@
+//! What a client of 2026-07-28 carries from one request to the next without being able to read or change it
+//! (`translation` 4b.5, section 5): `gw1.` and a text that is encrypted under a key of the store, so that every process
+//! on it can open what another sealed, and nothing has to be kept. It is bound to the caller, the endpoint, the request and
+//! a time. Knows nothing of what becomes of it.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use chacha20poly1305::{
+    KeyInit as _, XChaCha20Poly1305, XNonce,
+    aead::{Aead as _, Payload as Sealed},
+};
+use zeroize::Zeroizing;
+
+use crate::{
+    mcp::{ErrorObject, Method, Payload, meta},
+    model::{Caller, ClientId, KeyId, Target},
+    support::{Clock, Digest, Random, Timestamp},
+};
+
+const PREFIX: &str = "gw1.";
+const NONCE: usize = 24;
+/// The longest text that is sealed or looked at, in bytes.
+const LONGEST: usize = 64 * 1024;
+
+/// The 256-bit key that states are sealed under; wiped when dropped.
+#[derive(Clone)]
+pub struct StateKey(Zeroizing<[u8; 32]>);
+
+/// Seals and opens.
+pub(super) struct Sealer {
+    cipher: XChaCha20Poly1305,
+    random: Arc<dyn Random>,
+    clock: Arc<dyn Clock>,
+    /// How long a sealed state is good.
+    lifetime: Duration,
+}
+
+/// What is sealed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum State {
+    /// A call waits in a process for the client to come back.
+    Parked(ParkName),
+    /// The JSON text of the server's own `requestState`; nothing waits anywhere.
+    OfServer(String),
+}
+
+/// Where a call waits: the process, and which one it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct ParkName {
+    /// Random for each process.
+    pub(super) process: [u8; 8],
+    /// Random for each wait.
+    pub(super) wait: [u8; 16],
+}
+
+/// What a state is good for and nothing else: the requests of one caller at one endpoint that ask for the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Binding(Digest);
+
+// === impl StateKey ===
+
+impl StateKey {
+    /// This key.
+    pub fn new(key: [u8; 32]) -> Self {
+        Self(Zeroizing::new(key))
+    }
+}
+
+impl fmt::Debug for StateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StateKey(…)")
+    }
+}
+
+// === impl Sealer ===
+
+impl Sealer {
+    /// Seals for `lifetime`.
+    pub(super) fn new(key: &StateKey, random: Arc<dyn Random>, clock: Arc<dyn Clock>, lifetime: Duration) -> Self {
+        Self { cipher: XChaCha20Poly1305::new((&*key.0).into()), random, clock, lifetime }
+    }
+
+    /// The text that stands for `state`; `None` where it would be longer than 64 KiB.
+    pub(super) fn seal(&self, state: &State, binding: &Binding) -> Option<String> {
+        let until = self.clock.now() + self.lifetime;
+        let plain = state.encode(until);
+        let nonce = self.random.bytes::<NONCE>();
+        let sealed =
+            self.cipher.encrypt(&XNonce::from(nonce), Sealed { msg: &plain, aad: binding.0.as_bytes() }).ok()?;
+        let text = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode([nonce.as_slice(), &sealed].concat()));
+        (text.len() <= LONGEST).then_some(text)
+    }
+
+    /// What was sealed.
+    ///
+    /// # Errors
+    ///
+    /// [`invalid`], whatever is wrong with it: it was made up or changed, is another's or of another request, or its time
+    /// is over.
+    pub(super) fn open(&self, text: &str, binding: &Binding) -> Result<State, ErrorObject> {
+        self.opened(text, binding).ok_or_else(invalid)
+    }
+
+    fn opened(&self, text: &str, binding: &Binding) -> Option<State> {
+        let text = text.strip_prefix(PREFIX).filter(|_| text.len() <= LONGEST)?;
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let (nonce, sealed) = bytes.split_first_chunk::<NONCE>()?;
+        let sealed = Sealed { msg: sealed, aad: binding.0.as_bytes() };
+        let (state, until) = State::decode(&self.cipher.decrypt(&XNonce::from(*nonce), sealed).ok()?)?;
+        (self.clock.now() < until).then_some(state)
+    }
+}
+
+/// The error for a state that is good for nothing, with the frozen text of `translation` 4b.4.
+pub(super) fn invalid() -> ErrorObject {
+    ErrorObject::invalid_params("Invalid or expired requestState")
+}
+
+// === impl State ===
+
+impl State {
+    /// The kind, the time in milliseconds, and the state itself.
+    fn encode(&self, until: Timestamp) -> Vec<u8> {
+        let until = until.as_millis().to_be_bytes();
+        match self {
+            Self::Parked(name) => [&[0], until.as_slice(), &name.process, &name.wait].concat(),
+            Self::OfServer(text) => [&[1], until.as_slice(), text.as_bytes()].concat(),
+        }
+    }
+
+    fn decode(plain: &[u8]) -> Option<(Self, Timestamp)> {
+        let (kind, plain) = plain.split_first()?;
+        let (until, rest) = plain.split_first_chunk::<8>()?;
+        let state = match kind {
+            0 => {
+                let (process, wait) = rest.split_first_chunk::<8>()?;
+                Self::Parked(ParkName { process: *process, wait: wait.try_into().ok()? })
+            }
+            1 => Self::OfServer(String::from_utf8(rest.to_vec()).ok()?),
+            _ => return None,
+        };
+        Some((state, Timestamp::from_millis(i64::from_be_bytes(*until))))
+    }
+}
+
+// === impl Binding ===
+
+impl Binding {
+    /// What the requests of one call have in common: who asks, where, the method, and the parameters without what each
+    /// request brings of its own.
+    pub(super) fn new(caller: &Caller, target: &Target, method: &Method, params: &Payload) -> Self {
+        let client = caller.client.as_ref().map(ClientId::as_str);
+        // two keys of one user, presented directly, are two clients
+        let key = caller.key.as_ref().filter(|_| client.is_none()).map(KeyId::as_str);
+        let backend = match target {
+            Target::Merged => None,
+            Target::Backend(backend) => Some(backend.as_str()),
+        };
+        let who = serde_json::json!([caller.user.as_str(), client, key, backend, method.as_str()]);
+        let mut text = who.to_string();
+        let own = [meta::META, "inputResponses", "requestState"];
+        let object = params.object().unwrap_or_default();
+        let mut members: Vec<(&str, &str)> = object.iter().filter(|(name, _)| !own.contains(name)).collect();
+        members.sort_unstable();
+        for (name, value) in members {
+            // a client may write the same value otherwise the next time; what is too deep for that is taken as it is
+            let value = serde_json::from_str::<serde_json::Value>(value)
+                .map_or_else(|_| value.to_owned(), |value| value.to_string());
+            text.extend(["\0", name, "\0", &value]);
+        }
+        Self(Digest::sha256(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        mcp::Revision,
+        model::UserId,
+        support::{ManualClock, SeededRandom},
+    };
+
+    fn sealer(key: u8, clock: &Arc<ManualClock>) -> Sealer {
+        let random = Arc::new(SeededRandom::new(u64::from(key)));
+        Sealer::new(&StateKey::new([key; 32]), random, Arc::clone(clock) as _, Duration::from_mins(10))
+    }
+
+    fn caller(user: &str, client: Option<&str>, key: &str) -> Caller {
+        Caller {
+            user: UserId::new(user),
+            client: client.map(ClientId::new),
+            key: Some(KeyId::new(key)),
+            ..Caller::gateway()
+        }
+    }
+
+    fn binding(caller: &Caller, target: &Target, params: &'static str) -> Binding {
+        Binding::new(caller, target, &Method::ToolsCall, &Payload::new(Revision::V2026_07_28, params.into()))
+    }
+
+    #[test]
+    fn a_state_opens_under_the_same_key_for_the_same_request_in_its_time() {
+        let clock = Arc::new(ManualClock::default());
+        let (one, other) = (sealer(1, &clock), sealer(2, &clock));
+        let bound = binding(&caller("ann", None, "k"), &Target::Merged, r#"{"name":"t"}"#);
+        let parked = State::Parked(ParkName { process: [3; 8], wait: [4; 16] });
+        for state in [parked, State::OfServer(r#""\u0053T""#.to_owned())] {
+            let text = one.seal(&state, &bound).unwrap();
+            assert_eq!(sealer(1, &clock).open(&text, &bound), Ok(state.clone()), "another process on the same store");
+            assert_eq!(other.open(&text, &bound), Err(invalid()));
+            for changed in [format!("{text}A"), text.replace("gw1.", "gw2."), "gw1.".to_owned(), "gw1.*".to_owned()] {
+                assert_eq!(one.open(&changed, &bound), Err(invalid()));
+            }
+        }
+        let text = one.seal(&State::OfServer("1".to_owned()), &bound).unwrap();
+        clock.advance(Duration::from_secs(599));
+        assert!(one.open(&text, &bound).is_ok());
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(one.open(&text, &bound), Err(invalid()));
+    }
+
+    #[test]
+    fn a_state_is_bound_to_who_asks_where_for_what() {
+        let ann = caller("ann", None, "k");
+        let git = Target::Backend(crate::model::BackendId::parse("git").unwrap());
+        let bound = binding(&ann, &Target::Merged, r#"{"name":"t","arguments":{"a":1,"b":2}}"#);
+        let same = r#"{ "arguments":{"b":2, "a":1},"_meta":{"x":1},"inputResponses":{},"requestState":"s","name":"t"}"#;
+        assert_eq!(binding(&ann, &Target::Merged, same), bound);
+        assert_ne!(binding(&ann, &git, same), bound);
+        assert_ne!(binding(&ann, &Target::Merged, r#"{"name":"t","arguments":{"a":1,"b":3}}"#), bound);
+        for (user, client, key) in [("bob", None, "k"), ("ann", Some("k"), "k"), ("ann", None, "l")] {
+            assert_ne!(binding(&caller(user, client, key), &Target::Merged, same), bound, "{user} {client:?} {key}");
+        }
+        let app = |key| binding(&caller("ann", Some("app"), key), &Target::Merged, same);
+        assert_eq!(app("k"), app("l"), "a client is the same with the user's next key");
+    }
+
+    #[test]
+    fn what_is_too_long_is_not_sealed() {
+        let sealer = sealer(1, &Arc::new(ManualClock::default()));
+        let bound = binding(&caller("ann", None, "k"), &Target::Merged, "{}");
+        let seal = |length: usize| sealer.seal(&State::OfServer("s".repeat(length)), &bound);
+        assert!(seal(48_000).is_some());
+        assert_eq!(seal(50_000), None);
+    }
+}

@@ -1,0 +1,180 @@
+//! Progress that rises over several calls which are one to their client (all versions, progress: the value increases with
+//! each notification). Knows nothing of why there are several.
+
+use bytes::Bytes;
+use serde::Deserialize;
+
+use crate::mcp::{Method, Notification, Payload, Revision};
+
+/// How little a wait counts: what the server tells next may well be more.
+const LITTLE: f64 = 0.001;
+
+/// The progress of one call of a client.
+#[derive(Debug)]
+pub(super) struct Rising {
+    /// The client's token; `None` where it wants no progress.
+    token: Option<Bytes>,
+    /// The last that the client was told.
+    last: Option<f64>,
+    /// The last that a server told.
+    base: f64,
+    leg: Leg,
+}
+
+/// What becomes of the progress of the call that runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Leg {
+    /// It passes as it is.
+    First,
+    /// It has told nothing yet.
+    Silent,
+    /// It is told with so much added.
+    Shifted(f64),
+}
+
+#[derive(Deserialize)]
+struct View {
+    progress: f64,
+    total: Option<f64>,
+}
+
+// === impl Rising ===
+
+impl Rising {
+    /// Nothing was told yet to the client of this token.
+    pub(super) fn new(token: Option<Bytes>) -> Self {
+        Self { token, last: None, base: 0.0, leg: Leg::First }
+    }
+
+    /// From now on another call tells.
+    pub(super) fn next_call(&mut self) {
+        self.leg = Leg::Silent;
+    }
+
+    /// A notification as the client is told it; `None` where it would not rise. Those of the first call pass untouched,
+    /// as do those of a later one that goes on above the last.
+    pub(super) fn pass(&mut self, told: Notification) -> Option<Notification> {
+        if told.method != Method::Progress {
+            return Some(told);
+        }
+        let Some(View { progress, total }) = told.params.view() else { return Some(told) };
+        if self.leg == Leg::Silent {
+            self.leg = Leg::Shifted(self.shift(progress));
+        }
+        let shift = match self.leg {
+            Leg::Shifted(shift) if shift > 0.0 => shift,
+            _ => {
+                self.note(progress);
+                return Some(told);
+            }
+        };
+        let raised = progress + shift;
+        if self.last.is_some_and(|last| raised <= last) {
+            return None;
+        }
+        self.note(raised);
+        let mut params = told.params.with("progress", &number(raised));
+        if let Some(total) = total {
+            params = params.with("total", &number(total + shift));
+        }
+        Some(Notification { params, ..told })
+    }
+
+    /// That the client's answers are waited for, in the round of this number; `None` for a client that wants no progress.
+    pub(super) fn waiting(&mut self, round: u32) -> Option<Notification> {
+        let token = String::from_utf8_lossy(self.token.as_ref()?).into_owned();
+        let value = self.last.map_or(0.0, |last| last + LITTLE);
+        if self.last.is_some_and(|last| value <= last) {
+            return None;
+        }
+        self.last = Some(value);
+        let value = number(value);
+        let text =
+            format!(r#"{{"progressToken":{token},"progress":{value},"message":"waiting for input (round {round})"}}"#);
+        Some(Notification { method: Method::Progress, params: Payload::new(Revision::V2026_07_28, text.into()) })
+    }
+
+    /// What is added to the progress of a call that begins with `first`.
+    fn shift(&self, first: f64) -> f64 {
+        let Some(last) = self.last.filter(|last| first <= *last) else { return 0.0 };
+        if self.base + first > last { self.base } else { self.base + 1.0 - first }
+    }
+
+    fn note(&mut self, value: f64) {
+        self.last = Some(self.last.map_or(value, |last| last.max(value)));
+        self.base = self.base.max(value);
+    }
+}
+
+/// The JSON text of a number: whole numbers without a fraction.
+fn number(value: f64) -> String {
+    // beyond that no number has a fraction
+    const MOST: f64 = 9_007_199_254_740_992.0;
+    if value.fract() == 0.0 && value.abs() <= MOST {
+        format!("{value:.0}")
+    } else {
+        serde_json::json!(value).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> Notification {
+        Notification { method: Method::Progress, params: Payload::new(Revision::V2026_07_28, text.to_owned().into()) }
+    }
+
+    fn text(told: Option<Notification>) -> String {
+        told.map(|told| String::from_utf8_lossy(told.params.json()).into_owned()).unwrap_or_default()
+    }
+
+    fn rising() -> Rising {
+        Rising::new(Some(Bytes::from_static(b"\"p\"")))
+    }
+
+    #[test]
+    fn the_first_call_tells_what_it_likes() {
+        let mut rising = rising();
+        for odd in [r#"{ "progress":1.50 ,"x":1}"#, r#"{"progress":1}"#, r#"{"progress":"much"}"#] {
+            assert_eq!(text(rising.pass(told(odd))), odd);
+        }
+    }
+
+    #[test]
+    fn a_later_call_that_begins_lower_is_raised_with_its_total() {
+        let mut rising = rising();
+        rising.pass(told(r#"{"progress":5,"total":6}"#));
+        assert_eq!(
+            text(rising.waiting(1)),
+            r#"{"progressToken":"p","progress":5.001,"message":"waiting for input (round 1)"}"#
+        );
+        rising.next_call();
+        assert_eq!(text(rising.pass(told(r#"{"progress":1,"total":3, "x":1}"#))), r#"{"progress":6,"total":8, "x":1}"#);
+        assert_eq!(text(rising.pass(told(r#"{"progress":2.5}"#))), r#"{"progress":7.5}"#);
+        assert_eq!(text(rising.pass(told(r#"{"progress":2.5}"#))), "");
+        rising.next_call();
+        assert_eq!(text(rising.pass(told(r#"{"progress":0}"#))), r#"{"progress":8.5}"#);
+    }
+
+    #[test]
+    fn a_later_call_that_goes_on_above_is_left_alone() {
+        let mut rising = rising();
+        rising.pass(told(r#"{"progress":5}"#));
+        rising.waiting(1);
+        rising.next_call();
+        assert_eq!(text(rising.pass(told(r#"{"progress" : 6.0}"#))), r#"{"progress" : 6.0}"#);
+    }
+
+    #[test]
+    fn a_client_that_wants_no_progress_is_told_of_no_wait() {
+        assert_eq!(Rising::new(None).waiting(1), None);
+        let mut silent = rising();
+        assert_eq!(
+            text(silent.waiting(1)),
+            r#"{"progressToken":"p","progress":0,"message":"waiting for input (round 1)"}"#
+        );
+        silent.next_call();
+        assert_eq!(text(silent.pass(told(r#"{"progress":0}"#))), r#"{"progress":1}"#);
+    }
+}

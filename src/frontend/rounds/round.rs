@@ -1,0 +1,147 @@
+//! What a server of 2026-07-28 ended a call with: what it wants to know first, and the state to come back with. Knows
+//! nothing of how the client is asked.
+
+use bytes::Bytes;
+
+use crate::{
+    frontend::{
+        able::{Lack, strict_lack},
+        spoken::Spoken,
+    },
+    mcp::{Answered, ClientInfo, Method, Payload, Question, Revision, Untranslatable, json::Object, translate::Cause},
+};
+
+/// How many questions one round may have.
+const MOST_QUESTIONS: usize = 64;
+
+/// One round.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Round {
+    /// The questions, in the server's order; none where it wants to be called again and no more.
+    pub(super) entries: Vec<Entry>,
+    /// The JSON text of the state; `None` where there is none.
+    pub(super) state: Option<String>,
+}
+
+/// One question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// What the server calls it.
+    pub(super) key: String,
+    /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
+    pub(super) method: Method,
+    params: Payload,
+}
+
+// === impl Round ===
+
+impl Round {
+    /// Reads an `InputRequiredResult` (2026-07-28, MRTR).
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, in words.
+    pub(super) fn read(ended: &Payload) -> Result<Self, &'static str> {
+        let result = ended.object().ok_or("the server requires input and says not what")?;
+        let state = result.get("requestState").map(str::to_owned);
+        let mut entries: Vec<Entry> = Vec::new();
+        if let Some(requests) = result.get("inputRequests").filter(|requests| *requests != "null") {
+            let requests = Object::parse(requests.as_bytes()).ok_or("the server's `inputRequests` are no object")?;
+            for (key, request) in requests.iter() {
+                // the last of repeated members counts, as JavaScript reads them
+                entries.retain(|entry| entry.key != key);
+                entries.push(Entry::read(key, request, ended)?);
+            }
+        }
+        if entries.len() > MOST_QUESTIONS {
+            return Err("the server asks too much at once");
+        }
+        if entries.is_empty() && state.is_none() {
+            return Err("the server requires input, and gives neither questions nor a state");
+        }
+        Ok(Self { entries, state })
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    fn read(key: &str, request: &str, ended: &Payload) -> Result<Self, &'static str> {
+        let request = Object::parse(request.as_bytes()).ok_or("one of the server's questions is no object")?;
+        let method = request.string("method").map(|name| Method::parse(&name));
+        let method =
+            method.filter(|method| matches!(method, Method::CreateMessage | Method::Elicit | Method::RootsList));
+        let params = match request.get("params") {
+            Some(params) => Bytes::copy_from_slice(params.as_bytes()),
+            None => Bytes::new(),
+        };
+        let params = Payload::new(Revision::V2026_07_28, params);
+        Ok(Self {
+            key: key.to_owned(),
+            method: method.ok_or("the server asks in a way that MCP 2026-07-28 does not have")?,
+            params: match ended.origin() {
+                Some(backend) => params.of_backend(backend),
+                None => params,
+            },
+        })
+    }
+
+    /// Why this client cannot be asked it: it has not declared it, or its version has no form for it.
+    pub(super) fn refusal(&self, client: &ClientInfo, spoken: &Spoken) -> Option<Untranslatable> {
+        let Some(Lack { capability, part }) = strict_lack(client, &self.method, &self.params) else {
+            return spoken.refusal(&self.method, &self.params);
+        };
+        let feature = part.map_or_else(|| capability.to_owned(), |part| format!("{capability}.{part}"));
+        let cause = Cause::Question { capability, part };
+        let (from, to) = (self.params.revision, client.revision);
+        let refusal =
+            Untranslatable { feature: feature.into(), from, to, backend: None, cause }.of(self.params.origin());
+        refusal.report();
+        Some(refusal)
+    }
+
+    /// The question as it is asked, and the side that waits for the answer.
+    pub(super) fn question(&self) -> (Question, Answered) {
+        Question::new(self.method.clone(), self.params.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &'static str) -> Result<Round, &'static str> {
+        Round::read(&Payload::new(Revision::V2026_07_28, Bytes::from_static(text.as_bytes())))
+    }
+
+    #[test]
+    fn the_state_is_kept_as_it_is_written() {
+        let round = read(r#"{"requestState" : "\u0053T\/" ,"inputRequests":{"r":{"method":"roots/list"}}}"#).unwrap();
+        assert_eq!(round.state.as_deref(), Some(r#""\u0053T\/""#));
+        assert_eq!((round.entries[0].key.as_str(), &round.entries[0].method), ("r", &Method::RootsList));
+        assert!(round.entries[0].params.is_absent());
+    }
+
+    #[test]
+    fn what_is_no_round_is_told_from_one() {
+        for text in [
+            "{}",
+            "[]",
+            r#"{"inputRequests":{}}"#,
+            r#"{"inputRequests":[]}"#,
+            r#"{"inputRequests":{"a":1},"requestState":"s"}"#,
+            r#"{"inputRequests":{"a":{"method":"ping"}},"requestState":"s"}"#,
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        let state_only = read(r#"{"inputRequests":{},"requestState":"s"}"#).unwrap();
+        assert!(state_only.entries.is_empty() && state_only.state.is_some());
+    }
+
+    #[test]
+    fn the_last_of_repeated_questions_counts() {
+        let round = read(r#"{"inputRequests":{"a":{"method":"roots/list"},"a":{"method":"sampling/createMessage"}}}"#);
+        let methods: Vec<Method> = round.unwrap().entries.into_iter().map(|entry| entry.method).collect();
+        assert_eq!(methods, [Method::CreateMessage]);
+    }
+}

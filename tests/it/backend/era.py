@@ -1,0 +1,69 @@
+"""A server on stdio of one era or another. Usage: era.py LOG MODE; every line that it reads is appended to LOG, and a line
+`start` when it starts."""
+import json, sys
+
+log, mode = open(sys.argv[1], "a", buffering=1), sys.argv[2]
+log.write("start\n")
+introduced = False
+held = None
+
+
+def send(message):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def introduction(*versions):
+    return {"resultType": "complete", "supportedVersions": versions, "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private",
+            "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "scripted", "version": "9"}}}
+
+
+def unsupported(id, versions):
+    data = {"supported": versions, "requested": "x"}
+    send({"id": id, "error": {"code": -32022, "message": "Unsupported protocol version", "data": data}})
+
+
+def discover(id):
+    global introduced, held
+    if mode in ("modern", "dual"):
+        introduced = True
+        send({"id": id, "result": introduction("2026-07-28", *(["2025-11-25"] if mode == "dual" else []))})
+    elif mode == "older":
+        send({"id": id, "result": introduction("2025-06-18")})
+    elif mode == "newer":
+        send({"id": id, "result": introduction("2099-01-01")})
+    elif mode.startswith("code"):
+        send({"id": id, "error": {"code": int(mode[4:]), "message": "no"}})
+    elif mode.startswith("supports"):
+        unsupported(id, mode[9:].split(","))
+    elif mode == "exit":
+        sys.exit(1)
+    elif mode == "late":
+        held = id
+    # else silent
+
+
+def initialize(id, params):
+    if mode == "slow":
+        return unsupported(id, ["2026-07-28"])
+    if introduced:
+        return unsupported(id, ["2026-07-28"])
+    send({"id": id, "result": {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
+                               "serverInfo": {"name": "scripted", "version": "7"}}})
+
+
+for line in sys.stdin:
+    log.write(line)
+    message = json.loads(line)
+    method, id = message.get("method"), message.get("id")
+    if method == "server/discover":
+        discover(id)
+        if mode == "late":
+            # answers when the test lets it
+            open(sys.argv[3]).read()
+            send({"id": held, "result": introduction("2026-07-28")})
+    elif method == "initialize":
+        initialize(id, message["params"])
+    elif method == "tools/call":
+        kind = {"resultType": "complete"} if "io.modelcontextprotocol/protocolVersion" in message["params"].get("_meta", {}) else {}
+        send({"id": id, "result": {"content": [{"type": "text", "text": mode}], **kind}})

@@ -1,0 +1,229 @@
+//! Of which era a server is: every row of `translation` 2.7, over stdio and over HTTP.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use http::Method as Verb;
+use lockkeeper::{
+    backend::Supervisor,
+    model::{
+        BackendId, BackendSpec, EraChoice, StdioSpec, TransportSpec,
+        status::{BackendState, EraStatus, Found},
+    },
+};
+use serde_json::{Value, json};
+
+use super::{
+    endpoint::{Peer, Seen, greeting, named, open_events, reply, status},
+    peers::{Scripts, failure, gateway, mkfifo, started, text, tool, until},
+};
+
+/// What becomes of a backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Modern,
+    Legacy,
+    /// It is not usable, and no handshake was tried.
+    Neither,
+}
+
+fn spec(scripts: &Scripts, mode: &[&str]) -> BackendSpec {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/era.py");
+    let mut args = vec![script.to_owned(), scripts.path("era").display().to_string()];
+    args.extend(mode.iter().map(|word| (*word).to_owned()));
+    let stdio = StdioSpec { command: "python3".to_owned(), args, env: BTreeMap::new(), cwd: None };
+    BackendSpec::new(BackendId::parse("era").unwrap(), TransportSpec::Stdio(stdio))
+}
+
+fn verdict(supervisor: &Supervisor, log: &str) -> Verdict {
+    let status = supervisor.status().remove(0);
+    match (status.state, status.era) {
+        (BackendState::Ready, Some(EraStatus { era, found: Found::Probed, since: Some(_) })) => {
+            if era == "modern" {
+                Verdict::Modern
+            } else {
+                Verdict::Legacy
+            }
+        }
+        (BackendState::Failed { .. } | BackendState::Restarting { .. }, None) if !log.contains("initialize") => {
+            Verdict::Neither
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// How a server answers `server/discover` over HTTP, and what follows from it.
+fn rows() -> Vec<(&'static str, u16, Value, Verdict)> {
+    use Verdict::{Legacy, Modern, Neither};
+    let versions = |names: &[&str]| {
+        json!({ "result": { "resultType": "complete", "supportedVersions": names, "capabilities": {},
+        "ttlMs": 0, "cacheScope": "private", "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "s", "version": "1" } } } })
+    };
+    let error = |code: i64, data: Value| json!({ "error": { "code": code, "message": "no", "data": data } });
+    let supported = |names: &[&str]| error(-32022, json!({ "supported": names, "requested": "2026-07-28" }));
+    vec![
+        ("modern", 200, versions(&["2026-07-28"]), Modern),
+        ("dual", 200, versions(&["2024-11-05", "2026-07-28"]), Modern),
+        ("older", 200, versions(&["2025-06-18", "2025-11-25"]), Legacy),
+        ("newer", 200, versions(&["2099-01-01"]), Neither),
+        ("only newer", 400, supported(&["2099-01-01"]), Neither),
+        ("only older", 400, supported(&["2025-11-25"]), Legacy),
+        ("nothing supported", 400, error(-32022, Value::Null), Legacy),
+        ("header mismatch", 400, error(-32020, Value::Null), Neither),
+        ("missing capability", 400, error(-32021, json!({ "requiredCapabilities": {} })), Neither),
+        ("unknown method", 404, error(-32601, Value::Null), Legacy),
+        ("unknown method, 200", 200, error(-32601, Value::Null), Legacy),
+        ("invalid params", 200, error(-32602, Value::Null), Legacy),
+        ("no session", 400, error(-32000, Value::Null), Legacy),
+        ("odd code", 400, error(0, Value::Null), Legacy),
+        ("something else", 200, json!({ "result": {} }), Legacy),
+        ("400", 400, Value::Null, Legacy),
+        ("404", 404, Value::Null, Legacy),
+        ("405", 405, Value::Null, Legacy),
+        ("406", 406, Value::Null, Legacy),
+        ("415", 415, Value::Null, Legacy),
+        ("401", 401, Value::Null, Neither),
+        ("403", 403, Value::Null, Neither),
+        ("429", 429, Value::Null, Neither),
+        ("500", 500, Value::Null, Neither),
+        ("503", 503, Value::Null, Neither),
+    ]
+}
+
+fn answered(seen: &Seen, code: u16, answer: &Value) -> axum::response::Response {
+    if answer.is_null() {
+        return status(code);
+    }
+    let mut message = answer.clone();
+    message["jsonrpc"] = "2.0".into();
+    message["id"] = seen.body["id"].clone();
+    let mut response = reply(&message);
+    *response.status_mut() = http::StatusCode::from_u16(code).unwrap();
+    response
+}
+
+#[tokio::test]
+async fn over_http_the_answer_to_the_first_question_tells_the_era() {
+    for (name, code, answer, expected) in rows() {
+        let peer = Peer::start(move |seen| match seen.method() {
+            "server/discover" => Some(answered(seen, code, &answer)),
+            "initialize" => Some(reply(&seen.result(&greeting("2025-11-25")))),
+            _ => None,
+        })
+        .await;
+        let (supervisor, _) = started(BackendSpec { era: EraChoice::Auto, ..peer.spec() }).await;
+        let log: String = peer.seen().iter().map(Seen::method).collect();
+        assert_eq!(verdict(&supervisor, &log), expected, "{name}");
+        assert_eq!(peer.seen().iter().any(|seen| seen.method() == "initialize"), expected == Verdict::Legacy, "{name}");
+        let asked = peer.seen_of("server/discover").remove(0);
+        assert_eq!(asked.verb, Verb::POST);
+        assert_eq!(asked.header("mcp-method"), Some("server/discover"), "{name}");
+        assert_eq!(asked.header("mcp-protocol-version"), Some("2026-07-28"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_names_the_version_it_refused_is_asked_once_more() {
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let peer = Peer::start(move |seen| {
+        let supported =
+            json!({ "error": { "code": -32022, "message": "no", "data": { "supported": ["2026-07-28"] } } });
+        let turn = asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let (code, answer) = if turn == 0 { (400, supported) } else { (200, rows().remove(0).2) };
+        (seen.method() == "server/discover").then(|| answered(seen, code, &answer))
+    })
+    .await;
+    let (supervisor, _) = started(BackendSpec { era: EraChoice::Auto, ..peer.spec() }).await;
+    assert_eq!(verdict(&supervisor, ""), Verdict::Modern);
+}
+
+#[tokio::test]
+async fn silence_over_http_is_an_outage() {
+    let peer = Peer::start(|seen| (seen.method() == "server/discover").then(|| open_events(String::new()))).await;
+    let start_timeout = Duration::from_millis(100);
+    let (supervisor, _) = started(BackendSpec { era: EraChoice::Auto, start_timeout, ..peer.spec() }).await;
+    assert_eq!(verdict(&supervisor, ""), Verdict::Neither);
+    assert!(peer.seen_of("initialize").is_empty());
+}
+
+#[tokio::test]
+async fn over_stdio_the_answer_of_a_process_that_can_be_spared_tells_the_era() {
+    use Verdict::{Legacy, Modern, Neither};
+    for (mode, expected, processes) in [
+        ("modern", Modern, 1),
+        ("dual", Modern, 1),
+        ("older", Legacy, 2),
+        ("newer", Neither, 1),
+        ("code-32601", Legacy, 2),
+        ("code-32602", Legacy, 2),
+        ("code0", Legacy, 2),
+        ("code-32020", Neither, 1),
+        ("supports=2099-01-01", Neither, 1),
+        ("supports=2025-03-26", Legacy, 2),
+        ("exit", Legacy, 2),
+    ] {
+        let scripts = Scripts::new();
+        let (supervisor, server) = started(spec(&scripts, &[mode])).await;
+        let log = scripts.log("era");
+        assert_eq!(verdict(&supervisor, &log), expected, "{mode}");
+        assert_eq!(log.matches("start\n").count(), processes, "{mode}");
+        if expected == Neither {
+            failure(tool(&server, gateway(), &named("x"))).await;
+        } else {
+            assert_eq!(text(tool(&server, gateway(), &named("x"))).await, mode);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_is_silent_is_taken_for_an_older_one() {
+    let scripts = Scripts::new();
+    let spec = BackendSpec { probe_timeout: Duration::from_millis(50), ..spec(&scripts, &["silent"]) };
+    let (supervisor, server) = started(spec).await;
+    assert_eq!(verdict(&supervisor, ""), Verdict::Legacy);
+    assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "silent");
+    assert_eq!(scripts.log("era").matches("start\n").count(), 2);
+}
+
+#[tokio::test]
+async fn a_process_that_answers_late_is_what_it_says() {
+    let scripts = Scripts::new();
+    let gate = scripts.path("gate");
+    mkfifo(&gate);
+    let spec = spec(&scripts, &["late", gate.to_str().unwrap()]);
+    let (supervisor, server) = started(BackendSpec { probe_timeout: Duration::from_millis(50), ..spec }).await;
+    assert_eq!(verdict(&supervisor, ""), Verdict::Legacy);
+    // the process that was asked, and the one that serves when it has answered
+    for _ in 0..2 {
+        let gate = gate.clone();
+        tokio::task::spawn_blocking(move || std::fs::write(gate, "go").unwrap()).await.unwrap();
+    }
+    let turned = || supervisor.status().remove(0).era.filter(|era| era.era == "modern");
+    until("the late answer", turned).await;
+    let ready = || Some(supervisor.status().remove(0).state).filter(|state| *state == BackendState::Ready);
+    until("the new connection", ready).await;
+    assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "late");
+}
+
+#[tokio::test]
+async fn what_the_operator_says_is_not_asked_for() {
+    let scripts = Scripts::new();
+    let (supervisor, _) = started(BackendSpec { era: EraChoice::Legacy, ..spec(&scripts, &["dual"]) }).await;
+    let status = supervisor.status().remove(0);
+    assert_eq!(status.protocol_version.as_deref(), Some("2025-11-25"));
+    assert_eq!(status.era.map(|era| era.found), Some(Found::Configured));
+    assert!(!scripts.log("era").contains("server/discover"));
+    let scripts = Scripts::new();
+    let (supervisor, _) = started(BackendSpec { era: EraChoice::Modern, ..spec(&scripts, &["code-32601"]) }).await;
+    let BackendState::Failed { reason } = supervisor.status().remove(0).state else { panic!("it cannot be used") };
+    assert!(reason.contains("era"), "{reason}");
+    assert!(!scripts.log("era").contains("initialize"));
+}
+
+#[tokio::test]
+async fn a_pinned_version_is_the_one_that_is_asked_for() {
+    let scripts = Scripts::new();
+    let version = Some("2025-03-26");
+    let spec = BackendSpec { era: EraChoice::Legacy, version, ..spec(&scripts, &["dual"]) };
+    let (supervisor, _) = started(spec).await;
+    assert_eq!(supervisor.status()[0].protocol_version.as_deref(), Some("2025-03-26"));
+}
