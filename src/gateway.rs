@@ -13,6 +13,7 @@ mod discover;
 mod face;
 mod fanout;
 mod gather;
+mod hints;
 mod listen;
 mod lists;
 mod mirrored;
@@ -26,6 +27,7 @@ mod set;
 mod tasks;
 mod uris;
 mod watch;
+mod written;
 
 use std::{sync::Arc, time::Duration};
 

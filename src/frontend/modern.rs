@@ -50,7 +50,6 @@ use crate::{
         Call, ClientInfo, Context, ErrorObject, Message, Method, Outcome, Payload, Reply, RequestId, Revision, Server,
         json::{Object, draft::Draft},
         meta,
-        translate::TASKS_EXTENSION,
     },
     model::{SessionId, Target},
     wire::sse,
@@ -291,7 +290,7 @@ fn introduction(result: &Payload) -> Payload {
     draft.set("cacheScope", "\"private\"");
     for capabilities in draft.each("capabilities") {
         capabilities.remove("tasks");
-        capabilities.each("extensions").for_each(|extensions| _ = extensions.remove(TASKS_EXTENSION));
+        capabilities.each("extensions").for_each(|extensions| _ = extensions.remove(meta::TASKS_EXTENSION));
     }
     let json = draft.text();
     Payload::new(Revision::V2026_07_28, json.into())

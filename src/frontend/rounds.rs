@@ -17,7 +17,7 @@ use self::{
 };
 use super::spoken::Spoken;
 use crate::mcp::{
-    Answered, Call, ErrorObject, Event, Method, Outcome, Payload, Reply, Server,
+    Answered, Call, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Server,
     json::{Object, quote},
     meta,
     translate::tool_error,
@@ -56,7 +56,7 @@ impl Rounds {
     pub(super) fn reply(self) -> Reply {
         let mut reply = self.server.call(self.call.clone());
         Reply::new(async_stream::stream! {
-            let mut rising = Rising::new(meta::progress_token(&self.call.params));
+            let mut rising = Rising::new();
             let mut rest = REST.0;
             for number in 1.. {
                 let ended = loop {
@@ -86,7 +86,7 @@ impl Rounds {
                     sleep(rest).await;
                     rest = REST.1.min(rest * 2);
                 } else {
-                    if let Some(told) = rising.waiting(number) {
+                    if let Some(told) = self.waiting(&mut rising, number) {
                         yield Event::Notified(told);
                     }
                     let mut asked = Vec::new();
@@ -125,6 +125,12 @@ impl Rounds {
             }
         }
         Ok(round)
+    }
+
+    /// That the client is waited for, where it wants to know of progress.
+    fn waiting(&self, rising: &mut Rising, number: u32) -> Option<Notification> {
+        let token = meta::progress_token(&self.call.params)?;
+        rising.waiting(std::str::from_utf8(&token).ok()?, number)
     }
 
     /// Waits for every answer, and gives them as `inputResponses`. The first question without one ends the call, except

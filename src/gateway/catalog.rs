@@ -12,6 +12,7 @@ mod about;
 mod cell;
 mod fetch;
 mod list;
+mod shown;
 
 use std::{
     collections::HashMap,

@@ -1,6 +1,8 @@
 //! What the gateway says of itself as a server (`translation` section 5): the union of what its backends say. Knows
 //! nothing of fetching.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -72,7 +74,29 @@ fn capabilities(given: &[Given<About>]) -> Value {
     if let Some(kept) = tasks::capability(&known) {
         union.insert(tasks::CAPABILITY.to_owned(), kept);
     }
+    for name in ["experimental", "extensions"] {
+        let agreed = agreed(&known, name);
+        if !agreed.is_empty() {
+            union.insert(name.to_owned(), agreed.into());
+        }
+    }
     union.into()
+}
+
+/// What the backends name under a capability that is a map, as far as those that name it say the same of it: a client can
+/// be told one thing. Tasks as an extension are another feature than those of 2025-11-25, and are not carried.
+fn agreed(given: &[&About], capability: &str) -> Map<String, Value> {
+    let mut agreed = Map::new();
+    let mut disputed = HashSet::from([meta::TASKS_EXTENSION.to_owned()]);
+    for (name, settings) in given.iter().flat_map(|about| about.named_under(capability)) {
+        if disputed.contains(&name) || agreed.get(&name).is_some_and(|other| *other != settings) {
+            agreed.remove(&name);
+            disputed.insert(name);
+        } else {
+            agreed.insert(name, settings);
+        }
+    }
+    agreed
 }
 
 /// The instructions of each backend under its name, whole ones only as far as they fit, the last one cut.

@@ -1,15 +1,21 @@
 //! The four lists, served from the catalog: merged, or one backend's own. Knows nothing of fetching.
+//!
+//! A merged list is written in the version of the client, each entry carried there from the one that its server wrote it
+//! in. One backend's own is in the backend's version: as it came where it can be.
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::{
     Gateway,
-    catalog::{Kind, List},
+    catalog::{About, Kind, List},
+    discover,
     gather::{Given, Patience, gather},
+    hints::{Hints, Scope},
     set::Seen,
+    written::Page,
 };
 use crate::{
-    mcp::{Call, ErrorObject, Outcome, Payload, Revision, json},
+    mcp::{Call, ClientInfo, Era, ErrorObject, Outcome, Payload, Revision, json},
     model::Access,
 };
 
@@ -22,12 +28,26 @@ pub(crate) enum View {
     Own,
 }
 
-/// Where a page begins: a backend's place, and an entry's.
-#[derive(Debug, Clone, Copy, Default)]
+/// A list that is asked for, and what there is of it.
+struct Asked<'a> {
+    view: View,
+    kind: Kind,
+    seen: &'a [Seen],
+    given: Vec<Given<List>>,
+    call: &'a Call,
+}
+
+/// Where a page begins: a backend's place, and an entry's. And who may keep the list that it is of, since all pages say
+/// the same (2026-07-28, caching).
+#[derive(Debug, Clone, Copy)]
 struct Position {
     backend: usize,
     entry: usize,
+    scope: Scope,
 }
+
+/// The bit of a packed position that is set where everybody may keep the list.
+const PUBLIC: u64 = 1 << 63;
 
 /// One page of the list of `seen`, in their order.
 pub(crate) async fn serve(gateway: &Gateway, view: View, seen: &[Seen], kind: Kind, call: &Call) -> Outcome {
@@ -41,16 +61,20 @@ pub(crate) async fn serve(gateway: &Gateway, view: View, seen: &[Seen], kind: Ki
     if let Some(error) = none_of(seen, &given) {
         return Outcome::Failed(error);
     }
-    if let (View::Own, None, [one], [Ok(list)]) = (view, start, seen, given.as_slice())
-        && (one.access == Access::Full || kind != Kind::Tools)
-        && list.len() <= gateway.settings.page_size
-        && let Some(whole) = list.whole.as_ref().filter(|whole| whole.string("nextCursor").is_none())
-    {
-        return Outcome::Complete(whole.clone());
+    let asked = Asked { view, kind, seen, given, call };
+    if let (None, Some(whole)) = (start, asked.whole(gateway.settings.page_size)) {
+        return Outcome::Complete(whole);
     }
-    let (entries, next) = page(view, seen, &given, kind, (start.unwrap_or_default(), gateway.settings.page_size));
+    let hints = asked.hints(gateway);
+    let start = start.unwrap_or(Position { backend: 0, entry: 0, scope: hints.scope });
+    if start.scope < hints.scope {
+        // the pages before were given to everybody: what must not be is another list
+        return Outcome::Failed(invalid_cursor());
+    }
+    let (entries, next) = asked.page(start, gateway.settings.page_size);
     let next = next.map(|next| gateway.cursors.seal(next.pack(), &setting, &*gateway.deps.random));
-    Outcome::Complete(written(kind, &entries, next.as_deref()))
+    let (revision, server) = (asked.revision(), asked.server().await);
+    Outcome::Complete(Page { kind, revision, entries, next, hints: hints.within(start.scope), server }.written())
 }
 
 /// The error where there is something to ask and nothing to give: a sole backend's own, or one that names them all.
@@ -72,7 +96,11 @@ fn none_of(seen: &[Seen], given: &[Given<List>]) -> Option<ErrorObject> {
 fn cursor(params: &Payload) -> Option<Result<String, ErrorObject>> {
     let object = params.object()?;
     let text = object.get("cursor").filter(|text| *text != "null")?;
-    Some(json::unquote(text).ok_or_else(|| ErrorObject::invalid_params("Invalid cursor")))
+    Some(json::unquote(text).ok_or_else(invalid_cursor))
+}
+
+fn invalid_cursor() -> ErrorObject {
+    ErrorObject::invalid_params("Invalid cursor")
 }
 
 /// What a cursor is bound to: the list, its names, the user, and what the user may see.
@@ -81,62 +109,85 @@ fn setting(view: View, seen: &[Seen], kind: Kind, call: &Call) -> Vec<u8> {
     format!("{view:?}\0{kind:?}\0{}\0{}", backends.join(","), call.context.caller.user).into_bytes()
 }
 
-/// At most `most` entries from `start` on, and where the next page begins.
-fn page(
-    view: View,
-    seen: &[Seen],
-    given: &[Given<List>],
-    kind: Kind,
-    (start, most): (Position, usize),
-) -> (Vec<Bytes>, Option<Position>) {
-    let mut page = Vec::new();
-    for (backend, (one, list)) in seen.iter().zip(given).enumerate().skip(start.backend) {
-        let Ok(list) = list else { continue };
-        let first = if backend == start.backend { start.entry } else { 0 };
-        for (entry, offered) in list.entries.iter().enumerate().skip(first) {
-            if kind == Kind::Tools && !one.allows_tool(&offered.key) {
-                continue;
-            }
-            if page.len() >= most {
-                return (page, Some(Position { backend, entry }));
-            }
-            page.push(match view {
-                View::Merged => offered.merged.clone(),
-                View::Own => offered.raw.clone(),
-            });
-        }
-    }
-    (page, None)
-}
+// === impl Asked ===
 
-/// The result: the entries as they are, byte for byte.
-fn written(kind: Kind, entries: &[Bytes], next: Option<&str>) -> Payload {
-    let size: usize = entries.iter().map(|entry| entry.len() + 1).sum();
-    let mut text = BytesMut::with_capacity(size + 256);
-    text.put_slice(format!("{{\"{}\":[", kind.member()).as_bytes());
-    for (at, entry) in entries.iter().enumerate() {
-        if at > 0 {
-            text.put_u8(b',');
+impl Asked<'_> {
+    /// A backend's own list as it came, where one page of at most `most` entries holds it all and the caller sees it all.
+    fn whole(&self, most: usize) -> Option<Payload> {
+        let (View::Own, [one], [Ok(list)]) = (self.view, self.seen, self.given.as_slice()) else { return None };
+        let fits = !self.is_filtered(one) && list.len() <= most;
+        list.whole.as_ref().filter(|whole| fits && whole.string("nextCursor").is_none()).cloned()
+    }
+
+    /// Whether the caller is not to see some of what this backend lists.
+    fn is_filtered(&self, one: &Seen) -> bool {
+        self.kind == Kind::Tools && one.access != Access::Full
+    }
+
+    /// The version that the list is written in: the client's where several backends share it.
+    fn revision(&self) -> Revision {
+        match (self.view, self.given.as_slice()) {
+            (View::Own, [Ok(list)]) => list.revision.unwrap_or(Revision::NEWEST_LEGACY),
+            _ => self.call.context.client.revision,
         }
-        text.put_slice(entry);
     }
-    text.put_u8(b']');
-    if let Some(next) = next {
-        text.put_slice(format!(",\"nextCursor\":{}", json::quote(next)).as_bytes());
+
+    /// What holds for every part (`translation` section 5). What depends on the caller's rights is the caller's alone.
+    fn hints(&self, gateway: &Gateway) -> Hints {
+        let parts = self.given.iter().filter_map(|given| given.as_ref().ok()?.hints);
+        let hints = parts.reduce(Hints::and).unwrap_or(Hints::NONE);
+        let hints = if self.given.iter().any(Result::is_err) { hints.of_incomplete() } else { hints };
+        let hidden = self.view == View::Merged && self.seen.len() < gateway.set.load().mounts.len();
+        let limited = hidden || self.seen.iter().any(|one| self.is_filtered(one));
+        hints.within(if limited { Scope::Private } else { Scope::Public })
     }
-    text.put_u8(b'}');
-    Payload::new(Revision::NEWEST_LEGACY, text.freeze())
+
+    /// In whose name the list is: the gateway's own where it is of several, else the backend's. It is said in the version
+    /// alone that has a place for it.
+    async fn server(&self) -> Option<Bytes> {
+        match (self.view, self.seen) {
+            _ if self.revision().era() == Era::Legacy => None,
+            (View::Own, [one]) => {
+                let about = discover::about(one, &self.call.context).await.ok()?;
+                About::server(&about)
+            }
+            _ => Some(ClientInfo::gateway_implementation()),
+        }
+    }
+
+    /// At most `most` entries from `start` on, and where the next page begins.
+    fn page(&self, start: Position, most: usize) -> (Vec<Bytes>, Option<Position>) {
+        let mut page = Vec::new();
+        let client = (self.call.context.client.revision, self.call.context.profile);
+        for (backend, (one, list)) in self.seen.iter().zip(&self.given).enumerate().skip(start.backend) {
+            let Ok(list) = list else { continue };
+            let first = if backend == start.backend { start.entry } else { 0 };
+            let shown = (self.view == View::Merged).then(|| list.shown(self.kind, client.0, client.1));
+            for (entry, offered) in list.entries.iter().enumerate().skip(first) {
+                if self.kind == Kind::Tools && !one.allows_tool(&offered.key) {
+                    continue;
+                }
+                if page.len() >= most {
+                    return (page, Some(Position { backend, entry, ..start }));
+                }
+                page.extend(shown.as_ref().map_or_else(|| Some(offered.raw.clone()), |shown| shown[entry].clone()));
+            }
+        }
+        (page, None)
+    }
 }
 
 // === impl Position ===
 
 impl Position {
     const fn pack(self) -> u64 {
-        ((self.backend as u64) << 32) | (self.entry as u64 & 0xffff_ffff)
+        let public = if matches!(self.scope, Scope::Public) { PUBLIC } else { 0 };
+        public | ((self.backend as u64) << 32) | (self.entry as u64 & 0xffff_ffff)
     }
 
     fn unpack(packed: u64) -> Self {
         let part = |bits: u64| usize::try_from(bits).unwrap_or(usize::MAX);
-        Self { backend: part(packed >> 32), entry: part(packed & 0xffff_ffff) }
+        let scope = if packed & PUBLIC == 0 { Scope::Private } else { Scope::Public };
+        Self { backend: part((packed & !PUBLIC) >> 32), entry: part(packed & 0xffff_ffff), scope }
     }
 }

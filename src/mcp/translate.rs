@@ -29,7 +29,7 @@ use bytes::Bytes;
 
 use super::{ClientInfo, Method, Outcome, Payload, Revision, json::draft::Draft};
 
-pub use envelope::{TASKS_EXTENSION, mirrored_capabilities, with_envelope};
+pub use envelope::{mirrored_capabilities, with_envelope};
 pub use header_params::without_invalid_header_params;
 pub use refusal::{Cause, Untranslatable, tool_error};
 pub use schema::wrapped_tools;

@@ -124,6 +124,17 @@ mod tests {
         assert!(key.open(b"short", "lock").is_err());
     }
 
+    #[tokio::test]
+    async fn what_is_kept_is_the_same_for_every_process_on_the_store() {
+        let storage = Storage::in_memory().await.unwrap();
+        let key = SealingKey::derived(&Secret::new("master"), "test");
+        let first = key.kept(&storage, "a", &OsRandom).await.unwrap();
+        assert_eq!(first.len(), 32);
+        assert_eq!(key.kept(&storage, "a", &OsRandom).await.unwrap(), first);
+        assert_ne!(key.kept(&storage, "b", &OsRandom).await.unwrap(), first);
+        assert!(SealingKey::derived(&Secret::new("other"), "test").kept(&storage, "a", &OsRandom).await.is_err());
+    }
+
     #[test]
     fn the_key_file_is_made_once_and_for_its_owner_alone() {
         let folder = tempfile::tempdir().unwrap();

@@ -5,3 +5,4 @@ mod listens;
 mod lists;
 mod only_tasks;
 mod script;
+mod versions;

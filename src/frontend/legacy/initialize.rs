@@ -14,8 +14,6 @@ use crate::mcp::{
 const LONGEST_IMPLEMENTATION: usize = 16 * 1024;
 /// The longest `capabilities` that are kept, in bytes.
 const LONGEST_CAPABILITIES: usize = 64 * 1024;
-/// The extension that tasks are in 2026-07-28; legacy clients cannot use it.
-const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// Reads the parameters of `initialize`. The version must be there; a missing `capabilities` or `clientInfo` is taken for
 /// an empty one, since old clients leave them out.
@@ -66,7 +64,7 @@ fn capabilities(declared: &str, revision: Revision) -> Bytes {
     }
     let extensions = Object::parse(&kept).and_then(|object| object.get("extensions").map(str::to_owned));
     if let Some(extensions) = extensions {
-        let rest = json::without_member(&Bytes::from(extensions), TASKS_EXTENSION);
+        let rest = json::without_member(&Bytes::from(extensions), meta::TASKS_EXTENSION);
         let nothing_left = Object::parse(&rest).is_none_or(|object| object.iter().next().is_none());
         kept = if nothing_left {
             json::without_member(&kept, "extensions")

@@ -240,7 +240,7 @@ impl Leg {
             ));
         }
         let state = result.object().and_then(|result| result.get("requestState").map(str::to_owned));
-        let Some(state) = state else { return Ok(result.clone()) };
+        let Some(state) = state.filter(|state| state != "null") else { return Ok(result.clone()) };
         let Some(sealed) = self.sealer.seal(&State::OfServer(state), &self.binding(asked)) else {
             let text = "the server's requestState is too large: about 48 kB of it can be carried";
             return Err(ErrorObject::internal(text));

@@ -1,7 +1,6 @@
 //! Progress that rises over several calls which are one to their client (all versions, progress: the value increases with
 //! each notification). Knows nothing of why there are several.
 
-use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::mcp::{Method, Notification, Payload, Revision};
@@ -12,8 +11,6 @@ const LITTLE: f64 = 0.001;
 /// The progress of one call of a client.
 #[derive(Debug)]
 pub(super) struct Rising {
-    /// The client's token; `None` where it wants no progress.
-    token: Option<Bytes>,
     /// The last that the client was told.
     last: Option<f64>,
     /// The last that a server told.
@@ -41,9 +38,9 @@ struct View {
 // === impl Rising ===
 
 impl Rising {
-    /// Nothing was told yet to the client of this token.
-    pub(super) fn new(token: Option<Bytes>) -> Self {
-        Self { token, last: None, base: 0.0, leg: Leg::First }
+    /// Nothing was told yet.
+    pub(super) const fn new() -> Self {
+        Self { last: None, base: 0.0, leg: Leg::First }
     }
 
     /// From now on another call tells.
@@ -80,9 +77,9 @@ impl Rising {
         Some(Notification { params, ..told })
     }
 
-    /// That the client's answers are waited for, in the round of this number; `None` for a client that wants no progress.
-    pub(super) fn waiting(&mut self, round: u32) -> Option<Notification> {
-        let token = String::from_utf8_lossy(self.token.as_ref()?).into_owned();
+    /// That the client's answers are waited for, in the round of this number, under the JSON text of its token; `None`
+    /// where no number can say so.
+    pub(super) fn waiting(&mut self, token: &str, round: u32) -> Option<Notification> {
         let value = self.last.map_or(0.0, |last| last + LITTLE);
         if self.last.is_some_and(|last| value <= last) {
             return None;
@@ -129,13 +126,9 @@ mod tests {
         told.map(|told| String::from_utf8_lossy(told.params.json()).into_owned()).unwrap_or_default()
     }
 
-    fn rising() -> Rising {
-        Rising::new(Some(Bytes::from_static(b"\"p\"")))
-    }
-
     #[test]
     fn the_first_call_tells_what_it_likes() {
-        let mut rising = rising();
+        let mut rising = Rising::new();
         for odd in [r#"{ "progress":1.50 ,"x":1}"#, r#"{"progress":1}"#, r#"{"progress":"much"}"#] {
             assert_eq!(text(rising.pass(told(odd))), odd);
         }
@@ -143,10 +136,10 @@ mod tests {
 
     #[test]
     fn a_later_call_that_begins_lower_is_raised_with_its_total() {
-        let mut rising = rising();
+        let mut rising = Rising::new();
         rising.pass(told(r#"{"progress":5,"total":6}"#));
         assert_eq!(
-            text(rising.waiting(1)),
+            text(rising.waiting("\"p\"", 1)),
             r#"{"progressToken":"p","progress":5.001,"message":"waiting for input (round 1)"}"#
         );
         rising.next_call();
@@ -159,20 +152,19 @@ mod tests {
 
     #[test]
     fn a_later_call_that_goes_on_above_is_left_alone() {
-        let mut rising = rising();
+        let mut rising = Rising::new();
         rising.pass(told(r#"{"progress":5}"#));
-        rising.waiting(1);
+        rising.waiting("\"p\"", 1);
         rising.next_call();
         assert_eq!(text(rising.pass(told(r#"{"progress" : 6.0}"#))), r#"{"progress" : 6.0}"#);
     }
 
     #[test]
-    fn a_client_that_wants_no_progress_is_told_of_no_wait() {
-        assert_eq!(Rising::new(None).waiting(1), None);
-        let mut silent = rising();
+    fn a_wait_before_any_progress_is_below_it() {
+        let mut silent = Rising::new();
         assert_eq!(
-            text(silent.waiting(1)),
-            r#"{"progressToken":"p","progress":0,"message":"waiting for input (round 1)"}"#
+            text(silent.waiting("7", 1)),
+            r#"{"progressToken":7,"progress":0,"message":"waiting for input (round 1)"}"#
         );
         silent.next_call();
         assert_eq!(text(silent.pass(told(r#"{"progress":0}"#))), r#"{"progress":1}"#);

@@ -43,7 +43,7 @@ impl Round {
     /// What is wrong with it, in words.
     pub(super) fn read(ended: &Payload) -> Result<Self, &'static str> {
         let result = ended.object().ok_or("the server requires input and says not what")?;
-        let state = result.get("requestState").map(str::to_owned);
+        let state = result.get("requestState").filter(|state| *state != "null").map(str::to_owned);
         let mut entries: Vec<Entry> = Vec::new();
         if let Some(requests) = result.get("inputRequests").filter(|requests| *requests != "null") {
             let requests = Object::parse(requests.as_bytes()).ok_or("the server's `inputRequests` are no object")?;
@@ -71,14 +71,16 @@ impl Entry {
         let method = request.string("method").map(|name| Method::parse(&name));
         let method =
             method.filter(|method| matches!(method, Method::CreateMessage | Method::Elicit | Method::RootsList));
+        let method = method.ok_or("the server asks in a way that MCP 2026-07-28 does not have")?;
         let params = match request.get("params") {
-            Some(params) => Bytes::copy_from_slice(params.as_bytes()),
-            None => Bytes::new(),
+            Some(params) if params.starts_with('{') => Bytes::copy_from_slice(params.as_bytes()),
+            None if method == Method::RootsList => Bytes::new(),
+            _ => return Err("one of the server's questions has no parameters"),
         };
         let params = Payload::new(Revision::V2026_07_28, params);
         Ok(Self {
             key: key.to_owned(),
-            method: method.ok_or("the server asks in a way that MCP 2026-07-28 does not have")?,
+            method,
             params: match ended.origin() {
                 Some(backend) => params.of_backend(backend),
                 None => params,
@@ -129,8 +131,11 @@ mod tests {
             "[]",
             r#"{"inputRequests":{}}"#,
             r#"{"inputRequests":[]}"#,
+            r#"{"inputRequests":null,"requestState":null}"#,
             r#"{"inputRequests":{"a":1},"requestState":"s"}"#,
             r#"{"inputRequests":{"a":{"method":"ping"}},"requestState":"s"}"#,
+            r#"{"inputRequests":{"a":{"method":"elicitation/create"}}}"#,
+            r#"{"inputRequests":{"a":{"method":"roots/list","params":[]}}}"#,
         ] {
             assert!(read(text).is_err(), "{text}");
         }
@@ -140,8 +145,9 @@ mod tests {
 
     #[test]
     fn the_last_of_repeated_questions_counts() {
-        let round = read(r#"{"inputRequests":{"a":{"method":"roots/list"},"a":{"method":"sampling/createMessage"}}}"#);
+        let round =
+            read(r#"{"inputRequests":{"a":{"method":"roots/list"},"a":{"method":"elicitation/create","params":{}}}}"#);
         let methods: Vec<Method> = round.unwrap().entries.into_iter().map(|entry| entry.method).collect();
-        assert_eq!(methods, [Method::CreateMessage]);
+        assert_eq!(methods, [Method::Elicit]);
     }
 }

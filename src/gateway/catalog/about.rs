@@ -1,6 +1,10 @@
 //! What a backend says of itself: its `server/discover` result. Knows nothing of fetching.
 
-use crate::mcp::{Payload, json::Object};
+use bytes::Bytes;
+
+use serde_json::{Map, Value};
+
+use crate::mcp::{Payload, json::Object, meta};
 
 /// A backend's own answer to `server/discover`.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,6 +35,23 @@ impl About {
     /// Whether the server promises to tell when its lists under this capability change.
     pub(crate) fn tells_changes(&self, capability: &str) -> bool {
         self.flag(capability, "listChanged")
+    }
+
+    /// What the server names under this capability, each with its settings; nothing where it is no object.
+    pub(crate) fn named_under(&self, capability: &str) -> Map<String, Value> {
+        let mut named = Map::new();
+        self.capability(capability, |text| {
+            named = serde_json::from_str(text).unwrap_or_default();
+            true
+        });
+        named
+    }
+
+    /// The server's `Implementation`, where it gives one.
+    pub(crate) fn server(&self) -> Option<Bytes> {
+        let object = self.result.object()?;
+        let meta = Object::parse(object.get(meta::META)?.as_bytes())?;
+        Some(Bytes::copy_from_slice(meta.get(meta::SERVER_INFO)?.as_bytes()))
     }
 
     /// What the server tells about its use, where it is not blank.
@@ -68,7 +89,7 @@ impl About {
         })
     }
 
-    fn capability(&self, name: &str, test: impl Fn(&str) -> bool) -> bool {
+    fn capability(&self, name: &str, test: impl FnOnce(&str) -> bool) -> bool {
         let object = self.result.object();
         let capabilities = object.as_ref().and_then(|object| object.get("capabilities"));
         let capabilities = capabilities.and_then(|text| Object::parse(text.as_bytes()));

@@ -126,9 +126,8 @@ impl<T: PartialEq> Cell<T> {
                 if changed {
                     state.changed = state.ended;
                 }
-                if state.value.as_deref() != Some(&value) {
-                    state.value = Some(Arc::new(value));
-                }
+                // values that are the same to a client may differ in what is said of them
+                state.value = Some(Arc::new(value));
                 Settled { changed, again }
             }
         }

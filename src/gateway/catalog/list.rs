@@ -5,12 +5,14 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
+use super::shown::Carried;
 use crate::{
-    gateway::{names, paths, rewrite::Rewriter},
+    gateway::{hints::Hints, names, paths, rewrite::Rewriter},
     mcp::{
-        Method, Payload, Revision,
+        Facts, Method, Payload, Revision,
         json::{self, At, Object},
         mirrored::Mirrored,
+        translate,
     },
     model::BackendId,
 };
@@ -29,12 +31,18 @@ pub(crate) enum Kind {
 }
 
 /// Everything of one kind that one backend offers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct List {
     /// The entries, in the backend's order.
     pub(crate) entries: Vec<Entry>,
+    /// The version that they are written in; `None` where the backend was not asked for any.
+    pub(crate) revision: Option<Revision>,
+    /// How long the list may be kept, and by whom; `None` where the backend was not asked.
+    pub(crate) hints: Option<Hints>,
     /// The result as it came, where one page held all entries.
     pub(crate) whole: Option<Payload>,
+    /// The entries in other versions.
+    pub(super) carried: Carried,
     /// The place of each entry whose merged name was shortened.
     short: HashMap<String, usize>,
     /// The tools whose parameters clients mirror.
@@ -133,14 +141,23 @@ impl Kind {
 impl List {
     /// No entries.
     pub(crate) fn empty() -> Self {
-        let (mirrored, only_tasks) = (HashMap::new(), HashSet::new());
-        Self { entries: Vec::new(), whole: None, short: HashMap::new(), mirrored, only_tasks }
+        Self::default()
     }
 
-    /// Adds the entries of one more page.
+    /// Adds the entries of one more page. Where the backend took to another version between two pages, the list stays in
+    /// that of the first.
     pub(crate) fn add(&mut self, kind: Kind, backend: &BackendId, page: &Payload) {
+        let hints = Hints::of(page);
+        self.hints = Some(self.hints.map_or(hints, |before| before.and(hints)));
         self.whole = self.entries.is_empty().then(|| page.clone());
-        for entry in entries(kind, backend, page) {
+        let revision = *self.revision.get_or_insert(page.revision);
+        let method = kind.method();
+        let facts = Facts::new(translate::Kind::Result, &method);
+        let Ok(page) = page.clone().into_revision(revision, &facts).inspect_err(translate::Untranslatable::report)
+        else {
+            return;
+        };
+        for entry in entries(kind, backend, &page) {
             if matches!(kind, Kind::Tools | Kind::Prompts) {
                 let shown = names::exposed(backend, &entry.key);
                 if names::split(&shown).is_some_and(|(_, rest)| rest != entry.key) {
@@ -186,7 +203,9 @@ impl List {
 /// Two lists are the same where a client cannot tell them apart.
 impl PartialEq for List {
     fn eq(&self, other: &Self) -> bool {
-        self.entries.iter().map(|entry| &entry.raw).eq(other.entries.iter().map(|entry| &entry.raw))
+        let alike = |(one, other): (&Entry, &Entry)| one.raw == other.raw;
+        let (ours, theirs) = (&self.entries, &other.entries);
+        self.revision == other.revision && ours.len() == theirs.len() && ours.iter().zip(theirs).all(alike)
     }
 }
 

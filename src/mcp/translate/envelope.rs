@@ -7,15 +7,13 @@ use super::{
     super::{
         ClientInfo, Level, Method, Payload, Revision,
         json::{Object, draft::Draft, quote},
-        meta::{self, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SUBSCRIPTION_ID},
+        meta::{self, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SUBSCRIPTION_ID, TASKS_EXTENSION},
     },
     Cause, Crossing, Kind, Untranslatable, consume_meta,
 };
 
 /// What ties a message to a task (2025-11-25, tasks).
 pub(super) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
-/// The id of the tasks extension, among a peer's `capabilities.extensions` (2026-07-28).
-pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// What kind of result it is, in its member `resultType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -193,7 +193,8 @@ async fn a_process_that_answers_late_is_what_it_says() {
     let (supervisor, server) = started(BackendSpec { probe_timeout: Duration::from_millis(50), ..spec }).await;
     assert_eq!(verdict(&supervisor, ""), Verdict::Legacy);
     // the process that was asked, and the one that serves when it has answered
-    for _ in 0..2 {
+    for asked in 1..=2 {
+        until("the question", || (scripts.log("era").matches("server/discover").count() == asked).then_some(())).await;
         let gate = gate.clone();
         tokio::task::spawn_blocking(move || std::fs::write(gate, "go").unwrap()).await.unwrap();
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use http::{Method as Verb, Response, StatusCode};
-use lockkeeper::mcp::{Method, Payload, Reply, Revision};
+use lockkeeper::mcp::{ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Revision};
 use serde_json::{Value, json};
 
 use super::{World, body, modern::Modern, rounds::requires, text};
@@ -77,15 +77,37 @@ async fn a_server_gets_its_own_state_back_and_every_other_byte_passes_both_ways(
 }
 
 #[tokio::test]
+async fn what_a_server_tells_and_its_errors_pass_as_they_are_written() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", ALL);
+    let told = r#"{ "progressToken" : 7 ,"progress":1.50,"x":12345678901234567890123, "_meta":{ "x/y":1.0 } }"#;
+    let error = r#"{ "code" : -32021,"message":"\u0041","data":{ "requiredCapabilities":{ }},"x":1.0 }"#;
+    let params = Payload::new(Revision::V2026_07_28, told.into());
+    let failed = ErrorObject::read(error.into()).unwrap().written_in(Revision::V2026_07_28);
+    world.server.plays.lock().push_back(Reply::new(futures_util::stream::iter([
+        Event::Notified(Notification { method: Method::Progress, params }),
+        Event::Done(Outcome::Failed(failed)),
+    ])));
+    let call = json!({ "name": "play", "_meta": { "progressToken": 7 } });
+    let said = text(client.ask(1, "tools/call", call).await).await;
+    assert!(said.contains(told) && said.contains(error), "{said}");
+}
+
+#[tokio::test]
 async fn where_a_server_has_no_state_none_is_invented() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
+    for nothing in ["", r#","requestState":null"#] {
+        let asked = format!(r#"{{"resultType":"input_required","inputRequests":{{}}{nothing}}}"#);
+        world.server.plays.lock().push_back(Reply::done(requires(&asked)));
+        assert!(text(play(&client, "").await).await.contains(&asked));
+    }
     let asked = r#"{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list"}}}"#;
     world.server.plays.lock().extend([Reply::done(requires(asked)), complete(r#"{"content":[]}"#)]);
     assert!(text(play(&client, "").await).await.contains(asked));
     let responses = r#""inputResponses":{"k":{"roots":[]}},"#;
     assert_eq!(play(&client, responses).await.status(), StatusCode::OK);
-    assert!(got(&world)[1].contains(responses));
+    assert!(got(&world)[3].contains(responses));
 }
 
 #[tokio::test]

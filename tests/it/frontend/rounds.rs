@@ -264,9 +264,9 @@ async fn cancelling_a_later_call_reaches_the_server() {
 }
 
 #[tokio::test]
-async fn a_client_whose_stream_breaks_in_a_round_can_still_answer_and_have_the_result() {
+async fn a_client_whose_stream_breaks_in_a_round_can_still_answer_and_is_asked_the_next_when_it_is_back() {
     let world = World::new().await;
-    let client = playing(&world, [asks(&[("a", ROOTS)]), Reply::done(finished())]).await;
+    let client = playing(&world, [asks(&[("a", ROOTS)]), asks(&[("b", ROOTS)]), Reply::done(finished())]).await;
     let mut events = Events::of(play(&client).await);
     let (mut id, mut data) = events.numbered().await.unwrap();
     while data.is_empty() {
@@ -274,9 +274,13 @@ async fn a_client_whose_stream_breaks_in_a_round_can_still_answer_and_have_the_r
     }
     drop(events);
     answer(&client, &serde_json::from_str(&data).unwrap(), json!({ "result": { "roots": [] } })).await;
+    world.server.wait_for(Method::ToolsCall, 2).await;
     let mut events = Events::of(client.resume(&id).await);
+    let question = events.message().await.unwrap();
+    assert_eq!(question["method"], "roots/list");
+    answer(&client, &question, json!({ "result": { "roots": [] } })).await;
     assert_eq!(events.message().await.unwrap()["result"], json!({ "content": [] }));
-    assert_eq!(got(&world).len(), 2);
+    assert_eq!(got(&world).len(), 3);
 }
 
 #[tokio::test]

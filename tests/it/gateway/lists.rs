@@ -290,7 +290,7 @@ async fn the_gateway_says_what_its_backends_can_do() {
     *two.about.lock() = r#"{"capabilities":{"resources":{"subscribe":true},"logging":{},"experimental":{"x":{}}},"instructions":"Then read."}"#.to_owned();
     let client = Client::new(gateway.merged());
     let result: serde_json::Value = serde_json::from_str(&client.ask(Method::Discover, "").await).unwrap();
-    assert_snapshot!(result["capabilities"], @r#"{"logging":{},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}}"#);
+    assert_snapshot!(result["capabilities"], @r#"{"experimental":{"x":{}},"logging":{},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}}"#);
     assert_snapshot!(result["instructions"].as_str().unwrap(), @r"
     ## b1
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockkeeper::{
     gateway::Gateway,
-    mcp::{ClientInfo, Method, Revision},
+    mcp::{Method, Revision},
     model::{Access, Rights},
 };
 
@@ -28,12 +28,6 @@ fn chores() -> (Arc<Backend>, Arc<Gateway>) {
     (backend, gateway)
 }
 
-fn speaks(client: Client, revision: Revision) -> Client {
-    let info = ClientInfo { revision, ..ClientInfo::clone(&client.context.client) };
-    let context = lockkeeper::mcp::Context { client: Arc::new(info), ..client.context };
-    Client { context, ..client }
-}
-
 const WITHOUT_TASKS: [Revision; 3] = [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_06_18];
 
 #[tokio::test]
@@ -42,12 +36,12 @@ async fn a_client_without_tasks_calls_for_one_where_the_tool_runs_only_so() {
     let mut read_only = Rights::none();
     read_only.backends.allow(&id("b1"), Access::ReadOnly);
     for revision in WITHOUT_TASKS {
-        let merged = speaks(Client::new(gateway.merged()), revision);
+        let merged = Client::new(gateway.merged()).speaking(revision);
         merged.ask(Method::ToolsCall, r#"{"name":"b1__look","arguments":{"a":1.0}}"#).await;
-        let single = speaks(Client::new(gateway.single(&id("b1")).unwrap()), revision);
+        let single = Client::new(gateway.single(&id("b1")).unwrap()).speaking(revision);
         single.ask(Method::ToolsCall, r#"{"name":"look"}"#).await;
         let limited = Client::of(gateway.single(&id("b1")).unwrap(), "bob", read_only.clone());
-        speaks(limited, revision).ask(Method::ToolsCall, r#"{"name":"look"}"#).await;
+        limited.speaking(revision).ask(Method::ToolsCall, r#"{"name":"look"}"#).await;
         let called = std::mem::take(&mut *backend.calls.lock());
         let called: Vec<_> = called.iter().filter(|(method, _)| method == "tools/call").map(|(_, text)| text).collect();
         let short = r#"{"name":"look","task":{}}"#;
@@ -58,7 +52,7 @@ async fn a_client_without_tasks_calls_for_one_where_the_tool_runs_only_so() {
 #[tokio::test]
 async fn other_tools_and_clients_that_have_tasks_call_as_they_like() {
     let (backend, gateway) = chores();
-    let old = speaks(Client::new(gateway.merged()), Revision::V2025_06_18);
+    let old = Client::new(gateway.merged()).speaking(Revision::V2025_06_18);
     let new = Client::new(gateway.merged());
     for (client, name) in [(&old, "some"), (&old, "never"), (&old, "plain"), (&old, "unknown"), (&new, "look")] {
         client.ask(Method::ToolsCall, &format!(r#"{{"name":"b1__{name}"}}"#)).await;
@@ -72,7 +66,7 @@ async fn other_tools_and_clients_that_have_tasks_call_as_they_like() {
 async fn a_call_waits_for_the_list_that_tells_where_nothing_is_known_yet() {
     let (backend, gateway) = chores();
     backend.awake.send_replace(false);
-    let old = speaks(Client::new(gateway.merged()), Revision::V2025_06_18);
+    let old = Client::new(gateway.merged()).speaking(Revision::V2025_06_18);
     let called = background(async move { old.ask(Method::ToolsCall, r#"{"name":"b1__look"}"#).await });
     let mut asked = backend.asked("server/discover");
     while asked.is_empty() {
@@ -87,7 +81,7 @@ async fn a_call_waits_for_the_list_that_tells_where_nothing_is_known_yet() {
 #[tokio::test]
 async fn a_tool_that_becomes_one_is_called_so_from_the_change_on() {
     let (backend, gateway) = chores();
-    let old = speaks(Client::new(gateway.merged()), Revision::V2025_06_18);
+    let old = Client::new(gateway.merged()).speaking(Revision::V2025_06_18);
     old.ask(Method::ToolsCall, r#"{"name":"b1__plain"}"#).await;
     backend.set("tools/list", &[r#"{"tools":[{"name":"plain","execution":{"taskSupport":"required"}}]}"#]);
     let listen = old.call(Method::Listen, "");

@@ -29,6 +29,8 @@ pub(crate) type Answer = Box<dyn Fn(&Call) -> Reply + Send + Sync>;
 
 /// A backend that does what it is told to.
 pub(crate) struct Backend {
+    /// The version that it speaks.
+    pub(crate) revision: Mutex<Revision>,
     pub(crate) about: Mutex<String>,
     pub(crate) pages: Mutex<HashMap<&'static str, Vec<String>>>,
     pub(crate) failure: Mutex<Option<ErrorObject>>,
@@ -60,6 +62,7 @@ impl Backend {
     /// A backend with every capability and the tools of these names.
     pub(crate) fn with_tools(names: &[&str]) -> Arc<Self> {
         let backend = Arc::new(Self {
+            revision: Mutex::new(Revision::V2025_11_25),
             about: Mutex::new(about("tools,prompts,resources,completions,logging", "")),
             pages: Mutex::default(),
             failure: Mutex::default(),
@@ -72,6 +75,14 @@ impl Backend {
             tells: broadcast::Sender::new(64),
         });
         backend.set_tools(names);
+        backend
+    }
+
+    /// The same of a version, with these tools as they are.
+    pub(crate) fn speaking(revision: Revision, list: &str) -> Arc<Self> {
+        let backend = Self::with_tools(&[]);
+        *backend.revision.lock() = revision;
+        backend.set("tools/list", &[list]);
         backend
     }
 
@@ -93,6 +104,11 @@ impl Backend {
         self.calls.lock().iter().filter(|(name, _)| name == method).map(|(_, params)| params.clone()).collect()
     }
 
+    /// What it writes, in its version.
+    pub(crate) fn wrote(&self, text: &str) -> Payload {
+        Payload::new(*self.revision.lock(), Bytes::copy_from_slice(text.as_bytes()))
+    }
+
     fn offers(&self, call: &Call) -> Outcome {
         if let Some(error) = self.failure.lock().clone() {
             return Outcome::Failed(error);
@@ -104,7 +120,7 @@ impl Backend {
         let at: usize = call.params.string("cursor").map_or(0, |cursor| cursor.parse().unwrap());
         let pages = self.pages.lock();
         match pages.get(call.method.as_str()).and_then(|pages| pages.get(at)) {
-            Some(page) => Outcome::Complete(payload(page)),
+            Some(page) => Outcome::Complete(self.wrote(page)),
             None => Outcome::Failed(ErrorObject::method_not_found(call.method.as_str())),
         }
     }
@@ -147,7 +163,7 @@ impl Server for Shared {
             }),
             _ => match &*backend.answer.lock() {
                 Some(answer) => answer(&call),
-                None => Reply::complete(payload(&format!(r#"{{"got":{params}}}"#))),
+                None => Reply::complete(backend.wrote(&format!(r#"{{"got":{params}}}"#))),
             },
         }
     }
@@ -179,6 +195,12 @@ impl Client {
     pub(crate) fn able(mut self, capabilities: &'static str) -> Self {
         let capabilities = Capabilities::new(Bytes::from_static(capabilities.as_bytes()));
         self.context.client = Arc::new(ClientInfo { capabilities, ..ClientInfo::gateway() });
+        self
+    }
+
+    /// The same client in another version.
+    pub(crate) fn speaking(mut self, revision: Revision) -> Self {
+        self.context.client = Arc::new(ClientInfo { revision, ..ClientInfo::clone(&self.context.client) });
         self
     }
 
