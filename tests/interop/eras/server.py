@@ -11,7 +11,7 @@ from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.resolve import Elicit, ListRoots, Resolve, Sample
 from mcp.shared.exceptions import MCPError
-from mcp_types import Completion, CreateMessageResult, ListRootsResult, SamplingMessage, TextContent
+from mcp_types import Completion, CreateMessageResult, EmptyResult, ListRootsResult, SamplingMessage, SetLevelRequestParams, TextContent
 from pydantic import BaseModel, Field
 
 ERA, *PORT = sys.argv[1:]
@@ -142,6 +142,12 @@ async def complete(_, argument, __):
     return Completion(values=values, total=len(values), has_more=False)
 
 
+async def set_level(_, __):
+    """Where this can be set, the SDK says that there are log messages at all."""
+    return EmptyResult()
+
+
+lock._lowlevel_server.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
 if PORT:
     lock.run("streamable-http", port=int(PORT[0]))
 else:
