@@ -36,7 +36,8 @@ pub struct Context {
     pub request: Option<SessionId>,
     /// The client itself.
     pub client: Arc<ClientInfo>,
-    /// What the client's transport mirrored of the parameters of this call; `None` where it mirrors none.
+    /// What the client's transport mirrored of the parameters of this call; `None` where it mirrors none. From the gateway
+    /// on, what is to be mirrored toward the server, whatever the client's version.
     pub mirror: Option<Arc<Mirror>>,
     /// What becomes of members of its messages that the server's version does not define.
     pub profile: Profile,

@@ -3,6 +3,8 @@
 mod calls;
 mod listens;
 mod lists;
+mod mirrors;
+mod modern;
 mod only_tasks;
 mod script;
 mod versions;
