@@ -16,7 +16,7 @@ use super::{
 use crate::{
     mcp::{
         Call, Context, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId, Revision,
-        Server, json::draft::Draft, meta,
+        Server, json::draft::Draft, meta, uri::covers,
     },
     model::SessionId,
 };
@@ -201,7 +201,7 @@ impl Filter {
     fn wants(&self, method: &Method, params: &Payload) -> bool {
         if *method == Method::ResourceUpdated {
             let uri = params.string("uri").unwrap_or_default();
-            return self.uris.iter().any(|chosen| uri.starts_with(chosen.as_str()));
+            return self.uris.iter().any(|chosen| covers(chosen, &uri));
         }
         LISTS.iter().any(|(member, _, told)| told == method && self.lists.contains(member))
     }
