@@ -131,6 +131,7 @@ impl Backend {
             backend: self.spec.id.clone(),
             key: key.clone(),
             transport,
+            is_another: self.pool.has_lived(key),
             listens: Arc::clone(&self.listens),
             wants: Arc::clone(&self.wants),
             tasks: self.room.tasks.clone(),

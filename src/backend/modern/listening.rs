@@ -112,8 +112,15 @@ impl Peer {
             open = None;
             if let Ok(Some(heard)) = acknowledged {
                 self.listening.heard.send_replace(Heard { upto: count, uris: heard });
-                if !was_open && !std::mem::take(&mut is_first) {
-                    self.tell_all(&uris);
+                if !was_open {
+                    let is_lost_one = !std::mem::take(&mut is_first);
+                    // that a connection is another than before was told when it was made, as far as lists go
+                    if is_lost_one {
+                        self.about.listens.tell_all_changed(&self.about.key);
+                    }
+                    if is_lost_one || self.about.is_another {
+                        self.tell_updated(&uris);
+                    }
                 }
                 tokio::select! {
                     () = self.follow(&mut next, &mut told) => {}
@@ -212,8 +219,7 @@ impl Peer {
     }
 
     /// What nobody listened to for a while may have changed.
-    fn tell_all(&self, uris: &[String]) {
-        self.about.listens.tell_all_changed(&self.about.key);
+    fn tell_updated(&self, uris: &[String]) {
         for uri in uris {
             let params = Payload::of(SPOKEN, &json!({ "uri": uri }));
             self.give(&Notification { method: Method::ResourceUpdated, params });
