@@ -48,14 +48,12 @@ const NO_TASK: &str = "the client gets nothing";
 const UNKNOWN_TASK: &str = "-32602";
 /// A server is not told of it, asked or answered in its way.
 const NO_EXTENSION: &str = "the server gets nothing";
-/// The name of its notification is not changed.
-const SAME_NAME: &str = r#""method":"notifications/tasks","#;
 /// There is no endpoint for clients of 2026-07-28 alone.
 const ANY_ERA: &str = "the status is 200";
 /// Why a call is cancelled is the gateway's own word.
 const OWN_REASON: &str = "the client gave up the request";
-/// The server is greeted in the client's name, with all that it declares.
-const CLIENT_NAMED: &str = r#""clientInfo":{"name":"cli""#;
+/// What a client declares, that extension too, is said in the handshake with a server, which does not know it.
+const DECLARED: &str = r#""extensions":{"io.modelcontextprotocol/tasks":{}}"#;
 /// Clients on stdio are not served, and over HTTP the end of the stream says as much.
 const NOT_CANCELLED: &str = "the client gets nothing";
 
@@ -64,7 +62,7 @@ const NOT_CANCELLED: &str = "the client gets nothing";
 const NOT_SERVED: &[(&str, &str)] = &[
     ("H04", NOT_OFFERED),
     ("H08", ANY_ERA),
-    ("H10", CLIENT_NAMED),
+    ("H10", DECLARED),
     ("Q25", OWN_REASON),
     ("Q26", OWN_REASON),
     ("Q29", NO_EXTENSION),
@@ -72,7 +70,7 @@ const NOT_SERVED: &[(&str, &str)] = &[
     ("R27", NO_TASK),
     ("R29", UNKNOWN_TASK),
     ("N11", NO_EXTENSION),
-    ("N12", SAME_NAME),
+    ("N12", NO_TASK),
     ("X07", NO_EXTENSION),
     ("X12", NOT_CANCELLED),
     ("X19", NO_EXTENSION),

@@ -14,11 +14,12 @@ use super::{
 };
 
 /// The methods of notifications that belong to no call.
-const ASIDE: [&str; 4] = [
+const ASIDE: [&str; 5] = [
     "notifications/tools/list_changed",
     "notifications/prompts/list_changed",
     "notifications/resources/list_changed",
     "notifications/resources/updated",
+    "notifications/tasks",
 ];
 
 /// What the client sends.

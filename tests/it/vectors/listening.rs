@@ -7,6 +7,7 @@ use super::{
     client::Client,
     compare::{At, same},
     scene::Scene,
+    servers::Heard,
     stage::Stage,
 };
 
@@ -18,12 +19,7 @@ pub(super) async fn tells(mut scene: Scene<'_>) -> Result<(), String> {
     let vector = scene.vector;
     let (given, expected) = (vector.message(), expected(vector)?);
     let mut client = scene.client().await?;
-    for (id, filter) in vector.ctx["listens"].as_object().into_iter().flatten() {
-        listen(&mut client, id, filter).await?;
-    }
-    let call = scene.call(&mut client, &json!("call")).await?;
-    call.finish();
-    client.answer(&json!("call")).await?;
+    let call = to_all(&mut scene, &mut client).await?;
     call.say_aside(&given);
     // whoever listens for something else gets that, and nothing before
     call.say_aside(&json!({ "jsonrpc": "2.0", "method": "notifications/prompts/list_changed" }));
@@ -39,6 +35,17 @@ pub(super) async fn tells(mut scene: Scene<'_>) -> Result<(), String> {
         [got] if rest.len() == others => same(got, expected, At::Client),
         _ => Err(format!("the client gets {came:?}")),
     }
+}
+
+/// The client listens as the vector says; gives a call that is over, by which the server can say something.
+pub(super) async fn to_all(scene: &mut Scene<'_>, client: &mut Client) -> Result<Heard, String> {
+    for (id, filter) in scene.vector.ctx["listens"].as_object().into_iter().flatten() {
+        listen(client, id, filter).await?;
+    }
+    let call = scene.call(client, &json!("call")).await?;
+    call.finish();
+    client.answer(&json!("call")).await?;
+    Ok(call)
 }
 
 /// A listen ends at the server: the gateway listens anew, and the client with a session hears nothing of it.

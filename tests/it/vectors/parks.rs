@@ -30,11 +30,11 @@ pub(super) async fn plays(mut scene: Scene<'_>) -> Result<(), String> {
     if given["params"]["inputResponses"].is_object() {
         parked.comes_back(&mut scene, given).await
     } else if given["method"] == "notifications/cancelled" {
-        parked.is_not_asked_any_more(&mut scene, &given).await
+        parked.withdraws(&mut scene, &given).await
     } else if given.get("result").is_some() || given.get("error").is_some() {
-        parked.is_answered_late(given, &vector.expect["then"]["msg"]).await
+        parked.ends_late(given, &vector.expect["then"]["msg"]).await
     } else {
-        parked.is_abandoned(&mut scene).await
+        parked.runs_out(&mut scene).await
     }
 }
 
@@ -126,7 +126,7 @@ impl Parked {
     }
 
     /// The server withdraws its question: the client hears nothing of it, and what it still answers goes nowhere.
-    async fn is_not_asked_any_more(mut self, scene: &mut Scene<'_>, given: &Value) -> Result<(), String> {
+    async fn withdraws(mut self, scene: &mut Scene<'_>, given: &Value) -> Result<(), String> {
         self.call.say(given);
         // what comes after it on the exchange has been read when it is answered
         self.call.say(&json!({ "jsonrpc": "2.0", "id": "ping", "method": "ping" }));
@@ -148,7 +148,7 @@ impl Parked {
     }
 
     /// The call ends while it waits: the client gets its result when it comes back.
-    async fn is_answered_late(mut self, mut given: Value, expected: &Value) -> Result<(), String> {
+    async fn ends_late(mut self, mut given: Value, expected: &Value) -> Result<(), String> {
         given["id"] = self.call.message["id"].clone();
         self.call.say(&given);
         self.client.post(&self.again(&expected["id"], &json!({}))).await?;
@@ -157,7 +157,7 @@ impl Parked {
     }
 
     /// The client does not come back.
-    async fn is_abandoned(self, scene: &mut Scene<'_>) -> Result<(), String> {
+    async fn runs_out(self, scene: &mut Scene<'_>) -> Result<(), String> {
         let asked = &scene.vector.ctx["park"]["backend_request"];
         let steps = scene.vector.expect["seq"].as_array().ok_or("expects no steps")?;
         let wanted = |message: &Value| message["id"] == *asked || message["method"] == "notifications/cancelled";

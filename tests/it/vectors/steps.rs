@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use super::{
     client::{Client, SOON},
     compare::{At, same},
+    listening,
     scene::Scene,
     servers::Heard,
 };
@@ -31,7 +32,11 @@ pub(super) async fn plays(mut scene: Scene<'_>) -> Result<(), String> {
         let call = scene.call(&mut played.client, &id).await?;
         played.heard.insert(server_id.to_string(), call);
     }
-    played.client.post(&given).await?;
+    if vector.direction == "backend>client" {
+        listening::to_all(&mut scene, &mut played.client).await?.say_aside(&given);
+    } else {
+        played.client.post(&given).await?;
+    }
     for step in vector.expect["seq"].as_array().into_iter().flatten() {
         let is = |side: &str, dir: &str| step["side"] == side && step["dir"] == dir;
         let message = &step["msg"];

@@ -92,12 +92,11 @@ impl Vector {
         match self.direction.as_str() {
             _ if given.get("parts").is_some() => Some(Way::ToClient),
             "client>backend" if speaks && message => Some(Way::ToServer),
-            "client>backend" if speaks && expect["seq"].is_array() => Some(Way::Steps),
             "backend>client" if speaks && message => Some(Way::ToClient),
             "backend>client" if speaks && self.answered().is_some() && self.steps("client", "out").count() == 1 => {
                 Some(Way::ToClient)
             }
-            "backend>client" if speaks && expect["seq"].is_array() => Some(Way::Steps),
+            "client>backend" | "backend>client" if speaks && expect["seq"].is_array() => Some(Way::Steps),
             "backend>client" if given.is_array() => Some(Way::ToClient),
             "client>gateway" if message || expect.get("http").is_some() || expect.get("sse").is_some() => {
                 Some(Way::Door)
