@@ -8,6 +8,7 @@ mod endpoint;
 mod era;
 mod http;
 mod lanes;
+mod modern;
 mod peers;
 mod settings;
 mod starts;

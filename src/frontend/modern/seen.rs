@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_client_is_shown_until_it_was_away_for_long() {
-        let seen = Seen::new(Duration::from_secs(60));
+        let seen = Seen::new(Duration::from_mins(1));
         let endpoint = Endpoint::MERGED;
         for second in [0, 30] {
             let now = Timestamp::from_seconds(second);
