@@ -16,7 +16,7 @@ use super::{
 use crate::{
     mcp::{
         Call, ClientInfo, Context, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId,
-        Revision, Server, json::draft::Draft, meta,
+        Revision, Server, json::draft::Draft, meta, uri::covers,
     },
     model::SessionId,
 };
@@ -209,7 +209,7 @@ impl Filter {
     fn wants(&self, method: &Method, params: &Payload) -> bool {
         if *method == Method::ResourceUpdated {
             let uri = params.string("uri").unwrap_or_default();
-            return self.uris.iter().any(|chosen| is_beneath(&uri, chosen));
+            return self.uris.iter().any(|chosen| covers(chosen, &uri));
         }
         LISTS.iter().any(|(member, _, told)| told == method && self.lists.contains(member))
     }
@@ -222,10 +222,4 @@ impl Filter {
         }
         json!({ "notifications": filter })
     }
-}
-
-/// Whether a resource is the chosen one, or one beneath it.
-fn is_beneath(uri: &str, chosen: &str) -> bool {
-    uri.strip_prefix(chosen)
-        .is_some_and(|rest| rest.is_empty() || chosen.ends_with('/') || rest.starts_with(['/', '?', '#']))
 }
