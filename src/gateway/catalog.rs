@@ -34,7 +34,7 @@ pub(crate) use self::{
     list::{Kind, List},
 };
 use crate::{
-    mcp::{Capabilities, ClientInfo, Context, Method, Server, Trace, translate::Profile},
+    mcp::{Capabilities, ClientInfo, Context, Farewell, Method, Server, Trace, translate::Profile},
     model::{BackendId, Caller, SessionId, Share, UserId},
 };
 
@@ -147,6 +147,7 @@ impl Catalog {
             mirror: None,
             client: Arc::new(ClientInfo { capabilities: capabilities.clone(), ..ClientInfo::gateway() }),
             profile: Profile::default(),
+            farewell: Farewell::default(),
             trace: Trace::default(),
         }
     }
