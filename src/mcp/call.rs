@@ -168,14 +168,20 @@ impl Capabilities {
         self.key.split(' ').any(|part| part == "elicitation(url)")
     }
 
-    /// The same capabilities without the extension `id`.
+    /// The same capabilities without the extension `id`, and without a word of extensions where it was the only one.
     #[must_use]
     fn without_extension(&self, id: &str) -> Self {
         let text = String::from_utf8_lossy(&self.json).into_owned();
         let mut draft = Draft::of(&text);
         let removed =
             draft.each("extensions").map(|extensions| extensions.remove(id)).filter(|removed| *removed).count();
-        if removed == 0 { self.clone() } else { Self::new(draft.text().into()) }
+        if removed == 0 {
+            return self.clone();
+        }
+        if draft.get("extensions").is_some_and(|extensions| extensions.is_empty()) {
+            draft.remove("extensions");
+        }
+        Self::new(draft.text().into())
     }
 
     /// The object as it was written.

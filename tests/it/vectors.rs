@@ -50,10 +50,6 @@ const UNKNOWN_TASK: &str = "-32602";
 const NO_EXTENSION: &str = "the server gets nothing";
 /// There is no endpoint for clients of 2026-07-28 alone.
 const ANY_ERA: &str = "the status is 200";
-/// Why a call is cancelled is the gateway's own word.
-const OWN_REASON: &str = "the client gave up the request";
-/// What a client declares, that extension too, is said in the handshake with a server, which does not know it.
-const DECLARED: &str = r#""extensions":{"io.modelcontextprotocol/tasks":{}}"#;
 /// Clients on stdio are not served, and over HTTP the end of the stream says as much.
 const NOT_CANCELLED: &str = "the client gets nothing";
 
@@ -62,9 +58,6 @@ const NOT_CANCELLED: &str = "the client gets nothing";
 const NOT_SERVED: &[(&str, &str)] = &[
     ("H04", NOT_OFFERED),
     ("H08", ANY_ERA),
-    ("H10", DECLARED),
-    ("Q25", OWN_REASON),
-    ("Q26", OWN_REASON),
     ("Q29", NO_EXTENSION),
     ("Q31", NO_EXTENSION),
     ("R27", NO_TASK),
