@@ -178,7 +178,7 @@ impl Capabilities {
         if removed == 0 {
             return self.clone();
         }
-        if draft.get("extensions").is_some_and(|extensions| extensions.is_empty()) {
+        if draft.get("extensions").is_some_and(Draft::is_empty) {
             draft.remove("extensions");
         }
         Self::new(draft.text().into())
