@@ -338,5 +338,6 @@ async fn where_only_clients_without_sessions_are_served_the_others_are_told_whic
     let error = body(response).await["error"].clone();
     let data = json!({ "supported": ["2026-07-28"], "requested": "2025-11-25" });
     assert_eq!(error, json!({ "code": -32022, "message": "Unsupported protocol version", "data": data }));
-    assert_eq!(body(client.tool(2, "echo", json!({})).await).await["result"]["resultType"], "complete");
+    let said = body(client.tool(2, "echo", json!({ "say": "hi" })).await).await;
+    assert_eq!(said["result"]["said"], "hi");
 }
