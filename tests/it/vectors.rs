@@ -48,8 +48,6 @@ const NO_TASK: &str = "the client gets nothing";
 const UNKNOWN_TASK: &str = "-32602";
 /// A server is not told of it, asked or answered in its way.
 const NO_EXTENSION: &str = "the server gets nothing";
-/// There is no endpoint for clients of 2026-07-28 alone.
-const ANY_ERA: &str = "the status is 200";
 /// Clients on stdio are not served, and over HTTP the end of the stream says as much.
 const NOT_CANCELLED: &str = "the client gets nothing";
 
@@ -57,7 +55,6 @@ const NOT_CANCELLED: &str = "the client gets nothing";
 /// or fails for another reason, must leave.
 const NOT_SERVED: &[(&str, &str)] = &[
     ("H04", NOT_OFFERED),
-    ("H08", ANY_ERA),
     ("Q29", NO_EXTENSION),
     ("Q31", NO_EXTENSION),
     ("R27", NO_TASK),
@@ -158,7 +155,8 @@ impl Vector {
         let name = behind.last().map(|one| one.name.clone()).ok_or("no parts")?;
         // what waits for its client is given up soon
         let limits = if given.get("timeout").is_some() { ", question_timeout = \"1s\"" } else { "" };
-        let mut stage = Stage::bounded(behind, limits).await;
+        let http = if self.ctx["modern_only"] == true { "[http]\nlegacy_clients = false\n" } else { "" };
+        let mut stage = Stage::set(behind, limits, http).await;
         let scene = Scene::merged(self, &mut stage, &name);
         if self.way() == Some(Way::Shutdown) {
             return listening::ends(scene, stage).await;

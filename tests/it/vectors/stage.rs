@@ -52,17 +52,17 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) async fn before(behind: Vec<Behind>) -> Self {
-        Self::bounded(behind, "").await
+        Self::set(behind, "", "").await
     }
 
-    /// The same with these further limits.
+    /// The same with these further limits and this section of HTTP.
     #[expect(clippy::disallowed_methods, reason = "the test stands for `main` here")]
-    pub(super) async fn bounded(behind: Vec<Behind>, limits: &str) -> Self {
+    pub(super) async fn set(behind: Vec<Behind>, limits: &str, http: &str) -> Self {
         let places: Vec<(String, Transport)> = behind.iter().map(|one| (one.name.clone(), one.transport)).collect();
         let plans = behind.into_iter().map(|one| (one.name, one.plan)).collect();
         let (servers, came) = Servers::start(plans).await;
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("lockkeeper.toml"), configuration(&servers, &places, limits)).unwrap();
+        fs::write(folder.path().join("lockkeeper.toml"), configuration(&servers, &places, limits) + http).unwrap();
         let data_dir = Some(folder.path().join("data"));
         let given = Given { listen: Some("127.0.0.1:0".to_owned()), data_dir, ..Given::default() };
         let path = std::env::var("PATH").unwrap_or_default();

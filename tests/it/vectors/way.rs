@@ -112,6 +112,7 @@ impl Vector {
         let message = self.message();
         let text = |name: &str| message["params"][name].as_str().unwrap_or_default();
         self.ctx.get("backend").is_some()
+            || self.ctx["modern_only"] == true
             || message.get("timeout").is_some()
             || message.get("parts").is_some()
             || self.way() == Some(Way::Shutdown)
