@@ -10,6 +10,7 @@ mod detect;
 mod era;
 mod errands;
 mod error;
+mod extension;
 mod health;
 mod http;
 mod key;

@@ -8,6 +8,7 @@ use tokio::time::{sleep, timeout};
 use super::{
     era::Known,
     error::StartError,
+    extension::ledger::Ledger,
     health::Health,
     key::Key,
     lanes::Lanes,
@@ -31,6 +32,7 @@ pub(crate) struct Backend {
     pub(super) listens: Arc<Listens>,
     pub(super) wants: Arc<Wants>,
     pub(super) lanes: Arc<Lanes>,
+    pub(super) ledger: Arc<Ledger>,
     pub(super) room: Room,
 }
 
@@ -57,9 +59,9 @@ impl Backend {
     pub(crate) fn new(spec: BackendSpec, room: Room) -> Self {
         let pool = Pool::new(room.sessions);
         let lanes = Lanes::new(spec.parallel);
-        let (listens, wants) = (Arc::default(), Arc::default());
+        let (listens, wants, ledger) = (Arc::default(), Arc::default(), Arc::default());
         let era = Known::new(&spec, &room.clock);
-        Self { spec, era, health: Health::starting(), pool, listens, wants, lanes, room }
+        Self { spec, era, health: Health::starting(), pool, listens, wants, lanes, ledger, room }
     }
 
     /// The way of a call at a server of this era.

@@ -34,7 +34,7 @@ impl Rewriter {
             Event::Asked(question) => Event::Asked(self.question(question)),
             Event::Done(Outcome::Complete(result)) => {
                 let result = self.uris(&result, paths::in_result(method));
-                Event::Done(Outcome::Complete(self.tasks(result, tasks::in_result(method))))
+                Event::Done(Outcome::Complete(self.tasks(result, |result| tasks::in_result(method, result))))
             }
             Event::Done(Outcome::Failed(error)) => Event::Done(Outcome::Failed(self.error(error))),
             done @ Event::Done(Outcome::InputRequired(_)) => done,
@@ -51,16 +51,17 @@ impl Rewriter {
         } else {
             self.uris(&params, paths::from_server(&method))
         };
-        let params = self.tasks(params, tasks::from_server(&method));
+        let params = self.tasks(params, |_| tasks::from_server(&method));
         Notification { method, params }
     }
 
-    /// The same payload with the ids of tasks at `places` rewritten.
-    fn tasks(&self, payload: Payload, places: paths::Paths) -> Payload {
+    /// The same payload with the ids of tasks at `places` in it rewritten.
+    fn tasks(&self, payload: Payload, places: impl FnOnce(&Payload) -> paths::Paths) -> Payload {
         if !tasks::may_hold_tasks(&payload) {
             return payload;
         }
-        payload.rewrite(places, |text| Some(json::quote(&tasks::exposed(&self.backend, &json::unquote(text)?))))
+        payload
+            .rewrite(places(&payload), |text| Some(json::quote(&tasks::exposed(&self.backend, &json::unquote(text)?))))
     }
 
     /// The same payload with the URIs at `places` rewritten.
@@ -80,7 +81,7 @@ impl Rewriter {
     /// says it, and so does `_meta`.
     fn question(&self, question: Question) -> Question {
         let Question { method, params, answer } = question;
-        let mut params = self.tasks(self.uris(&params, paths::from_server(&method)), tasks::from_server(&method));
+        let mut params = self.tasks(self.uris(&params, paths::from_server(&method)), |_| tasks::from_server(&method));
         if let Some(title) = &self.asks_as {
             if method == Method::Elicit {
                 params = params.rewrite(&[&[At::Key("message")]], |text| {

@@ -6,6 +6,7 @@ mod demo;
 mod edges;
 mod endpoint;
 mod era;
+mod extension;
 mod http;
 mod lanes;
 mod peers;

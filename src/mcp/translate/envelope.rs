@@ -39,7 +39,11 @@ pub(super) fn open_notification(notification: &mut Draft<'_>) {
 /// Puts a request into the envelope, as far as the client is known.
 pub(super) fn seal_request(request: &mut Draft<'_>, crossing: &Crossing<'_>) {
     consume_meta(request, &[RELATED_TASK]);
-    let asks_for_task = *crossing.facts.method == Method::ToolsCall && request.remove("task");
+    // the extension, *Error Handling*: who does not declare it may not ask about its tasks either
+    let asks_for_task = match crossing.facts.method {
+        Method::ToolsCall => request.remove("task"),
+        method => matches!(method, Method::TasksGet | Method::TasksUpdate | Method::TasksCancel),
+    };
     if let Some(client) = crossing.facts.client {
         write_envelope(request, client, &capabilities(client, asks_for_task));
     }
