@@ -109,9 +109,11 @@ impl Frontend {
             .with_state(self.clone())
     }
 
-    /// The sessions that are in memory, oldest first.
+    /// The sessions that are in memory, oldest first, then the clients without sessions that were here of late.
     pub fn status(&self) -> Vec<SessionStatus> {
-        self.sessions().status()
+        let mut clients = self.sessions().status();
+        clients.extend(self.modern().status(self.sessions().now()));
+        clients
     }
 
     /// Ends a session whose state at a backend is lost (`on_loss = "end"`): from now on it is answered 404.

@@ -7,6 +7,7 @@
 //! The backends of one moment are one immutable set behind an atomic pointer: a call takes no lock, and
 //! [`Gateway::replace`] puts another set in place while calls run.
 
+mod calling;
 mod catalog;
 mod cursor;
 mod discover;

@@ -5,6 +5,7 @@ pub(crate) mod awaited;
 pub(crate) mod belongings;
 pub(crate) mod call;
 pub(crate) mod handshake;
+mod held;
 pub(crate) mod question;
 pub(crate) mod receive;
 pub(crate) mod session;

@@ -54,13 +54,22 @@ impl Listens {
         }
     }
 
-    /// Gives the question to the one who listens at `key`; where nobody or more than one does, it is dropped, never
+    /// Gives the question to the one who listens at `key`; where more than one does, it is dropped, never
     /// given to a guess (design rule 4), and the server is told that nobody answers.
-    pub(crate) fn ask(&self, key: &Key, question: Question) {
+    ///
+    /// # Errors
+    ///
+    /// The question itself, where nobody listens.
+    pub(crate) fn ask(&self, key: &Key, question: Question) -> Result<(), Question> {
         let listens = self.0.lock();
-        if let Some([listener]) = listens.get(&key.sharer()).map(Vec::as_slice) {
-            // a full queue drops the question, which refuses it
-            let _ = listener.events.try_send(Event::Asked(question));
+        match listens.get(&key.sharer()).map(Vec::as_slice) {
+            Some([listener]) => {
+                // a full queue drops the question, which refuses it
+                let _ = listener.events.try_send(Event::Asked(question));
+                Ok(())
+            }
+            None | Some([]) => Err(question),
+            Some(_) => Ok(()),
         }
     }
 }

@@ -22,7 +22,7 @@ use super::{
     stdio,
 };
 use crate::{
-    mcp::{ClientInfo, Era, Revision, translate::Transport},
+    mcp::{ClientInfo, Era, Feature, Revision, translate::Transport},
     model::{BackendSpec, SessionId, TransportSpec},
     support::Clock,
 };
@@ -68,7 +68,7 @@ impl Backend {
             let about = session::About {
                 backend: self.spec.id.clone(),
                 key: key.clone(),
-                capabilities: client.capabilities.clone(),
+                capabilities: offer.client.capabilities.clone(),
                 listens: Arc::clone(&self.listens),
                 wants: Arc::clone(&self.wants),
                 tasks: self.room.tasks.clone(),
@@ -79,6 +79,11 @@ impl Backend {
                 () = self.room.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
             };
             let error = match opened {
+                Ok(Ok(session)) if is_misread(&session, &offer.client) => {
+                    session.end("it takes elicitation by URL for elicitation by form");
+                    offer.client = Arc::new(offer.client.without_elicitation());
+                    continue;
+                }
                 Ok(Ok(session)) => return Ok(session),
                 Ok(Err(HandshakeError::Offer(lower))) => {
                     tracing::info!(backend = %self.spec.id, revision = %lower, "offering an older version on a new connection");
@@ -126,6 +131,7 @@ impl Backend {
             backend: self.spec.id.clone(),
             key: key.clone(),
             transport,
+            is_another: self.pool.has_lived(key),
             listens: Arc::clone(&self.listens),
             wants: Arc::clone(&self.wants),
             tasks: self.room.tasks.clone(),
@@ -142,6 +148,13 @@ impl Room {
             TransportSpec::Demo => Err(StartError::NoCommand("the built-in backend needs no connection".to_owned())),
         }
     }
+}
+
+/// Whether the version that was settled on reads what this client can be asked as more than it is.
+fn is_misread(session: &Session, client: &ClientInfo) -> bool {
+    let settled = session.greeting().map(|greeting| greeting.revision);
+    settled.is_some_and(|revision| !revision.has(Feature::UrlElicitation))
+        && client.capabilities.is_elicited_by_url_alone()
 }
 
 impl From<StartError> for Failure {

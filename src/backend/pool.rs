@@ -124,6 +124,15 @@ impl Pool {
         life.and_then(Life::into_peer)
     }
 
+    /// Whether anything has served `key` before.
+    pub(crate) fn has_lived(&self, key: &Key) -> bool {
+        if key.is_base() {
+            self.base.has_lived()
+        } else {
+            self.slots.lock().get(key).is_some_and(|slot| slot.has_lived())
+        }
+    }
+
     /// Ends everything that is of another era than `era`.
     pub(crate) fn end_others(&self, era: Era) {
         let slots = self.slots.lock();

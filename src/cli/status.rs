@@ -7,7 +7,7 @@ use super::{
     output::{Ink, Style},
     table::{Cell, Table},
 };
-use crate::model::status::{BackendState, BackendStatus, SessionStatus, Status};
+use crate::model::status::{BackendState, BackendStatus, EraStatus, Found, SessionStatus, Status};
 
 /// `status`.
 #[derive(Debug, clap::Args)]
@@ -44,7 +44,8 @@ pub fn render(status: &Status, style: Style) -> String {
 
 /// The backends as a table; below it, what the failed ones wrote last.
 pub fn backends(backends: &[BackendStatus], style: Style) -> String {
-    let heading = ["BACKEND", "TRANSPORT", "VERSION", "TOOLS", "PROMPTS", "RESOURCES", "SESSIONS", "RESTARTS", "STATE"];
+    let heading =
+        ["BACKEND", "TRANSPORT", "VERSION", "ERA", "TOOLS", "PROMPTS", "RESOURCES", "SESSIONS", "RESTARTS", "STATE"];
     let mut table = Table::new(&heading);
     for backend in backends {
         let numbers = [
@@ -54,7 +55,8 @@ pub fn backends(backends: &[BackendStatus], style: Style) -> String {
             backend.sessions,
             usize::try_from(backend.restarts).unwrap_or(usize::MAX),
         ];
-        let named = [&backend.id, &backend.transport, backend.protocol_version.as_deref().unwrap_or("-")];
+        let (version, era) = (backend.protocol_version.as_deref().unwrap_or("-"), era(backend));
+        let named = [&backend.id, &backend.transport, version, &era];
         let cells = named.map(Cell::from).into_iter().chain(numbers.map(Cell::from));
         table.row(cells.chain([state(backend)]));
     }
@@ -85,6 +87,17 @@ pub(super) fn versions(backends: &[BackendStatus], style: Style) -> String {
     text
 }
 
+/// In which manner a backend is spoken to, and how that is known.
+fn era(backend: &BackendStatus) -> String {
+    let Some(EraStatus { era, found, .. }) = &backend.era else { return "-".to_owned() };
+    let found = match found {
+        Found::Configured => "configured",
+        Found::Probed => "probed",
+        Found::Cached => "cached",
+    };
+    format!("{era}, {found}")
+}
+
 /// How a backend is, in a word and a colour.
 pub(super) fn state(backend: &BackendStatus) -> Cell {
     match &backend.state {
@@ -106,14 +119,15 @@ pub(super) fn notes(backends: &[BackendStatus], style: Style) -> String {
     backends.iter().filter_map(note).collect()
 }
 
-/// The client sessions as a table.
+/// The clients as a table: those of the newest version have no session.
 pub fn sessions(sessions: &[SessionStatus], style: Style) -> String {
     if sessions.is_empty() {
-        return "No client sessions are open.\n".to_owned();
+        return "No clients are connected.\n".to_owned();
     }
     let mut table = Table::new(&["SESSION", "USER", "CLIENT", "ENDPOINT", "VERSION", "IDLE"]);
     for session in sessions {
         let SessionStatus { id, user, client, endpoint, protocol_version, idle_seconds } = session;
+        let id = id.as_deref().unwrap_or("-");
         let cells = [id, user, client, endpoint, protocol_version].map(Cell::from);
         table.row(cells.into_iter().chain([Cell::from(format!("{idle_seconds}s"))]));
     }
@@ -140,7 +154,11 @@ mod tests {
             id: id.to_owned(),
             transport: "stdio".to_owned(),
             protocol_version: matches!(state, BackendState::Ready).then(|| "2025-06-18".to_owned()),
-            era: None,
+            era: matches!(state, BackendState::Ready).then(|| EraStatus {
+                era: "legacy".to_owned(),
+                found: Found::Probed,
+                since: Some("2026-01-01T00:00:00Z".to_owned()),
+            }),
             lacks: vec!["icons".to_owned(), "cache hints".to_owned()],
             notices: vec!["MCP 2025-06-18 is final".to_owned()],
             server: None,
@@ -165,7 +183,7 @@ mod tests {
                 backend("gone", BackendState::Failed { reason: "`nope` was not found in PATH".to_owned() }),
             ],
             sessions: vec![SessionStatus {
-                id: "0123abcd".to_owned(),
+                id: Some("0123abcd".to_owned()),
                 user: "owner".to_owned(),
                 client: "claude-code 2.1".to_owned(),
                 endpoint: "/mcp".to_owned(),
@@ -176,11 +194,11 @@ mod tests {
         insta::assert_snapshot!(render(&status, Style::Plain), @r#"
         Lockkeeper 0.1.0  https://mcp.example.com/mcp  since 2026-01-01T00:00:00Z
 
-        BACKEND  TRANSPORT  VERSION     TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS  STATE
-        git      stdio      2025-06-18  3      0        12         1         0         ready
-        slow     stdio      -           3      0        12         1         0         starting
-        flaky    stdio      -           3      0        12         1         0         restarting in 8s
-        gone     stdio      -           3      0        12         1         0         failed
+        BACKEND  TRANSPORT  VERSION     ERA             TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS  STATE
+        git      stdio      2025-06-18  legacy, probed  3      0        12         1         0         ready
+        slow     stdio      -           -               3      0        12         1         0         starting
+        flaky    stdio      -           -               3      0        12         1         0         restarting in 8s
+        gone     stdio      -           -               3      0        12         1         0         failed
 
         flaky: it exited with code 1
           | Traceback [31m

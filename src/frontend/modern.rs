@@ -10,6 +10,7 @@ mod load;
 mod mirror;
 mod parks;
 mod seal;
+mod seen;
 mod strays;
 
 use std::{
@@ -34,6 +35,7 @@ use self::{
     load::Load,
     parks::Parks,
     seal::Sealer,
+    seen::Seen,
     strays::{Strays, Whose},
 };
 use super::{
@@ -51,13 +53,15 @@ use crate::{
         json::{Object, draft::Draft},
         meta,
     },
-    model::{SessionId, Target},
+    model::{SessionId, Target, status::SessionStatus},
+    support::Timestamp,
     wire::sse,
 };
 
 /// What the front keeps for clients that have no session.
 pub(super) struct Modern {
     load: Load,
+    seen: Seen,
     parks: Arc<Parks>,
     sealer: Arc<Sealer>,
     strays: Arc<Strays>,
@@ -89,6 +93,7 @@ impl Modern {
         let (random, clock) = (Arc::clone(&deps.random), Arc::clone(&deps.clock));
         Self {
             load: Load::new(settings.calls_per_session),
+            seen: Seen::new(settings.session_idle),
             parks: Parks::new(deps, settings, closed.clone()),
             sealer: Arc::new(Sealer::new(&deps.state_key, random, clock, settings.question_timeout)),
             strays: Strays::new(closed.clone()),
@@ -96,6 +101,11 @@ impl Modern {
             last: AtomicU64::new(0),
             closed,
         }
+    }
+
+    /// The clients that were here of late, for people.
+    pub(super) fn status(&self, now: Timestamp) -> Vec<SessionStatus> {
+        self.seen.status(now)
     }
 
     /// Ends everything that runs.
@@ -127,6 +137,8 @@ impl Asked<'_> {
         let envelope = Envelope::read(&self.arrival.headers, &self.method, &params)
             .map_err(|error| Refusal::modern(error, self.id.clone()))?;
         let modern = self.frontend.modern();
+        let now = self.frontend.sessions().now();
+        modern.seen.note(&self.arrival.admission.caller, &self.arrival.endpoint, &envelope.client, now);
         let Some(busy) = modern.load.begin(&self.arrival.admission.caller.user) else {
             let error = ErrorObject::retryable("too many requests of yours run; wait until some have ended");
             return Ok(answer::single(Message::error(self.id, error)));

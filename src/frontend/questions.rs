@@ -182,6 +182,14 @@ impl Asking {
         self.answer.withdrawn().await;
     }
 
+    /// Tells the server that its client is still at it, where it wants to know: it would give up the question after a while
+    /// (`translation` 4b.6). `turn` rises.
+    pub(crate) fn reassure(&self, turn: u32) {
+        let Some(token) = meta::progress_token(&self.asked) else { return };
+        let params = format!(r#"{{"progressToken":{},"progress":{turn}}}"#, String::from_utf8_lossy(&token));
+        self.answer.progress(Payload::new(self.asked.revision, params.into()));
+    }
+
     /// Tells the server that the client is not asked.
     pub(crate) fn refuse(self, error: ErrorObject) {
         metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);

@@ -6,7 +6,8 @@
 //!
 //! Whose list it is: of a backend that is shared per user, that user's. Of one that is shared per session, the one that
 //! the gateway itself sees with the same capabilities, so that listing starts no process for a session; once the
-//! session's own backend session says that a list changed, that session is asked and has a rack of its own.
+//! session's own backend session says that a list changed, that session is asked and has a rack of its own. A client
+//! without sessions has the backend session of its user.
 
 mod about;
 mod cell;
@@ -52,6 +53,8 @@ pub(crate) struct Catalog {
     settings: Settings,
     racks: RwLock<HashMap<RackKey, Arc<Rack>>>,
     uses: AtomicU64,
+    /// Whether what it last listed was of a legacy version.
+    legacy: AtomicBool,
 }
 
 /// How a catalog works, and where it tells of changes.
@@ -122,7 +125,15 @@ pub(crate) struct Asked<T> {
 impl Catalog {
     /// An empty catalog of this backend.
     pub(crate) fn new(backend: BackendId, server: Arc<dyn Server>, share: Share, settings: Settings) -> Self {
-        Self { backend, server, share, settings, racks: RwLock::default(), uses: AtomicU64::new(0) }
+        Self {
+            backend,
+            server,
+            share,
+            settings,
+            racks: RwLock::default(),
+            uses: AtomicU64::new(0),
+            legacy: AtomicBool::new(false),
+        }
     }
 
     /// A context of the gateway's own that can be asked what `capabilities` say. Without any it has no session, and so
@@ -155,6 +166,11 @@ impl Catalog {
         self.base()?.about.value().map(|about| about.runs_tools_as_tasks())
     }
 
+    /// Whether the backend speaks a legacy version, as far as it has listed anything.
+    pub(crate) fn is_legacy(&self) -> bool {
+        self.legacy.load(Ordering::Relaxed)
+    }
+
     /// A whole list; a fetch is started where it is due.
     pub(crate) fn list(self: &Arc<Self>, context: &Context, kind: Kind) -> Asked<List> {
         let rack = self.rack(context);
@@ -165,27 +181,44 @@ impl Catalog {
         Asked { cell: Arc::clone(rack.list(kind)), look: self.look_list(&rack, kind), fallback }
     }
 
+    /// A whole list, asked for anew because the backend answered as if it were another; `None` where it cannot be had.
+    pub(crate) async fn renewed(self: &Arc<Self>, context: &Context, kind: Kind) -> Option<Arc<List>> {
+        let rack = self.rack(context);
+        let cell = rack.list(kind);
+        cell.invalidate();
+        self.look_list(&rack, kind);
+        cell.settled().await;
+        cell.value()
+    }
+
     /// By what the rack of this context is found.
     pub(crate) fn key(&self, context: &Context) -> RackKey {
-        let scope = match (self.share, &context.session) {
-            (Share::User, _) if context.holder().is_some() => Scope::User(context.caller.user.clone()),
-            (Share::Session, Some(session)) => Scope::Session(session.clone()),
-            _ => Scope::Base,
-        };
         let capabilities = context.client.capabilities.key().to_owned();
+        let Some(scope) = self.own_scope(context) else { return RackKey { scope: Scope::Base, capabilities } };
         let key = RackKey { scope, capabilities };
-        if matches!(key.scope, Scope::Session(_)) && !self.racks.read().contains_key(&key) {
+        if self.share == Share::Session && !self.racks.read().contains_key(&key) {
             return RackKey { scope: Scope::Base, ..key };
         }
         key
     }
 
+    /// Whose backend session serves this context, where it is not everybody's. A client without sessions is known by its
+    /// user (`translation` 4b.1).
+    fn own_scope(&self, context: &Context) -> Option<Scope> {
+        context.holder()?;
+        match (self.share, &context.session) {
+            (Share::All, _) => None,
+            (Share::Session, Some(session)) => Some(Scope::Session(session.clone())),
+            (Share::User, _) | (Share::Session, None) => Some(Scope::User(context.caller.user.clone())),
+        }
+    }
+
     /// The backend says, in its session with this context, that the lists of these kinds changed. Gives whether the
     /// client is to be told at once; else it is told when the list has come and is another.
     pub(crate) fn changed_for(self: &Arc<Self>, context: &Context, kinds: &[Kind]) -> bool {
-        if let (Share::Session, Some(session)) = (self.share, &context.session) {
+        if let (Share::Session, Some(scope)) = (self.share, self.own_scope(context)) {
             let capabilities = context.client.capabilities.key().to_owned();
-            let rack = self.open(RackKey { scope: Scope::Session(session.clone()), capabilities }, context);
+            let rack = self.open(RackKey { scope, capabilities }, context);
             rack.invalidate(kinds);
             return true;
         }

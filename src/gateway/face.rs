@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::{
-    Gateway, Naming,
+    Gateway, Naming, calling,
     catalog::Kind,
     discover, fanout, listen,
     lists::{self, View},
-    mirrored, only_tasks, route,
+    mirrored, route,
     set::Seen,
     tasks,
 };
@@ -123,7 +123,7 @@ fn single(gateway: &Arc<Gateway>, target: &Target, call: Call) -> Reply {
         Method::Listen => listen::listen(Arc::clone(gateway), target.clone(), call),
         Method::ToolsCall => {
             if one.access == Access::Full {
-                return only_tasks::call(&one, call);
+                return calling::call(&one, call);
             }
             let found = call.params.find(route::NAME);
             let name = found.string(call.params.json()).unwrap_or_default();
@@ -132,11 +132,11 @@ fn single(gateway: &Arc<Gateway>, target: &Target, call: Call) -> Reply {
             }
             // a repeated member must not be read otherwise than it was checked
             let params = call.params.replaced(found, &json::quote(&name));
-            only_tasks::call(&one, Call { params, ..call })
+            calling::call(&one, Call { params, ..call })
         }
         method => match Kind::listed_by(method) {
             Some(kind) => own_list(gateway, one, kind, call),
-            None => one.mounted.server.call(call),
+            None => calling::call(&one, call),
         },
     }
 }

@@ -1,5 +1,5 @@
-//! Calls of tools whose parameters their client mirrored in headers: held against the tool as it was listed, before the
-//! call goes anywhere. Knows nothing of routes.
+//! Calls of tools whose parameters are mirrored in headers. What a client mirrored is held against the tool as it was
+//! listed, before the call goes anywhere; what is to be mirrored toward the server is made anew. Knows nothing of routes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{
     names,
     set::Seen,
 };
-use crate::mcp::{Call, ErrorObject, json::Object};
+use crate::mcp::{Call, ErrorObject, Payload, json::Object, mirrored::Mirror};
 
 /// Holds the call of a tool of one of `seen`, shown in the names of `view`, against what was mirrored of it. A tool that
 /// is not listed is for its server to judge.
@@ -38,6 +38,12 @@ pub(crate) async fn check(view: View, seen: &[Seen], call: &Call) -> Result<(), 
         Some(mirrored) => mirrored.check(&arguments(&params), mirror),
         None => Ok(()),
     }
+}
+
+/// What is to be mirrored of this call of the tool `name`, as its server listed it.
+pub(crate) fn of_call(list: &List, name: &str, params: &Payload) -> Option<Arc<Mirror>> {
+    let mirror = list.mirrored(name)?.of_call(&arguments(&params.object()?));
+    (!mirror.is_empty()).then(|| Arc::new(mirror))
 }
 
 /// The tools as they are at hand, waited for where nothing is.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{paths, tasks, uris};
 use crate::{
     mcp::{
-        ErrorObject, Event, Method, Notification, Outcome, Payload, Question,
+        ErrorObject, Event, Method, Notification, Outcome, Payload, Question, Revision,
         json::{self, At, Edits},
         meta,
     },
@@ -16,6 +16,9 @@ use crate::{
 
 /// The `_meta` key that names the backend which asks.
 const BACKEND_KEY: &str = "lockkeeper/backend";
+
+/// Where a result holds questions.
+const INPUT_REQUESTS: paths::Paths = &[&[At::Key("inputRequests"), At::Member]];
 
 /// Shows one backend's messages to a client of the merged endpoint.
 #[derive(Debug, Clone)]
@@ -37,7 +40,10 @@ impl Rewriter {
                 Event::Done(Outcome::Complete(self.tasks(result, |result| tasks::in_result(method, result))))
             }
             Event::Done(Outcome::Failed(error)) => Event::Done(Outcome::Failed(self.error(error))),
-            done @ Event::Done(Outcome::InputRequired(_)) => done,
+            Event::Done(Outcome::InputRequired(result)) => {
+                let result = result.rewrite(INPUT_REQUESTS, |request| self.input_request(request, result.revision));
+                Event::Done(Outcome::InputRequired(result))
+            }
         }
     }
 
@@ -77,23 +83,42 @@ impl Rewriter {
         uris::exposed(&self.backend, &json::unquote(text)?).map(|uri| json::quote(&uri))
     }
 
-    /// A question. A client must show which server asks and can see the gateway alone, so the message of an elicitation
-    /// says it, and so does `_meta`.
+    /// A question.
     fn question(&self, question: Question) -> Question {
         let Question { method, params, answer } = question;
-        let mut params = self.tasks(self.uris(&params, paths::from_server(&method)), |_| tasks::from_server(&method));
-        if let Some(title) = &self.asks_as {
-            if method == Method::Elicit {
-                params = params.rewrite(&[&[At::Key("message")]], |text| {
-                    json::unquote(text).map(|message| json::quote(&format!("{message} (from {title})")))
-                });
-            }
-            let held = params.object().and_then(|object| object.get(meta::META).map(str::to_owned));
-            let held = Bytes::from(held.unwrap_or_else(|| "{}".to_owned()));
-            let named = json::with_member(&held, BACKEND_KEY, &json::quote(self.backend.as_str()));
-            params = params.with(meta::META, &String::from_utf8_lossy(&named));
+        Question { params: self.asked(&method, &params), method, answer }
+    }
+
+    /// A question among those that end a call (2026-07-28, MRTR); `None` where it stays.
+    fn input_request(&self, text: &str, revision: Revision) -> Option<String> {
+        let request = Payload::new(revision, Bytes::copy_from_slice(text.as_bytes()));
+        let method = Method::parse(&request.string("method")?);
+        let params = request.object()?.get("params").unwrap_or_default();
+        let params = Payload::new(revision, Bytes::copy_from_slice(params.as_bytes()));
+        let shown = self.asked(&method, &params);
+        if shown == params {
+            return None;
         }
-        Question { method, params, answer }
+        let request = request.with("params", &String::from_utf8_lossy(shown.json()));
+        Some(String::from_utf8_lossy(request.json()).into_owned())
+    }
+
+    /// What is asked. A client must show which server asks and can see the gateway alone, so the message of an elicitation
+    /// says it, and so does `_meta`.
+    fn asked(&self, method: &Method, params: &Payload) -> Payload {
+        let params = self.tasks(self.uris(params, paths::from_server(method)), |_| tasks::from_server(method));
+        let Some(title) = &self.asks_as else { return params };
+        let params = if *method == Method::Elicit {
+            params.rewrite(&[&[At::Key("message")]], |text| {
+                json::unquote(text).map(|message| json::quote(&format!("{message} (from {title})")))
+            })
+        } else {
+            params
+        };
+        let held = params.object().and_then(|object| object.get(meta::META).map(str::to_owned));
+        let held = Bytes::from(held.unwrap_or_else(|| "{}".to_owned()));
+        let named = json::with_member(&held, BACKEND_KEY, &json::quote(self.backend.as_str()));
+        params.with(meta::META, &String::from_utf8_lossy(&named))
     }
 
     /// An error names the resource in `data.uri` (2024-11-05 to 2025-11-25, resources).
@@ -121,7 +146,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::mcp::Revision;
 
     fn b1() -> Rewriter {
         Rewriter { backend: BackendId::parse("b1").unwrap(), asks_as: Some("Bee".into()) }
@@ -176,6 +200,23 @@ mod tests {
         let question = b1().question(question);
         assert_snapshot!(String::from_utf8_lossy(question.params.json()),
             @r#"{"message":"Sure? (from Bee)","requestedSchema":{},"_meta":{"lockkeeper/backend":"b1"}}"#);
+    }
+
+    #[test]
+    fn questions_that_end_a_call_tell_who_asks() {
+        let asked = |rewriter: Rewriter, text: &str| {
+            let event = Event::Done(Outcome::InputRequired(payload(text)));
+            let Event::Done(Outcome::InputRequired(result)) = rewriter.event(&Method::ToolsCall, event) else {
+                panic!("questions")
+            };
+            String::from_utf8(result.json().to_vec()).unwrap()
+        };
+        let text = r#"{ "resultType":"input_required","inputRequests":{"a\u0062": {"method":"elicitation/create","x":1.0,"params":{"message":"Sure?"}},"r":{"method":"roots/list"}, "s":{"method":"sampling/createMessage","params":{"messages":[{"content":{"type":"resource","resource":{"uri":"a:b"}}}],"_meta":{"v/x":1}}},"odd":7,"none":{}},"requestState":"a:b \u0041" }"#;
+        assert_snapshot!(asked(b1(), text), @r#"{ "resultType":"input_required","inputRequests":{"a\u0062": {"method":"elicitation/create","x":1.0,"params":{"message":"Sure? (from Bee)","_meta":{"lockkeeper/backend":"b1"}}},"r":{"method":"roots/list","params":{"_meta":{"lockkeeper/backend":"b1"}}}, "s":{"method":"sampling/createMessage","params":{"messages":[{"content":{"type":"resource","resource":{"uri":"b1+a:b"}}}],"_meta":{"v/x":1,"lockkeeper/backend":"b1"}}},"odd":7,"none":{}},"requestState":"a:b \u0041" }"#);
+        let alone = Rewriter { asks_as: None, ..b1() };
+        assert_eq!(asked(alone.clone(), text), text.replace("\"uri\":\"a:b\"", "\"uri\":\"b1+a:b\""));
+        let state = r#"{"resultType":"input_required","requestState":"s"}"#;
+        assert_eq!(asked(alone, state), state);
     }
 
     #[test]

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use serde_json::json as data;
 
 use super::{
-    Gateway,
+    Gateway, calling,
     catalog::Kind,
     gather::sole,
-    names, only_tasks, owner,
+    names, owner,
     set::{Seen, Set},
     uris::{self, Origin},
 };
 use crate::mcp::{
-    Call, Context, ErrorObject, Reply,
+    Call, Context, ErrorObject, Reply, Revision,
     json::{self, At, Found, Object},
 };
 
@@ -109,8 +109,10 @@ pub(crate) fn unknown(kind: Kind, name: &str) -> ErrorObject {
     ErrorObject::invalid_params(&format!("Unknown {what}: {name}"))
 }
 
+/// The error for a resource that is not there; its code is another in 2026-07-28.
 fn no_resource(uri: &str) -> ErrorObject {
     ErrorObject::with_data(ErrorObject::RESOURCE_NOT_FOUND, "Resource not found", &data!({ "uri": uri }))
+        .written_in(Revision::NEWEST_LEGACY)
 }
 
 /// The error for parameters that do not name what they are for.
@@ -136,6 +138,6 @@ impl Addressed {
         let method = call.method.clone();
         let params = call.params.replaced(found, &json::quote(original));
         tracing::debug!(backend = %seen.mounted.id, %method, user = %call.context.caller.user, "call");
-        only_tasks::call(seen, Call { params, ..call }).map(move |event| rewriter.event(&method, event))
+        calling::call(seen, Call { params, ..call }).map(move |event| rewriter.event(&method, event))
     }
 }

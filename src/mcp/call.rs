@@ -36,7 +36,8 @@ pub struct Context {
     pub request: Option<SessionId>,
     /// The client itself.
     pub client: Arc<ClientInfo>,
-    /// What the client's transport mirrored of the parameters of this call; `None` where it mirrors none.
+    /// What the client's transport mirrored of the parameters of this call; `None` where it mirrors none. From the gateway
+    /// on, what is to be mirrored toward the server, whatever the client's version.
     pub mirror: Option<Arc<Mirror>>,
     /// What becomes of members of its messages that the server's version does not define.
     pub profile: Profile,
@@ -110,6 +111,12 @@ impl ClientInfo {
         Self { capabilities: self.capabilities.without("tasks"), ..self.clone() }
     }
 
+    /// The same client, which shows no dialogs.
+    #[must_use]
+    pub fn without_elicitation(&self) -> Self {
+        Self { capabilities: self.capabilities.without("elicitation"), ..self.clone() }
+    }
+
     /// `name version`, for people. Never longer than 100 characters.
     pub fn display(&self) -> String {
         let object = Object::parse(&self.implementation);
@@ -137,6 +144,12 @@ impl Capabilities {
     #[must_use]
     pub fn without(&self, name: &str) -> Self {
         if self.has(name) { Self::new(crate::mcp::json::without_member(&self.json, name)) } else { self.clone() }
+    }
+
+    /// Whether of the two modes of elicitation only the one by URL is declared, which versions before 2025-11-25 would take
+    /// for the one by form (`translation` 3.6).
+    pub fn is_elicited_by_url_alone(&self) -> bool {
+        self.key.split(' ').any(|part| part == "elicitation(url)")
     }
 
     /// The object as it was written.

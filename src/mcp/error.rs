@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Revision;
+use super::{Era, Revision};
 
 /// The error that a request ended with: the code, and the whole object as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,6 +111,17 @@ impl ErrorObject {
     pub fn is_retryable(&self) -> bool {
         let told = || serde_json::from_slice::<Value>(&self.json).ok().map(|error| error["data"]["retryable"] == true);
         self.revision.is_none() && told() == Some(true)
+    }
+
+    /// Whether a server of 2026-07-28 says that its leg was served wrong: the message as such, what the headers said, or the
+    /// version. It is between it and the gateway, and no client can do anything about it.
+    pub fn is_leg_fault(&self) -> bool {
+        let modern = self.revision.is_some_and(|revision| revision.era() == Era::Modern);
+        let of_leg = matches!(
+            self.code,
+            Self::PARSE_ERROR | Self::INVALID_REQUEST | Self::HEADER_MISMATCH | Self::UNSUPPORTED_VERSION
+        );
+        modern && of_leg
     }
 
     /// The code.

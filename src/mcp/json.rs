@@ -22,6 +22,8 @@ pub enum At {
     Key(&'static str),
     /// Each element of an array.
     Each,
+    /// Each member of an object, whatever its name.
+    Member,
 }
 
 /// The members of one JSON object, in order, borrowed from its text.
@@ -165,10 +167,14 @@ impl Edits {
                     self.descend(whole, element.get(), &inside, change);
                 }
             }
-            _ if paths.iter().any(|path| matches!(path.first(), Some(At::Key(_)))) => {
+            _ if paths.iter().any(|path| matches!(path.first(), Some(At::Key(_) | At::Member))) => {
                 let Some(object) = Object::parse(part.as_bytes()) else { return };
                 for (name, value) in &object.0 {
-                    let inside = after(paths, |step| matches!(step, At::Key(key) if name == key));
+                    let inside = after(paths, |step| match step {
+                        At::Key(key) => name == key,
+                        At::Member => true,
+                        At::Each => false,
+                    });
                     if !inside.is_empty() {
                         self.descend(whole, value.get(), &inside, change);
                     }

@@ -1,5 +1,6 @@
 //! Tool parameters that a client mirrors in headers, `x-mcp-header` (2026-07-28, transports, *Custom Headers from Tool
-//! Parameters*): which they are, and whether what was mirrored is what the call says. Knows nothing of HTTP.
+//! Parameters*): which they are, what is to be mirrored of a call, and whether what was mirrored is what the call says.
+//! Knows nothing of HTTP.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,7 +12,8 @@ const KEYWORD: &str = "x-mcp-header";
 /// The deepest parameter that is looked at.
 const DEEPEST: usize = 32;
 
-/// What the client mirrored, by the name of the header after `Mcp-Param-` in lower case; `None` for what cannot be read.
+/// What is mirrored, by the name of the header after `Mcp-Param-` in lower case, and before it is encoded for its header;
+/// `None` for what came and cannot be read.
 pub type Mirror = BTreeMap<String, Option<String>>;
 
 /// The parameters of one tool that are mirrored: under which name, in lower case, and where each stands.
@@ -32,6 +34,13 @@ impl Mirrored {
         (unique && !found.is_empty()).then_some(Self(found))
     }
 
+    /// What a client mirrors of a call with these arguments: of each parameter that is there and not `null` the string
+    /// itself, the integer in decimal, `true` or `false` (*Value Encoding*).
+    pub fn of_call(&self, arguments: &Value) -> Mirror {
+        let stated = self.0.iter().filter_map(|(name, path)| Some((name.clone(), Some(stated(at(arguments, path)?)?))));
+        stated.collect()
+    }
+
     /// Holds what the client mirrored against the arguments of its call.
     ///
     /// # Errors
@@ -39,8 +48,7 @@ impl Mirrored {
     /// `-32020` where a header is missing, cannot be read, is there without a value in the call, or says something else.
     pub fn check(&self, arguments: &Value, mirror: &Mirror) -> Result<(), ErrorObject> {
         for (name, path) in &self.0 {
-            let value = path.iter().try_fold(arguments, |value, key| value.get(key)).filter(|value| !value.is_null());
-            let reason = match (value, mirror.get(name)) {
+            let reason = match (at(arguments, path), mirror.get(name)) {
                 (None, None) => continue,
                 (Some(_), None) => "is missing",
                 (None, Some(_)) => "is there, and the call has no such argument",
@@ -72,6 +80,25 @@ fn find(schema: &Value, path: &mut Vec<String>, found: &mut Vec<(String, Vec<Str
         path.pop();
     }
     Some(())
+}
+
+/// The value at this place, where there is one.
+fn at<'a>(arguments: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(arguments, |value, key| value.get(key)).filter(|value| !value.is_null())
+}
+
+/// What a header says of this value; `None` for what no parameter of these types is.
+fn stated(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(truth) => Some(truth.to_string()),
+        Value::Number(number) => match number.as_f64() {
+            // an integer that was written as `42.0` or `1e3`
+            Some(float) if number.is_f64() && float.fract() == 0.0 => Some(format!("{float:.0}")),
+            _ => Some(number.to_string()),
+        },
+        _ => None,
+    }
 }
 
 /// Whether a header says this value; numbers are compared as numbers.
@@ -121,6 +148,26 @@ mod tests {
             (json!({ "dry": true }), mirror(&[("dry", Some("True"))])),
         ] {
             assert_eq!(tool().check(&call, &wrong).unwrap_err().code(), -32020, "{call} {wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_to_be_mirrored_of_a_call_is_what_it_is_held_against() {
+        for (call, expected) in [
+            (
+                json!({ "region": " us\n", "at": { "line": -7 }, "dry": false }),
+                vec![("dry", "false"), ("line", "-7"), ("region", " us\n")],
+            ),
+            (json!({ "region": "", "at": { "line": 4.2e1 }, "dry": null }), vec![("line", "42"), ("region", "")]),
+            (json!({ "at": 7, "dry": {} }), vec![]),
+            (json!([]), vec![]),
+        ] {
+            let of_call = tool().of_call(&call);
+            let expected: Vec<_> = expected.into_iter().map(|(name, value)| (name, Some(value))).collect();
+            assert_eq!(of_call, mirror(&expected), "{call}");
+            if call["dry"] != json!({}) {
+                assert_eq!(tool().check(&call, &of_call), Ok(()));
+            }
         }
     }
 

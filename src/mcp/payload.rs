@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Revision,
     json::{self, At, Edits, Found, Object},
+    translate::OutputSchema,
 };
 use crate::model::BackendId;
 
@@ -15,6 +16,8 @@ pub struct Payload {
     /// The version that it was written in.
     pub revision: Revision,
     origin: Option<BackendId>,
+    /// How the client was shown the schema that it is to fit.
+    schema: OutputSchema,
     json: Bytes,
 }
 
@@ -22,13 +25,26 @@ impl Payload {
     /// What was read from the wire; `json` must be one JSON value, as the envelope's parser has made sure, or empty where
     /// the member was absent.
     pub fn new(revision: Revision, json: Bytes) -> Self {
-        Self { revision, origin: None, json }
+        Self { revision, origin: None, schema: OutputSchema::AsWritten, json }
     }
 
     /// The same payload, known to be written by this backend: what cannot be carried to a client is reported with it.
     #[must_use]
     pub fn of_backend(self, backend: &BackendId) -> Self {
         Self { origin: Some(backend.clone()), ..self }
+    }
+
+    /// The same result of a tool, whose output schema is shown wrapped to clients of legacy versions
+    /// ([`wrapped_tools`](super::translate::wrapped_tools)): toward them its structured content is wrapped too. Edits keep
+    /// the mark.
+    #[must_use]
+    pub fn of_wrapped_output(self) -> Self {
+        Self { schema: OutputSchema::Wrapped, ..self }
+    }
+
+    /// How the client was shown the output schema that the result is to fit.
+    pub const fn schema(&self) -> OutputSchema {
+        self.schema
     }
 
     /// The backend that wrote it; `None` for what a client or the gateway itself wrote.
@@ -38,17 +54,22 @@ impl Payload {
 
     /// The absent payload: a message without `params`.
     pub const fn absent(revision: Revision) -> Self {
-        Self { revision, origin: None, json: Bytes::new() }
+        Self { revision, origin: None, schema: OutputSchema::AsWritten, json: Bytes::new() }
     }
 
     /// The empty object: what an `EmptyResult` is in the legacy versions.
     pub const fn empty(revision: Revision) -> Self {
-        Self { revision, origin: None, json: Bytes::from_static(b"{}") }
+        Self { revision, origin: None, schema: OutputSchema::AsWritten, json: Bytes::from_static(b"{}") }
     }
 
     /// Writes a value of the gateway's own making.
     pub fn of<T: Serialize>(revision: Revision, value: &T) -> Self {
-        Self { revision, origin: None, json: serde_json::to_vec(value).unwrap_or_default().into() }
+        Self {
+            revision,
+            origin: None,
+            schema: OutputSchema::AsWritten,
+            json: serde_json::to_vec(value).unwrap_or_default().into(),
+        }
     }
 
     /// The JSON text; empty where absent.
@@ -114,11 +135,11 @@ impl Payload {
 
     /// The same payload in another text.
     pub(super) fn rewritten(&self, json: Bytes) -> Self {
-        Self { revision: self.revision, origin: self.origin.clone(), json }
+        Self { json, ..self.clone() }
     }
 
-    /// The same payload as `revision` writes it.
+    /// The same payload as `revision` writes it: there it fits its schema.
     pub(super) fn in_revision(&self, revision: Revision, json: Bytes) -> Self {
-        Self { revision, origin: self.origin.clone(), json }
+        Self { revision, schema: OutputSchema::AsWritten, json, ..self.clone() }
     }
 }

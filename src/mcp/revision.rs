@@ -39,6 +39,8 @@ pub enum Feature {
     PrimingEvent,
     /// `completions` is a declared server capability (2025-03-26 and later).
     CompletionsCapability,
+    /// Elicitation has modes, of which one leads to a page (2025-11-25 and later).
+    UrlElicitation,
     /// Tasks are a part of the core protocol, `tasks` a capability (2025-11-25 alone).
     CoreTasks,
 }
@@ -94,7 +96,7 @@ impl Revision {
             Feature::CompletionsCapability => self >= Self::V2025_03_26,
             Feature::ProtocolVersionHeader => self >= Self::V2025_06_18,
             Feature::PrimingEvent | Feature::CoreTasks => self == Self::V2025_11_25,
-            Feature::IdlessErrors => self >= Self::V2025_11_25,
+            Feature::IdlessErrors | Feature::UrlElicitation => self >= Self::V2025_11_25,
         }
     }
 }

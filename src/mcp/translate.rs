@@ -43,7 +43,8 @@ pub struct Facts<'a> {
     pub method: &'a Method,
     /// What becomes of members that the target does not define.
     pub profile: Profile,
-    /// How the output schema of the called tool was shown to the client.
+    /// How the output schema of the called tool was shown to the client, where the payload does not say itself that it was
+    /// wrapped ([`Payload::of_wrapped_output`]).
     pub schema: OutputSchema,
     /// What carries the messages of the backend.
     pub transport: Transport,
@@ -112,6 +113,8 @@ pub enum Transport {
 struct Crossing<'a> {
     from: Revision,
     to: Revision,
+    /// Of the payload, or else of the facts.
+    schema: OutputSchema,
     facts: &'a Facts<'a>,
 }
 
@@ -146,7 +149,8 @@ impl Payload {
         if self.revision == target {
             return Ok(self);
         }
-        let crossing = Crossing { from: self.revision, to: target, facts };
+        let schema = if self.schema() == OutputSchema::Wrapped { OutputSchema::Wrapped } else { facts.schema };
+        let crossing = Crossing { from: self.revision, to: target, schema, facts };
         crossing.require_method().map_err(|refusal| refusal.of(self.origin()))?;
         let json = self.json().clone();
         let Ok(text) = std::str::from_utf8(&json) else { return Ok(self.in_revision(target, json)) };

@@ -13,7 +13,7 @@ pub struct Status {
     pub url: String,
     /// The backends in configured order.
     pub backends: Vec<BackendStatus>,
-    /// The client sessions that are open.
+    /// The clients: those whose sessions are open, and those without sessions that were here of late.
     pub sessions: Vec<SessionStatus>,
 }
 
@@ -110,11 +110,12 @@ pub struct Counts {
     pub resources: usize,
 }
 
-/// One client session.
+/// One client: a session, or one that needs none.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SessionStatus {
-    /// The first characters of its id.
-    pub id: String,
+    /// The first characters of its id; `None` for a client of 2026-07-28, which has no session and is listed for as long
+    /// as it was here of late.
+    pub id: Option<String>,
     /// The user it belongs to.
     pub user: String,
     /// What the client calls itself, `name version`.

@@ -11,12 +11,8 @@ import {
   ListPromptsRequestSchema, ListResourcesRequestSchema, ListResourceTemplatesRequestSchema, ListRootsResultSchema, ListToolsRequestSchema,
   McpError, ReadResourceRequestSchema, SetLevelRequestSchema, SubscribeRequestSchema, UnsubscribeRequestSchema,
 } from 'sdk/types.js';
-import * as asking from './asking.mjs';
-import * as content from './content.mjs';
-
-const { read, resources, templates } = content;
-const tools = { ...content.tools, ...asking.tools };
-const prompts = { ...content.prompts, ...asking.prompts };
+import { Events } from './events.mjs';
+import { change, complete, listPrompts, listTools, offered, read, resources, templates } from './fixtures.mjs';
 
 const [binding, ...rest] = process.argv.slice(2);
 const [port, versions] = binding === 'http' ? [Number(rest[0]), rest.slice(1)] : [0, rest];
@@ -31,18 +27,20 @@ function serve() {
   };
   const server = new Server({ name: 'lockkeeper-reference', version: '1.0.0' }, { capabilities });
   const answer = (schema, body) => server.setRequestHandler(schema, body);
-  answer(ListToolsRequestSchema, () => ({
-    tools: Object.entries(tools).map(([name, [inputSchema]]) => ({ name, description: `The fixture ${name}`, inputSchema })),
-  }));
+  answer(ListToolsRequestSchema, listTools);
   const peer = (params, extra) => ({
     token: params._meta?.progressToken,
     capabilities: () => server.getClientCapabilities() ?? {},
     tell: (method, params) => extra.sendNotification({ method, params }),
     ask: (method, params) => extra.sendRequest({ method, params }, ANSWERS[method]),
+    changed: (kind) => {
+      change(kind);
+      return kind === 'tools' ? server.sendToolListChanged() : server.sendPromptListChanged();
+    },
     closeStream: () => extra.closeSSEStream?.(),
   });
   answer(CallToolRequestSchema, ({ params }, extra) => {
-    const tool = tools[params.name];
+    const tool = offered.tools[params.name];
     if (!tool) throw new McpError(-32602, `Unknown tool: ${params.name}`);
     return tool[1](params.arguments ?? {}, peer(params, extra));
   });
@@ -55,18 +53,13 @@ function serve() {
   });
   answer(SubscribeRequestSchema, () => ({}));
   answer(UnsubscribeRequestSchema, () => ({}));
-  answer(ListPromptsRequestSchema, () => ({
-    prompts: Object.entries(prompts).map(([name, [given]]) => ({ name, description: `The fixture ${name}`, arguments: given })),
-  }));
+  answer(ListPromptsRequestSchema, listPrompts);
   answer(GetPromptRequestSchema, async ({ params }, extra) => {
-    const prompt = prompts[params.name];
+    const prompt = offered.prompts[params.name];
     if (!prompt) throw new McpError(-32602, `Unknown prompt: ${params.name}`);
     return { messages: await prompt[1](params.arguments ?? {}, peer(params, extra)) };
   });
-  answer(CompleteRequestSchema, ({ params }) => {
-    const values = ['paris', 'park', 'party'].filter((value) => value.startsWith(params.argument.value));
-    return { completion: { values, total: values.length, hasMore: false } };
-  });
+  answer(CompleteRequestSchema, ({ params }) => complete(params));
   answer(SetLevelRequestSchema, () => ({}));
   return server;
 }
@@ -77,29 +70,6 @@ function pin(message) {
     message.params.protocolVersion = versions[0];
   }
   return message;
-}
-
-/** What was said on each stream, so that clients can come back. */
-class Events {
-  said = new Map();
-  last = 0;
-  async storeEvent(stream, message) {
-    const id = `${stream}_${++this.last}`;
-    this.said.set(id, { stream, message });
-    return id;
-  }
-  async getStreamIdForEventId(id) {
-    return this.said.get(id)?.stream;
-  }
-  async replayEventsAfter(id, { send }) {
-    const stream = this.said.get(id)?.stream ?? '';
-    let after = false;
-    for (const [other, said] of this.said) {
-      if (after && said.stream === stream && Object.keys(said.message).length) await send(other, said.message);
-      after ||= other === id;
-    }
-    return stream;
-  }
 }
 
 const sessions = new Map();

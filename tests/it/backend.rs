@@ -9,6 +9,7 @@ mod era;
 mod extension;
 mod http;
 mod lanes;
+mod modern;
 mod peers;
 mod settings;
 mod starts;

@@ -327,10 +327,10 @@ mod asked {
         --- out
         Lockkeeper 0.1.0  https://mcp.example.com/mcp  since 2026-01-01T00:00:00Z
 
-        BACKEND  TRANSPORT  VERSION     TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS  STATE
-        git      stdio      2025-06-18  12     0        0          1         0         ready
+        BACKEND  TRANSPORT  VERSION     ERA  TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS  STATE
+        git      stdio      2025-06-18  -    12     0        0          1         0         ready
 
-        No client sessions are open.
+        No clients are connected.
         --- err
         "#);
         let asked = gateway.join().unwrap();

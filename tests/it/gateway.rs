@@ -4,6 +4,8 @@ mod calls;
 mod extension;
 mod listens;
 mod lists;
+mod mirrors;
+mod modern;
 mod only_tasks;
 mod script;
 mod versions;

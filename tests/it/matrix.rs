@@ -2,6 +2,7 @@
 //! gateway is the whole application on real sockets; the servers are processes that do what a call says.
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
+mod asking;
 mod chores;
 mod contents;
 mod features;
@@ -9,28 +10,32 @@ mod methods;
 mod offers;
 pub(crate) mod peer;
 mod questions;
+mod sessions;
 mod sharing;
+mod stateless;
 pub(crate) mod tap;
 pub(crate) mod world;
 
 use futures_util::{StreamExt as _, stream};
-use lockkeeper::mcp::Revision;
+use lockkeeper::mcp::{Era, Revision};
+use serde_json::json;
 
 use self::{
     features::FEATURES,
     peer::{Binding, Peer},
-    world::World,
+    world::{Behind, World},
 };
 
 /// How the gateway reaches a server.
 const TRANSPORTS: [&str; 2] = ["stdio", "http"];
 /// How a client reaches the gateway, and in which version.
-const CLIENTS: [(Binding, Revision); 5] = [
+const CLIENTS: [(Binding, Revision); 6] = [
     (Binding::Sse, Revision::V2024_11_05),
     (Binding::Streamable, Revision::V2025_03_26),
     (Binding::Streamable, Revision::V2025_06_18),
     (Binding::Streamable, Revision::V2025_11_25),
     (Binding::Sse, Revision::V2025_11_25),
+    (Binding::Streamable, Revision::V2026_07_28),
 ];
 /// How many pairs talk at once.
 const AT_ONCE: usize = 20;
@@ -45,28 +50,38 @@ struct Pair {
 }
 
 impl Pair {
-    /// The name of the server that the grid has for it.
+    /// The name of the server that the grid has for it. One of 2026-07-28 has no sessions that keep its clients apart, so
+    /// each of them has one for itself.
     fn backend(self) -> String {
-        format!("{}-{}", self.transport, self.server)
+        let Self { transport, server, client, binding } = self;
+        match (server.era(), binding) {
+            (Era::Legacy, _) => format!("{transport}-{server}"),
+            (Era::Modern, Binding::Streamable) => format!("{transport}-{server}-{client}"),
+            (Era::Modern, Binding::Sse) => format!("{transport}-{server}-{client}-sse"),
+        }
     }
 }
 
 fn pairs() -> Vec<Pair> {
-    let servers = TRANSPORTS.into_iter().flat_map(|transport| Revision::LEGACY.map(|server| (transport, server)));
+    let servers = TRANSPORTS.into_iter().flat_map(|transport| Revision::ALL.map(|server| (transport, server)));
     servers
         .flat_map(|(transport, server)| CLIENTS.map(|(binding, client)| Pair { binding, client, transport, server }))
+        .filter(|pair| std::env::var("MATRIX").is_err() || format!("{pair:?}").contains(&std::env::var("MATRIX").unwrap()) && pair.server == Revision::V2026_07_28)
         .collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_feature_crosses_between_every_pair() {
-    let world = World::start().await;
-    let talks = stream::iter(pairs()).map(|pair| {
+    let pairs = pairs();
+    let world = World::start(&pairs).await;
+    let talks = stream::iter(pairs).map(|pair| {
         let world = &world;
         async move {
             let backend = pair.backend();
             let mut peer = Peer::open(world.door(&backend), pair).await;
-            for (name, feature) in FEATURES {
+            let own = if peer.is_stateless() { stateless::FEATURES } else { sessions::FEATURES };
+            let asked: &[_] = if pair.server.era() == Era::Modern { asking::FEATURES } else { &[] };
+            for (name, feature) in asked.iter().chain(FEATURES).chain(own) {
                 peer.begin(name);
                 feature(&mut peer, pair).await;
                 peer.nothing_is_left();
@@ -79,8 +94,9 @@ async fn every_feature_crosses_between_every_pair() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_method_and_every_content_is_right_in_the_version_of_who_gets_it() {
-    let world = World::start().await;
-    let talks = stream::iter(pairs()).map(|pair| {
+    let pairs = pairs();
+    let world = World::start(&pairs).await;
+    let talks = stream::iter(pairs).map(|pair| {
         let door = pair.backend();
         let world = &world;
         async move {
@@ -98,5 +114,25 @@ async fn every_method_and_every_content_is_right_in_the_version_of_who_gets_it()
         }
     });
     talks.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_era_of_a_server_is_found_out() {
+    let servers = TRANSPORTS.into_iter().flat_map(|transport| Revision::ALL.map(|server| (transport, server)));
+    let behind: Vec<Behind> =
+        servers.map(|(transport, server)| Behind::new(transport, server).of_unknown_era()).collect();
+    let world = World::of("", &behind).await;
+    for Behind { name, transport, version, .. } in &behind {
+        let pair = |client| Pair { binding: Binding::Streamable, client, transport, server: *version };
+        for client in [Revision::NEWEST_LEGACY, Revision::V2026_07_28] {
+            let mut peer = Peer::open(world.door(name), pair(client)).await;
+            peer.begin("the era of a server");
+            let told = peer.play(json!([["progress", 1], ["who"]])).await;
+            assert!(told["who"].is_string(), "{peer:?}: {told}");
+            peer.next("notifications/progress").await;
+            peer.nothing_is_left();
+        }
+    }
     world.stop().await;
 }

@@ -100,6 +100,19 @@ fn an_output_schema_of_any_root_and_its_values_are_wrapped_together() {
 }
 
 #[test]
+fn a_result_of_a_wrapped_schema_is_wrapped_once_whatever_is_edited_on_the_way() {
+    let facts = Facts::new(Kind::Result, &Method::ToolsCall);
+    let result = payload(Revision::V2026_07_28, &json!({ "content": [], "structuredContent": { "v": 1 } }));
+    let marked = result.of_wrapped_output().with("x", "1").without("y");
+    let same = marked.clone().into_revision(Revision::V2026_07_28, &facts).unwrap();
+    assert_eq!(value(&same)["structuredContent"], json!({ "v": 1 }));
+    let lowered = marked.into_revision(Revision::V2025_11_25, &facts).unwrap();
+    assert_eq!(value(&lowered)["structuredContent"], json!({ "result": { "v": 1 } }));
+    let again = lowered.into_revision(Revision::V2025_06_18, &facts).unwrap();
+    assert_eq!(value(&again)["structuredContent"], json!({ "result": { "v": 1 } }));
+}
+
+#[test]
 fn an_old_client_gets_the_text_of_structured_content_once() {
     let call = |content: Value, structured: Value| {
         let result = json!({ "content": content, "structuredContent": structured });

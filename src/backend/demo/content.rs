@@ -124,7 +124,8 @@ pub(super) fn read(uri: &str, counter: u64) -> Result<Value, ErrorObject> {
             let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy();
             Ok(contents("text/plain", &format!("Hello, {name}! The gate is open.")))
         }
-        _ => Err(ErrorObject::with_data(ErrorObject::RESOURCE_NOT_FOUND, "Resource not found", &json!({ "uri": uri }))),
+        _ => Err(ErrorObject::with_data(ErrorObject::RESOURCE_NOT_FOUND, "Resource not found", &json!({ "uri": uri }))
+            .written_in(Demo::REVISION)),
     }
 }
 

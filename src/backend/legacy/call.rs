@@ -181,7 +181,8 @@ impl Session {
                 while let Ok(event) = ticket.events.try_recv() {
                     match event {
                         Event::Notified(_) => yield Ok(event),
-                        Event::Asked(question) => ticket.session.about.listens.ask(&ticket.session.about.key, question),
+                        // where nobody listens it is refused by being dropped
+                        Event::Asked(question) => drop(ticket.session.about.listens.ask(&ticket.session.about.key, question)),
                         Event::Done(_) => {}
                     }
                 }
@@ -241,6 +242,9 @@ impl Ticket {
             }
             calls.open(Slot { token, holder, aside, answered: Mutex::default(), kind, events: sender, end })
         };
+        if kind == Kind::Asking {
+            session.ask_held(id);
+        }
         Ok(Self { session, id, kind, events, end: patience })
     }
 

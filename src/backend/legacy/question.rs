@@ -48,16 +48,23 @@ impl Session {
         }
         let call = on.or_else(|| self.carrier());
         if let Some(call) = call {
-            self.questions.lock().entry(id.clone()).and_modify(|waiting| waiting.call = Some(call));
-            self.note_elicitation(call, &params);
+            self.carried(&id, call, &params);
         }
         let (question, answered) = Question::new(method.clone(), params);
-        self.await_answer(id, method, answered, withdrawn);
+        self.await_answer(id.clone(), method, answered, withdrawn);
         if let Some(call) = call {
             return Some((call, Event::Asked(question)));
         }
-        self.about.listens.ask(&self.about.key, question);
+        if let Err(question) = self.about.listens.ask(&self.about.key, question) {
+            self.hold(id, question);
+        }
         None
+    }
+
+    /// Ties a question to the call that carries it.
+    pub(super) fn carried(&self, id: &RequestId, call: u64, params: &Payload) {
+        self.questions.lock().entry(id.clone()).and_modify(|waiting| waiting.call = Some(call));
+        self.note_elicitation(call, params);
     }
 
     /// The server takes a question back.

@@ -25,8 +25,8 @@ use crate::{
         wants::{Holder, Wants},
     },
     mcp::{
-        Capabilities, ErrorObject, Event, Feature, Level, Message, Method, Outcome, Payload, RequestId, Revision,
-        Untranslatable, translate::Cause,
+        Capabilities, ErrorObject, Event, Feature, Level, Message, Method, Outcome, Payload, Question, RequestId,
+        Revision, Untranslatable, translate::Cause,
     },
     model::BackendId,
     wire::peer::Requests,
@@ -40,6 +40,8 @@ pub(crate) struct Session {
     pub(super) greeting: OnceLock<Greeting>,
     pub(super) calls: Mutex<Requests<Slot>>,
     pub(super) questions: Mutex<HashMap<RequestId, Waiting>>,
+    /// Questions that wait for a call.
+    pub(super) held: Mutex<Vec<(RequestId, Question)>>,
     /// What belongs to one client session of several, beyond a call.
     pub(super) belongings: Mutex<Belongings>,
     /// Calls that were given up and not answered, whose they are, and until when they count.
@@ -113,6 +115,7 @@ impl Session {
             greeting: OnceLock::new(),
             calls: Mutex::default(),
             questions: Mutex::default(),
+            held: Mutex::default(),
             belongings: Mutex::default(),
             lingering: Mutex::default(),
             level: Mutex::default(),
@@ -242,6 +245,7 @@ impl Session {
             slot.finish(Event::Done(Outcome::Failed(error.clone())));
         }
         self.questions.lock().clear();
+        self.held.lock().clear();
     }
 
     /// The error of a call that the end of this session left without an answer.

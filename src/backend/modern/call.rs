@@ -111,7 +111,8 @@ impl Peer {
         self.exchange(asked, patience).map(move |event| match event {
             // 2026-07-28, tools: a client over HTTP leaves out the tools whose annotations of headers are invalid
             Ok(Event::Done(Outcome::Complete(result))) if lists_tools && peer.mirrors() => {
-                Ok(Event::Done(Outcome::Complete(without_invalid_header_params(result))))
+                let result = without_invalid_header_params(result).of_backend(&peer.about.backend);
+                Ok(Event::Done(Outcome::Complete(result)))
             }
             Ok(Event::Done(Outcome::Failed(error))) if is_of_another_version(&error) => {
                 peer.end("the server no longer speaks 2026-07-28");

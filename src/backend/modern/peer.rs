@@ -46,6 +46,8 @@ pub(crate) struct About {
     pub(crate) key: Key,
     /// What carries the messages.
     pub(crate) transport: Transport,
+    /// Whether it takes the place of one that was lost.
+    pub(crate) is_another: bool,
     /// Who is told what comes outside of calls.
     pub(crate) listens: Arc<Listens>,
     /// What the clients want.

@@ -30,6 +30,8 @@ pub(super) struct Held {
     told: VecDeque<Event>,
     /// How many questions were asked so far: their keys are never used twice.
     asked: u32,
+    /// How often the server was told that its client is still at it.
+    reassured: u32,
 }
 
 /// A question that waits.
@@ -49,7 +51,7 @@ pub(super) enum Next {
 impl Held {
     /// A call that has just begun.
     pub(super) fn new(reply: Reply) -> Self {
-        Self { reply, open: Vec::new(), told: VecDeque::new(), asked: 0 }
+        Self { reply, open: Vec::new(), told: VecDeque::new(), asked: 0, reassured: 0 }
     }
 
     /// What happens next: first what was kept.
@@ -121,6 +123,12 @@ impl Held {
                 }
             }
         }
+    }
+
+    /// Tells the server that its client is still at it.
+    pub(super) fn reassure(&mut self) {
+        self.reassured += 1;
+        self.open.iter().for_each(|open| open.asking.reassure(self.reassured));
     }
 
     /// Tells the server that nobody answers.

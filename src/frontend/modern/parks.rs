@@ -10,7 +10,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio::{
     sync::oneshot,
-    time::{Instant, sleep_until},
+    time::{Instant, interval_at, sleep_until},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -27,6 +27,8 @@ use crate::{
 
 /// How many calls wait in all, and of one user.
 const MOST: (usize, usize) = (4_096, 64);
+/// How often a server that wants to know is told that its client is still at it.
+const REASSURANCE: Duration = Duration::from_secs(15);
 
 /// The calls that wait.
 pub(super) struct Parks {
@@ -108,6 +110,7 @@ impl Parks {
 /// Drives a call until it is taken or `until`.
 async fn wait(mut held: Held, mut asked: oneshot::Receiver<oneshot::Sender<Held>>, until: Instant) {
     let mut over = false;
+    let mut reassurance = interval_at(Instant::now() + REASSURANCE, REASSURANCE);
     loop {
         tokio::select! {
             biased;
@@ -122,6 +125,7 @@ async fn wait(mut held: Held, mut asked: oneshot::Receiver<oneshot::Sender<Held>
                 metrics::counter!("lockkeeper_frontend_questions_expired_total").increment(1);
                 return if over { drop(held) } else { held.abandon().await };
             }
+            _ = reassurance.tick(), if !over => held.reassure(),
             next = held.live(), if !over => {
                 if let Next::Event(event) = next {
                     over = matches!(event, Event::Done(_));
@@ -129,5 +133,41 @@ async fn wait(mut held: Held, mut asked: oneshot::Receiver<oneshot::Sender<Held>
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        frontend::{questions::Asking, spoken::Spoken},
+        mcp::{ClientInfo, Heard, Method, Payload, Question, Reply, Revision},
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_wants_to_know_is_told_that_its_client_is_still_at_it() {
+        let of = |value| Payload::of(Revision::V2025_11_25, &value);
+        let params = of(json!({ "message": "?", "requestedSchema": {}, "_meta": { "progressToken": "t" } }));
+        let (question, mut answered) = Question::new(Method::Elicit, params);
+        let client = Arc::new(ClientInfo { revision: Revision::V2026_07_28, ..ClientInfo::gateway() });
+        let absent = Payload::absent(Revision::V2026_07_28);
+        let spoken = Spoken::about(&client, &Settings::default(), Method::ToolsCall, &absent);
+        let mut held = Held::new(Reply::new(stream::pending()));
+        held.ask(Asking::new(question, &spoken).unwrap());
+        let (_take, taken) = oneshot::channel();
+        let waiting = wait(held, taken, Instant::now() + Duration::from_hours(1));
+        let told = async { [answered.next().await, answered.next().await] };
+        let told = tokio::select! {
+            () = waiting => panic!("nobody took it"),
+            told = told => told,
+        };
+        let progress = |number| {
+            let text = format!(r#"{{"progressToken":"t","progress":{number}}}"#);
+            Some(Heard::Progress(Payload::new(Revision::V2025_11_25, text.into())))
+        };
+        assert_eq!(told, [progress(1), progress(2)]);
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn restore(session: &Session, row: &McpSession) {
 pub(super) fn status(session: &Session, now: Timestamp) -> SessionStatus {
     let idle = if session.is_active() { 0 } else { now.since(session.last_seen()).as_secs() };
     SessionStatus {
-        id: session.id.as_str().chars().take(8).collect(),
+        id: Some(session.id.as_str().chars().take(8).collect()),
         user: session.owner.user.to_string(),
         client: session.client().map(|client| client.display()).unwrap_or_default(),
         endpoint: session.endpoint.to_string(),

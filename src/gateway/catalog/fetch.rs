@@ -9,7 +9,7 @@ use metrics::counter;
 use tokio::time::{sleep, timeout};
 
 use super::{About, Catalog, Change, Kind, List, Rack};
-use crate::mcp::{Call, ErrorObject, Method, Outcome, Payload, Revision};
+use crate::mcp::{Call, Era, ErrorObject, Method, Outcome, Payload, Revision};
 
 /// The longest that one fetch may take; a backend's start is within it.
 const LONGEST: Duration = Duration::from_mins(5);
@@ -108,6 +108,7 @@ async fn whole(catalog: &Arc<Catalog>, rack: &Arc<Rack>, kind: Kind) -> Result<L
             Err(error) if error.code() == ErrorObject::METHOD_NOT_FOUND => return Ok(List::empty()),
             page => page?,
         };
+        catalog.legacy.store(page.revision.era() == Era::Legacy, Ordering::Relaxed);
         bytes += page.json().len();
         pages += 1;
         list.add(kind, &catalog.backend, &page);

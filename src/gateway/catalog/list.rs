@@ -9,7 +9,7 @@ use super::shown::Carried;
 use crate::{
     gateway::{hints::Hints, names, paths, rewrite::Rewriter},
     mcp::{
-        Facts, Method, Payload, Revision,
+        Era, Facts, Method, Payload, Revision,
         json::{self, At, Object},
         mirrored::Mirrored,
         translate,
@@ -47,6 +47,8 @@ pub(crate) struct List {
     short: HashMap<String, usize>,
     /// The tools whose parameters clients mirror.
     mirrored: HashMap<String, Mirrored>,
+    /// The tools whose output schema is shown wrapped to clients of legacy versions.
+    wrapped: HashSet<String>,
     /// The tools that run only as tasks (2025-11-25).
     only_tasks: HashSet<String>,
 }
@@ -157,6 +159,9 @@ impl List {
         else {
             return;
         };
+        if kind == Kind::Tools && page.revision.era() == Era::Modern {
+            self.wrapped.extend(translate::wrapped_tools(&page));
+        }
         for entry in entries(kind, backend, &page) {
             if matches!(kind, Kind::Tools | Kind::Prompts) {
                 let shown = names::exposed(backend, &entry.key);
@@ -188,10 +193,20 @@ impl List {
 
     /// Whether the tool of this own name runs only as a task; `None` where there is no such tool.
     pub(crate) fn runs_only_as_task(&self, name: &str) -> Option<bool> {
-        if self.only_tasks.contains(name) {
-            return Some(true);
-        }
-        self.entries.iter().any(|entry| entry.key == name).then_some(false)
+        self.says(name, &self.only_tasks)
+    }
+
+    /// Whether the output schema of the tool of this own name is shown wrapped to clients of legacy versions; `None` where
+    /// there is no such tool.
+    pub(crate) fn wraps_output_of(&self, name: &str) -> Option<bool> {
+        self.says(name, &self.wrapped)
+    }
+
+    /// Whether the tool of this own name is one of `some`; `None` where there is no such tool.
+    fn says(&self, name: &str, some: &HashSet<String>) -> Option<bool> {
+        some.contains(name)
+            .then_some(true)
+            .or_else(|| self.entries.iter().any(|entry| entry.key == name).then_some(false))
     }
 
     /// How many entries.

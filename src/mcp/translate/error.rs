@@ -77,10 +77,13 @@ impl ErrorObject {
         let mut data = self.data();
         let elicitations = data["elicitations"].take();
         let pages = elicitations.as_array().map_or(&[][..], Vec::as_slice);
-        if modern && facts.client_has("elicitation", "url") && !pages.is_empty() {
+        let asked = facts.client_has("elicitation", "url") && !pages.is_empty();
+        // 2026-07-28, MRTR: these three results alone may ask
+        let asks = matches!(facts.method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
+        if modern && asked && asks {
             return Outcome::InputRequired(ask(pages));
         }
-        if modern {
+        if modern && !asked {
             let required = serde_json::json!({ "requiredCapabilities": { "elicitation": { "url": {} } } });
             return Outcome::Failed(Self::with_data(Self::MISSING_CAPABILITY, &self.message(), &required));
         }

@@ -64,7 +64,7 @@ fn lower_result(result: &mut Draft<'_>, kind: ResultType, crossing: &Crossing<'_
         return Ok(());
     }
     match crossing.facts.method {
-        Method::ToolsCall | Method::TasksResult => wrap_structured_content(result, crossing.facts.schema),
+        Method::ToolsCall | Method::TasksResult => wrap_structured_content(result, crossing.schema),
         Method::ToolsList => {
             let http = crossing.from == Revision::V2026_07_28 && crossing.facts.transport == Transport::Http;
             for tools in result.each("tools") {

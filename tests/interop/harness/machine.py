@@ -1,4 +1,4 @@
-"""What the suite needs on the machine: the npm packages and the Python environments, installed once for a set of pins."""
+"""What the suite needs on the machine: npm packages, Python environments and a Rust crate, each made once for a set of pins."""
 
 import hashlib
 import os
@@ -87,6 +87,14 @@ def release(name, base):
         run(base, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target", packages, pin)
 
     return kept(f"python-{name}", [SUITE / "python" / f"{RELEASES[name]}.txt"], install) / "bin" / "python"
+
+
+def rust():
+    """The folder of the Rust client and server, built where the sources changed."""
+    target = cache() / "rust-peers"
+    manifest = SUITE / "rust" / "Cargo.toml"
+    run("cargo", "build", "--quiet", "--locked", "--manifest-path", manifest, "--target-dir", target)
+    return target / "debug"
 
 
 def install():

@@ -17,6 +17,7 @@ class Server:
     env: dict = field(default_factory=dict)
     url: str = ""
     share: str = ""
+    era: str = ""
 
     def toml(self):
         lines = [f"[backends.{self.id}]"]
@@ -24,8 +25,7 @@ class Server:
             lines.append(f"url = {json.dumps(self.url)}")
         else:
             lines += [f"command = {json.dumps(self.command)}", f"args = {json.dumps(self.args)}"]
-        if self.share:
-            lines.append(f"share = {json.dumps(self.share)}")
+        lines += [f"{name} = {json.dumps(value)}" for name, value in (("share", self.share), ("era", self.era)) if value]
         if self.env:
             lines.append("env = { " + ", ".join(f"{name} = {json.dumps(value)}" for name, value in self.env.items()) + " }")
         return "\n".join(lines) + "\n"

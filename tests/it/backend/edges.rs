@@ -197,3 +197,17 @@ async fn a_slow_start_over_http_is_waited_for() {
     gate.add_permits(8);
     assert!(discovered.await.contains(Revision::V2025_11_25.as_str()));
 }
+
+#[tokio::test]
+async fn a_server_that_would_take_elicitation_by_url_for_forms_is_told_of_none() {
+    let peer = Peer::start(initialized_by(|seen, turn| {
+        in_session(reply(&seen.result(&greeting("2025-06-18"))), &format!("turn-{turn}"))
+    }))
+    .await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    text(tool(&server, client("s1", r#"{"elicitation":{"url":{}},"roots":{}}"#), &named("x"))).await;
+    let declared: Vec<Value> =
+        peer.seen_of("initialize").iter().map(|seen| seen.body["params"]["capabilities"].clone()).collect();
+    // the gateway's own session, then the client's, opened again
+    assert_eq!(declared, [json!({}), json!({ "elicitation": { "url": {} }, "roots": {} }), json!({ "roots": {} })]);
+}

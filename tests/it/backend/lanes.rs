@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper::{
-    mcp::{Event, Method, Outcome, Payload, Question, Reply, Server},
+    mcp::{Context, Event, Method, Outcome, Payload, Question, Reply, Revision, Server},
     model::{BackendSpec, OnLoss, SessionId, Share},
 };
 use serde_json::{Value, json};
@@ -243,4 +243,18 @@ async fn lanes_that_nobody_uses_are_ended() {
         assert!(matches!(reply.outcome().await, Outcome::Complete(_)));
     }
     until("the end of the lanes", || (supervisor.status()[0].sessions == 1).then_some(())).await;
+}
+
+#[tokio::test]
+async fn what_a_server_asks_outside_of_calls_waits_for_the_next_call_of_a_client_without_sessions() {
+    let scripts = Scripts::new();
+    let (_supervisor, server) = started(scripts.spec("held", &[])).await;
+    let client = || Context { session: None, request: Some(SessionId::new("r")), ..client("none", ASKABLE) };
+    text(tool(&server, client(), &json!({ "name": "late" }))).await;
+    // the question came before the answer to this, in which nobody can be asked
+    result(call(&server, client(), Method::ToolsList, &Value::Null)).await;
+    let mut next_call = tool(&server, client(), &json!({ "name": "hang" }));
+    let Event::Asked(question) = next(&mut next_call).await else { panic!("the question that was held") };
+    question.answer.give(Ok(Payload::of(Revision::NEWEST_LEGACY, &json!({ "action": "decline" }))));
+    scripts.logged("held", r#""action":"decline""#).await;
 }

@@ -195,7 +195,7 @@ async fn the_status_shows_who_is_there_and_no_whole_id() {
     let status = world.front.status().remove(0);
     assert_eq!((status.user.as_str(), status.client.as_str(), status.endpoint.as_str()), ("ann", "test 1", "/mcp"));
     assert_eq!((status.protocol_version.as_str(), status.idle_seconds), ("2025-06-18", 60));
-    assert_eq!(status.id, client.session.unwrap()[..8]);
+    assert_eq!(status.id.as_deref(), Some(&client.session.unwrap()[..8]));
 }
 
 #[tokio::test]

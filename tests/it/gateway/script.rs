@@ -37,6 +37,8 @@ pub(crate) struct Backend {
     pub(crate) answer: Mutex<Option<Answer>>,
     /// What it was asked: method and parameters.
     pub(crate) calls: Mutex<Vec<(String, String)>>,
+    /// What was to be mirrored of the calls of its tools, as `name=value`.
+    pub(crate) mirrors: Mutex<Vec<String>>,
     /// The sessions in which it was asked: method and session.
     pub(crate) sessions: Mutex<Vec<(String, Option<String>)>>,
     /// In which sessions it does not answer while it is not awake.
@@ -68,6 +70,7 @@ impl Backend {
             failure: Mutex::default(),
             answer: Mutex::default(),
             calls: Mutex::default(),
+            mirrors: Mutex::default(),
             sessions: Mutex::default(),
             sleeps: Mutex::new(|_| true),
             awake: watch::Sender::new(true),
@@ -145,6 +148,11 @@ impl Server for Shared {
         let session = call.context.session.as_ref().map(|session| session.as_str().to_owned());
         backend.sessions.lock().push((call.method.to_string(), session));
         backend.calls.lock().push((call.method.to_string(), params.clone()));
+        if call.method == Method::ToolsCall {
+            let mirror = call.context.mirror.iter().flat_map(|mirror| mirror.iter());
+            let stated = mirror.map(|(name, value)| format!("{name}={}", value.clone().unwrap()));
+            backend.mirrors.lock().push(stated.collect::<Vec<_>>().join(" "));
+        }
         match call.method {
             Method::Listen if backend.deaf.load(Ordering::SeqCst) => {
                 Reply::failed(ErrorObject::method_not_found(call.method.as_str()))

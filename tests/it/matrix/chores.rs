@@ -31,6 +31,7 @@ pub(super) async fn only_as_a_task(peer: &mut Peer, pair: Pair) {
         ["answer", "q"],
         ["progress", 2]
     ]);
+    peer.wants_logs("alert").await;
     let called = peer.send("tools/call", call(&talk)).await;
     let question = peer.next("roots/list").await;
     assert_eq!(question.get("params"), None, "{peer:?}");
@@ -43,10 +44,18 @@ pub(super) async fn only_as_a_task(peer: &mut Peer, pair: Pair) {
         assert_eq!(progress["params"], json!({ "progressToken": "t", "progress": number }), "{peer:?}");
     }
     assert_eq!(peer.next("notifications/message").await["params"], log, "{peer:?}");
+    if !peer.is_stateless() {
+        let held = held(peer).await;
+        peer.tell("notifications/cancelled", json!({ "requestId": held })).await;
+        peer.play(json!([["hear", "tasks/cancel"]])).await;
+    }
+}
+
+/// A call of that tool which runs until it is cancelled.
+pub(super) async fn held(peer: &mut Peer) -> Value {
     let held = peer.send("tools/call", call(&json!([["progress", 1], ["hold"]]))).await;
     peer.next("notifications/progress").await;
-    peer.tell("notifications/cancelled", json!({ "requestId": held })).await;
-    peer.play(json!([["hear", "tasks/cancel"]])).await;
+    held
 }
 
 /// A question that the server lets the client choose to make a task of.

@@ -1,6 +1,9 @@
 //! What results are made of, each kind once: what a server says, and what a client of each version reads instead.
 
-use lockkeeper::mcp::Revision::{self, V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25};
+use lockkeeper::mcp::{
+    Era,
+    Revision::{self, V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25},
+};
 use serde_json::{Value, json};
 
 use super::{Pair, peer::Peer};
@@ -9,6 +12,7 @@ use super::{Pair, peer::Peer};
 pub(super) async fn cross(peer: &mut Peer) {
     blocks_of_a_tool(peer).await;
     structured_content(peer).await;
+    structured_content_of_any_schema(peer).await;
     messages_of_a_prompt(peer).await;
     contents_of_a_resource(peer).await;
 }
@@ -139,12 +143,40 @@ async fn structured_content(peer: &mut Peer) {
         }
         let said: Vec<Value> = texts.into_iter().map(text).collect();
         let mut read = said.clone();
-        if client != server && further[usize::from(client >= V2025_06_18)] {
+        let newest = peer.is_stateless();
+        if client != server && !newest && further[usize::from(client >= V2025_06_18)] {
             read.push(text(&value.to_string()));
         }
-        let wrapped = if value.is_object() { value.clone() } else { json!({ "result": value }) };
+        let shown = if value.is_object() || newest { value.clone() } else { json!({ "result": value }) };
         let answer = given(peer, json!({ "result": { "content": said, "structuredContent": value } })).await;
-        assert_eq!(answer["result"], json!({ "content": read, "structuredContent": wrapped }), "{peer:?}");
+        assert_eq!(answer["result"], json!({ "content": read, "structuredContent": shown }), "{peer:?}");
+    }
+}
+
+/// OUT and STA: what a tool gives whose schema was shown as that of an object is such an object.
+async fn structured_content_of_any_schema(peer: &mut Peer) {
+    peer.begin("structured content of any schema");
+    if peer.pair.server.era() == Era::Legacy {
+        return;
+    }
+    for (tool, value) in [
+        ("either", json!({ "any": 1 })),
+        ("either", json!(null)),
+        ("counting", json!([1, 2])),
+        ("titled", json!({ "n": 1 })),
+    ] {
+        let result = json!({ "content": [{ "type": "text", "text": "said" }], "structuredContent": value });
+        let asked = json!({ "name": tool, "arguments": { "steps": [["give", { "result": result }]] } });
+        let mut expected = result;
+        if !peer.is_stateless() && tool != "titled" {
+            expected["structuredContent"] = json!({ "result": value });
+        }
+        if peer.pair.client < V2025_06_18 {
+            // STR
+            let further = json!({ "type": "text", "text": value.to_string() });
+            expected["content"].as_array_mut().unwrap().push(further);
+        }
+        assert_eq!(peer.ask("tools/call", asked).await["result"], expected, "{peer:?}");
     }
 }
 

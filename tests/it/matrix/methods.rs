@@ -1,7 +1,10 @@
 //! What is said beside contents, lists and questions: who the client is, requests as the server gets them, completions,
 //! progress, logs, errors.
 
-use lockkeeper::mcp::Revision::{V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25};
+use lockkeeper::mcp::{
+    Era,
+    Revision::{V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25},
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -21,7 +24,11 @@ pub(super) async fn cross(peer: &mut Peer) {
     completions(peer).await;
     progress(peer).await;
     logs(peer).await;
-    levels(peer).await;
+    if peer.is_stateless() {
+        levels_of_requests(peer).await;
+    } else {
+        levels(peer).await;
+    }
     errors(peer).await;
     pages_that_are_required_first(peer).await;
 }
@@ -29,12 +36,22 @@ pub(super) async fn cross(peer: &mut Peer) {
 /// A server meets the client behind the gateway.
 async fn introduction(peer: &mut Peer) {
     peer.begin("introduction");
-    let last = peer.play(json!([["count", "initialize"]])).await["last"].take();
+    let last = match peer.pair.server.era() {
+        Era::Legacy => peer.play(json!([["count", "initialize"]])).await["last"].take(),
+        Era::Modern => {
+            let said = peer.play(json!([["envelope"]])).await["envelope"].take();
+            json!({ "clientInfo": said["clientInfo"], "capabilities": said["clientCapabilities"] })
+        }
+    };
     assert_eq!(last["clientInfo"], json!({ "name": "matrix", "version": "1" }), "{peer:?}");
     let mut declared = questions::capabilities(peer.pair.client);
-    if peer.pair.client < V2025_11_25 {
-        // TSK: a client of these versions has no tasks, whatever it says
+    if peer.pair.client != V2025_11_25 || peer.pair.server.era() == Era::Modern {
+        // TSK: these versions have no tasks, whatever a client says
         declared.as_object_mut().unwrap().remove("tasks");
+    }
+    if peer.pair.server.era() == Era::Modern {
+        // ROOT
+        declared["roots"] = json!({});
     }
     assert_eq!(last["capabilities"], declared, "{peer:?}");
 }
@@ -97,6 +114,7 @@ async fn progress(peer: &mut Peer) {
 
 async fn logs(peer: &mut Peer) {
     peer.begin("logs");
+    peer.wants_logs("debug").await;
     let levels = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
     let data = [json!("é"), json!({ "a": [1] }), json!(null), json!(1.5), json!([]), json!(true), json!(""), json!({})];
     let said: Vec<Value> = levels
@@ -116,11 +134,30 @@ async fn levels(peer: &mut Peer) {
     peer.begin("levels");
     for level in ["emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"] {
         assert_eq!(peer.ask("logging/setLevel", json!({ "level": level })).await["result"], json!({}), "{peer:?}");
+        if peer.pair.server.era() == Era::Modern {
+            assert_eq!(peer.play(json!([["envelope"]])).await["envelope"]["logLevel"], level, "{peer:?}");
+            continue;
+        }
         let told = peer.play(json!([["hear", "logging/setLevel"]])).await;
         assert_eq!(told["logging/setLevel"], json!({ "level": level }), "{peer:?}");
     }
     for params in [json!({ "level": "loud" }), json!({})] {
         assert_eq!(peer.ask("logging/setLevel", params).await["error"]["code"], -32602, "{peer:?}");
+    }
+}
+
+/// LOG: without a session each request has its own.
+async fn levels_of_requests(peer: &mut Peer) {
+    peer.begin("levels");
+    let levels = ["emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"];
+    for (at, level) in levels.into_iter().enumerate() {
+        peer.wants_logs(level).await;
+        let steps = levels.map(|said| json!(["tell", "notifications/message", { "level": said, "data": 1 }]));
+        let call = peer.script(steps.to_vec().into()).await;
+        for said in &levels[..=at] {
+            assert_eq!(peer.next("notifications/message").await["params"]["level"], *said, "{peer:?}");
+        }
+        peer.told(&call).await;
     }
 }
 
@@ -138,15 +175,86 @@ async fn errors(peer: &mut Peer) {
         errors.push(json!({ "code": code, "message": "m", "data": data }));
         errors.push(json!({ "code": code, "message": "é\n\"" }));
     }
+    let of_modern = peer.pair.server.era() == Era::Modern;
+    if of_modern {
+        let data = json!({ "uri": "x:a", "com.acme/x": 1 });
+        errors[0] = json!({ "code": -32602, "message": "none there", "data": data });
+        // the version of the connection, which is the gateway's to see to
+        errors.retain(|error| error["code"] != -32022);
+    }
     for (error, (method, name)) in errors.into_iter().zip(REQUESTS.into_iter().cycle()) {
         let outcome = json!({ "error": error });
-        assert_eq!(given(peer, outcome.clone()).await["error"], error, "{peer:?}");
-        assert_eq!(prepared(peer, method, &request(method, name), outcome).await["error"], error, "{peer:?}");
+        let shown = error_shown(error.clone(), peer.pair);
+        assert_eq!(given(peer, outcome.clone()).await["error"], shown, "{peer:?}");
+        assert_eq!(prepared(peer, method, &request(method, name), outcome.clone()).await["error"], shown, "{peer:?}");
+        if of_modern && error["data"]["uri"] == "x:a" {
+            // there is one such code for everything
+            let answer = prepared(peer, "resources/read", &json!({ "uri": "x:a" }), outcome).await;
+            let code = if peer.is_stateless() { -32602 } else { -32002 };
+            assert_eq!(answer["error"]["code"], code, "{peer:?}: {answer}");
+            assert_eq!(answer["error"]["data"], error["data"], "{peer:?}: {answer}");
+        }
     }
     for method in ["x/do", "tasks/nothing"] {
         let refused = peer.ask(method, json!({})).await;
         assert_eq!(refused["error"]["code"], -32601, "{peer:?}: {refused}");
     }
+}
+
+/// Where an error can be a question it is one, and the call is made again when the page was visited.
+async fn pages_that_are_asked_for(peer: &mut Peer, outcome: &Value) {
+    let page = json!({ "mode": "url", "url": "https://example.com/c", "message": "Log in" });
+    for (method, name) in REQUESTS {
+        peer.play(json!([["prepare", method, outcome]])).await;
+        let call = peer.send(method, request(method, name)).await;
+        if method == "completion/complete" {
+            // nothing can be asked there
+            assert_eq!(peer.answer(&call).await["error"]["code"], -32603, "{peer:?}");
+            continue;
+        }
+        let question = peer.next("elicitation/create").await;
+        assert_eq!(question["params"], page, "{peer:?}");
+        let result = match method {
+            "prompts/get" => json!({ "messages": [] }),
+            _ => json!({ "contents": [] }),
+        };
+        peer.play(json!([["prepare", method, { "result": result }]])).await;
+        peer.reply(&question, json!({ "action": "accept" })).await;
+        assert_eq!(peer.answer(&call).await["result"], result, "{peer:?}");
+        let again = peer.play(json!([["request", method]])).await;
+        assert_eq!(again[method], request(method, name), "{peer:?}");
+    }
+    let call = peer.script(json!([["give", outcome]])).await;
+    for _ in 0..2 {
+        let question = peer.next("elicitation/create").await;
+        assert_eq!(question["params"], page, "{peer:?}");
+        peer.reply(&question, json!({ "action": "accept" })).await;
+    }
+    peer.next("elicitation/create").await;
+    peer.leave(&call);
+}
+
+/// ERR: codes that mean nothing, or something else, in the other era (`translation` 2.3).
+fn error_shown(mut error: Value, Pair { client, server, .. }: Pair) -> Value {
+    if client.era() == server.era() {
+        return error;
+    }
+    let code = error["code"].as_i64().unwrap();
+    match code {
+        -32002 if client.era() == Era::Modern => error["code"] = (-32602).into(),
+        -32019..=-32000 if client.era() == Era::Legacy => {}
+        -32022..=-32000 => {
+            error["code"] = (-32603).into();
+            let data = &mut error["data"];
+            match data {
+                Value::Object(data) => drop(data.insert("upstreamCode".to_owned(), code.into())),
+                Value::Null => *data = json!({ "upstreamCode": code }),
+                _ => *data = json!({ "upstreamCode": code, "upstreamData": data }),
+            }
+        }
+        _ => {}
+    }
+    error
 }
 
 fn request(method: &str, name: &str) -> Value {
@@ -162,13 +270,16 @@ fn request(method: &str, name: &str) -> Value {
 /// E42: an error that older clients do not know is one that they can act on.
 async fn pages_that_are_required_first(peer: &mut Peer) {
     let Pair { client, server, .. } = peer.pair;
-    if server < V2025_11_25 {
+    if server != V2025_11_25 {
         return;
     }
     peer.begin("pages that are required first");
     let page = json!({ "mode": "url", "elicitationId": "e", "url": "https://example.com/c", "message": "Log in" });
     let mut error = json!({ "code": -32042, "message": "first", "data": { "elicitations": [page] } });
     let outcome = json!({ "error": error });
+    if peer.is_stateless() {
+        return pages_that_are_asked_for(peer, &outcome).await;
+    }
     let called = given(peer, outcome.clone()).await;
     if client == V2025_11_25 {
         assert_eq!(called["error"], error, "{peer:?}");

@@ -1,7 +1,10 @@
 //! What a server offers, in `offers.json`: itself, its tools, prompts, resources and templates, with every member that its
 //! version has. Its lists but that of tools come in pages of two.
 
-use lockkeeper::mcp::Revision::{self, V2025_03_26, V2025_06_18, V2025_11_25};
+use lockkeeper::mcp::{
+    Era,
+    Revision::{self, V2025_03_26, V2025_06_18, V2025_11_25},
+};
 use serde_json::{Value, json};
 
 use super::{Pair, peer::Peer};
@@ -18,8 +21,16 @@ pub(super) async fn cross(peer: &mut Peer) {
 /// What a server of this version offers of a kind.
 fn offered(kind: &str, server: Revision) -> Vec<Value> {
     let offers: Value = serde_json::from_str(OFFERS).unwrap();
-    let has = |offer: &&Value| Revision::parse(offer["since"].as_str().unwrap()).unwrap() <= server;
+    let version = |name: &Value| name.as_str().map(|name| Revision::parse(name).unwrap());
+    let has = |offer: &&Value| {
+        version(&offer["since"]) <= Some(server) && version(&offer["until"]).is_none_or(|last| server <= last)
+    };
     offers[kind].as_array().unwrap().iter().filter(has).map(|offer| offer["is"].clone()).collect()
+}
+
+/// What a server of this version calls itself.
+pub(super) fn identity(server: Revision) -> Value {
+    offered("about", server).last().unwrap()["serverInfo"].clone()
 }
 
 fn handshake(peer: &mut Peer) {
@@ -32,8 +43,13 @@ fn handshake(peer: &mut Peer) {
     if client == V2025_11_25 && server == V2025_11_25 {
         capabilities["tasks"] = json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
     }
-    let expected = json!({ "protocolVersion": client.as_str(), "capabilities": capabilities,
-        "serverInfo": about.last().unwrap()["serverInfo"], "instructions": about[0]["instructions"] });
+    let mut expected = json!({ "capabilities": capabilities, "instructions": about[0]["instructions"] });
+    if peer.is_stateless() {
+        expected["supportedVersions"] = json!([client.as_str()]);
+    } else {
+        expected["protocolVersion"] = client.as_str().into();
+        expected["serverInfo"] = identity(server);
+    }
     assert_eq!(peer.greeting, expected, "{peer:?}");
 }
 
@@ -63,10 +79,19 @@ async fn lists(peer: &mut Peer) {
 
 /// What a client reads of an entry (`translation` 3.3, TSK and TTL).
 fn shown(mut entry: Value, Pair { client, server, .. }: Pair) -> Value {
-    if client < V2025_11_25 {
+    // TSK: it is of that version alone
+    if client != V2025_11_25 {
         entry.as_object_mut().unwrap().remove("execution");
     }
     let tool = entry.get("inputSchema").is_some();
+    if tool && client.era() == Era::Legacy {
+        for schema in ["inputSchema", "outputSchema"] {
+            if let Some(properties) = entry.pointer_mut(&format!("/{schema}/properties")) {
+                properties.as_object_mut().unwrap().values_mut().for_each(boolean);
+            }
+        }
+        entry.get_mut("outputSchema").into_iter().for_each(any_root);
+    }
     if tool && client == V2025_03_26 && server >= V2025_06_18 && entry.get("title").is_some() {
         let title = entry["title"].clone();
         let annotations = &mut entry["annotations"];
@@ -75,6 +100,26 @@ fn shown(mut entry: Value, Pair { client, server, .. }: Pair) -> Value {
         }
     }
     entry
+}
+
+/// OUT: a schema of anything becomes that of an object, within which it says the same.
+fn any_root(schema: &mut Value) {
+    if schema["type"] != "object" {
+        let mut inner = schema.take();
+        if let Some(reference) = inner.pointer_mut("/items/$ref") {
+            *reference = "#/properties/result/$defs/n".into();
+        }
+        *schema = json!({ "type": "object", "properties": { "result": inner }, "required": ["result"] });
+    }
+}
+
+/// SCH: a schema that is no object.
+fn boolean(schema: &mut Value) {
+    match schema {
+        Value::Bool(true) => *schema = json!({}),
+        Value::Bool(false) => *schema = json!({ "not": {} }),
+        _ => {}
+    }
 }
 
 /// The gateway has read every page itself, so that a cursor is one that it never gave.

@@ -2,16 +2,19 @@
 //! over. What a client must never see (an answer on the stream of another request, an event or a question twice, a message
 //! that the schema of its version refuses) ends the test.
 
+mod stateless;
+
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     time::Duration,
 };
 
-use lockkeeper::mcp::Revision;
+use lockkeeper::mcp::{Era, Revision};
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 
+use self::stateless::Legs;
 use super::{
     Pair,
     tap::{Event, Tap},
@@ -56,6 +59,10 @@ pub(super) struct Peer {
     pending: HashMap<String, String>,
     /// The ids of events and questions that came.
     seen: HashSet<String>,
+    /// What was told last under each progress token.
+    progress: HashMap<String, f64>,
+    /// What a client without a session keeps of its own.
+    legs: Legs,
 }
 
 /// What a message came on.
@@ -72,6 +79,8 @@ struct Arrived {
     on: Origin,
     event: Option<String>,
     message: Value,
+    /// The status of an answer that is no stream.
+    status: Option<StatusCode>,
 }
 
 impl Peer {
@@ -83,7 +92,10 @@ impl Peer {
     /// The same for a client with these capabilities.
     pub(super) async fn open_as(door: Door<'_>, pair: Pair, capabilities: &Value) -> Self {
         let mut peer = Self::quiet(door, pair, capabilities).await;
-        if pair.binding == Binding::Streamable {
+        if peer.is_stateless() {
+            let all = json!({ "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true });
+            peer.listen(all).await;
+        } else if pair.binding == Binding::Streamable {
             let stream = peer.resume(None).await;
             peer.read(Origin::Standalone, stream);
         }
@@ -106,7 +118,13 @@ impl Peer {
             last: 0,
             pending: HashMap::new(),
             seen: HashSet::new(),
+            progress: HashMap::new(),
+            legs: Legs::of(capabilities),
         };
+        if peer.is_stateless() {
+            peer.greeting = peer.ask("server/discover", json!({})).await["result"].take();
+            return peer;
+        }
         if pair.binding == Binding::Sse {
             peer.connect(&format!("{}/sse/{}", door.url, door.backend), door.url).await;
         }
@@ -136,10 +154,15 @@ impl Peer {
         self.feature = feature;
     }
 
+    /// Whether it speaks a version without sessions.
+    pub(super) fn is_stateless(&self) -> bool {
+        self.pair.client.era() == Era::Modern
+    }
+
     /// Ends the session.
     pub(super) async fn close(mut self) {
         self.reading.shutdown().await;
-        if self.pair.binding == Binding::Streamable {
+        if self.pair.binding == Binding::Streamable && !self.is_stateless() {
             let ended = self.request(self.http.delete(&self.address)).send().await.unwrap();
             assert_eq!(ended.status(), StatusCode::NO_CONTENT, "{self:?}");
         }
@@ -200,7 +223,7 @@ impl Peer {
                     message => vec![message],
                 };
                 for message in messages {
-                    let _ = inbox.send(Arrived { on: on.clone(), event: id.clone(), message });
+                    let _ = inbox.send(Arrived { on: on.clone(), event: id.clone(), message, status: None });
                 }
             }
         });
@@ -209,6 +232,11 @@ impl Peer {
     /// Sends a request and gives its id.
     pub(super) async fn send(&mut self, method: &str, params: Value) -> Value {
         let id = self.next_id();
+        if self.is_stateless() {
+            self.send_alone(&id, method, params);
+            return id;
+        }
+        self.progress.remove(&params["_meta"]["progressToken"].to_string());
         let mut message = json!({ "jsonrpc": "2.0", "id": id, "method": method });
         if !params.is_null() {
             message["params"] = params;
@@ -272,6 +300,9 @@ impl Peer {
 
     /// Answers a question.
     pub(super) async fn reply(&mut self, question: &Value, answer: Value) {
+        if self.is_stateless() {
+            return self.reply_alone(question, answer);
+        }
         let mut message = json!({ "jsonrpc": "2.0", "id": question["id"] });
         let key = if answer.get("code").is_some() { "error" } else { "result" };
         message[key] = answer;
@@ -287,12 +318,33 @@ impl Peer {
             let Ok(Some(arrived)) = next else {
                 panic!("{self:?}: {what} did not come; there is {:?}, and {:?} is open", self.kept, self.pending)
             };
-            let (on, message) = self.checked(arrived);
-            if wanted(&message) {
-                return (on, message);
+            self.keep(arrived);
+            if let Some(at) = self.kept.iter().position(|(_, message)| wanted(message)) {
+                return self.kept.remove(at).unwrap();
             }
-            self.kept.push_back((on, message));
         }
+    }
+
+    fn keep(&mut self, arrived: Arrived) {
+        if self.is_stateless() {
+            let messages = self.checked_alone(arrived);
+            self.kept.extend(messages);
+        } else {
+            let (on, message) = self.checked(arrived);
+            if message["method"] != "notifications/progress" || !self.is_a_wait(&message["params"]) {
+                self.kept.push_back((on, message));
+            }
+        }
+    }
+
+    /// Whether this progress says that the client itself is waited for. What is told under one token rises.
+    fn is_a_wait(&mut self, told: &Value) -> bool {
+        let (token, now) = (told["progressToken"].to_string(), told["progress"].as_f64().unwrap());
+        let last = self.progress.insert(token, now);
+        assert!(last.is_none_or(|last| last < now), "{self:?}: {last:?} and then {told}");
+        let waits = told["message"].as_str().is_some_and(|text| text.starts_with("waiting for input (round "));
+        assert!(!waits || self.pair.server.era() == Era::Modern, "{self:?}: {told}");
+        waits
     }
 
     /// Passes over the notifications of this method that have come.
@@ -303,8 +355,7 @@ impl Peer {
 
     fn take_in(&mut self) {
         while let Ok(arrived) = self.inbox.1.try_recv() {
-            let checked = self.checked(arrived);
-            self.kept.push_back(checked);
+            self.keep(arrived);
         }
     }
 
@@ -316,7 +367,7 @@ impl Peer {
 
     /// What no client may ever see.
     fn checked(&mut self, arrived: Arrived) -> (Origin, Value) {
-        let Arrived { on, event, message } = arrived;
+        let Arrived { on, event, message, .. } = arrived;
         if let Some(event) = event {
             assert_eq!(self.pair.binding, Binding::Streamable, "{self:?}: HTTP+SSE has no event ids: {event}");
             assert!(self.seen.insert(format!("event {event}")), "{self:?}: {event} came twice: {message}");
@@ -350,6 +401,9 @@ impl std::fmt::Debug for Peer {
 
 /// All that a client of this version can be asked.
 pub(crate) fn capabilities(client: Revision) -> Value {
+    if client.era() == Era::Modern {
+        return json!({ "sampling": {}, "roots": {}, "elicitation": { "form": {}, "url": {} } });
+    }
     // older versions do not know the word `tasks`: there it means nothing
     let tasks = json!({ "requests": { "sampling": { "createMessage": {} } } });
     let mut capabilities = json!({ "sampling": {}, "roots": { "listChanged": true }, "tasks": tasks });

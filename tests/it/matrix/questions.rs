@@ -1,11 +1,15 @@
 //! What servers ask, each form once: what a client of each version is asked instead, what its answer becomes for the
 //! server, and which refusal a server gets where there is no form.
 
-use lockkeeper::mcp::Revision::{self, V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25};
+use lockkeeper::mcp::{
+    Era,
+    Revision::{self, V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25},
+};
 use serde_json::{Value, json};
 
 use super::{
     Pair,
+    features::refused,
     peer::{self, Door, Peer},
 };
 
@@ -41,14 +45,20 @@ pub(super) async fn cross(peer: &mut Peer) {
 pub(super) fn capabilities(client: Revision) -> Value {
     let mut capabilities = peer::capabilities(client);
     capabilities["experimental"] = json!({ "com.acme/x": { "a": 1 } });
-    if client == V2025_11_25 {
+    if client >= V2025_11_25 {
         capabilities["sampling"] = json!({ "tools": {} });
     }
     capabilities
 }
 
-/// Asks one after the other, in one call.
+/// Asks one after the other: in one call, or in one each where a call ends with a question that cannot be asked.
 async fn ask_all(peer: &mut Peer, all: Vec<Asked>) {
+    if peer.pair.server.era() == Era::Modern {
+        for one in all {
+            ask_alone(peer, one).await;
+        }
+        return;
+    }
     let steps: Vec<Value> = (all.iter().enumerate())
         .flat_map(|(at, one)| {
             [json!(["ask", format!("q{at}"), one.method, one.params]), json!(["answer", format!("q{at}")])]
@@ -69,6 +79,27 @@ async fn ask_all(peer: &mut Peer, all: Vec<Asked>) {
             Err(code) => assert_eq!(got["code"], *code, "{peer:?}: {got} to {}", one.params),
         }
     }
+}
+
+async fn ask_alone(peer: &mut Peer, one: Asked) {
+    let call = peer.script(json!([["ask", "q", one.method, one.params], ["answer", "q"]])).await;
+    let Ok(shown) = one.shown else {
+        if peer.is_stateless() {
+            let answer = peer.answer(&call).await;
+            assert_eq!(answer["error"]["code"], -32021, "{peer:?}: {answer}");
+            return;
+        }
+        return refused(peer, &call).await;
+    };
+    let mut question = peer.next(one.method).await;
+    if peer.pair.client == V2025_11_25 && question["params"]["mode"] == "url" {
+        // ELU: a name of the gateway's own
+        assert!(question["params"]["elicitationId"].is_string(), "{peer:?}: {question}");
+        question["params"] = without(&question["params"], "elicitationId");
+    }
+    assert_eq!(question["params"], shown, "{peer:?}");
+    peer.reply(&question, one.answer).await;
+    assert_eq!(peer.told(&call).await["q"], one.understood.unwrap(), "{peer:?}");
 }
 
 /// Every question with the first answer, and every answer to the first question.
@@ -155,7 +186,7 @@ fn sampling_shown(question: &Value, Pair { client, server, .. }: Pair) -> Result
     if client < V2025_03_26 && lacks(&["audio"]) || client < V2025_11_25 && lacks(&["toolChoice", "tool_use"]) {
         return Err(NOT_ASKED);
     }
-    if client == V2025_11_25 && shown["includeContext"] != "none" {
+    if client >= V2025_11_25 && shown["includeContext"] != "none" {
         shown.as_object_mut().unwrap().remove("includeContext");
     }
     if client < V2025_11_25 {
@@ -253,13 +284,29 @@ fn elicitation(pair: Pair) -> Vec<Asked> {
             (same(&form), filled.clone())
         };
         all.push(asked(&form, shown, accept(answer), accept(filled)));
-        let page = json!({ "mode": "url", "message": "see", "url": "https://example.com/x", "elicitationId": "e1" });
-        let shown = if pair.client == V2025_11_25 { Ok(page.clone()) } else { Err(NOT_ASKED) };
+        let mut page =
+            json!({ "mode": "url", "message": "see", "url": "https://example.com/x", "elicitationId": "e1" });
+        if pair.server.era() == Era::Modern {
+            page = without(&page, "elicitationId");
+        }
+        let shown = match pair.client {
+            V2025_11_25 => Ok(page.clone()),
+            // ELU
+            client if client.era() == Era::Modern => Ok(without(&page, "elicitationId")),
+            _ => Err(NOT_ASKED),
+        };
         for action in ["accept", "decline", "cancel"] {
             all.push(asked(&page, shown.clone(), json!({ "action": action }), json!({ "action": action })));
         }
     }
     all
+}
+
+/// An object without one of its members.
+pub(super) fn without(object: &Value, member: &str) -> Value {
+    let mut object = object.clone();
+    object.as_object_mut().unwrap().remove(member);
+    object
 }
 
 /// Every field that 2025-06-18 has.
@@ -349,6 +396,7 @@ fn roots(pair: Pair) -> Vec<Asked> {
 pub(super) async fn undeclared(door: Door<'_>, pair: Pair) {
     let form = ("elicitation/create", plain_form(), NOT_ASKED);
     let page = json!({ "mode": "url", "message": "see", "url": "https://example.com/x", "elicitationId": "e1" });
+    let page = if pair.server.era() == Era::Modern { without(&page, "elicitationId") } else { page };
     let mut table = vec![(
         json!({}),
         vec![
@@ -357,7 +405,7 @@ pub(super) async fn undeclared(door: Door<'_>, pair: Pair) {
             ("roots/list", json!({}), -32601),
         ],
     )];
-    if pair.client == V2025_11_25 && pair.server == V2025_11_25 {
+    if pair.client >= V2025_11_25 && pair.server >= V2025_11_25 {
         table.push((json!({ "elicitation": {} }), vec![("elicitation/create", page.clone(), NOT_ASKED)]));
         table.push((json!({ "elicitation": { "form": {} } }), vec![("elicitation/create", page, NOT_ASKED)]));
         table.push((json!({ "elicitation": { "url": {} } }), vec![form]));

@@ -13,7 +13,8 @@ import sys
 RECORD, VERSION = sys.argv[-2:]
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "offers.json")) as file:
     # what its version has
-    OFFERS = {kind: [offer["is"] for offer in offers if offer["since"] <= VERSION] for kind, offers in json.load(file).items()}
+    has = lambda offer: offer["since"] <= VERSION <= offer.get("until", VERSION)
+    OFFERS = {kind: [offer["is"] for offer in offers if has(offer)] for kind, offers in json.load(file).items()}
 RECEIVED = open(os.path.join(RECORD, f"{VERSION} {os.getpid()}.jsonl"), "w", buffering=1)
 
 
@@ -167,6 +168,7 @@ class Call:
     def __init__(self, session, params, write):
         self.session, self.on_call, self.open, self.told, self.outcome = session, write, {}, {}, None
         self.steps = params.get("arguments", {}).get("steps", [])
+        self.mark = params.get("arguments", {}).get("mark")
         self.token = params.get("_meta", {}).get("progressToken")
 
     async def run(self):
@@ -220,6 +222,30 @@ class Call:
         """The parameters of the last request of this method."""
         self.told[method] = self.session.requests.get(method)
 
+    async def hear_of(self, method, params):
+        """Waits until a method was heard with these parameters."""
+        while (method, params) not in self.session.received:
+            await asyncio.sleep(0.01)
+
+    async def note(self):
+        """Writes down what was found out, for who asks later."""
+        RECEIVED.write(json.dumps({"noted": self.told, "mark": self.mark}) + "\n")
+
+    async def noted(self, mark):
+        self.told["noted"] = await found(lambda lines: next((line["noted"] for line in lines if line.get("mark") == mark), None))
+
+    async def left(self, mark):
+        """Waits until the call of this mark was cancelled, at whichever server of this folder."""
+
+        def gone(lines):
+            messages = [line["message"] for line in lines if "message" in line]
+            closed = [line["closed"] for line in lines if "closed" in line]
+            ids = [one["id"] for one in messages if one.get("method") == "tools/call" and one["params"]["arguments"].get("mark") == mark]
+            closed += [one["params"]["requestId"] for one in messages if one.get("method") == "notifications/cancelled"]
+            return any(id in closed for id in ids)
+
+        await found(gone)
+
     async def until(self, method, count):
         """Waits until a method was heard so often."""
         while sum(name == method for name, _ in self.session.received) < count:
@@ -248,6 +274,16 @@ class Call:
             del SESSIONS[id]
         for task in self.session.running.values():
             task.cancel()
+
+
+async def found(look):
+    """What `look` finds in the lines of one of the files of this folder, as soon as it does."""
+    while True:
+        for name in os.listdir(RECORD):
+            with open(os.path.join(RECORD, name)) as file:
+                if there := look([json.loads(line) for line in file if line.endswith("\n")]):
+                    return there
+        await asyncio.sleep(0.05)
 
 
 SESSIONS, HELD = {}, set()
@@ -334,4 +370,5 @@ async def main():
     await server.serve_forever()
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -36,6 +36,11 @@ impl Tap {
         Self { response, text: String::new(), form }
     }
 
+    /// Whether the answer is one message and no stream.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.form == Form::Json
+    }
+
     /// The next event, or comment; `None` at the end, or where it broke off.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {

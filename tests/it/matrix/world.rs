@@ -11,7 +11,7 @@ use std::{
 use lockkeeper::{
     app::App,
     config::{self, Environment, Given},
-    mcp::Revision,
+    mcp::{Era, Revision},
     telemetry::Telemetry,
 };
 use reqwest::Client;
@@ -19,10 +19,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::{sync::oneshot, task::JoinSet};
 
-use super::peer::Door;
+use super::{Pair, peer::Door};
 use crate::support::strict;
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/matrix/server.py");
+const LEGACY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/matrix/server.py");
+const MODERN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/matrix/modern.py");
 
 /// One server behind the gateway.
 #[derive(Debug, Clone)]
@@ -30,6 +31,8 @@ pub(super) struct Behind {
     pub(super) name: String,
     pub(super) transport: &'static str,
     pub(super) version: Revision,
+    /// How the gateway learns of its era: by what it is told, or by `auto`.
+    pub(super) era: &'static str,
     /// Further lines of its section.
     pub(super) options: String,
 }
@@ -37,6 +40,8 @@ pub(super) struct Behind {
 /// The servers, the configuration and the data of a gateway, whether it runs or not.
 pub(super) struct Site {
     folder: TempDir,
+    /// Whether servers may be asked what only those of another era understand.
+    probes: bool,
     /// They end with the test.
     _servers: Vec<Server>,
 }
@@ -59,7 +64,17 @@ struct Server(Child);
 impl Behind {
     /// A server without further options, named after what it is.
     pub(super) fn new(transport: &'static str, version: Revision) -> Self {
-        Self { name: format!("{transport}-{version}"), transport, version, options: String::new() }
+        let era = if version.era() == Era::Modern { "modern" } else { "legacy" };
+        Self { name: format!("{transport}-{version}"), transport, version, era, options: String::new() }
+    }
+
+    /// The same, of an era that the gateway has to find out.
+    pub(super) fn of_unknown_era(self) -> Self {
+        Self { era: "auto", ..self }
+    }
+
+    fn script(version: Revision) -> &'static str {
+        if version.era() == Era::Modern { MODERN } else { LEGACY }
     }
 
     /// The same server under a name with this end, with a further line in its section.
@@ -74,7 +89,7 @@ impl Server {
     /// A server on HTTP, and its port.
     fn over_http(version: Revision, received: &Path) -> (Self, u16) {
         let mut child = Command::new("python3")
-            .args([SCRIPT, "http", "0"])
+            .args([Behind::script(version), "http", "0"])
             .arg(received)
             .arg(version.as_str())
             .stdout(Stdio::piped())
@@ -103,19 +118,20 @@ impl Site {
         fs::create_dir(&received).unwrap();
         let mut text = format!("[limits]\n{limits}\n");
         let mut servers = Vec::new();
-        for Behind { name, transport, version, options } in behind {
-            writeln!(text, "[backends.{name}]\nera = \"legacy\"\n{options}").unwrap();
+        for Behind { name, transport, version, era, options } in behind {
+            writeln!(text, "[backends.{name}]\nera = \"{era}\"\n{options}").unwrap();
             if *transport == "http" {
                 let (server, port) = Server::over_http(*version, &received);
                 servers.push(server);
                 writeln!(text, "url = \"http://127.0.0.1:{port}/mcp\"").unwrap();
             } else {
-                let args = [SCRIPT, "stdio", received.to_str().unwrap(), version.as_str()];
+                let args = [Behind::script(*version), "stdio", received.to_str().unwrap(), version.as_str()];
                 writeln!(text, "command = \"python3\"\nargs = {args:?}").unwrap();
             }
         }
         fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
-        Self { folder, _servers: servers }
+        let probes = behind.iter().any(|one| one.era == "auto");
+        Self { folder, probes, _servers: servers }
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -131,8 +147,14 @@ impl Site {
             let version = Revision::parse(version).unwrap();
             for line in fs::read_to_string(&path).unwrap().lines() {
                 let received: Value = serde_json::from_str(line).unwrap();
+                assert_eq!(received.get("fault"), None, "{}", path.display());
+                if received.get("message").is_none() {
+                    continue;
+                }
                 let (question, message) = (received["question"].as_str(), &received["message"]);
                 assert!(question.is_some() || message.get("method").is_some(), "nobody asked for {message}");
+                let probe = self.probes && message["method"] == "server/discover";
+                let version = if probe { Revision::V2026_07_28 } else { version };
                 strict::to_server(version, question, message)
                     .unwrap_or_else(|fault| panic!("{}: {fault}", path.display()));
                 count += 1;
@@ -166,12 +188,15 @@ pub(crate) fn key(data: &Path, user: &str) -> String {
 // === impl World ===
 
 impl World {
-    /// A server of each version on each transport.
-    pub(super) async fn start() -> Self {
-        let behind: Vec<Behind> = Revision::LEGACY
-            .into_iter()
-            .flat_map(|version| ["stdio", "http"].map(|transport| Behind::new(transport, version)))
-            .collect();
+    /// The servers that these pairs talk to.
+    pub(super) async fn start(pairs: &[Pair]) -> Self {
+        let mut behind: Vec<Behind> = Vec::new();
+        for pair in pairs {
+            let name = pair.backend();
+            if behind.iter().all(|known| known.name != name) {
+                behind.push(Behind { name, ..Behind::new(pair.transport, pair.server) });
+            }
+        }
         Self::of("question_timeout = \"6s\"", &behind).await
     }
 

@@ -16,6 +16,8 @@ type Validators = HashMap<(Revision, &'static str), Option<Arc<Validator>>>;
 /// The result of each method, by its name in the schemas.
 const RESULTS: &[(&str, &str)] = &[
     ("initialize", "InitializeResult"),
+    ("server/discover", "DiscoverResult"),
+    ("subscriptions/listen", "SubscriptionsListenResult"),
     ("tools/list", "ListToolsResult"),
     ("prompts/list", "ListPromptsResult"),
     ("prompts/get", "GetPromptResult"),
@@ -62,6 +64,25 @@ pub(crate) fn answer(revision: Revision, method: &str, message: &Value) -> Resul
         None => return Err(format!("no result is known for {method}")),
     };
     valid(revision, definition, result)
+}
+
+/// A result that asks (2026-07-28, MRTR), with every question in it.
+pub(crate) fn asking(revision: Revision, message: &Value) -> Result<(), String> {
+    envelope(revision, message)?;
+    valid(revision, "InputRequiredResult", &message["result"])?;
+    let requests = message["result"]["inputRequests"].as_object();
+    requests.into_iter().flatten().try_for_each(|(_, request)| {
+        let definition = match request["method"].as_str() {
+            Some("sampling/createMessage") => "CreateMessageRequest",
+            Some("elicitation/create") => "ElicitRequest",
+            Some("roots/list") => "ListRootsRequest",
+            _ => return Err(format!("no such question: {request}")),
+        };
+        match request.get("id").or(request.get("jsonrpc")) {
+            Some(_) => Err(format!("a question in a result is no message: {request}")),
+            None => valid(revision, definition, request),
+        }
+    })
 }
 
 /// A question that a client gets.

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use lockkeeper::mcp::{
     Capabilities, ClientInfo, ErrorObject, Facts, Message, Method, Outcome, Payload, Revision,
-    translate::{Cause, Kind, OutputSchema, Profile, Transport},
+    translate::{Cause, Kind, Profile, Transport},
 };
 use serde_json::{Value, json};
 
@@ -104,7 +104,12 @@ impl Vector {
         let (kind, method) = self.kind(&given);
         let (client, server) = (self.client(from), Bytes::from_static(br#"{"name":"srv","version":"3"}"#));
         let facts = Facts { client: Some(&client), server: Some(&server), ..self.facts(kind, &method) };
-        let mut carry = |json: Bytes| match Payload::new(from, json).into_revision(to, &facts) {
+        let wrapped = self.ctx["advertised_output_schema_wrapped"] == true;
+        let written = |json| match Payload::new(from, json) {
+            result if wrapped => result.of_wrapped_output(),
+            payload => payload,
+        };
+        let mut carry = |json: Bytes| match written(json).into_revision(to, &facts) {
             Ok(payload) => self.check(schemas, kind, &payload).map(|()| Ok(payload)),
             Err(refused) if refused.cause == Cause::Notification => Ok(Err(json!({ "drop": true }))),
             Err(refused) => Ok(Err(json!({ "error": { "code": refused.error().code() } }))),
@@ -170,10 +175,8 @@ impl Vector {
     }
 
     fn facts<'a>(&'a self, kind: Kind, method: &'a Method) -> Facts<'a> {
-        let wrapped = self.ctx["advertised_output_schema_wrapped"] == true;
         Facts {
             profile: if self.is_strict() { Profile::Strict } else { Profile::Faithful },
-            schema: if wrapped { OutputSchema::Wrapped } else { OutputSchema::AsWritten },
             transport: if self.ctx["transport"] == "http" { Transport::Http } else { Transport::Channel },
             uri: self.ctx["requested_uri"].as_str(),
             ..Facts::new(kind, method)

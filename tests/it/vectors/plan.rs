@@ -9,6 +9,19 @@ use super::vector::Vector;
 /// The version without a handshake.
 pub(super) const MODERN: &str = "2026-07-28";
 
+/// What a server says to a message.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// The response, over HTTP with this status.
+    Answer(u16, String),
+    /// This first, and nothing else for now.
+    Opens(String),
+    /// The connection ends.
+    Ends,
+    /// What the test says.
+    Nothing,
+}
+
 /// What one server says by itself.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
@@ -19,6 +32,8 @@ pub(super) struct Plan {
     odd: Option<(String, Value)>,
     /// The `result` or `error` that answers each method, as it is written. What is not here is left to the test.
     answers: HashMap<String, String>,
+    /// The status of these answers.
+    status: u16,
 }
 
 impl Plan {
@@ -81,8 +96,17 @@ impl Plan {
             ("resources/list", json!({ "result": { "resources": [{ "uri": "x:r", "name": "r" }] } })),
             ("resources/templates/list", json!({ "result": { "resourceTemplates": [] } })),
         ];
-        let answers = answers.map(|(method, answer)| (method.to_owned(), answer.to_string())).into();
-        Self { version: version.to_owned(), greeting, odd: None, answers }
+        let answers = answers.map(|(method, mut answer)| {
+            if version == MODERN {
+                answer["result"]["resultType"] = "complete".into();
+            }
+            if version == MODERN && method.ends_with("/list") {
+                answer["result"]["ttlMs"] = 0.into();
+                answer["result"]["cacheScope"] = "private".into();
+            }
+            (method.to_owned(), answer.to_string())
+        });
+        Self { version: version.to_owned(), greeting, odd: None, answers: answers.into(), status: 200 }
     }
 
     /// From now on `method` is answered as this response says.
@@ -98,26 +122,51 @@ impl Plan {
         }
     }
 
-    /// The response to a request; `None` where the test gives it.
-    pub(super) fn respond(&self, message: &Value) -> Option<String> {
-        let answer = match (message["method"].as_str()?, self.version.as_str()) {
-            ("initialize", MODERN) => {
+    /// Whether the server is one of the version without a handshake.
+    pub(super) fn is_modern(&self) -> bool {
+        self.version == MODERN
+    }
+
+    /// What it says to a message.
+    pub(super) fn respond(&self, message: &Value) -> Said {
+        let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else { return Said::Nothing };
+        let answer = match method {
+            "initialize" if self.is_modern() => {
                 let data = json!({ "supported": [MODERN], "requested": message["params"]["protocolVersion"] });
                 json!({ "error": { "code": -32022, "message": "Unsupported protocol version", "data": data } })
             }
-            ("server/discover", MODERN) => json!({ "result": { "resultType": "complete", "supportedVersions": [MODERN],
-                "capabilities": self.greeting["capabilities"], "ttlMs": 0, "cacheScope": "private",
-                "_meta": { "io.modelcontextprotocol/serverInfo": self.greeting["serverInfo"] } } }),
-            ("server/discover", _) => json!({ "error": { "code": -32601, "message": "Method not found" } }),
-            ("initialize", _) => match &self.odd {
+            "initialize" => match &self.odd {
                 Some((offered, greeting)) if message["params"]["protocolVersion"] == *offered => {
                     json!({ "result": greeting })
                 }
                 _ => json!({ "result": self.greeting }),
             },
-            (method, _) => return Some(enveloped(message.get("id")?, self.answers.get(method)?)),
+            "server/discover" if self.is_modern() => json!({ "result": { "resultType": "complete",
+                "supportedVersions": [MODERN], "capabilities": self.greeting["capabilities"], "ttlMs": 0,
+                "cacheScope": "private",
+                "_meta": { "io.modelcontextprotocol/serverInfo": self.greeting["serverInfo"] } } }),
+            "server/discover" => json!({ "error": { "code": -32601, "message": "Method not found" } }),
+            "subscriptions/listen" if self.is_modern() => {
+                let params = json!({ "notifications": message["params"]["notifications"],
+                    "_meta": { "io.modelcontextprotocol/subscriptionId": id } });
+                let method = "notifications/subscriptions/acknowledged";
+                return Said::Opens(json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
+            }
+            method => match self.answers.get(method) {
+                Some(answer) => return Said::Answer(self.status, enveloped(id, answer)),
+                None => return Said::Nothing,
+            },
         };
-        Some(enveloped(message.get("id")?, &answer.to_string()))
+        Said::Answer(status(&answer), enveloped(id, &answer.to_string()))
+    }
+}
+
+/// The status of a response that the server gives by itself.
+fn status(answer: &Value) -> u16 {
+    match answer["error"]["code"].as_i64() {
+        Some(-32022..=-32020) => 400,
+        Some(-32601) => 404,
+        _ => 200,
     }
 }
 

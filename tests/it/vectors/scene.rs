@@ -92,7 +92,10 @@ impl<'a> Scene<'a> {
 impl Heard {
     /// Ends the call that was heard.
     pub(super) fn finish(&self) {
-        let result = json!({ "content": [{ "type": "text", "text": "done" }] });
+        let mut result = json!({ "content": [{ "type": "text", "text": "done" }] });
+        if self.message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == MODERN {
+            result["resultType"] = "complete".into();
+        }
         self.say(&json!({ "jsonrpc": "2.0", "id": self.message["id"], "result": result }));
     }
 
@@ -103,6 +106,6 @@ impl Heard {
 
     /// Says something outside of any exchange.
     pub(super) fn say_aside(&self, message: &Value) {
-        let _ = self.aside.send(message.to_string());
+        self.aside.say(message);
     }
 }

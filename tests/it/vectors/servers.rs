@@ -20,7 +20,7 @@ use axum::{
 };
 use futures_util::{Stream, StreamExt as _, stream};
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     net::{TcpListener, TcpStream},
@@ -28,7 +28,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::plan::Plan;
+use super::plan::{Plan, Said};
 
 /// Carries the bytes of its standard input and output to and from a server in this process.
 pub(super) const BRIDGE: &str = r#"
@@ -69,12 +69,25 @@ pub(super) struct Heard {
     /// To the exchange on which it came.
     pub(super) here: UnboundedSender<String>,
     /// Outside of any exchange.
-    pub(super) aside: UnboundedSender<String>,
+    pub(super) aside: Aside,
 }
+
+/// Where a server says what belongs to no exchange.
+#[derive(Debug, Clone)]
+pub(super) enum Aside {
+    /// The standalone stream of a session.
+    Session(UnboundedSender<String>),
+    /// The listens that are open (2026-07-28).
+    Listens(Listens),
+}
+
+/// The listens at one server: the id of each, and its stream.
+pub(super) type Listens = Arc<Mutex<Vec<(Value, UnboundedSender<String>)>>>;
 
 struct Scripted {
     plan: Plan,
     came: UnboundedSender<Came>,
+    listens: Listens,
 }
 
 /// What all servers share.
@@ -100,7 +113,7 @@ impl Servers {
         for (name, plan) in plans {
             let (sender, receiver) = mpsc::unbounded_channel();
             came.insert(name.clone(), receiver);
-            servers.insert(name, Scripted { plan, came: sender });
+            servers.insert(name, Scripted { plan, came: sender, listens: Listens::default() });
         }
         let site = Site { servers: Arc::new(servers), sessions: Arc::default(), last: Arc::default() };
         let http = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -122,18 +135,23 @@ impl Servers {
 // === impl Scripted ===
 
 impl Scripted {
-    /// Tells the test, and gives the answer that is planned.
-    fn hear(&self, heard: Heard) -> Option<String> {
-        if heard.message["params"]["ref"]["name"] == "lockkeeper-probe" {
+    /// Tells the test, and gives what is planned to be said.
+    fn hear(&self, heard: Heard) -> Said {
+        let Heard { message, here, .. } = &heard;
+        if message["params"]["ref"]["name"] == "lockkeeper-probe" {
             // asked by the gateway, of servers whose version has no word for it
-            let error = serde_json::json!({ "code": -32601, "message": "Method not found" });
-            return Some(
-                serde_json::json!({ "jsonrpc": "2.0", "id": heard.message["id"], "error": error }).to_string(),
-            );
+            let error = json!({ "code": -32601, "message": "Method not found" });
+            return Said::Answer(200, json!({ "jsonrpc": "2.0", "id": message["id"], "error": error }).to_string());
         }
-        let planned = self.plan.respond(&heard.message);
+        let said = self.plan.respond(message);
+        if let Said::Opens(first) = &said {
+            let _ = here.send(first.clone());
+            let mut listens = self.listens.lock();
+            listens.retain(|(_, stream)| !stream.is_closed());
+            listens.push((message["id"].clone(), here.clone()));
+        }
         let _ = self.came.send(Came::Message(heard));
-        planned
+        said
     }
 }
 
@@ -142,12 +160,19 @@ async fn connected(site: Site, link: TcpStream) {
     let (read, mut write) = link.into_split();
     let mut lines = BufReader::new(read).lines();
     let Ok(Some(name)) = lines.next_line().await else { return };
+    let server = &site.servers[&name];
     let (say, mut said) = mpsc::unbounded_channel::<String>();
+    let aside =
+        if server.plan.is_modern() { Aside::Listens(server.listens.clone()) } else { Aside::Session(say.clone()) };
     let listen = async {
         while let Ok(Some(line)) = lines.next_line().await {
             let message = serde_json::from_str(&line).unwrap();
-            let heard = Heard { message, headers: None, here: say.clone(), aside: say.clone() };
-            site.servers[&name].hear(heard).into_iter().for_each(|answer| drop(say.send(answer)));
+            let heard = Heard { message, headers: None, here: say.clone(), aside: aside.clone() };
+            match server.hear(heard) {
+                Said::Answer(_, answer) => drop(say.send(answer)),
+                Said::Ends => return,
+                Said::Opens(_) | Said::Nothing => {}
+            }
         }
     };
     let speak = async {
@@ -165,21 +190,26 @@ async fn connected(site: Site, link: TcpStream) {
 async fn posted(State(site): State<Site>, Path(name): Path<String>, headers: HeaderMap, body: Bytes) -> Response {
     let Some(server) = site.servers.get(&name) else { return StatusCode::NOT_FOUND.into_response() };
     let message: Value = serde_json::from_slice(&body).unwrap();
-    let opens = message["method"] == "initialize";
+    let opens = message["method"] == "initialize" && !server.plan.is_modern();
     let session = if opens { Some(site.open()) } else { id(&headers) };
-    let aside = session.as_ref().and_then(|id| site.sessions.lock().get(id).map(|session| session.aside.clone()));
+    let aside = match &session {
+        _ if server.plan.is_modern() || message["method"] == "server/discover" => {
+            Some(Aside::Listens(server.listens.clone()))
+        }
+        Some(id) => site.sessions.lock().get(id).map(|session| Aside::Session(session.aside.clone())),
+        None => None,
+    };
     let Some(aside) = aside else { return StatusCode::NOT_FOUND.into_response() };
     let is_request = message.get("method").is_some() && message.get("id").is_some();
     let (here, said) = mpsc::unbounded_channel();
-    let planned = server.hear(Heard { message, headers: Some(headers), here, aside });
-    let mut response = match planned {
-        Some(answer) => {
-            let refused = opens && answer.contains("Unsupported protocol version");
-            let status = if refused { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+    let mut response = match server.hear(Heard { message, headers: Some(headers), here, aside }) {
+        Said::Answer(status, answer) => {
+            let status = StatusCode::from_u16(status).unwrap();
             (status, [("content-type", "application/json")], answer).into_response()
         }
-        None if is_request => events(said),
-        None => StatusCode::ACCEPTED.into_response(),
+        Said::Ends => StatusCode::BAD_GATEWAY.into_response(),
+        Said::Opens(_) | Said::Nothing if is_request => events(said),
+        Said::Opens(_) | Said::Nothing => StatusCode::ACCEPTED.into_response(),
     };
     if opens && let Some(id) = session {
         response.headers_mut().insert("mcp-session-id", id.parse().unwrap());
@@ -212,6 +242,26 @@ fn events(said: UnboundedReceiver<String>) -> Response {
 fn written(said: UnboundedReceiver<String>) -> impl Stream<Item = Result<String, Infallible>> {
     let messages = stream::unfold(said, async |mut said| said.recv().await.map(|message| (message, said)));
     messages.map(|message| Ok(format!("event: message\ndata: {message}\n\n")))
+}
+
+// === impl Aside ===
+
+impl Aside {
+    /// Says it on the standalone stream, or on every listen under its id; how many hear it.
+    pub(super) fn say(&self, message: &Value) -> usize {
+        match self {
+            Self::Session(stream) => usize::from(stream.send(message.to_string()).is_ok()),
+            Self::Listens(listens) => {
+                let listens = listens.lock();
+                let heard = listens.iter().filter(|(id, stream)| {
+                    let mut message = message.clone();
+                    message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] = id.clone();
+                    stream.send(message.to_string()).is_ok()
+                });
+                heard.count()
+            }
+        }
+    }
 }
 
 // === impl Site ===

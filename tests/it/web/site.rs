@@ -242,7 +242,7 @@ fn status() -> Status {
         stderr: Vec::new(),
     };
     let session = |user: &str, client: &str| SessionStatus {
-        id: "01234567".to_owned(),
+        id: Some("01234567".to_owned()),
         user: user.to_owned(),
         client: client.to_owned(),
         endpoint: "/mcp".to_owned(),

@@ -1,0 +1,248 @@
+//! Servers of 2026-07-28 over HTTP: what crosses, what is listened to, and what becomes of a connection.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use axum::response::Response;
+use http::Method as Verb;
+use lockkeeper::{
+    mcp::{ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server},
+    model::{BackendSpec, EraChoice},
+};
+use serde_json::{Value, json};
+
+use super::{
+    endpoint::{Peer, Seen, event, events, greeting, named, open_events, reply, status, text_of},
+    peers::{call, client, failure, gateway, next, result, started, text, tool, until},
+};
+
+const NONE: &str = "{}";
+
+fn spec(peer: &Peer) -> BackendSpec {
+    BackendSpec { era: EraChoice::Auto, ..peer.spec() }
+}
+
+fn introduction(capabilities: &Value) -> Value {
+    json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": capabilities, "ttlMs": 0,
+        "cacheScope": "private", "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "scripted", "version": "9" } } })
+}
+
+/// A server that introduces itself so, and leaves the rest to `script`.
+fn modern(
+    capabilities: Value,
+    script: impl Fn(&Seen) -> Option<Response> + Send + Sync + 'static,
+) -> impl Fn(&Seen) -> Option<Response> + Send + Sync + 'static {
+    move |seen| match seen.method() {
+        "server/discover" => Some(reply(&seen.result(&introduction(&capabilities)))),
+        _ => script(seen).or_else(|| Some(status(500))),
+    }
+}
+
+fn complete(text: &str) -> Value {
+    let mut result = text_of(text);
+    result["resultType"] = "complete".into();
+    result
+}
+
+fn refused(seen: &Seen, code: i64) -> Response {
+    let error = json!({ "jsonrpc": "2.0", "id": seen.body["id"], "error": { "code": code, "message": "no" } });
+    let mut response = reply(&error);
+    *response.status_mut() = http::StatusCode::BAD_REQUEST;
+    response
+}
+
+/// The acknowledgement of a listen, and what it is tagged with.
+fn acknowledged(seen: &Seen) -> Value {
+    tagged(
+        seen,
+        "notifications/subscriptions/acknowledged",
+        &json!({ "notifications": seen.body["params"]["notifications"] }),
+    )
+}
+
+fn tagged(seen: &Seen, method: &str, params: &Value) -> Value {
+    let mut params = params.clone();
+    params["_meta"] = json!({ "io.modelcontextprotocol/subscriptionId": seen.body["id"] });
+    json!({ "jsonrpc": "2.0", "method": method, "params": params })
+}
+
+async fn notified(reply: &mut Reply) -> (Method, Payload) {
+    match next(reply).await {
+        Event::Notified(told) => (told.method, told.params),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn subscribe(server: &Arc<dyn Server>, session: &str, uri: &str) -> Reply {
+    call(server, client(session, NONE), Method::ResourcesSubscribe, &json!({ "uri": uri }))
+}
+
+#[tokio::test]
+async fn a_request_carries_its_client_and_its_headers_and_comes_back_as_it_was_written() {
+    let peer = Peer::start(modern(json!({ "tools": {}, "logging": {} }), |seen| {
+        let token = &seen.body["params"]["_meta"]["progressToken"];
+        let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": token, "progress": 1 } });
+        (seen.method() == "tools/call").then(|| events(event(&progress) + &event(&seen.result(&complete("done")))))
+    }))
+    .await;
+    let (_supervisor, server) = started(spec(&peer)).await;
+    let level = json!({ "level": "warning" });
+    result(call(&server, client("s1", NONE), Method::SetLevel, &level)).await;
+    let params = json!({ "name": "\u{e9}", "_meta": { "progressToken": "mine", "x/y": 1 } });
+    let mut called = tool(&server, client("s1", r#"{"sampling":{},"roots":{"listChanged":true}}"#), &params);
+    let (method, params) = notified(&mut called).await;
+    assert_eq!((method, params.string("progressToken").as_deref()), (Method::Progress, Some("mine")));
+    let Event::Done(Outcome::Complete(payload)) = next(&mut called).await else { panic!("a result") };
+    assert_eq!(payload.revision, Revision::V2026_07_28);
+    let seen = peer.saw("tools/call").await;
+    assert_eq!(seen.header("mcp-name"), Some("=?base64?w6k=?="));
+    assert_eq!(seen.header("mcp-session-id"), None);
+    let meta = &seen.body["params"]["_meta"];
+    assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], json!({ "sampling": {}, "roots": {} }));
+    assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "tester");
+    assert_eq!(meta["io.modelcontextprotocol/logLevel"], "warning");
+    assert_eq!(meta["x/y"], 1);
+    // another client's level is its own
+    result(tool(&server, client("s2", NONE), &named("plain"))).await;
+    let plain = peer.seen_of("tools/call").remove(1);
+    assert!(plain.body["params"]["_meta"].get("io.modelcontextprotocol/logLevel").is_none());
+}
+
+#[tokio::test]
+async fn a_result_that_asks_is_given_on_whole_and_only_methods_that_may_ask_do() {
+    let asking = json!({ "resultType": "input_required", "requestState": "s", "inputRequests": { "a": { "method": "roots/list" } } });
+    let result_of = asking.clone();
+    let peer = Peer::start(modern(json!({ "tools": {}, "completions": {} }), move |seen| {
+        Some(reply(&seen.result(&result_of)))
+    }))
+    .await;
+    let (_supervisor, server) = started(spec(&peer)).await;
+    let outcome = tool(&server, client("s1", NONE), &named("x")).outcome().await;
+    let Outcome::InputRequired(questions) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(questions.view::<Value>(), Some(asking));
+    let completion = json!({ "ref": { "type": "ref/prompt", "name": "p" }, "argument": { "name": "a", "value": "" } });
+    let error = failure(call(&server, client("s1", NONE), Method::Complete, &completion)).await;
+    assert_eq!(error.code(), ErrorObject::INTERNAL_ERROR);
+}
+
+#[tokio::test]
+async fn who_subscribes_is_answered_when_the_server_has_acknowledged_and_hears_what_is_theirs() {
+    let capabilities = json!({ "resources": { "subscribe": true, "listChanged": true } });
+    let peer = Peer::start(modern(capabilities, move |seen| {
+        if seen.method() != "subscriptions/listen" {
+            return None;
+        }
+        let updates =
+            seen.body["params"]["notifications"]["resourceSubscriptions"].as_array().cloned().unwrap_or_default();
+        let told = |uri: &Value| event(&tagged(seen, "notifications/resources/updated", &json!({ "uri": uri })));
+        Some(open_events(event(&acknowledged(seen)) + &updates.iter().map(told).collect::<String>()))
+    }))
+    .await;
+    let (_supervisor, server) = started(spec(&peer)).await;
+    let listen = |session| call(&server, client(session, NONE), Method::Listen, &Value::Null);
+    let (mut one, mut two) = (listen("s1"), listen("s2"));
+    assert_eq!(result(subscribe(&server, "s1", "x:a")).await, "{}");
+    let (method, params) = notified(&mut one).await;
+    assert_eq!((method, params.string("uri").as_deref()), (Method::ResourceUpdated, Some("x:a")));
+    assert_eq!(result(subscribe(&server, "s2", "x:b")).await, "{}");
+    // the new listen names what both want, and each hears its own
+    let (_, params) = notified(&mut two).await;
+    assert_eq!(params.string("uri").as_deref(), Some("x:b"));
+    let last = peer.seen_of("subscriptions/listen").pop().unwrap();
+    assert_eq!(last.body["params"]["notifications"]["resourceSubscriptions"], json!(["x:a", "x:b"]));
+    assert_eq!(last.body["params"]["notifications"]["resourcesListChanged"], true);
+    result(call(&server, client("s1", NONE), Method::ResourcesUnsubscribe, &json!({ "uri": "x:a" }))).await;
+    let only_b = || {
+        peer.seen_of("subscriptions/listen")
+            .into_iter()
+            .find(|seen| seen.body["params"]["notifications"]["resourceSubscriptions"] == json!(["x:b"]))
+    };
+    until("the listen without what was left", only_b).await;
+}
+
+#[tokio::test]
+async fn a_resource_that_the_server_does_not_acknowledge_is_not_subscribed_to() {
+    let capabilities = json!({ "resources": { "subscribe": true } });
+    let peer = Peer::start(modern(capabilities, |seen| {
+        let none = tagged(seen, "notifications/subscriptions/acknowledged", &json!({ "notifications": {} }));
+        (seen.method() == "subscriptions/listen").then(|| open_events(event(&none)))
+    }))
+    .await;
+    let (_supervisor, server) = started(spec(&peer)).await;
+    assert_eq!(failure(subscribe(&server, "s1", "x:a")).await.code(), ErrorObject::INVALID_PARAMS);
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_subscribed_to_says_so() {
+    let peer = Peer::start(modern(json!({ "resources": {} }), |_| None)).await;
+    let (_supervisor, server) = started(spec(&peer)).await;
+    assert_eq!(failure(subscribe(&server, "s1", "x:a")).await.code(), ErrorObject::METHOD_NOT_FOUND);
+    let level = call(&server, client("s1", NONE), Method::SetLevel, &json!({ "level": "info" }));
+    assert_eq!(failure(level).await.code(), ErrorObject::METHOD_NOT_FOUND);
+    assert!(peer.seen_of("subscriptions/listen").is_empty());
+}
+
+#[tokio::test]
+async fn after_a_listen_that_ended_all_may_have_changed() {
+    let turn = AtomicUsize::new(0);
+    let peer = Peer::start(modern(json!({ "tools": { "listChanged": true } }), move |seen| {
+        (seen.method() == "subscriptions/listen").then(|| {
+            let acknowledged = event(&acknowledged(seen));
+            if turn.fetch_add(1, Ordering::SeqCst) == 0 { events(acknowledged) } else { open_events(acknowledged) }
+        })
+    }))
+    .await;
+    let (_supervisor, server) = started(spec(&peer)).await;
+    let mut listen = call(&server, gateway(), Method::Listen, &Value::Null);
+    assert_eq!(notified(&mut listen).await.0, Method::ToolsListChanged);
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_closes_its_stream_and_posts_nothing() {
+    let peer = Peer::start(modern(json!({ "tools": {} }), |_| Some(open_events(": x\n\n".to_owned())))).await;
+    let (_supervisor, server) = started(spec(&peer)).await;
+    let mut running = tokio::task::JoinSet::new();
+    running.spawn(tool(&server, client("s1", NONE), &named("hang")).outcome());
+    peer.saw("tools/call").await;
+    running.abort_all();
+    while running.join_next().await.is_some() {}
+    assert!(peer.seen().iter().all(|seen| seen.verb == Verb::POST && !seen.method().starts_with("notifications/")));
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_is_a_call_that_can_be_tried_again_by_the_client_alone() {
+    let peer = Peer::start(modern(json!({ "tools": {} }), |_| Some(events("id: 7\ndata:\n\n".to_owned())))).await;
+    let (_supervisor, server) = started(spec(&peer)).await;
+    let error = failure(tool(&server, client("s1", NONE), &named("x"))).await;
+    assert!(error.to_string().contains("closed the stream"), "{error}");
+    // it may have run: it is neither resumed nor sent again
+    assert_eq!(peer.seen_of("tools/call").len(), 1);
+    assert!(peer.seen().iter().all(|seen| seen.verb == Verb::POST));
+}
+
+#[tokio::test]
+async fn a_server_that_turns_to_sessions_is_found_out_and_the_call_is_made_there() {
+    let turned = Arc::new(AtomicUsize::new(0));
+    let flag = Arc::clone(&turned);
+    let peer = Peer::start(move |seen| {
+        let is_modern = flag.load(Ordering::SeqCst) == 0;
+        match seen.method() {
+            "server/discover" if is_modern => Some(reply(&seen.result(&introduction(&json!({ "tools": {} }))))),
+            "initialize" if is_modern => Some(status(400)),
+            "initialize" => Some(reply(&seen.result(&greeting("2025-11-25")))),
+            "notifications/initialized" => Some(status(202)),
+            "tools/call" if seen.header("mcp-method").is_none() => Some(reply(&seen.result(&text_of("in a session")))),
+            _ => Some(refused(seen, -32022)),
+        }
+    })
+    .await;
+    let (supervisor, server) = started(spec(&peer)).await;
+    assert_eq!(supervisor.status()[0].protocol_version.as_deref(), Some("2026-07-28"));
+    turned.store(1, Ordering::SeqCst);
+    failure(tool(&server, client("s1", NONE), &named("x"))).await;
+    let legacy = || supervisor.status().remove(0).era.filter(|era| era.era == "legacy");
+    until("the other era", legacy).await;
+    assert_eq!(text(tool(&server, client("s1", NONE), &named("x"))).await, "in a session");
+}

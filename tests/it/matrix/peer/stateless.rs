@@ -1,0 +1,401 @@
+//! The same client where its version is 2026-07-28: every request stands alone, and says who asks and what is asked for in
+//! its headers; questions are results, and their answers are brought by the next request. To a conversation a call is one
+//! all the same: its questions come as they do in a session, and its end comes as the answer to its first request.
+//!
+//! What is the version's own in a result (its type, how long it is good, which server it is of) is held against what it
+//! must be, and taken away.
+
+use std::collections::{BTreeMap, HashMap};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use lockkeeper::mcp::{Era, Level};
+use reqwest::{RequestBuilder, StatusCode};
+use serde_json::{Map, Value, json};
+use tokio::task::AbortHandle;
+
+use super::{Arrived, Origin, Peer};
+use crate::{
+    matrix::{
+        Pair, offers,
+        tap::{Event, Tap},
+    },
+    support::strict,
+};
+
+const PREFIX: &str = "io.modelcontextprotocol/";
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+/// The results that say how long they are good (2026-07-28, caching).
+const CACHEABLE: [&str; 6] =
+    ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"];
+/// The methods that a result may ask in (2026-07-28, MRTR).
+const ASKING: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
+
+/// What a client keeps of its calls between requests.
+#[derive(Debug, Default)]
+pub(super) struct Legs {
+    capabilities: Value,
+    /// The lowest level of the log messages that its requests are to give.
+    pub(super) level: Option<&'static str>,
+    /// The calls, by the id of the request that each goes on with.
+    calls: HashMap<String, Leg>,
+    /// Which call a question is of, and its key there, by the id that conversations know it by.
+    questions: HashMap<String, (Value, String)>,
+    reading: HashMap<String, AbortHandle>,
+    /// How long the last result is good, and for whom.
+    hints: (Value, Value),
+}
+
+/// A call, in the request that it goes on with.
+#[derive(Debug, Clone)]
+struct Leg {
+    /// The id of its first request, by which conversations know it.
+    first: Value,
+    method: String,
+    params: Value,
+    /// What is asked and has no answer yet.
+    open: Vec<String>,
+    answers: Map<String, Value>,
+    state: Option<Value>,
+    /// The progress that came last.
+    progress: Option<f64>,
+    /// What a listen was granted.
+    granted: Option<Value>,
+}
+
+impl Legs {
+    pub(super) fn of(capabilities: &Value) -> Self {
+        Self { capabilities: capabilities.clone(), ..Self::default() }
+    }
+}
+
+impl Leg {
+    fn wants_progress(&self) -> bool {
+        self.params["_meta"].get("progressToken").is_some()
+    }
+}
+
+impl Peer {
+    /// From here on its requests are to give the log messages of this level and above. In a session to which nobody has
+    /// said a level it is the server's choice, where the server has one: one of 2026-07-28 is to be told.
+    pub(in crate::matrix) async fn wants_logs(&mut self, level: &'static str) {
+        self.legs.level = Some(level);
+        if !self.is_stateless() && self.pair.server.era() == Era::Modern {
+            assert_eq!(self.ask("logging/setLevel", json!({ "level": level })).await["result"], json!({}), "{self:?}");
+        }
+    }
+
+    /// From here on its requests are to give no log messages.
+    pub(in crate::matrix) fn wants_no_logs(&mut self) {
+        self.legs.level = None;
+    }
+
+    /// How long the last result is good that said so, and for whom.
+    pub(in crate::matrix) fn hints(&self) -> (Value, Value) {
+        self.legs.hints.clone()
+    }
+
+    /// What the request would bring that goes on with a call by answering a question of roots.
+    pub(in crate::matrix) fn params_to_go_on(&self, call: &Value, question: &Value) -> Value {
+        let leg = &self.legs.calls[&self.wire(call).to_string()];
+        let (_, key) = &self.legs.questions[&question["id"].to_string()];
+        let mut params = leg.params.clone();
+        params["inputResponses"] = json!({ key: { "roots": [] } });
+        if let Some(state) = &leg.state {
+            params["requestState"] = state.clone();
+        }
+        params
+    }
+
+    /// Opens a listen with this filter; it must be granted whole.
+    pub(in crate::matrix) async fn listen(&mut self, filter: Value) -> Value {
+        let (id, granted) = self.listen_for(filter.clone()).await;
+        assert_eq!(granted, filter, "{self:?}");
+        id
+    }
+
+    /// Opens a listen with this filter; its id, and what was granted.
+    pub(in crate::matrix) async fn listen_for(&mut self, filter: Value) -> (Value, Value) {
+        let id = self.send("subscriptions/listen", json!({ "notifications": filter })).await;
+        let granted = self.next("notifications/subscriptions/acknowledged").await["params"]["notifications"].take();
+        (id, granted)
+    }
+
+    /// Cancels a call: nothing of it is read any more.
+    pub(in crate::matrix) fn leave(&mut self, call: &Value) {
+        let wire = self.wire(call);
+        self.legs.reading.remove(&wire.to_string()).unwrap().abort();
+        self.legs.calls.remove(&wire.to_string());
+        self.pending.remove(&wire.to_string());
+    }
+
+    /// Goes on with a call whatever has no answer yet, after `change` has been at what is sent.
+    pub(in crate::matrix) fn go_on(&mut self, call: &Value, change: impl FnOnce(&mut Value)) {
+        let wire = self.wire(call).to_string();
+        let mut leg = self.legs.calls.remove(&wire).unwrap();
+        let mut params = leg.params.clone();
+        if self.pair.server.era() == Era::Modern {
+            // to the server it is another request
+            leg.progress = None;
+        }
+        leg.open.clear();
+        let answers = std::mem::take(&mut leg.answers);
+        if !answers.is_empty() {
+            params["inputResponses"] = answers.into();
+        }
+        if let Some(state) = leg.state.take() {
+            params["requestState"] = state;
+        }
+        change(&mut params);
+        let id = self.next_id();
+        self.request_alone(&id, leg, params);
+    }
+
+    /// The id of the request that a call goes on with.
+    fn wire(&self, call: &Value) -> Value {
+        let mut calls = self.legs.calls.iter();
+        let found = calls.find(|(_, leg)| leg.first == *call).map(|(wire, _)| wire);
+        serde_json::from_str(found.unwrap_or_else(|| panic!("{self:?}: {call} is over"))).unwrap()
+    }
+
+    pub(super) fn send_alone(&mut self, id: &Value, method: &str, params: Value) {
+        let params = if params.is_null() { json!({}) } else { params };
+        let leg = Leg {
+            first: id.clone(),
+            method: method.to_owned(),
+            params: params.clone(),
+            open: Vec::new(),
+            answers: Map::new(),
+            state: None,
+            progress: None,
+            granted: None,
+        };
+        self.request_alone(id, leg, params);
+    }
+
+    /// Sends one request of a call. Its answer is read as it comes.
+    fn request_alone(&mut self, id: &Value, leg: Leg, mut params: Value) {
+        let meta = &mut params["_meta"];
+        meta[format!("{PREFIX}protocolVersion")] = self.pair.client.as_str().into();
+        meta[format!("{PREFIX}clientInfo")] = json!({ "name": "matrix", "version": "1" });
+        meta[format!("{PREFIX}clientCapabilities")] = self.legs.capabilities.clone();
+        if let Some(level) = self.legs.level {
+            meta[format!("{PREFIX}logLevel")] = level.into();
+        }
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": leg.method, "params": params });
+        let request = self.mirrored(&message);
+        let (on, inbox) = (Origin::Post(vec![id.clone()]), self.inbox.0.clone());
+        let reading = self.reading.spawn(async move {
+            let response = request.send().await.unwrap();
+            let (status, headers) = (response.status(), response.headers());
+            assert!(!headers.contains_key("mcp-session-id"), "{headers:?}");
+            let mut tap = Tap::of(response);
+            while let Some(Event { id, data, name, retry }) = tap.next().await {
+                assert!(name.is_none_or(|name| name == "message") && retry.is_none(), "no event of such a kind");
+                let Some(data) = data else { continue };
+                let status = tap.is_whole().then_some(status);
+                let message = serde_json::from_str(&data).unwrap();
+                let _ = inbox.send(Arrived { on: on.clone(), event: id, message, status });
+            }
+        });
+        self.legs.reading.insert(id.to_string(), reading);
+        self.pending.insert(id.to_string(), leg.method.clone());
+        self.legs.calls.insert(id.to_string(), leg);
+    }
+
+    /// A request under the headers that mirror it.
+    fn mirrored(&self, message: &Value) -> RequestBuilder {
+        let request = self.http.post(&self.address).bearer_auth(&self.key);
+        let mut request = request
+            .header("accept", "application/json, text/event-stream")
+            .header("content-type", "application/json")
+            .header("mcp-protocol-version", self.pair.client.as_str())
+            .header("mcp-method", message["method"].as_str().unwrap());
+        let params = &message["params"];
+        let name = match message["method"].as_str().unwrap() {
+            "tools/call" | "prompts/get" => params["name"].as_str(),
+            "resources/read" => params["uri"].as_str(),
+            _ => None,
+        };
+        if let Some(name) = name {
+            request = request.header("mcp-name", header_value(name));
+        }
+        if name == Some("mirrored") {
+            for (header, pointer) in [("Region", "/region"), ("Count", "/count"), ("Flag", "/deep/flag")] {
+                let value = match params["arguments"].pointer(pointer) {
+                    None | Some(Value::Null) => continue,
+                    Some(Value::String(text)) => header_value(text),
+                    Some(value) => value.to_string(),
+                };
+                request = request.header(format!("Mcp-Param-{header}"), value);
+            }
+        }
+        request.body(message.to_string())
+    }
+
+    /// Answers one question; the call goes on when all of them have an answer.
+    pub(super) fn reply_alone(&mut self, question: &Value, answer: Value) {
+        assert!(answer.get("code").is_none(), "{self:?}: this version has no such answer: {answer}");
+        let id = question["id"].to_string();
+        let (call, key) = self.legs.questions.remove(&id).unwrap_or_else(|| panic!("{self:?}: {question}"));
+        let wire = self.wire(&call).to_string();
+        let leg = self.legs.calls.get_mut(&wire).unwrap();
+        leg.open.retain(|open| *open != key);
+        leg.answers.insert(key, answer);
+        if leg.open.is_empty() {
+            self.go_on(&call, |_| ());
+        }
+    }
+
+    /// What no client may ever see; and what of it concerns a conversation.
+    pub(super) fn checked_alone(&mut self, arrived: Arrived) -> Vec<(Origin, Value)> {
+        let Arrived { on, event, mut message, status } = arrived;
+        assert_eq!(event, None, "{self:?}: {message}");
+        let Origin::Post(ids) = &on else { panic!("{self:?}: a stream without a request") };
+        let wire = ids[0].clone();
+        let Some(mut leg) = self.legs.calls.remove(&wire.to_string()) else {
+            // what was on its way when the call was left
+            return Vec::new();
+        };
+        if message.get("method").is_some() {
+            let told = self.told_alone(&wire, &mut leg, message);
+            self.legs.calls.insert(wire.to_string(), leg);
+            return vec![(on, told)];
+        }
+        assert_eq!(message["id"], wire, "{self:?}: on the answer to {wire} came {message}");
+        self.pending.remove(&wire.to_string());
+        if let Some(status) = status {
+            assert_eq!(status, status_of(&message), "{self:?}: {message}");
+        }
+        if message["result"]["resultType"] == "input_required" {
+            return self.asked_alone(&wire, leg, &message);
+        }
+        strict::answer(self.pair.client, &leg.method, &message).unwrap_or_else(|fault| panic!("{self:?}: {fault}"));
+        message["id"] = leg.first.clone();
+        if message.get("result").is_some() {
+            self.consume(&wire, &leg, &mut message["result"]);
+        }
+        vec![(on, message)]
+    }
+
+    /// A notification: on the answer to a listen what was granted, after the grant and under its tag; else what belongs
+    /// to the request alone.
+    fn told_alone(&self, wire: &Value, leg: &mut Leg, mut message: Value) -> Value {
+        let method = message["method"].as_str().unwrap().to_owned();
+        assert!(message.get("id").is_none(), "{self:?}: a server asks in results alone: {message}");
+        strict::notification(self.pair.client, &message).unwrap_or_else(|fault| panic!("{self:?}: {fault}"));
+        let tag = message["params"]["_meta"].get(SUBSCRIPTION).cloned();
+        if leg.method != "subscriptions/listen" {
+            assert_eq!(tag, None, "{self:?}: {message}");
+            match method.as_str() {
+                "notifications/progress" => {
+                    assert!(leg.wants_progress(), "{self:?}: {message}");
+                    assert_eq!(message["params"]["progressToken"], leg.params["_meta"]["progressToken"], "{self:?}");
+                    let now = message["params"]["progress"].as_f64();
+                    assert!(leg.progress < now, "{self:?}: {:?} and then {message}", leg.progress);
+                    leg.progress = now;
+                }
+                "notifications/message" => {
+                    let level = Level::parse(message["params"]["level"].as_str().unwrap());
+                    let wanted = Level::parse(self.legs.level.unwrap_or_else(|| panic!("{self:?}: {message}")));
+                    assert!(level >= wanted, "{self:?}: {message}");
+                }
+                _ => panic!("{self:?}: not of this request: {message}"),
+            }
+            return message;
+        }
+        assert_eq!(tag.as_ref(), Some(wire), "{self:?}: {message}");
+        let params = message["params"].as_object_mut().unwrap();
+        let meta = params["_meta"].as_object_mut().unwrap();
+        meta.remove(SUBSCRIPTION);
+        if meta.is_empty() {
+            params.remove("_meta");
+        }
+        if let Some(granted) = &leg.granted {
+            let member = match method.strip_prefix("notifications/") {
+                Some("tools/list_changed") => "toolsListChanged",
+                Some("prompts/list_changed") => "promptsListChanged",
+                Some("resources/list_changed") => "resourcesListChanged",
+                Some("resources/updated") => "resourceSubscriptions",
+                _ => panic!("{self:?}: not on a listen: {message}"),
+            };
+            assert!(granted.get(member).is_some(), "{self:?}: {message} with {granted}");
+        } else {
+            assert_eq!(method, "notifications/subscriptions/acknowledged", "{self:?}: {message}");
+            leg.granted = Some(message["params"]["notifications"].clone());
+        }
+        message
+    }
+
+    /// A result that asks: its questions, as they come in a session.
+    fn asked_alone(&mut self, wire: &Value, mut leg: Leg, message: &Value) -> Vec<(Origin, Value)> {
+        assert!(ASKING.contains(&leg.method.as_str()), "{self:?}: in {} came {message}", leg.method);
+        strict::asking(self.pair.client, message).unwrap_or_else(|fault| panic!("{self:?}: {fault}"));
+        let (requests, state) = (&message["result"]["inputRequests"], message["result"].get("requestState"));
+        assert!(requests.is_object() || state.is_some(), "{self:?}: {message}");
+        leg.state = state.cloned();
+        let empty = Map::new();
+        let requests: BTreeMap<&String, &Value> = requests.as_object().unwrap_or(&empty).iter().collect();
+        leg.open = requests.keys().map(|key| (*key).clone()).collect();
+        let first = leg.first.clone();
+        self.legs.calls.insert(wire.to_string(), leg);
+        if requests.is_empty() {
+            self.go_on(&first, |_| ());
+        }
+        let asked = requests.into_iter().map(|(key, request)| {
+            let id = json!(format!("{key} of {wire}"));
+            self.legs.questions.insert(id.to_string(), (first.clone(), key.clone()));
+            let mut question = request.clone();
+            question["id"] = id;
+            (Origin::Post(vec![first.clone()]), question)
+        });
+        asked.collect()
+    }
+
+    /// Takes away what is the version's own in the result of a call.
+    fn consume(&mut self, wire: &Value, leg: &Leg, result: &mut Value) {
+        let Pair { server, .. } = self.pair;
+        let result = result.as_object_mut().unwrap();
+        let kind = result.remove("resultType");
+        assert_eq!(kind, Some("complete".into()), "{self:?}: {result:?}");
+        let mut meta = match result.remove("_meta") {
+            Some(Value::Object(meta)) => meta,
+            _ => Map::new(),
+        };
+        if CACHEABLE.contains(&leg.method.as_str()) {
+            let hints = (result.remove("ttlMs").unwrap(), result.remove("cacheScope").unwrap());
+            // nothing of a server of another era says how long it is good
+            if server.era() == Era::Legacy {
+                assert_eq!(hints, (json!(0), json!("private")), "{self:?}");
+            }
+            self.legs.hints = hints;
+        }
+        if leg.method == "subscriptions/listen" {
+            assert_eq!(meta.remove(SUBSCRIPTION).as_ref(), Some(wire), "{self:?}");
+        } else {
+            let named = meta.remove(&format!("{PREFIX}serverInfo"));
+            assert_eq!(named, Some(offers::identity(server)), "{self:?}: {} gave {result:?}", leg.method);
+        }
+        if !meta.is_empty() {
+            result.insert("_meta".to_owned(), meta.into());
+        }
+    }
+}
+
+/// The status of an answer that is no stream (`translation` 2.2).
+fn status_of(message: &Value) -> StatusCode {
+    match message["error"]["code"].as_i64() {
+        Some(-32601) => StatusCode::NOT_FOUND,
+        Some(-32022..=-32020) => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
+}
+
+/// A value as a header can carry it.
+fn header_value(value: &str) -> String {
+    let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~')) && value.trim() == value;
+    if plain && !value.starts_with("=?base64?") {
+        value.to_owned()
+    } else {
+        format!("=?base64?{}?=", STANDARD.encode(value))
+    }
+}
