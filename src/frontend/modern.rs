@@ -292,7 +292,7 @@ fn discovered(server: &dyn Server, context: Context) -> Reply {
 }
 
 /// The result of `server/discover` as clients of this version get it: everything that the server says of itself, but for
-/// tasks, which are another feature there, and one that is not served.
+/// the tasks of 2025-11-25: in this version they are an extension, which a server has or has not.
 fn introduction(result: &Payload) -> Payload {
     let text = String::from_utf8_lossy(result.json()).into_owned();
     let mut draft = Draft::of(&text);
@@ -302,7 +302,6 @@ fn introduction(result: &Payload) -> Payload {
     draft.set("cacheScope", "\"private\"");
     for capabilities in draft.each("capabilities") {
         capabilities.remove("tasks");
-        capabilities.each("extensions").for_each(|extensions| _ = extensions.remove(meta::TASKS_EXTENSION));
     }
     let json = draft.text();
     Payload::new(Revision::V2026_07_28, json.into())

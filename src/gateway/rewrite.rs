@@ -37,12 +37,13 @@ impl Rewriter {
             Event::Asked(question) => Event::Asked(self.question(question)),
             Event::Done(Outcome::Complete(result)) => {
                 let result = self.uris(&result, paths::in_result(method));
+                // what a task of the extension wants to know (2026-07-28) is asked like any question
+                let result = if *method == Method::TasksGet { self.input_requests(&result) } else { result };
                 Event::Done(Outcome::Complete(self.tasks(result, |result| tasks::in_result(method, result))))
             }
             Event::Done(Outcome::Failed(error)) => Event::Done(Outcome::Failed(self.error(error))),
             Event::Done(Outcome::InputRequired(result)) => {
-                let result = result.rewrite(INPUT_REQUESTS, |request| self.input_request(request, result.revision));
-                Event::Done(Outcome::InputRequired(result))
+                Event::Done(Outcome::InputRequired(self.input_requests(&result)))
             }
         }
     }
@@ -87,6 +88,10 @@ impl Rewriter {
     fn question(&self, question: Question) -> Question {
         let Question { method, params, answer } = question;
         Question { params: self.asked(&method, &params), method, answer }
+    }
+
+    fn input_requests(&self, result: &Payload) -> Payload {
+        result.rewrite(INPUT_REQUESTS, |request| self.input_request(request, result.revision))
     }
 
     /// A question among those that end a call (2026-07-28, MRTR); `None` where it stays.

@@ -30,7 +30,7 @@ use crate::{
 /// The capability.
 pub(crate) const CAPABILITY: &str = "tasks";
 
-/// Where the parameters of `tasks/get`, `tasks/result` and `tasks/cancel` name their task.
+/// Where the parameters of the requests about a task name it.
 const TASK_ID: &[At] = &[Key("taskId")];
 /// Where any message names the task that it belongs to (2025-11-25, tasks, *Related Task Metadata*).
 const RELATED: &[At] = &[Key("_meta"), Key("io.modelcontextprotocol/related-task"), Key("taskId")];
@@ -73,7 +73,7 @@ pub(crate) fn may_hold_tasks(payload: &Payload) -> bool {
     std::str::from_utf8(payload.json()).is_ok_and(|text| text.contains("taskId\"") || text.contains("\\u"))
 }
 
-/// `tasks/get`, `tasks/result` and `tasks/cancel`.
+/// `tasks/get`, `tasks/result`, `tasks/cancel` and `tasks/update`.
 pub(crate) fn by_task(gateway: &Arc<Gateway>, call: Call) -> Reply {
     let found = call.params.find(TASK_ID);
     let Some(shown) = found.string(call.params.json()) else { return Reply::failed(route::missing("taskId")) };

@@ -62,8 +62,35 @@ async fn ids_of_tasks_lead_back_to_their_server() {
 }
 
 #[tokio::test]
+async fn a_client_that_has_the_extension_too_speaks_with_the_server_through_the_merged_endpoint() {
+    let (backend, gateway) = jobs();
+    let client = Client::new(gateway.merged()).speaking(Revision::V2026_07_28);
+    assert_eq!(asked(&client, Method::ToolsCall, r#"{"name":"b1__job"}"#).await["taskId"], "b1.T1");
+    client.ask(Method::TasksUpdate, r#"{"inputResponses":{"a":{"action" : "decline"}},"taskId":"b1.T1"}"#).await;
+    assert_eq!(backend.asked("tasks/update"), [r#"{"inputResponses":{"a":{"action" : "decline"}},"taskId":"T1"}"#]);
+    let told = r#"{"resultType":"complete","taskId":"T1","status":"completed","result":{"content":[{"type":"resource_link","uri":"a:b"}]}}"#;
+    *backend.answer.lock() = Some(Box::new(|_| Reply::complete(Payload::new(Revision::V2026_07_28, told.into()))));
+    let shown = client.ask(Method::TasksGet, r#"{"taskId":"b1.T1"}"#).await;
+    assert_eq!(shown, told.replace("T1", "b1.T1").replace("a:b", "b1+a:b"));
+    for unknown in ["T1", "b2.T1", "b1"] {
+        let error = client.ask(Method::TasksUpdate, &format!(r#"{{"taskId":"{unknown}"}}"#)).await;
+        assert_eq!(error, format!("error -32602 Unknown task: {unknown}"));
+    }
+}
+
+#[tokio::test]
+async fn a_tool_may_have_a_member_of_the_same_name() {
+    let (backend, gateway) = jobs();
+    let told = r#"{"resultType":"complete","content":[],"taskId":"T1"}"#;
+    *backend.answer.lock() = Some(Box::new(|_| Reply::complete(Payload::new(Revision::V2026_07_28, told.into()))));
+    let client = Client::new(gateway.merged()).speaking(Revision::V2026_07_28);
+    assert_eq!(client.ask(Method::ToolsCall, r#"{"name":"b1__job"}"#).await, told);
+}
+
+#[tokio::test]
 async fn the_merged_endpoint_has_what_one_of_its_servers_has() {
     let (_, gateway) = jobs();
     let about = asked(&Client::new(gateway.merged()), Method::Discover, "").await;
     assert_eq!(about["capabilities"]["tasks"], json!({ "cancel": {}, "requests": { "tools": { "call": {} } } }));
+    assert_eq!(about["capabilities"]["extensions"], json!({ EXTENSION: {}, "x/y": {} }));
 }

@@ -71,7 +71,8 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         if pair.client >= Revision::V2025_06_18 {
             asked.push(("elicitation/create", form, json!({ "action": "accept", "content": { "n": "Ada" } })));
         }
-        let mut steps: Vec<Value> = asked.iter().map(|(method, params, _)| json!(["ask", method, method, params])).collect();
+        let mut steps: Vec<Value> =
+            asked.iter().map(|(method, params, _)| json!(["ask", method, method, params])).collect();
         steps.extend(asked.iter().map(|(method, ..)| json!(["answer", method])));
         let call = peer.script(steps.into()).await;
         let mut questions = Vec::new();
@@ -115,7 +116,8 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             let state = "é\"\\\n\u{1f600}";
             let asks = json!({ "resultType": "input_required", "requestState": state,
                 "inputRequests": { "é key": { "method": "roots/list" } } });
-            peer.play(json!([["prepare", method, { "result": asks }], ["prepare", method, { "result": result }]])).await;
+            peer.play(json!([["prepare", method, { "result": asks }], ["prepare", method, { "result": result }]]))
+                .await;
             let call = peer.send(method, params.clone()).await;
             let question = peer.next("roots/list").await;
             peer.reply(&question, json!({ "roots": [{ "uri": "file:///é" }] })).await;
