@@ -10,13 +10,13 @@ use super::{
     key::Key,
     life::Life,
     link::NotRun,
-    modern::{Peer, call::Asked},
+    modern::{Peer, call::Asked, discover::Told},
     pool::Lease,
     served::Backend,
 };
 use crate::{
     mcp::{Call, Context, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision},
-    model::OnLoss,
+    model::{OnLoss, TransportSpec},
 };
 
 impl Backend {
@@ -51,6 +51,9 @@ impl Backend {
                         return;
                     }
                 };
+                if method == Method::Discover {
+                    self.keep_fresh(&peer).await;
+                }
                 if let (Method::Discover, Some(introduction)) = (&method, peer.introduction()) {
                     yield Event::Done(Outcome::Complete(introduction.discover(&self.spec.id)));
                     return;
@@ -79,6 +82,20 @@ impl Backend {
                 }
             }
         })
+    }
+
+    /// Asks a server that is reached over HTTP again what it says of itself, where it was asked long ago. What it said holds
+    /// where it does not answer; where it is of another era now, that is found out anew.
+    async fn keep_fresh(&self, peer: &Arc<Peer>) {
+        let is_fresh = peer.introduction().is_none_or(|introduction| introduction.is_fresh());
+        if is_fresh || !matches!(self.spec.transport, TransportSpec::Http(_)) {
+            return;
+        }
+        match peer.discover(self.spec.start_timeout).await {
+            Told::Modern(introduction) => peer.introduced(introduction),
+            Told::Legacy(reason) => peer.end(&format!("the server no longer speaks 2026-07-28: {reason}")),
+            Told::Unusable(_) | Told::Nothing(_) => {}
+        }
     }
 
     fn asked(&self, key: &Key, (method, params): (&Method, &Payload), context: &Context) -> Asked {

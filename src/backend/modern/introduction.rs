@@ -1,5 +1,9 @@
 //! What a server of 2026-07-28 says of itself, its `DiscoverResult`. Knows nothing of how it was asked.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use crate::{
     mcp::{
         Era, Payload, Revision,
@@ -9,12 +13,16 @@ use crate::{
     model::BackendId,
 };
 
+/// How long what a server said is taken for true at least and at most, whatever hint it gives (2026-07-28, caching).
+const FRESH: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(1));
+
 /// What a server of 2026-07-28 said of itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Introduction {
     /// The version that both speak.
     pub(crate) revision: Revision,
     result: Payload,
+    at: Instant,
 }
 
 /// The versions that a `DiscoverResult` names, as far as they matter.
@@ -51,9 +59,16 @@ impl Introduction {
         Some(Versions::among(&names))
     }
 
-    /// What `result`, a `DiscoverResult`, says.
-    pub(crate) const fn new(revision: Revision, result: Payload) -> Self {
-        Self { revision, result }
+    /// What `result`, a `DiscoverResult`, says at this moment.
+    pub(crate) fn new(revision: Revision, result: Payload) -> Self {
+        Self { revision, result, at: Instant::now() }
+    }
+
+    /// Whether it is young enough to be taken for true: a server over HTTP may be replaced unseen.
+    pub(crate) fn is_fresh(&self) -> bool {
+        let hint = self.result.object().and_then(|object| object.get("ttlMs")?.parse().ok());
+        let hint = hint.map_or(FRESH.0, Duration::from_millis);
+        self.at.elapsed() < hint.clamp(FRESH.0, FRESH.1)
     }
 
     /// What the server calls itself, `name version`, for people.
@@ -107,6 +122,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_server_said_is_taken_for_true_for_a_while() {
+        for (hint, seconds) in [("0", 60), ("90000", 90), ("99999999999", 3600), ("\"x\"", 60)] {
+            let result = Payload::new(Revision::V2026_07_28, format!(r#"{{"ttlMs":{hint}}}"#).into());
+            let introduction = Introduction::new(Revision::V2026_07_28, result);
+            tokio::time::advance(Duration::from_millis(seconds * 1000 - 1)).await;
+            assert!(introduction.is_fresh(), "{hint}");
+            tokio::time::advance(Duration::from_millis(1)).await;
+            assert!(!introduction.is_fresh(), "{hint}");
+        }
+    }
 
     #[test]
     fn the_newest_common_version_is_taken_and_a_name_given_where_there_is_none() {

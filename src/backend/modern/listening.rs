@@ -113,7 +113,14 @@ impl Peer {
             if let Ok(Some(heard)) = acknowledged {
                 self.listening.heard.send_replace(Heard { upto: count, uris: heard });
                 if !was_open {
-                    self.tell_missed(std::mem::take(&mut is_first), &uris);
+                    let is_lost_one = !std::mem::take(&mut is_first);
+                    // that a connection is another than before was told when it was made, as far as lists go
+                    if is_lost_one {
+                        self.about.listens.tell_all_changed(&self.about.key);
+                    }
+                    if is_lost_one || self.about.is_another {
+                        self.tell_updated(&uris);
+                    }
                 }
                 tokio::select! {
                     () = self.follow(&mut next, &mut told) => {}
@@ -211,14 +218,8 @@ impl Peer {
         }
     }
 
-    /// What nobody listened to for a while may have changed. That a connection is another than before was told when it was
-    /// made, as far as lists go.
-    fn tell_missed(&self, is_first: bool, uris: &[String]) {
-        if !is_first {
-            self.about.listens.tell_all_changed(&self.about.key);
-        } else if !self.about.is_another {
-            return;
-        }
+    /// What nobody listened to for a while may have changed.
+    fn tell_updated(&self, uris: &[String]) {
         for uri in uris {
             let params = Payload::of(SPOKEN, &json!({ "uri": uri }));
             self.give(&Notification { method: Method::ResourceUpdated, params });

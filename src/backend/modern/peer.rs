@@ -83,7 +83,10 @@ impl Peer {
 
     /// Takes note of what the server says of itself, and begins to listen where it has something to tell.
     pub(crate) fn introduced(self: &Arc<Self>, introduction: Introduction) {
-        if self.introduction.swap(Some(Arc::new(introduction))).is_none() {
+        if self.introduction.swap(Some(Arc::new(introduction))).is_some() {
+            // it may have other things to tell now
+            self.want_anew();
+        } else {
             let (peer, end) = (Arc::clone(self), self.end.clone());
             self.about.tasks.spawn(async move {
                 end.run_until_cancelled(peer.listen()).await;
