@@ -13,6 +13,7 @@ mod error;
 mod extension;
 mod health;
 mod http;
+mod jobs;
 mod key;
 mod lanes;
 mod legacy;

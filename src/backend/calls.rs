@@ -76,7 +76,7 @@ impl Backend {
                     return;
                 }
                 let asked = Asked::by(&context, &method, &params);
-                let calling = session.call_for(context.client.revision, asked, self.spec.call_timeout);
+                let calling = session.call_for(&context.client, asked, self.spec.call_timeout);
                 let mut events = std::pin::pin!(calling);
                 let mut lost = None;
                 while let Some(event) = events.next().await {

@@ -49,7 +49,7 @@ pub(super) fn concerns(call: &Call) -> bool {
 }
 
 /// The parameters of a request about a task.
-fn about(id: &str) -> Payload {
+pub(super) fn about(id: &str) -> Payload {
     Payload::of(Revision::NEWEST_LEGACY, &json!({ "taskId": id }))
 }
 

@@ -10,6 +10,7 @@ use super::{
     error::StartError,
     extension::ledger::Ledger,
     health::Health,
+    jobs::{self, Jobs},
     key::Key,
     lanes::Lanes,
     life::Life,
@@ -33,6 +34,7 @@ pub(crate) struct Backend {
     pub(super) wants: Arc<Wants>,
     pub(super) lanes: Arc<Lanes>,
     pub(super) ledger: Arc<Ledger>,
+    pub(super) jobs: Jobs,
     pub(super) room: Room,
 }
 
@@ -61,7 +63,7 @@ impl Backend {
         let lanes = Lanes::new(spec.parallel);
         let (listens, wants, ledger) = (Arc::default(), Arc::default(), Arc::default());
         let era = Known::new(&spec, &room.clock);
-        Self { spec, era, health: Health::starting(), pool, listens, wants, lanes, ledger, room }
+        Self { spec, era, health: Health::starting(), pool, listens, wants, lanes, ledger, jobs: Jobs::default(), room }
     }
 
     /// The way of a call at a server of this era.
@@ -73,6 +75,7 @@ impl Backend {
             (Era::Legacy, Method::ResourcesSubscribe) => Reply::later(self.subscribe(call)),
             (Era::Legacy, Method::ResourcesUnsubscribe) => Reply::later(self.unsubscribe(call)),
             (Era::Legacy, method) if method.is_notification() => Reply::later(self.notify(call)),
+            (Era::Legacy, _) if jobs::concerns(&call) => self.serve_job(call),
             (Era::Legacy, _) => self.serve(call),
             (Era::Modern, _) => self.serve_alone(call),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Method, Payload, Reply, Revision, json::Object, mirrored::Mirror, translate::Profile};
+use super::{Era, Feature, Method, Payload, Reply, Revision, json::Object, meta, mirrored::Mirror, translate::Profile};
 use crate::model::{Caller, SessionId};
 
 /// Whoever answers calls: a backend, the gateway made of them, a scripted test double.
@@ -105,6 +105,12 @@ impl ClientInfo {
         Object::parse(&self.implementation)?.string("name")
     }
 
+    /// Whether a task can be the answer to what it asks: its version has tasks, or it declares the extension for them.
+    pub fn takes_tasks(&self) -> bool {
+        self.revision.has(Feature::CoreTasks)
+            || self.revision.era() == Era::Modern && self.capabilities.extends(meta::TASKS_EXTENSION)
+    }
+
     /// The same client, which executes no tasks (2025-11-25).
     #[must_use]
     pub fn without_tasks(&self) -> Self {
@@ -138,6 +144,13 @@ impl Capabilities {
     pub fn new(json: Bytes) -> Self {
         let key = normalised(&json);
         Self { json, key }
+    }
+
+    /// Whether the extension `name` is declared.
+    pub fn extends(&self, name: &str) -> bool {
+        let all = Object::parse(&self.json);
+        let extensions = all.and_then(|all| Object::parse(all.get("extensions")?.as_bytes()));
+        extensions.is_some_and(|extensions| extensions.get(name).is_some())
     }
 
     /// The same capabilities without `name`.

@@ -8,6 +8,7 @@ mod endpoint;
 mod era;
 mod extension;
 mod http;
+mod jobs;
 mod lanes;
 mod modern;
 mod peers;

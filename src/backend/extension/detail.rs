@@ -16,7 +16,7 @@ const INTERVAL: (Duration, Duration, Duration) =
 /// How many questions are taken at once; the others are asked when these are answered.
 const MOST_QUESTIONS: usize = 64;
 /// What ties a message to a task (2025-11-25, tasks, *Related Task Metadata*).
-const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// What a server told of a task: a `CreateTaskResult`, or a `DetailedTask`.
 #[derive(Debug, Clone)]

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     backend::{
         errands::Errands,
-        key::Key,
+        key::{Key, Scope},
         link::{Arrival, Incoming, Link},
         listens::Listens,
         wants::{Holder, Wants},
@@ -211,7 +211,11 @@ impl Session {
             return true;
         }
         let belongings = self.belongings.lock();
-        belongings.owner(&Thing::Task(id.to_owned())).is_some_and(|owner| owner.holder == *holder)
+        match belongings.owner(&Thing::Task(id.to_owned())) {
+            Some(owner) => owner.holder == *holder,
+            // whatever is in the session of one user is that user's
+            None => matches!(self.about.key.scope, Scope::User(_)),
+        }
     }
 
     /// The last lines that the server wrote beside the protocol.

@@ -94,7 +94,10 @@ pub fn mirrored_capabilities(capabilities: &Bytes) -> Bytes {
     let mut mirrored = Draft::of(&text);
     mirrored.remove("tasks");
     mirrored.each("roots").for_each(|roots| _ = roots.remove("listChanged"));
-    mirrored.each("extensions").for_each(|extensions| _ = extensions.remove(TASKS_EXTENSION));
+    let emptied = mirrored.each("extensions").any(|all| all.remove(TASKS_EXTENSION) && all.is_empty());
+    if emptied {
+        mirrored.remove("extensions");
+    }
     if mirrored.is_changed() { mirrored.text().into() } else { capabilities.clone() }
 }
 
