@@ -7,6 +7,7 @@
 mod calls;
 mod demo;
 mod detect;
+mod end;
 mod era;
 mod errands;
 mod error;

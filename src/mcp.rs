@@ -5,6 +5,7 @@
 
 pub mod call;
 pub mod error;
+pub mod farewell;
 pub mod json;
 pub mod jsonrpc;
 pub mod level;
@@ -16,9 +17,11 @@ pub mod payload;
 pub mod reply;
 pub mod revision;
 pub mod translate;
+pub mod uri;
 
 pub use call::{Call, Capabilities, ClientInfo, Context, Server, Trace};
 pub use error::ErrorObject;
+pub use farewell::Farewell;
 pub use jsonrpc::{Message, RequestId};
 pub use level::Level;
 pub use method::Method;

@@ -58,7 +58,7 @@ impl Backend {
     pub(super) async fn greet(&self, key: &Key, client: &Arc<ClientInfo>) -> Result<Arc<Session>, Failure> {
         let deadline = Instant::now() + self.spec.start_timeout;
         // several clients could have tasks of the same id (2025-11-25)
-        let client = if key.is_of_one_client() { Arc::clone(client) } else { Arc::new(client.without_tasks()) };
+        let client = if key.is_of_one_client() { Arc::clone(client) } else { Arc::new(client.of_many()) };
         let assumed = self.spec.assume_version.and_then(Revision::parse);
         let newest = self.spec.version.and_then(Revision::parse).filter(|revision| revision.era() == Era::Legacy);
         let revision = newest.unwrap_or(Revision::NEWEST_LEGACY);

@@ -13,7 +13,7 @@ use super::{
     wants::{GivenUp, Holder},
 };
 use crate::{
-    mcp::{Call, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, json, translate::Profile},
+    mcp::{Call, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, json},
     model::SessionId,
 };
 
@@ -146,7 +146,7 @@ impl Backend {
 
     /// One call of the gateway's own.
     async fn tell(&self, session: &Arc<Session>, method: Method, params: Payload) -> Outcome {
-        let asked = Asked { method, params, session: None, aside: None, profile: Profile::default() };
+        let asked = Asked::of_gateway(method, params);
         let events = session.call(asked, self.spec.call_timeout);
         let mut events = std::pin::pin!(events);
         while let Some(event) = events.next().await {

@@ -106,6 +106,7 @@ impl Backend {
             level: self.wants.level_of(key, &context.holder()),
             mirror: context.mirror.clone(),
             profile: context.profile,
+            farewell: context.farewell.clone(),
         }
     }
 

@@ -10,7 +10,10 @@ use std::{
 use parking_lot::Mutex;
 
 use super::key::Key;
-use crate::{mcp::Level, model::SessionId};
+use crate::{
+    mcp::{Level, uri::covers},
+    model::SessionId,
+};
 
 /// How many resources the clients behind one session can be subscribed to in all.
 const MOST_SUBSCRIPTIONS: usize = 10_000;
@@ -150,12 +153,6 @@ impl Wish {
     }
 }
 
-/// Whether `uri` is `parent` or lies beneath it.
-fn covers(parent: &str, uri: &str) -> bool {
-    let Some(rest) = uri.strip_prefix(parent) else { return false };
-    rest.is_empty() || parent.ends_with('/') || rest.starts_with(['/', '?', '#'])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,18 +188,5 @@ mod tests {
         let given_up = wants.forget(&SessionId::new("b"));
         assert_eq!(given_up, [GivenUp { key: key.clone(), uris: vec!["x:1".to_owned()], level: None }]);
         assert!(!wants.waits(&key));
-    }
-
-    #[test]
-    fn an_update_beneath_what_was_subscribed_to_is_wanted() {
-        for (parent, uri, covered) in [
-            ("file:///a", "file:///a", true),
-            ("file:///a", "file:///a/b", true),
-            ("file:///a/", "file:///a/b", true),
-            ("file:///a", "file:///ab", false),
-            ("file:///a/b", "file:///a", false),
-        ] {
-            assert_eq!(covers(parent, uri), covered, "{parent} {uri}");
-        }
     }
 }

@@ -17,7 +17,8 @@ use crate::{
     config::{Config, Given},
     gateway::{self, Gateway, Mount},
     mcp::{
-        Call, ClientInfo, Context, ErrorObject, Method, Outcome, Payload, Revision, Step, Trace, translate::Profile,
+        Call, ClientInfo, Context, ErrorObject, Farewell, Method, Outcome, Payload, Revision, Step, Trace,
+        translate::Profile,
     },
     model::{
         BackendId, BackendSpec, Caller,
@@ -144,6 +145,7 @@ impl Probe {
             mirror: None,
             client: Arc::new(ClientInfo::gateway()),
             profile: Profile::default(),
+            farewell: Farewell::default(),
             trace: Trace::default(),
         };
         let Some(server) = self.gateway.single(id) else { return Ok(()) };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::mcp::RequestId;
+use crate::mcp::{Farewell, RequestId};
 
 /// The calls that run in one session.
 #[derive(Debug)]
@@ -26,9 +26,18 @@ pub(crate) struct Running {
     pub(crate) cancelled: CancellationToken,
 }
 
+/// A call on the list.
+#[derive(Debug)]
+struct Listed {
+    serial: u64,
+    /// By what the client cancels it, and what its server is told then.
+    by: Option<(RequestId, Farewell)>,
+    cancelled: CancellationToken,
+}
+
 #[derive(Debug, Default)]
 struct Inner {
-    running: Vec<(u64, Option<RequestId>, CancellationToken)>,
+    running: Vec<Listed>,
     last: u64,
 }
 
@@ -40,8 +49,8 @@ impl Calls {
         Arc::new(Self { inner: Mutex::default(), most })
     }
 
-    /// Lists a call; one without `id` cannot be cancelled by the client. `None` where too many run.
-    pub(crate) fn begin(self: &Arc<Self>, id: Option<RequestId>) -> Option<Running> {
+    /// Lists a call; one without an id cannot be cancelled by the client. `None` where too many run.
+    pub(crate) fn begin(self: &Arc<Self>, by: Option<(RequestId, Farewell)>) -> Option<Running> {
         let mut inner = self.inner.lock();
         if inner.running.len() >= self.most {
             return None;
@@ -49,18 +58,25 @@ impl Calls {
         inner.last += 1;
         let serial = inner.last;
         let cancelled = CancellationToken::new();
-        inner.running.push((serial, id, cancelled.clone()));
+        inner.running.push(Listed { serial, by, cancelled: cancelled.clone() });
         drop(inner);
         Some(Running { calls: Arc::clone(self), serial, cancelled })
     }
 
     /// Cancels the call with this id. Where several carry it nobody can tell which is meant, and none is cancelled; where
     /// none does it has ended already.
-    pub(crate) fn cancel(&self, id: &RequestId) {
+    pub(crate) fn cancel(&self, id: &RequestId, reason: Option<&str>) {
         let inner = self.inner.lock();
-        let mut meant = inner.running.iter().filter(|(_, running, _)| running.as_ref() == Some(id));
+        let by =
+            |listed: &Listed| listed.by.as_ref().filter(|(running, _)| running == id).map(|(_, words)| words.clone());
+        let mut meant = inner.running.iter().filter_map(|listed| Some((by(listed)?, &listed.cancelled)));
         match (meant.next(), meant.next()) {
-            (Some((.., cancelled)), None) => cancelled.cancel(),
+            (Some((farewell, cancelled)), None) => {
+                if let Some(reason) = reason {
+                    farewell.say(reason);
+                }
+                cancelled.cancel();
+            }
             (Some(_), Some(_)) => metrics::counter!("lockkeeper_frontend_ambiguous_cancels_total").increment(1),
             (None, _) => {}
         }
@@ -74,7 +90,7 @@ impl Calls {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.calls.inner.lock().running.retain(|(serial, ..)| *serial != self.serial);
+        self.calls.inner.lock().running.retain(|listed| listed.serial != self.serial);
     }
 }
 
@@ -85,13 +101,15 @@ mod tests {
     #[test]
     fn a_cancel_that_could_mean_two_calls_cancels_none() {
         let calls = Calls::new(8);
-        let begin = || calls.begin(Some(RequestId::number(1))).unwrap();
+        let farewell = Farewell::default();
+        let begin = || calls.begin(Some((RequestId::number(1), farewell.clone()))).unwrap();
         let (one, two) = (begin(), begin());
-        calls.cancel(&RequestId::number(1));
+        calls.cancel(&RequestId::number(1), Some("both?"));
         assert!(!one.cancelled.is_cancelled() && !two.cancelled.is_cancelled());
         drop(one);
-        calls.cancel(&RequestId::number(1));
+        calls.cancel(&RequestId::number(1), Some("this one"));
         assert!(two.cancelled.is_cancelled());
+        assert_eq!(farewell.reason(), "this one");
     }
 
     #[test]

@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{
     mcp::{
-        Call, ClientInfo, Context, ErrorObject, Feature, Message, Method, Outcome, Payload, Reply, RequestId, Trace,
-        json::Object,
+        Call, ClientInfo, Context, ErrorObject, Farewell, Feature, Message, Method, Outcome, Payload, Reply, RequestId,
+        Trace, json::Object,
     },
     model::Target,
     resource::Admission,
@@ -177,14 +177,16 @@ impl Conversation<'_> {
     fn forward(&self, id: RequestId, method: Method, params: Payload, client: &Arc<ClientInfo>) -> Exchange {
         let terms = self.terms(client, self.loss(), &method, &params);
         let call = Call { method, params, context: self.context(client) };
+        let farewell = call.context.farewell.clone();
         let reply = if rounds::may_come(&call.method) { self.rounds(call, &terms.spoken) } else { self.call(call) };
-        self.exchange((id.clone(), Some(id)), reply, terms)
+        self.exchange((id.clone(), Some((id, farewell))), reply, terms)
     }
 
     fn cancel(&self, params: &Bytes) {
         let id = Object::parse(params).and_then(|params| params.get("requestId"));
         if let Some(id) = id.and_then(|id| RequestId::read(&Bytes::copy_from_slice(id.as_bytes()))) {
-            self.session.calls.cancel(&id);
+            let reason = Object::parse(params).and_then(|params| params.string("reason"));
+            self.session.calls.cancel(&id, reason.as_deref());
         }
     }
 
@@ -210,7 +212,12 @@ impl Conversation<'_> {
     }
 
     /// The exchange of a reply, answered under the one id and cancelled by the client by the other.
-    fn exchange(&self, (id, cancel_by): (RequestId, Option<RequestId>), reply: Reply, terms: Terms) -> Exchange {
+    fn exchange(
+        &self,
+        (id, cancel_by): (RequestId, Option<(RequestId, Farewell)>),
+        reply: Reply,
+        terms: Terms,
+    ) -> Exchange {
         let Some(running) = self.session.calls.begin(cancel_by) else {
             let message = "too many calls run in this session; wait until some have ended";
             return self.refuse(id, ErrorObject::retryable(message));
@@ -256,6 +263,7 @@ impl Conversation<'_> {
             mirror: None,
             client: Arc::clone(client),
             profile: self.frontend.settings().profile(client),
+            farewell: Farewell::default(),
             trace: self.trace.clone(),
         }
     }

@@ -49,7 +49,8 @@ use super::{
 };
 use crate::{
     mcp::{
-        Call, ClientInfo, Context, ErrorObject, Message, Method, Outcome, Payload, Reply, RequestId, Revision, Server,
+        Call, ClientInfo, Context, ErrorObject, Farewell, Message, Method, Outcome, Payload, Reply, RequestId,
+        Revision, Server,
         json::{Object, draft::Draft},
         meta,
     },
@@ -256,6 +257,8 @@ impl Asked<'_> {
             client: Arc::clone(&envelope.client),
             profile: self.frontend.settings().profile(&envelope.client),
             mirror: Some(Arc::new(mirror::params(&self.arrival.headers))),
+            // whoever closes the answer says nothing more
+            farewell: Farewell::new("client disconnected"),
             trace: self.arrival.trace.clone(),
         }
     }

@@ -50,6 +50,11 @@ impl Spoken {
         Self { server, ..self }
     }
 
+    /// The server that results are in the name of, as its `Implementation`.
+    pub(crate) fn server(&self) -> Option<&Bytes> {
+        self.server.as_ref()
+    }
+
     /// The end of the call.
     pub(crate) fn outcome(&self, outcome: Outcome) -> Outcome {
         let facts = Facts { uri: self.uri.as_deref(), ..self.facts(Kind::Result, &self.method) };

@@ -34,7 +34,7 @@ pub(crate) use self::{
     list::{Kind, List, TaskSupport},
 };
 use crate::{
-    mcp::{Capabilities, ClientInfo, Context, Method, Server, Trace, translate::Profile},
+    mcp::{Capabilities, ClientInfo, Context, Farewell, Method, Server, Trace, translate::Profile},
     model::{BackendId, Caller, SessionId, Share, UserId},
 };
 
@@ -147,6 +147,7 @@ impl Catalog {
             mirror: None,
             client: Arc::new(ClientInfo { capabilities: capabilities.clone(), ..ClientInfo::gateway() }),
             profile: Profile::default(),
+            farewell: Farewell::default(),
             trace: Trace::default(),
         }
     }
@@ -218,8 +219,10 @@ impl Catalog {
     pub(crate) fn changed_for(self: &Arc<Self>, context: &Context, kinds: &[Kind]) -> bool {
         if let (Share::Session, Some(scope)) = (self.share, self.own_scope(context)) {
             let capabilities = context.client.capabilities.key().to_owned();
-            let rack = self.open(RackKey { scope, capabilities }, context);
-            rack.invalidate(kinds);
+            let key = RackKey { scope, capabilities };
+            // a new one each time: whoever asks because of it waits for what is there now
+            self.racks.write().remove(&key);
+            self.open(key, context);
             return true;
         }
         let rack = self.rack(context);

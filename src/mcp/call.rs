@@ -4,7 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Era, Feature, Method, Payload, Reply, Revision, json::Object, meta, mirrored::Mirror, translate::Profile};
+use super::{
+    Era, Farewell, Feature, Method, Payload, Reply, Revision,
+    json::{Object, draft::Draft},
+    meta,
+    mirrored::Mirror,
+    translate::Profile,
+};
 use crate::model::{Caller, SessionId};
 
 /// Whoever answers calls: a backend, the gateway made of them, a scripted test double.
@@ -41,6 +47,8 @@ pub struct Context {
     pub mirror: Option<Arc<Mirror>>,
     /// What becomes of members of its messages that the server's version does not define.
     pub profile: Profile,
+    /// What the server is told where the call is given up.
+    pub farewell: Farewell,
     /// What ties the call to logs and traces.
     pub trace: Trace,
 }
@@ -117,6 +125,14 @@ impl ClientInfo {
         Self { capabilities: self.capabilities.without("tasks"), ..self.clone() }
     }
 
+    /// What stands for several clients that can be asked the same (`translation` 4b.1): the gateway, which executes no tasks
+    /// in their name.
+    #[must_use]
+    pub fn of_many(&self) -> Self {
+        let capabilities = self.capabilities.without("tasks").without_extension(meta::TASKS_EXTENSION);
+        Self { capabilities, implementation: Self::gateway_implementation(), ..self.clone() }
+    }
+
     /// The same client, which shows no dialogs.
     #[must_use]
     pub fn without_elicitation(&self) -> Self {
@@ -163,6 +179,16 @@ impl Capabilities {
     /// for the one by form (`translation` 3.6).
     pub fn is_elicited_by_url_alone(&self) -> bool {
         self.key.split(' ').any(|part| part == "elicitation(url)")
+    }
+
+    /// The same capabilities without the extension `id`.
+    #[must_use]
+    fn without_extension(&self, id: &str) -> Self {
+        let text = String::from_utf8_lossy(&self.json).into_owned();
+        let mut draft = Draft::of(&text);
+        let removed =
+            draft.each("extensions").map(|extensions| extensions.remove(id)).filter(|removed| *removed).count();
+        if removed == 0 { self.clone() } else { Self::new(draft.text().into()) }
     }
 
     /// The object as it was written.

@@ -230,7 +230,7 @@ impl Task {
     fn request(&self, method: &Method, patience: Duration) -> impl Stream<Item = Result<Event, NotRun>> + Send + use<> {
         let params = Payload::of(self.session.revision(), &serde_json::json!({ "taskId": self.id }));
         let (method, session, profile) = (method.clone(), self.holder.clone(), Profile::default());
-        self.session.call(Asked { method, params, session, aside: None, profile }, patience)
+        self.session.call(Asked { session, profile, ..Asked::of_gateway(method, params) }, patience)
     }
 
     /// Whether the connection alone ended, on which the result was waited for since then.

@@ -18,7 +18,8 @@ use crate::{
         wants::Holder,
     },
     mcp::{
-        Context, ErrorObject, Event, Facts, Message, Method, Outcome, Payload, RequestId, Untranslatable, json, meta,
+        Context, ErrorObject, Event, Facts, Farewell, Message, Method, Outcome, Payload, RequestId, Untranslatable,
+        json, meta,
         translate::{Kind as Meaning, Profile},
     },
 };
@@ -66,6 +67,8 @@ pub(crate) struct Asked {
     pub(crate) aside: Option<mpsc::Sender<Event>>,
     /// What becomes of members that the server's version does not define.
     pub(crate) profile: Profile,
+    /// What the server is told where the call is given up.
+    pub(crate) farewell: Farewell,
 }
 
 /// The caller's side of a slot. Dropping it before the end cancels the call at the server.
@@ -75,6 +78,7 @@ struct Ticket {
     kind: Kind,
     events: mpsc::Receiver<Event>,
     end: Duration,
+    farewell: Farewell,
 }
 
 // === impl Asked ===
@@ -83,7 +87,14 @@ impl Asked {
     /// What a client calls; its tasks are its own.
     pub(crate) fn by(context: &Context, method: &Method, params: &Payload) -> Self {
         let (session, profile) = (context.holder(), context.profile);
-        Self { method: method.clone(), params: params.clone(), session, aside: None, profile }
+        let farewell = context.farewell.clone();
+        Self { method: method.clone(), params: params.clone(), session, aside: None, profile, farewell }
+    }
+
+    /// What the gateway itself asks.
+    pub(crate) fn of_gateway(method: Method, params: Payload) -> Self {
+        let (profile, farewell) = (Profile::default(), Farewell::default());
+        Self { method, params, session: None, aside: None, profile, farewell }
     }
 }
 
@@ -134,7 +145,7 @@ impl Session {
     ) -> impl Stream<Item = Result<Event, NotRun>> + Send + use<> {
         let session = Arc::clone(self);
         async_stream::stream! {
-            let Asked { method, params, session: holder, aside, profile } = asked;
+            let Asked { method, params, session: holder, aside, profile, farewell } = asked;
             let params = match session.in_its_words(Some(kind), &method, (params, profile)) {
                 Ok(params) => params,
                 Err(refusal) => {
@@ -143,7 +154,7 @@ impl Session {
                 }
             };
             let token = meta::progress_token(&params);
-            let mut ticket = match Ticket::open(session, Owner { holder, token: token.clone(), aside }, kind, patience) {
+            let mut ticket = match Ticket::open(session, Owner { holder, token: token.clone(), aside }, kind, (patience, farewell)) {
                 Ok(ticket) => ticket,
                 Err(not_run) => {
                     yield Err(not_run);
@@ -230,7 +241,12 @@ impl Session {
 // === impl Ticket ===
 
 impl Ticket {
-    fn open(session: Arc<Session>, owner: Owner, kind: Kind, patience: Duration) -> Result<Self, NotRun> {
+    fn open(
+        session: Arc<Session>,
+        owner: Owner,
+        kind: Kind,
+        (patience, farewell): (Duration, Farewell),
+    ) -> Result<Self, NotRun> {
         let Owner { holder, token, aside } = owner;
         let (sender, events) = mpsc::channel(QUEUE);
         let Ok(end) = sender.clone().try_reserve_owned() else { return Err(NotRun("no room".to_owned())) };
@@ -245,7 +261,7 @@ impl Ticket {
         if kind == Kind::Asking {
             session.ask_held(id);
         }
-        Ok(Self { session, id, kind, events, end: patience })
+        Ok(Self { session, id, kind, events, end: patience, farewell })
     }
 
     /// What came on the exchange of this call: what is for it is given at once, the rest goes where it belongs.
@@ -301,7 +317,7 @@ impl Drop for Ticket {
             if !self.session.about.key.is_of_one_client() {
                 self.session.lingering.lock().insert(self.id, (slot.holder, Instant::now() + LINGER));
             }
-            let reason = json::quote("the client gave up the request");
+            let reason = json::quote(self.farewell.reason());
             let params = format!(r#"{{"requestId":{},"reason":{reason}}}"#, self.id);
             self.session.tell(Message::Notification { method: Method::Cancelled, params: params.into() });
         }

@@ -20,7 +20,8 @@ use crate::{
         link::{Incoming, Link, LinkError, NotRun},
     },
     mcp::{
-        ClientInfo, Era, ErrorObject, Event, Feature, Message, Method, Outcome, Payload, Revision, json, json::Object,
+        ClientInfo, Era, ErrorObject, Event, Feature, Message, Method, Outcome, Payload, Revision, json,
+        json::Object,
         meta,
         translate::{Profile, mirrored_capabilities},
     },
@@ -106,7 +107,7 @@ impl Session {
         }
         let params = Payload::new(greeting.revision, Bytes::from_static(COMPLETION_PROBE));
         let (method, profile) = (Method::Complete, Profile::default());
-        let asked = Asked { method, params, session: None, aside: None, profile };
+        let asked = Asked { profile, ..Asked::of_gateway(method, params) };
         let mut events = std::pin::pin!(self.request(asked, Kind::Client, PROBE_TIMEOUT));
         while let Some(event) = events.next().await {
             let Ok(Event::Done(outcome)) = event else { continue };
@@ -122,11 +123,8 @@ impl Session {
         let params = Payload::new(offer.revision, offer.params());
         // bounded from outside by `start_timeout`, which covers more than this one request
         let never = Duration::from_hours(24);
-        let mut events = std::pin::pin!(self.request(
-            Asked { method: Method::Initialize, params, session: None, aside: None, profile: Profile::default() },
-            Kind::Handshake,
-            never
-        ));
+        let mut events =
+            std::pin::pin!(self.request(Asked::of_gateway(Method::Initialize, params), Kind::Handshake, never));
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Done(Outcome::Complete(result))) => return Greeting::read(result.json(), offer),

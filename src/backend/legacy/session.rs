@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     backend::{
+        end::End,
         errands::Errands,
         key::{Key, Scope},
         link::{Arrival, Incoming, Link},
@@ -47,8 +48,7 @@ pub(crate) struct Session {
     /// Calls that were given up and not answered, whose they are, and until when they count.
     pub(super) lingering: Mutex<HashMap<u64, (Holder, Instant)>>,
     level: Mutex<Option<Level>>,
-    end: CancellationToken,
-    reason: OnceLock<String>,
+    end: End,
     errands: Errands,
 }
 
@@ -107,8 +107,8 @@ impl Tasks {
 impl Session {
     /// A session over a connection that has just been made. What comes on it is received from now on.
     pub(super) fn begin(about: About, link: Arc<dyn Link>, incoming: Incoming) -> Arc<Self> {
-        let end = about.tasks.end().child_token();
-        let errands = Errands::new(&about.backend, &link, &about.tasks, &end);
+        let end = End::within(about.tasks.end());
+        let errands = Errands::new(&about.backend, &link, &about.tasks, end.token());
         let session = Arc::new(Self {
             about,
             link,
@@ -120,7 +120,6 @@ impl Session {
             lingering: Mutex::default(),
             level: Mutex::default(),
             end,
-            reason: OnceLock::new(),
             errands,
         });
         session.about.tasks.spawn(Arc::clone(&session).pump(incoming));
@@ -225,24 +224,22 @@ impl Session {
 
     /// Whether the session is over.
     pub(crate) fn is_over(&self) -> bool {
-        self.end.is_cancelled()
+        self.end.has_come()
     }
 
     /// Waits for the end of the session and tells its reason.
     pub(crate) async fn over(&self) -> String {
-        self.end.cancelled().await;
-        self.reason()
+        self.end.over().await
     }
 
     /// Why the session is over.
     pub(super) fn reason(&self) -> String {
-        self.reason.get().cloned().unwrap_or_else(|| "the gateway is stopping".to_owned())
+        self.end.reason()
     }
 
     /// Ends the session. Calls that run fail, and may be tried again by the client (`translation` 4c).
     pub(crate) fn end(&self, reason: &str) {
-        let _ = self.reason.set(reason.to_owned());
-        self.end.cancel();
+        self.end.comes(reason);
         let error = self.lost_error();
         let open = self.calls.lock().close_all();
         for slot in open {
@@ -254,11 +251,7 @@ impl Session {
 
     /// The error of a call that the end of this session left without an answer.
     pub(crate) fn lost_error(&self) -> ErrorObject {
-        ErrorObject::retryable(&format!(
-            "The connection to backend `{}` was lost: {}",
-            self.about.backend,
-            self.reason()
-        ))
+        self.end.error(&self.about.backend)
     }
 
     /// Sends an answer or a cancellation behind the caller's back, as well as it goes.
@@ -271,7 +264,7 @@ impl Session {
         loop {
             let arrival = tokio::select! {
                 biased;
-                () = self.end.cancelled() => break,
+                () = self.end.token().cancelled() => break,
                 arrival = incoming.next() => arrival,
             };
             match arrival {

@@ -13,7 +13,8 @@ use super::{Peer, peer::SPOKEN};
 use crate::{
     backend::link::{LinkError, NotRun},
     mcp::{
-        ClientInfo, ErrorObject, Event, Facts, Level, Message, Method, Outcome, Payload, RequestId, json, meta,
+        ClientInfo, ErrorObject, Event, Facts, Farewell, Level, Message, Method, Outcome, Payload, RequestId, json,
+        meta,
         mirrored::Mirror,
         translate::{Kind, Profile, with_envelope, without_invalid_header_params},
     },
@@ -49,6 +50,8 @@ pub(crate) struct Asked {
     pub(crate) mirror: Option<Arc<Mirror>>,
     /// What becomes of members that the server's version does not define.
     pub(crate) profile: Profile,
+    /// What the server is told where the request is given up.
+    pub(crate) farewell: Farewell,
 }
 
 /// The caller's side of a slot. Dropping it before the end cancels the request at the server.
@@ -56,6 +59,7 @@ struct Ticket {
     peer: Arc<Peer>,
     id: u64,
     events: mpsc::Receiver<Event>,
+    farewell: Farewell,
 }
 
 // === impl Asked ===
@@ -64,7 +68,8 @@ impl Asked {
     /// What the gateway itself asks.
     pub(crate) fn of_gateway(method: Method, params: Payload) -> Self {
         let client = Arc::new(ClientInfo::gateway());
-        Self { method, params, client, level: None, mirror: None, profile: Profile::default() }
+        let (profile, farewell) = (Profile::default(), Farewell::default());
+        Self { method, params, client, level: None, mirror: None, profile, farewell }
     }
 
     /// The parameters as this server reads them, in their envelope.
@@ -153,6 +158,7 @@ impl Peer {
                     return;
                 }
             };
+            ticket.farewell = asked.farewell;
             // the id serves as the token as well: both are unique on this connection (design rule 1)
             let params = if token.is_some() { meta::with_progress_token(&params, &ticket.id.to_string()) } else { params };
             let request = Message::Request { id: RequestId::number(ticket.id), method: asked.method, params: params.json().clone() };
@@ -210,7 +216,7 @@ impl Ticket {
             }
             calls.open(Slot { method, token, level, events: sender, end })
         };
-        Ok(Self { peer, id, events })
+        Ok(Self { peer, id, events, farewell: Farewell::default() })
     }
 
     /// What came on the exchange of this request.
@@ -248,7 +254,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if self.peer.calls.lock().close(self.id).is_some() && !self.peer.is_over() {
-            let reason = json::quote("the client gave up the request");
+            let reason = json::quote(self.farewell.reason());
             let params = format!(r#"{{"requestId":{},"reason":{reason}}}"#, self.id);
             self.peer.errands.tell(Message::Notification { method: Method::Cancelled, params: params.into() });
         }

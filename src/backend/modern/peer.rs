@@ -1,15 +1,15 @@
 //! One connection to one server of 2026-07-28: its open requests, and its end.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
 
 use super::{Introduction, call::Slot, listening::Listening};
 use crate::{
     backend::{
+        end::End,
         errands::Errands,
         key::Key,
         legacy::session::Tasks,
@@ -34,8 +34,7 @@ pub(crate) struct Peer {
     pub(super) errands: Errands,
     pub(super) listening: Listening,
     introduction: ArcSwapOption<Introduction>,
-    end: CancellationToken,
-    reason: OnceLock<String>,
+    end: End,
 }
 
 /// Whose connection it is, and what it belongs to.
@@ -59,9 +58,9 @@ pub(crate) struct About {
 impl Peer {
     /// A connection that has just been made. What comes on it is received from now on.
     pub(crate) fn begin(about: About, link: Arc<dyn Link>, incoming: Incoming) -> Arc<Self> {
-        let end = about.tasks.end().child_token();
+        let end = End::within(about.tasks.end());
         link.negotiated(SPOKEN);
-        let errands = Errands::new(&about.backend, &link, &about.tasks, &end);
+        let errands = Errands::new(&about.backend, &link, &about.tasks, end.token());
         let peer = Arc::new(Self {
             about,
             link,
@@ -70,7 +69,6 @@ impl Peer {
             listening: Listening::default(),
             introduction: ArcSwapOption::empty(),
             end,
-            reason: OnceLock::new(),
         });
         peer.about.tasks.spawn(Arc::clone(&peer).pump(incoming));
         peer
@@ -87,7 +85,7 @@ impl Peer {
             // it may have other things to tell now
             self.want_anew();
         } else {
-            let (peer, end) = (Arc::clone(self), self.end.clone());
+            let (peer, end) = (Arc::clone(self), self.end.token().clone());
             self.about.tasks.spawn(async move {
                 end.run_until_cancelled(peer.listen()).await;
             });
@@ -96,18 +94,17 @@ impl Peer {
 
     /// Whether the connection is over.
     pub(crate) fn is_over(&self) -> bool {
-        self.end.is_cancelled()
+        self.end.has_come()
     }
 
     /// Waits for the end of the connection and tells its reason.
     pub(crate) async fn over(&self) -> String {
-        self.end.cancelled().await;
-        self.reason()
+        self.end.over().await
     }
 
     /// Why the connection is over.
     pub(crate) fn reason(&self) -> String {
-        self.reason.get().cloned().unwrap_or_else(|| "the gateway is stopping".to_owned())
+        self.end.reason()
     }
 
     /// The last lines that the server wrote beside the protocol.
@@ -117,8 +114,7 @@ impl Peer {
 
     /// Ends the connection. Calls that run fail, and may be tried again by the client.
     pub(crate) fn end(&self, reason: &str) {
-        let _ = self.reason.set(reason.to_owned());
-        self.end.cancel();
+        self.end.comes(reason);
         let error = self.lost_error();
         let open = self.calls.lock().close_all();
         for slot in open {
@@ -128,11 +124,7 @@ impl Peer {
 
     /// The error of a call that the end of this connection left without an answer.
     pub(super) fn lost_error(&self) -> ErrorObject {
-        ErrorObject::retryable(&format!(
-            "The connection to backend `{}` was lost: {}",
-            self.about.backend,
-            self.reason()
-        ))
+        self.end.error(&self.about.backend)
     }
 
     /// Receives what comes outside of exchanges until the connection is over, then closes it.
@@ -140,7 +132,7 @@ impl Peer {
         loop {
             let arrival = tokio::select! {
                 biased;
-                () = self.end.cancelled() => break,
+                () = self.end.token().cancelled() => break,
                 arrival = incoming.next() => arrival,
             };
             match arrival {

@@ -47,8 +47,9 @@ impl Conversation<'_> {
     /// Sends a setting on, and keeps it when it was granted.
     fn keep(&self, id: RequestId, method: Method, params: Payload, client: &Arc<ClientInfo>) -> Exchange {
         let terms = self.terms(client, self.loss(), &method, &params);
-        let mut reply =
-            self.call(Call { method: method.clone(), params: params.clone(), context: self.context(client) });
+        let context = self.context(client);
+        let farewell = context.farewell.clone();
+        let mut reply = self.call(Call { method: method.clone(), params: params.clone(), context });
         let (frontend, session) = (self.frontend.clone(), Arc::clone(self.session));
         let noted = Reply::new(async_stream::stream! {
             while let Some(event) = StreamExt::next(&mut reply).await {
@@ -61,7 +62,7 @@ impl Conversation<'_> {
                 yield event;
             }
         });
-        self.exchange((id.clone(), Some(id)), noted, terms)
+        self.exchange((id.clone(), Some((id, farewell))), noted, terms)
     }
 
     /// Sets again what the client had set, where the session was just found in the store: the level before anything else,

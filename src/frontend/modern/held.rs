@@ -12,6 +12,7 @@ use crate::{
     mcp::{
         ErrorObject, Event, Method, Outcome, Payload, Question, Reply, Revision,
         json::{Object, quote},
+        meta,
     },
 };
 
@@ -99,15 +100,16 @@ impl Held {
         self.open.is_empty()
     }
 
-    /// The result that asks everything that is open, and with which state the client comes back (2026-07-28, MRTR).
-    pub(super) fn input_required(&self, state: &str) -> Bytes {
+    /// The result that asks everything that is open, in the name of which server, and with which state the client comes back
+    /// (2026-07-28, MRTR).
+    pub(super) fn input_required(&self, state: &str, server: Option<&Bytes>) -> Bytes {
         let requests: Vec<String> = self.open.iter().map(Open::request).collect();
-        let state = quote(state);
-        format!(
-            r#"{{"resultType":"input_required","inputRequests":{{{}}},"requestState":{state}}}"#,
-            requests.join(",")
-        )
-        .into()
+        let (requests, state) = (requests.join(","), quote(state));
+        let server = server.map_or_else(String::new, |server| {
+            format!(r#","_meta":{{"{}":{}}}"#, meta::SERVER_INFO, String::from_utf8_lossy(server))
+        });
+        format!(r#"{{"resultType":"input_required","inputRequests":{{{requests}}},"requestState":{state}{server}}}"#)
+            .into()
     }
 
     /// Gives the client's answers to whom they are for. What nobody asked is passed over; what has no answer stays open.

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     mcp::{
-        Call, Context, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId, Revision,
-        Server, json::draft::Draft, meta,
+        Call, ClientInfo, Context, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId,
+        Revision, Server, json::draft::Draft, meta, uri::covers,
     },
     model::SessionId,
 };
@@ -113,8 +113,8 @@ impl Listen {
                 }
             }
             drop(hold);
-            let id = String::from_utf8_lossy(self.id.json()).into_owned();
-            yield Message::result(self.id, format!(r#"{{"resultType":"complete","_meta":{{"{}":{id}}}}}"#, meta::SUBSCRIPTION_ID).into());
+            let result = self.ended();
+            yield Message::result(self.id, result);
         }
     }
 
@@ -150,6 +150,14 @@ impl Listen {
             matches!(outcome, Ok(Outcome::Complete(_))).then_some(uri)
         });
         asked.buffer_unordered(AT_ONCE).filter_map(async |accepted| accepted).collect().await
+    }
+
+    /// The result, which the gateway gives of its own accord.
+    fn ended(&self) -> Bytes {
+        let (id, gateway) = (String::from_utf8_lossy(self.id.json()), ClientInfo::gateway_implementation());
+        let (subscription, server) = (meta::SUBSCRIPTION_ID, meta::SERVER_INFO);
+        let gateway = String::from_utf8_lossy(&gateway);
+        format!(r#"{{"resultType":"complete","_meta":{{"{subscription}":{id},"{server}":{gateway}}}}}"#).into()
     }
 
     /// A notification that tells which listen it belongs to.
@@ -201,7 +209,7 @@ impl Filter {
     fn wants(&self, method: &Method, params: &Payload) -> bool {
         if *method == Method::ResourceUpdated {
             let uri = params.string("uri").unwrap_or_default();
-            return self.uris.iter().any(|chosen| uri.starts_with(chosen.as_str()));
+            return self.uris.iter().any(|chosen| covers(chosen, &uri));
         }
         LISTS.iter().any(|(member, _, told)| told == method && self.lists.contains(member))
     }

@@ -7,7 +7,6 @@ const [name, sdk, version] = process.argv.slice(2);
 const { Client } = await import(`${sdk}/client/index.js`);
 const { StreamableHTTPClientTransport } = await import(`${sdk}/client/streamableHttp.js`);
 const types = await import(`${sdk}/types.js`);
-const WATER = 'lock://water';
 
 async function connect({ url }) {
   const capabilities = { sampling: {}, elicitation: {}, roots: {} };
@@ -31,14 +30,17 @@ async function connect({ url }) {
   return { client, heard };
 }
 
+/** Everything at one lock, whose things are called `tool` + name and `mark` + URI. */
 async function visit(server) {
   const { client, heard } = await connect(server);
+  const { tool, mark } = server;
+  const water = `${mark}lock://water`;
   const told = (sentence, body) => check(`${name} at ${server.name}: ${sentence}`, body, 20);
-  const send = (name, given = {}, options) => client.callTool({ name, arguments: given }, undefined, options);
+  const send = (name, given = {}, options) => client.callTool({ name: tool + name, arguments: given }, undefined, options);
   const call = async (...args) => textOf(await send(...args));
   await told('it lists, and a call gives structured content', async () => {
     const { tools } = await client.listTools();
-    assert.ok(tools.some(({ name }) => name === 'measure'));
+    assert.ok(tools.some(({ name }) => name === `${tool}measure`));
     assert.deepEqual((await send('measure', { boat: 'Zeemeeuw' })).structuredContent, { boat: 'Zeemeeuw', metres: 12 });
   });
   await told('it is asked for a name, and gives or declines it', async () => {
@@ -68,21 +70,21 @@ async function visit(server) {
     assert.deepEqual(heard.logs, ['a word of info', 'a word of error']);
   });
   await told('it hears of a resource that it subscribed to, and of a tool', async () => {
-    await client.subscribeResource({ uri: WATER });
+    await client.subscribeResource({ uri: water });
     assert.match(await call('raise'), /the water is at/);
-    await until('the update', () => heard.updates.includes(WATER));
-    await client.unsubscribeResource({ uri: WATER });
+    await until('the update', () => heard.updates.includes(water));
+    await client.unsubscribeResource({ uri: water });
     const boat = await call('moor');
     await until('the change', () => heard.changes > 0);
-    await until('the boat', async () => (await client.listTools()).tools.some(({ name }) => name === boat));
+    await until('the boat', async () => (await client.listTools()).tools.some(({ name }) => name === tool + boat));
     assert.match(await call(boat), /is moored/);
   });
   await told('it reads, gets a prompt and completes', async () => {
-    const { contents } = await client.readResource({ uri: WATER });
+    const { contents } = await client.readResource({ uri: water });
     assert.match(contents[0].text, /^\d+$/);
-    const { messages } = await client.getPrompt({ name: 'greet', arguments: { name: 'Ada' } });
+    const { messages } = await client.getPrompt({ name: `${tool}greet`, arguments: { name: 'Ada' } });
     assert.equal(messages[0].content.text, 'Greet Ada');
-    const ref = { type: 'ref/prompt', name: 'greet' };
+    const ref = { type: 'ref/prompt', name: `${tool}greet` };
     const { completion } = await client.complete({ ref, argument: { name: 'name', value: 'Ad' } });
     assert.deepEqual(completion.values, ['Ada', 'Adam']);
   });

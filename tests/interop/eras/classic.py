@@ -11,7 +11,6 @@ from pydantic import AnyUrl
 
 NAME, VERSION = sys.argv[1:]
 HEADERS = {"Authorization": f"Bearer {context['directKey']}"}
-WATER = AnyUrl("lock://water")
 
 
 class Answers:
@@ -48,9 +47,15 @@ async def until(what, probe):
             await anyio.sleep(0.05)
 
 
+def water(server):
+    return AnyUrl(f"{server['mark']}lock://water")
+
+
 async def visit(server, answers, session):
+    """Everything at one lock, whose things are called `tool` + name and `mark` + URI."""
+
     async def call(name, given=None, **more):
-        result = await session.call_tool(name, given or {}, **more)
+        result = await session.call_tool(server["tool"] + name, given or {}, **more)
         return "\n".join(part.text for part in result.content if part.type == "text")
 
     def told(sentence):
@@ -58,8 +63,8 @@ async def visit(server, answers, session):
 
     equal((await session.initialize()).protocolVersion, VERSION)
     with told("it lists, and a call gives structured content"):
-        equal("measure" in [tool.name for tool in (await session.list_tools()).tools], True)
-        result = await session.call_tool("measure", {"boat": "Zeemeeuw"})
+        equal(f"{server['tool']}measure" in [tool.name for tool in (await session.list_tools()).tools], True)
+        result = await session.call_tool(f"{server['tool']}measure", {"boat": "Zeemeeuw"})
         equal(result.structuredContent, {"boat": "Zeemeeuw", "metres": 12})
     with told("it is asked for a name, and gives or declines it"):
         equal(await call("ask-name"), "Ada may pass")
@@ -84,30 +89,30 @@ async def visit(server, answers, session):
         await call("speak")
         equal(answers.logs, ["a word of info", "a word of error"])
     with told("it hears of a resource that it subscribed to, and of a tool"):
-        await subscribe(session, answers, call)
+        await subscribe(server, session, answers, call)
     with told("it reads, gets a prompt and completes"):
-        equal((await session.read_resource(WATER)).contents[0].text.isdigit(), True)
-        prompt = await session.get_prompt("greet", {"name": "Ada"})
+        equal((await session.read_resource(water(server))).contents[0].text.isdigit(), True)
+        prompt = await session.get_prompt(f"{server['tool']}greet", {"name": "Ada"})
         equal(prompt.messages[0].content.text, "Greet Ada")
-        reference = types.PromptReference(type="ref/prompt", name="greet")
+        reference = types.PromptReference(type="ref/prompt", name=f"{server['tool']}greet")
         found = await session.complete(reference, {"name": "name", "value": "Ad"})
         equal(found.completion.values, ["Ada", "Adam"])
 
 
-async def subscribe(session, answers, call):
+async def subscribe(server, session, answers, call):
     async def updated():
-        return WATER in answers.updates
+        return water(server) in answers.updates
 
     async def changed():
         return answers.changes > 0
 
     async def listed():
-        return boat in [tool.name for tool in (await session.list_tools()).tools]
+        return server["tool"] + boat in [tool.name for tool in (await session.list_tools()).tools]
 
-    await session.subscribe_resource(WATER)
+    await session.subscribe_resource(water(server))
     await call("raise")
     await until("the update", updated)
-    await session.unsubscribe_resource(WATER)
+    await session.unsubscribe_resource(water(server))
     boat = await call("moor")
     await until("the change", changed)
     await until("the boat is listed", listed)

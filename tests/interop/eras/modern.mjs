@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { Client, StreamableHTTPClientTransport } from 'client-2';
 import { check, context, finish, inOrder, textOf, until } from '../harness/case.mjs';
 
-const WATER = 'lock://water';
 const LEVEL = 'io.modelcontextprotocol/logLevel';
 
 async function connect({ url }) {
@@ -28,14 +27,17 @@ async function connect({ url }) {
   return { client, heard };
 }
 
+/** Everything at one lock, whose things are called `tool` + name and `mark` + URI. */
 async function visit(server) {
   const { client, heard } = await connect(server);
+  const { tool, mark } = server;
+  const water = `${mark}lock://water`;
   const told = (sentence, body) => check(`TypeScript 2.4.0 at ${server.name}: ${sentence}`, body, 20);
-  const call = async (name, given = {}, options) => textOf(await client.callTool({ name, arguments: given }, options));
+  const call = async (name, given = {}, options) => textOf(await client.callTool({ name: tool + name, arguments: given }, options));
   await told('it lists, and a call gives structured content', async () => {
     const { tools } = await client.listTools();
-    assert.ok(tools.some(({ name }) => name === 'measure'));
-    const result = await client.callTool({ name: 'measure', arguments: { boat: 'Zeemeeuw' } });
+    assert.ok(tools.some(({ name }) => name === `${tool}measure`));
+    const result = await client.callTool({ name: `${tool}measure`, arguments: { boat: 'Zeemeeuw' } });
     assert.deepEqual(result.structuredContent, { boat: 'Zeemeeuw', metres: 12 });
   });
   await told('it is asked for a name, and gives or declines it', async () => {
@@ -59,27 +61,27 @@ async function visit(server) {
     await until('the server abandons the call', async () => Number(await call('abandoned')) > before);
   });
   await told('log messages come as asked for', async () => {
-    await client.callTool({ name: 'speak', arguments: {} });
-    await client.callTool({ name: 'speak', arguments: {}, _meta: { [LEVEL]: 'info' } });
+    await client.callTool({ name: `${tool}speak`, arguments: {} });
+    await client.callTool({ name: `${tool}speak`, arguments: {}, _meta: { [LEVEL]: 'info' } });
     await until('two log messages', () => heard.logs.length >= 2);
     assert.deepEqual(heard.logs, ['a word of info', 'a word of error']);
   });
   await told('a listen hears of a resource and of a tool', async () => {
-    const listen = await client.listen({ toolsListChanged: true, resourceSubscriptions: [WATER] });
+    const listen = await client.listen({ toolsListChanged: true, resourceSubscriptions: [water] });
     assert.match(await call('raise'), /the water is at/);
-    await until('the update', () => heard.updates.includes(WATER));
+    await until('the update', () => heard.updates.includes(water));
     const boat = await call('moor');
     await until('the change', () => heard.changes > 0);
-    await until('the boat', async () => (await client.listTools()).tools.some(({ name }) => name === boat));
+    await until('the boat', async () => (await client.listTools()).tools.some(({ name }) => name === tool + boat));
     assert.match(await call(boat), /is moored/);
     await listen.close();
   });
   await told('it reads, gets a prompt and completes', async () => {
-    const { contents } = await client.readResource({ uri: WATER });
+    const { contents } = await client.readResource({ uri: water });
     assert.match(contents[0].text, /^\d+$/);
-    const { messages } = await client.getPrompt({ name: 'greet', arguments: { name: 'Ada' } });
+    const { messages } = await client.getPrompt({ name: `${tool}greet`, arguments: { name: 'Ada' } });
     assert.equal(messages[0].content.text, 'Greet Ada');
-    const ref = { type: 'ref/prompt', name: 'greet' };
+    const ref = { type: 'ref/prompt', name: `${tool}greet` };
     const { completion } = await client.complete({ ref, argument: { name: 'name', value: 'Ad' } });
     assert.deepEqual(completion.values, ['Ada', 'Adam']);
   });

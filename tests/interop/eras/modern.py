@@ -9,7 +9,6 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.subscriptions import ResourceUpdated, ToolsListChanged
 
 HEADERS = {"Authorization": f"Bearer {context['directKey']}"}
-WATER = "lock://water"
 LEVEL = "io.modelcontextprotocol/logLevel"
 
 
@@ -41,9 +40,15 @@ async def until(what, probe):
             await anyio.sleep(0.05)
 
 
+def water(server):
+    return f"{server['mark']}lock://water"
+
+
 async def visit(server, answers, client):
+    """Everything at one lock, whose things are called `tool` + name and `mark` + URI."""
+
     async def call(name, given=None, **more):
-        result = await client.call_tool(name, given or {}, **more)
+        result = await client.call_tool(server["tool"] + name, given or {}, **more)
         return "\n".join(part.text for part in result.content if part.type == "text")
 
     def told(sentence):
@@ -51,8 +56,8 @@ async def visit(server, answers, client):
 
     equal(client.protocol_version, "2026-07-28")
     with told("it lists, and a call gives structured content"):
-        equal("measure" in [tool.name for tool in (await client.list_tools()).tools], True)
-        result = await client.call_tool("measure", {"boat": "Zeemeeuw"})
+        equal(f"{server['tool']}measure" in [tool.name for tool in (await client.list_tools()).tools], True)
+        result = await client.call_tool(f"{server['tool']}measure", {"boat": "Zeemeeuw"})
         equal(result.structured_content, {"boat": "Zeemeeuw", "metres": 12})
     with told("it is asked for a name, and gives or declines it"):
         equal(await call("ask-name"), "Ada may pass")
@@ -71,12 +76,12 @@ async def visit(server, answers, client):
         await call("speak", meta={LEVEL: "info"})
         equal(answers.logs, ["a word of info", "a word of error"])
     with told("a listen hears of a resource and of a tool"):
-        await listen(client, call)
+        await listen(server, client, call)
     with told("it reads, gets a prompt and completes"):
-        equal((await client.read_resource(WATER)).contents[0].text.isdigit(), True)
-        prompt = await client.get_prompt("greet", {"name": "Ada"})
+        equal((await client.read_resource(water(server))).contents[0].text.isdigit(), True)
+        prompt = await client.get_prompt(f"{server['tool']}greet", {"name": "Ada"})
         equal(prompt.messages[0].content.text, "Greet Ada")
-        reference = types.PromptReference(type="ref/prompt", name="greet")
+        reference = types.PromptReference(type="ref/prompt", name=f"{server['tool']}greet")
         found = await client.complete(reference, {"name": "name", "value": "Ad"})
         equal(found.completion.values, ["Ada", "Adam"])
 
@@ -103,15 +108,22 @@ async def progress(call):
     await until("the server abandons the call", abandoned)
 
 
-async def listen(client, call):
-    async with client.listen(tools_list_changed=True, resource_subscriptions=[WATER]) as heard:
+async def hears(listen, event):
+    """Waits for an event; others change the same lock."""
+    with anyio.fail_after(15):
+        while await anext(listen) != event:
+            pass
+
+
+async def listen(server, client, call):
+    async with client.listen(tools_list_changed=True, resource_subscriptions=[water(server)]) as heard:
         await call("raise")
-        equal(await anext(heard), ResourceUpdated(uri=WATER))
+        await hears(heard, ResourceUpdated(uri=water(server)))
         boat = await call("moor")
-        equal(await anext(heard), ToolsListChanged())
+        await hears(heard, ToolsListChanged())
 
         async def listed():
-            return boat in [tool.name for tool in (await client.list_tools()).tools]
+            return server["tool"] + boat in [tool.name for tool in (await client.list_tools()).tools]
 
         await until("the boat is listed", listed)
         equal(await call(boat), f"{boat} is moored")

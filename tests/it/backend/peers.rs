@@ -14,8 +14,8 @@ use futures_util::StreamExt as _;
 use lockkeeper::{
     backend::{Deps, Supervisor},
     mcp::{
-        Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server,
-        Trace, translate::Profile,
+        Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Farewell, Method, Outcome, Payload, Reply,
+        Revision, Server, Trace, translate::Profile,
     },
     model::{BackendId, BackendSpec, Caller, EraChoice, SessionId, StdioSpec, TransportSpec, UserId},
     support::ManualClock,
@@ -165,6 +165,7 @@ fn context(session: Option<SessionId>, capabilities: &'static str) -> Context {
         mirror: None,
         client: Arc::new(client),
         profile: Profile::default(),
+        farewell: Farewell::default(),
         trace: Trace::default(),
     }
 }

@@ -14,8 +14,8 @@ use futures_util::StreamExt as _;
 use lockkeeper::{
     gateway::{Deps, Gateway, Mount, Settings},
     mcp::{
-        Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply,
-        Revision, Server, Step, Trace, translate::Profile,
+        Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Farewell, Method, Notification, Outcome, Payload,
+        Reply, Revision, Server, Step, Trace, translate::Profile,
     },
     model::{BackendId, Caller, Rights, SessionId, Share, UserId},
     support::SeededRandom,
@@ -194,6 +194,7 @@ impl Client {
             mirror: None,
             client: Arc::new(ClientInfo::gateway()),
             profile: Profile::default(),
+            farewell: Farewell::default(),
             trace: Trace::default(),
         };
         Self { server, context }

@@ -194,6 +194,8 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         for kind in ["tools", "prompts", "resources"] {
             peer.next(&format!("notifications/{kind}/list_changed")).await;
         }
+        // what changed meanwhile was not heard
+        assert_eq!(peer.next("notifications/resources/updated").await["params"], uri, "{peer:?}");
         peer.play(json!([["aside", "notifications/resources/updated", uri]])).await;
         assert_eq!(peer.next("notifications/resources/updated").await["params"], uri, "{peer:?}");
         unsubscribe(peer, listen).await;
@@ -219,12 +221,11 @@ async fn subscribe(peer: &mut Peer) -> Option<Value> {
 }
 
 async fn unsubscribe(peer: &mut Peer, listen: Option<Value>) {
-    match listen {
-        Some(listen) => peer.leave(&listen),
-        None => {
-            let answer = peer.ask("resources/unsubscribe", json!({ "uri": "x:r" })).await;
-            assert_eq!(answer["result"], json!({}), "{peer:?}");
-        }
+    if let Some(listen) = listen {
+        peer.leave(&listen);
+    } else {
+        let answer = peer.ask("resources/unsubscribe", json!({ "uri": "x:r" })).await;
+        assert_eq!(answer["result"], json!({}), "{peer:?}");
     }
     peer.play(json!([["listening", "x:r", false]])).await;
 }

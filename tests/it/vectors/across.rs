@@ -5,62 +5,76 @@ use serde_json::{Value, json};
 use super::{
     canned,
     client::Client,
-    compare::{At, same, same_headers},
+    compare::{At, as_minted, same, same_headers},
+    plan::MODERN,
+    rounds,
     scene::Scene,
     servers::Heard,
     vector::Vector,
 };
 
 /// The methods of notifications that belong to no call.
-const ASIDE: [&str; 4] = [
+const ASIDE: [&str; 5] = [
     "notifications/tools/list_changed",
     "notifications/prompts/list_changed",
     "notifications/resources/list_changed",
     "notifications/resources/updated",
+    "notifications/tasks",
 ];
 
 /// What the client sends.
 pub(super) async fn to_server(mut scene: Scene<'_>) -> Result<(), String> {
     let given = scene.vector.given();
     let mut client = scene.client().await?;
+    if let Some(level) = scene.vector.ctx.get("log_level") {
+        let set = json!({ "jsonrpc": "2.0", "id": "set", "method": "logging/setLevel", "params": { "level": level } });
+        client.post(&set).await?;
+        client.answer(&json!("set")).await?;
+    }
     match (given["method"].as_str(), given.get("id")) {
         (Some(method), Some(id)) if expected(scene.vector)?.get("method").is_none() => {
             client.post(&given).await?;
             let (_, answer) = client.answer(id).await.map_err(|fault| format!("{method}: {fault}"))?;
             same(&answer, expected(scene.vector)?, At::Client)
         }
-        (Some(method), Some(_)) => {
+        (Some(_), Some(id)) => {
             client.post(&given).await?;
-            arrives(&mut scene, method).await
+            arrives(&mut scene).await?;
+            twin(&mut client, &given, id).await
         }
         (Some(_), None) => told(&mut scene, &mut client, given).await,
+        (None, _) if scene.vector.to == MODERN => rounds::answered(&mut scene, &mut client, given).await,
         (None, _) => answered(&mut scene, &mut client, given).await,
     }
 }
 
-/// A request arrives. The gateway asks for lists itself, so that one may come before.
-async fn arrives(scene: &mut Scene<'_>, method: &str) -> Result<(), String> {
+/// A request arrives, with the headers that it must have.
+async fn arrives(scene: &mut Scene<'_>) -> Result<(), String> {
     let vector = scene.vector;
-    let mut last = String::new();
-    loop {
-        let heard =
-            scene.heard(|message| message["method"] == method).await.map_err(|fault| format!("{fault}{last}"))?;
-        let wrong = match (&heard.headers, same(&heard.message, expected(vector)?, At::Server)) {
-            (Some(headers), Ok(())) => {
-                let due = vector.to.as_str() >= "2025-06-18";
-                if headers.contains_key("mcp-protocol-version") != due {
-                    return Err(format!("the version header is {:?}", headers.get("mcp-protocol-version")));
-                }
-                return same_headers(headers, &vector.expect["http"]["headers"]);
-            }
-            (None, Ok(())) => return Ok(()),
-            (_, Err(wrong)) => wrong,
-        };
-        if !method.ends_with("/list") {
-            return Err(wrong);
+    let expected = expected(vector)?;
+    let Some(headers) = scene.gets(expected).await?.headers else { return Ok(()) };
+    let (version, opens) = (vector.to.as_str(), expected["method"] == "initialize");
+    for (name, due) in [("mcp-protocol-version", version >= "2025-06-18" && !opens), ("mcp-method", version == MODERN)]
+    {
+        if headers.contains_key(name) != due {
+            return Err(format!("the header {name} is {:?}", headers.get(name)));
         }
-        last = wrong;
     }
+    same_headers(&headers, &vector.expect["http"]["headers"])
+}
+
+/// Where an id is a number in quotes, the number may be under way as well, and each is answered as it was written.
+async fn twin(client: &mut Client, given: &Value, id: &Value) -> Result<(), String> {
+    let Some(number) = id.as_str().and_then(|id| id.parse::<u64>().ok()) else { return Ok(()) };
+    let mut other = given.clone();
+    other["id"] = number.into();
+    client.post(&other).await?;
+    let mut due = vec![id.clone(), other["id"].clone()];
+    while !due.is_empty() {
+        let message = client.next().await?;
+        due.iter().position(|id| *id == message["id"]).map(|at| due.remove(at)).ok_or_else(|| message.to_string())?;
+    }
+    Ok(())
 }
 
 /// A notification of the client's arrives; where it is dropped, the call that follows does and nothing before it.
@@ -68,10 +82,10 @@ async fn told(scene: &mut Scene<'_>, client: &mut Client, mut given: Value) -> R
     let mut expected = expected(scene.vector)?.clone();
     let id = given["params"].get("requestId").cloned().unwrap_or_else(|| json!("call"));
     // open to the end: what is told may be about it
-    let call = scene.call(client, &id, &Value::Null).await?;
+    let call = scene.call(client, &id).await?;
     match given["method"].as_str() {
         Some("notifications/cancelled") => expected["params"]["requestId"] = call.message["id"].clone(),
-        Some("notifications/progress") => {
+        Some("notifications/progress") if scene.vector.to != MODERN => {
             let params = json!({ "_meta": { "progressToken": given["params"]["progressToken"] } });
             let asked = ask(scene, client, &call, "roots/list", params).await?;
             given["params"]["progressToken"] = asked["params"]["_meta"]["progressToken"].clone();
@@ -81,8 +95,7 @@ async fn told(scene: &mut Scene<'_>, client: &mut Client, mut given: Value) -> R
     client.post(&given).await?;
     let method = given["method"].clone();
     if expected.get("drop").is_none() {
-        let heard = scene.heard(|message| message["method"] == method).await?;
-        return same(&heard.message, &expected, At::Server);
+        return scene.gets(&expected).await.map(|_| ());
     }
     let after = json!({ "jsonrpc": "2.0", "id": "after", "method": "tools/call", "params": { "name": "after" } });
     client.post(&after).await?;
@@ -94,7 +107,7 @@ async fn told(scene: &mut Scene<'_>, client: &mut Client, mut given: Value) -> R
 async fn answered(scene: &mut Scene<'_>, client: &mut Client, mut given: Value) -> Result<(), String> {
     let vector = scene.vector;
     let method = vector.answered().ok_or("what is answered?")?;
-    let call = scene.call(client, &json!("call"), &Value::Null).await?;
+    let call = scene.call(client, &json!("call")).await?;
     let params = canned::question(vector, method, &vector.to);
     let id = expected(vector)?["id"].clone();
     given["id"] = ask(scene, client, &call, method, params).await?["id"].clone();
@@ -123,10 +136,11 @@ async fn ask(
 
 /// What the server sends.
 pub(super) async fn to_client(mut scene: Scene<'_>) -> Result<(), String> {
-    let given = scene.vector.given();
+    let given = scene.vector.message();
     match (given["method"].as_str(), given.get("id")) {
         _ if given.is_array() => several(&mut scene, given).await,
         _ if given.get("parts").is_some() => answer(scene).await,
+        (None, Some(_)) if given["result"]["resultType"] == "input_required" => rounds::asks(&mut scene).await,
         (None, Some(_)) => answer(scene).await,
         (Some(method), None) if ASIDE.contains(&method) => aside(&mut scene, &given).await,
         (_, None) => on_call(&mut scene, given).await,
@@ -137,8 +151,10 @@ pub(super) async fn to_client(mut scene: Scene<'_>) -> Result<(), String> {
 /// The answer that the server has for a request.
 async fn answer(scene: Scene<'_>) -> Result<(), String> {
     let vector = scene.vector;
-    let method = vector.answered().unwrap_or("resources/read");
-    if method == "initialize" {
+    let mut method = vector.answered().unwrap_or(canned::METHOD);
+    if method == "initialize" && vector.to == MODERN {
+        method = "server/discover";
+    } else if method == "initialize" {
         let (_, greeting) = Client::open(scene.card.clone()).await?;
         return same(&greeting, expected(vector)?, At::Client);
     }
@@ -164,7 +180,10 @@ async fn aside(scene: &mut Scene<'_>, given: &Value) -> Result<(), String> {
             .await?;
         client.answer(&json!("sub")).await?;
     }
-    let call = scene.call(&mut client, &json!("call"), &Value::Null).await?;
+    if scene.vector.from == MODERN {
+        scene.heard(|message| message["method"] == "subscriptions/listen").await?;
+    }
+    let call = scene.call(&mut client, &json!("call")).await?;
     call.finish();
     client.answer(&json!("call")).await?;
     let after =
@@ -181,13 +200,19 @@ async fn on_call(scene: &mut Scene<'_>, mut given: Value) -> Result<(), String> 
     client.listen().await;
     let expected = expected(scene.vector)?;
     let token = expected["params"].get("progressToken").cloned().unwrap_or_else(|| json!("token"));
-    let call = scene.call(&mut client, &json!("call"), &token).await?;
+    let mut meta = json!({ "progressToken": token });
+    let mut id = json!("call");
+    for (call, level) in scene.vector.ctx["in_flight_log_levels"].as_object().into_iter().flatten() {
+        id = call.parse::<u64>().map_or_else(|_| json!(call), Value::from);
+        meta["io.modelcontextprotocol/logLevel"] = level.clone();
+    }
+    let call = scene.call_with(&mut client, &id, &meta).await?;
     as_of(&mut given, &call);
     call.say(&given);
     call.finish();
     // an error without id may cost the call on whose exchange it comes, as a fault between gateway and server
     let is_last = |message: &Value| message["error"]["code"].as_i64().is_none_or(|code| code == -32603);
-    reaches(&mut client, expected, |message| message["id"] == "call" && is_last(message)).await
+    reaches(&mut client, expected, |message| message["id"] == id && is_last(message)).await
 }
 
 /// A batch of the server's on a call, its answer among them: split, in order.
@@ -195,7 +220,8 @@ async fn several(scene: &mut Scene<'_>, mut given: Value) -> Result<(), String> 
     let mut client = scene.client().await?;
     let token = scene.vector.ctx["tokens"].as_object().and_then(|tokens| tokens.values().next());
     let id = scene.vector.ctx["map"].as_object().and_then(|ids| ids.values().next()).ok_or("whose answer?")?;
-    let call = scene.call(&mut client, id, token.unwrap_or(&Value::Null)).await?;
+    let meta = token.map_or(Value::Null, |token| json!({ "progressToken": token }));
+    let call = scene.call_with(&mut client, id, &meta).await?;
     given.as_array_mut().into_iter().flatten().for_each(|message| as_of(message, &call));
     call.say(&given);
     for step in scene.vector.steps("client", "out") {
@@ -208,9 +234,16 @@ async fn several(scene: &mut Scene<'_>, mut given: Value) -> Result<(), String> 
 /// What the server asks comes to the client, or is refused.
 async fn question(scene: &mut Scene<'_>, given: &Value) -> Result<(), String> {
     let mut client = scene.client().await?;
-    let call = scene.call(&mut client, &json!("call"), &Value::Null).await?;
-    call.say(given);
     let expected = expected(scene.vector)?;
+    // a client without a session is asked in the answer to its call
+    let asked = scene.vector.to == MODERN && expected.get("result").is_some();
+    let id = if asked { expected["id"].clone() } else { json!("call") };
+    let call = scene.call(&mut client, &id).await?;
+    call.say(given);
+    if asked {
+        let (_, answer) = client.answer(&id).await?;
+        return same(&as_minted(&answer, expected), expected, At::Client);
+    }
     if expected.get("method").is_none() {
         let heard = scene.heard(|message| message.get("method").is_none() && message["id"] == given["id"]).await?;
         return same(&heard.message, expected, At::Server);
@@ -242,7 +275,7 @@ fn as_of(message: &mut Value, call: &Heard) {
     }
 }
 
-fn expected(vector: &Vector) -> Result<&Value, String> {
+pub(super) fn expected(vector: &Vector) -> Result<&Value, String> {
     let last = vector.steps("client", "out").last();
     vector.expected().or_else(|| last?.get("msg")).ok_or_else(|| "expects no message".to_owned())
 }

@@ -4,6 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::vector::Vector;
 
+/// The method of a request of which only the answer is known.
+pub(super) const METHOD: &str = "resources/read";
+
 /// The parameters of a request whose answer the vector gives; `prefix` stands before names and URIs.
 pub(super) fn request(vector: &Vector, method: &str, (names, uris): (&str, &str)) -> Value {
     let given = vector.given();
@@ -43,4 +46,17 @@ pub(super) fn question(vector: &Vector, method: &str, version: &str) -> Value {
         }
         _ => json!({}),
     }
+}
+
+/// The question that such an answer answers, as a value without an id.
+pub(super) fn asked(vector: &Vector, answer: &Value, by_url: bool) -> Value {
+    let method = match answer {
+        _ if answer.get("action").is_some() => "elicitation/create",
+        _ if answer.get("role").is_some() => "sampling/createMessage",
+        _ => "roots/list",
+    };
+    if by_url && method == "elicitation/create" {
+        return json!({ "method": method, "params": { "mode": "url", "url": "https://x/k", "message": "m" } });
+    }
+    json!({ "method": method, "params": question(vector, method, "") })
 }

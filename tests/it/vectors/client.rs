@@ -1,7 +1,8 @@
 //! A scripted client of one version, on the binding that its version has. It takes what comes, and judges nothing.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::{
@@ -31,13 +32,21 @@ pub(super) struct Card {
 /// A message, or why there is none.
 type Arrived = Result<Value, String>;
 
+/// Where what comes goes.
+#[derive(Clone)]
+struct Inbox {
+    sender: UnboundedSender<Arrived>,
+    /// The id of the last event that had one.
+    last_event: Arc<Mutex<Option<String>>>,
+}
+
 /// One client session.
 pub(super) struct Client {
     pub(super) card: Card,
     http: reqwest::Client,
     address: String,
     pub(super) session: Option<String>,
-    sender: UnboundedSender<Arrived>,
+    sender: Inbox,
     inbox: UnboundedReceiver<Arrived>,
     reading: JoinSet<()>,
 }
@@ -69,6 +78,7 @@ impl Client {
     /// A client that has said nothing yet.
     pub(super) fn new(card: Card) -> Self {
         let (sender, inbox) = mpsc::unbounded_channel();
+        let sender = Inbox { sender, last_event: Arc::default() };
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let address = format!("{}/mcp{}", card.url, card.path);
         Self { card, http, address, session: None, sender, inbox, reading: JoinSet::new() }
@@ -107,12 +117,30 @@ impl Client {
         Ok(())
     }
 
-    /// Opens the standalone stream, where it is not the connection.
+    /// Opens the standalone stream, where there is one and it is not the connection.
     pub(super) async fn listen(&mut self) {
-        if self.card.version.as_str() > "2024-11-05" {
+        if self.card.version.as_str() > "2024-11-05" && self.card.version != MODERN {
             let tap = Tap::of(self.get(&format!("/mcp{}", self.card.path)).await);
             self.read(tap);
         }
+    }
+
+    /// Reads no stream any more.
+    pub(super) fn leave(&mut self) {
+        self.reading.abort_all();
+    }
+
+    /// Goes on with the stream whose event came last.
+    pub(super) async fn resume(&mut self) {
+        let last = self.sender.last_event.lock().clone().unwrap_or_default();
+        let request = self.headed(self.http.get(format!("{}/mcp{}", self.card.url, self.card.path)));
+        let tap = Tap::of(request.header("last-event-id", last).send().await.unwrap());
+        self.read(tap);
+    }
+
+    /// What came, and nobody has looked at.
+    pub(super) fn came_already(&mut self) -> Option<Result<Value, String>> {
+        self.inbox.try_recv().ok()
     }
 
     /// Gets a path, in the session where there is one.
@@ -130,7 +158,7 @@ impl Client {
                 match accepted(request.send().await.unwrap()).await {
                     Ok(response) if response.status() == StatusCode::ACCEPTED => {}
                     Ok(response) => deliver(Tap::of(response), &inbox).await,
-                    Err(refused) => drop(inbox.send(Err(refused))),
+                    Err(refused) => drop(inbox.sender.send(Err(refused))),
                 }
             });
             return Ok(());
@@ -220,12 +248,15 @@ async fn accepted(response: Response) -> Result<Response, String> {
     if status.is_success() { Ok(response) } else { Err(format!("{status}: {}", response.text().await.unwrap())) }
 }
 
-async fn deliver(mut tap: Tap, inbox: &UnboundedSender<Arrived>) {
-    while let Some(Event { data, .. }) = tap.next().await {
+async fn deliver(mut tap: Tap, inbox: &Inbox) {
+    while let Some(Event { data, id, .. }) = tap.next().await {
+        if id.is_some() {
+            inbox.last_event.lock().clone_from(&id);
+        }
         let Some(data) = data.filter(|data| !data.is_empty()) else { continue };
         match serde_json::from_str(&data).unwrap() {
-            Value::Array(messages) => messages.into_iter().for_each(|message| drop(inbox.send(Ok(message)))),
-            message => drop(inbox.send(Ok(message))),
+            Value::Array(messages) => messages.into_iter().for_each(|message| drop(inbox.sender.send(Ok(message)))),
+            message => drop(inbox.sender.send(Ok(message))),
         }
     }
 }

@@ -1,10 +1,16 @@
 //! What a scripted server says by itself: its greeting, its lists, and the answer that a vector gives it.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use serde_json::{Value, json, value::RawValue};
 
-use super::vector::Vector;
+use super::{canned, vector::Vector, way::Way};
 
 /// The version without a handshake.
 pub(super) const MODERN: &str = "2026-07-28";
@@ -34,36 +40,66 @@ pub(super) struct Plan {
     answers: HashMap<String, String>,
     /// The status of these answers.
     status: u16,
+    /// The list whose first page is not its last, and where the next begins.
+    page: Option<(String, Value)>,
+    /// What it says when it is asked of which era it is.
+    probe: Option<Probe>,
+}
+
+/// An answer of its own to the question of which era a server is.
+#[derive(Debug, Clone)]
+struct Probe {
+    /// The status and the answer; without one the connection ends.
+    answer: Option<(u16, String)>,
+    /// Whether it says so the first time alone.
+    once: bool,
+    asked: Arc<AtomicBool>,
 }
 
 impl Plan {
     /// The server of a vector.
     pub(super) fn of(vector: &Vector) -> Self {
-        let version = if vector.direction.starts_with("client") { &vector.to } else { &vector.from };
-        let mut plan = Self::plain(version);
-        let given = vector.given();
+        let mut plan = Self::plain(version(vector));
+        let (given, message) = (vector.given(), vector.message());
         if vector.direction == "client>gateway" {
             plan.greeting["capabilities"] = vector.ctx.get("endpoint_caps").cloned().unwrap_or_else(|| json!({}));
             plan.take(&vector.expect["result"], &["serverInfo"]);
         }
-        match (vector.answered(), answer(&given)) {
+        if let Some(capabilities) = vector.ctx.get("backend_caps") {
+            plan.greeting["capabilities"] = capabilities.clone();
+        }
+        match (vector.answered(), answer(&message)) {
+            _ if vector.way() == Some(Way::Probe) => plan.probe = Some(Probe::of(&given, plan.is_modern())),
             (Some("initialize"), Some(answer)) if vector.direction == "backend>gateway" => {
                 plan.odd =
                     Some((vector.ctx["offered"].as_str().unwrap_or_default().to_owned(), answer["result"].clone()));
                 plan.greeting["protocolVersion"] = vector.to.clone().into();
             }
             (Some("initialize"), Some(answer)) => plan.greeting = answer["result"].clone(),
-            (method, Some(_)) if vector.direction == "backend>client" && given.get("id").is_some() => {
-                plan.learn(method.unwrap_or("resources/read"), vector.given.get());
+            (method, Some(_)) if vector.way() == Some(Way::ToClient) && message.get("id").is_some() => {
+                plan.learn(method.unwrap_or(canned::METHOD), vector.given.get());
+                plan.status = given["http"]["status"].as_u64().and_then(|status| status.try_into().ok()).unwrap_or(200);
             }
             _ => {}
         }
-        for step in vector.steps("backend", "in") {
-            plan.learn(step["method"].as_str().unwrap_or_default(), &step["msg"].to_string());
+        if vector.way() != Some(Way::Steps) {
+            for step in vector.steps("backend", "in") {
+                plan.learn(step["method"].as_str().unwrap_or_default(), &step["msg"].to_string());
+            }
         }
         if vector.ctx["advertised_output_schema_wrapped"] == true {
-            plan.answers
-                .insert("tools/list".to_owned(), tools(&json!({ "anyOf": [{ "type": "object" }] })).to_string());
+            plan.offer("outputSchema", &json!({ "anyOf": [{ "type": "object" }] }));
+        }
+        if let (Some(method), Some(cursor)) = (message["method"].as_str(), message["params"].get("cursor")) {
+            // a client has it from the server
+            plan.page = Some((method.to_owned(), cursor.clone()));
+        }
+        if let Some(support) = vector.ctx.get("taskSupport") {
+            plan.offer("execution", &json!({ "taskSupport": support }));
+        }
+        if vector.expected().is_some_and(|expected| expected["method"] == "subscriptions/listen") {
+            // who has no changes to tell is listened to for these alone
+            plan.greeting["capabilities"] = json!({ "resources": { "subscribe": true } });
         }
         plan
     }
@@ -91,7 +127,7 @@ impl Plan {
             ("logging/setLevel", json!({ "result": {} })),
             ("resources/subscribe", json!({ "result": {} })),
             ("resources/unsubscribe", json!({ "result": {} })),
-            ("tools/list", tools(&Value::Null)),
+            ("tools/list", tools(None)),
             ("prompts/list", json!({ "result": { "prompts": [{ "name": "p" }] } })),
             ("resources/list", json!({ "result": { "resources": [{ "uri": "x:r", "name": "r" }] } })),
             ("resources/templates/list", json!({ "result": { "resourceTemplates": [] } })),
@@ -106,12 +142,25 @@ impl Plan {
             }
             (method.to_owned(), answer.to_string())
         });
-        Self { version: version.to_owned(), greeting, odd: None, answers: answers.into(), status: 200 }
+        Self {
+            version: version.to_owned(),
+            greeting,
+            odd: None,
+            answers: answers.into(),
+            status: 200,
+            page: None,
+            probe: None,
+        }
     }
 
     /// From now on `method` is answered as this response says.
     fn learn(&mut self, method: &str, message: &str) {
         self.answers.extend(written(message).map(|answer| (method.to_owned(), answer)));
+    }
+
+    /// From now on the tool has this member.
+    fn offer(&mut self, name: &str, value: &Value) {
+        self.answers.insert("tools/list".to_owned(), tools(Some((name, value))).to_string());
     }
 
     fn take(&mut self, from: &Value, members: &[&str]) {
@@ -141,6 +190,9 @@ impl Plan {
                 }
                 _ => json!({ "result": self.greeting }),
             },
+            "server/discover" if let Some(said) = self.probe.as_ref().and_then(|probe| probe.respond(id)) => {
+                return said;
+            }
             "server/discover" if self.is_modern() => json!({ "result": { "resultType": "complete",
                 "supportedVersions": [MODERN], "capabilities": self.greeting["capabilities"], "ttlMs": 0,
                 "cacheScope": "private",
@@ -151,6 +203,16 @@ impl Plan {
                     "_meta": { "io.modelcontextprotocol/subscriptionId": id } });
                 let method = "notifications/subscriptions/acknowledged";
                 return Said::Opens(json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
+            }
+            method
+                if let Some((of, cursor)) = &self.page
+                    && of == method
+                    && message["params"].get("cursor").is_none()
+                    && let Some(answer) = self.answers.get(method) =>
+            {
+                let mut answer: Value = serde_json::from_str(answer).unwrap();
+                answer["result"]["nextCursor"] = cursor.clone();
+                answer
             }
             method => match self.answers.get(method) {
                 Some(answer) => return Said::Answer(self.status, enveloped(id, answer)),
@@ -170,12 +232,41 @@ fn status(answer: &Value) -> u16 {
     }
 }
 
-fn tools(output: &Value) -> Value {
+/// The version of a vector's server.
+fn version(vector: &Vector) -> &str {
+    let sender = vector.direction.starts_with("backend") && vector.way() != Some(Way::Probe);
+    let version = if sender { &vector.from } else { &vector.to };
+    let waits = vector.way() == Some(Way::Park) || vector.expect["state"] == "era=legacy";
+    // where only one with a handshake can be meant
+    if waits && version == MODERN { "2025-11-25" } else { version }
+}
+
+/// The list of the one tool, with a member more.
+fn tools(member: Option<(&str, &Value)>) -> Value {
     let mut tool = json!({ "name": "t", "inputSchema": { "type": "object" } });
-    if !output.is_null() {
-        tool["outputSchema"] = output.clone();
+    if let Some((name, value)) = member {
+        tool[name] = value.clone();
     }
     json!({ "result": { "tools": [tool] } })
+}
+
+// === impl Probe ===
+
+impl Probe {
+    fn of(given: &Value, once: bool) -> Self {
+        let message = given.get("body").unwrap_or(given);
+        let status = given["http"]["status"].as_u64().and_then(|status| status.try_into().ok());
+        let answer = answer(message).map(|answer| (status.unwrap_or(200), answer.to_string()));
+        Self { answer, once, asked: Arc::default() }
+    }
+
+    /// What it says, if it does.
+    fn respond(&self, id: &Value) -> Option<Said> {
+        if self.asked.swap(true, Ordering::Relaxed) && self.once {
+            return None;
+        }
+        Some(self.answer.as_ref().map_or(Said::Ends, |(status, answer)| Said::Answer(*status, enveloped(id, answer))))
+    }
 }
 
 /// The response to the request `id` that says this.
@@ -186,6 +277,9 @@ fn enveloped(id: &Value, answer: &str) -> String {
 /// What a response says, without whom it answers, as it is written: some rules keep the order of members.
 fn written(message: &str) -> Option<String> {
     let members: HashMap<String, Box<RawValue>> = serde_json::from_str(message).ok()?;
+    if let Some(body) = members.get("body") {
+        return written(body.get());
+    }
     ["result", "error"].into_iter().find_map(|name| Some(format!(r#"{{"{name}":{}}}"#, members.get(name)?)))
 }
 

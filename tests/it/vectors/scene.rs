@@ -1,17 +1,22 @@
 //! One vector on the stage: its client, its server, and what all conversations begin with.
 
+use lockkeeper::mcp::ClientInfo;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc::UnboundedReceiver, time::timeout};
 
 use super::{
     canned,
     client::{Card, Client, SOON},
+    compare::{At, same},
     plan::MODERN,
     servers::{Came, Heard},
     stage::{STRICT, Stage},
     vector::Vector,
 };
 use crate::matrix::peer;
+
+/// Who asks, in the envelope of 2026-07-28.
+const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 
 /// A vector, and what it needs of the stage.
 pub(super) struct Scene<'a> {
@@ -35,17 +40,15 @@ impl<'a> Scene<'a> {
 
     fn new(vector: &'a Vector, stage: &mut Stage, name: &str, (path, prefix): (String, (String, String))) -> Self {
         let from_client = vector.direction.starts_with("client") || vector.direction == "backend>gateway";
-        let modern = vector.ctx.get("park").is_some();
         let version = if from_client { &vector.from } else { &vector.to };
-        let version = if modern { MODERN.to_owned() } else { version.clone() };
-        let declared = lockkeeper::mcp::Revision::parse(&version).map_or_else(|| json!({}), peer::capabilities);
+        let version = if vector.ctx["park"].is_object() { MODERN.to_owned() } else { version.clone() };
         let card = Card {
             url: stage.url.clone(),
             key: stage.key.clone(),
             path,
+            capabilities: capabilities(vector, &version),
             version,
             name: if vector.is_strict() { STRICT } else { "cli" },
-            capabilities: vector.ctx.get("client_caps").cloned().unwrap_or(declared),
         };
         let came = stage.came.remove(name).unwrap();
         Self { vector, card, came, prefix }
@@ -72,20 +75,80 @@ impl<'a> Scene<'a> {
         }
     }
 
+    /// What the server got, and nobody has looked at.
+    pub(super) fn came_already(&mut self) -> Option<Came> {
+        self.came.try_recv().ok()
+    }
+
     /// What the server gets next.
     pub(super) async fn came(&mut self) -> Result<Came, String> {
         let next = timeout(SOON, self.came.recv()).await;
         next.ok().flatten().ok_or_else(|| "the server gets nothing".to_owned())
     }
 
-    /// A call of the tool, open at the server, under this id and progress token of the client's.
-    pub(super) async fn call(&mut self, client: &mut Client, id: &Value, token: &Value) -> Result<Heard, String> {
+    /// A call of the tool, open at the server, under this id of the client's.
+    pub(super) async fn call(&mut self, client: &mut Client, id: &Value) -> Result<Heard, String> {
+        self.call_with(client, id, &Value::Null).await
+    }
+
+    /// The same with this `_meta`.
+    pub(super) async fn call_with(&mut self, client: &mut Client, id: &Value, meta: &Value) -> Result<Heard, String> {
         let mut params = self.request("tools/call");
-        if !token.is_null() {
-            params["_meta"] = json!({ "progressToken": token });
+        if !meta.is_null() {
+            params["_meta"] = meta.clone();
         }
         client.post(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })).await?;
         self.heard(|message| message["method"] == "tools/call").await
+    }
+
+    /// The server gets this request or notification. The gateway asks and tells of its own accord, so that others of the
+    /// same method may come before.
+    pub(super) async fn gets(&mut self, expected: &Value) -> Result<Heard, String> {
+        let mut last = String::new();
+        loop {
+            let heard = self.heard(|message| message["method"] == expected["method"]).await;
+            let heard = heard.map_err(|fault| format!("{fault}{last}"))?;
+            match same(&heard.message, &as_asked(&heard.message, expected), At::Server) {
+                Ok(()) => return Ok(heard),
+                Err(wrong) => last = wrong,
+            }
+        }
+    }
+}
+
+/// What is expected, in the name of who asks: what all clients share, lists and what is told of them, the gateway asks for
+/// itself (design rule 6, `translation` 4c).
+fn as_asked(got: &Value, expected: &Value) -> Value {
+    let mut expected = expected.clone();
+    let method = expected["method"].as_str().unwrap_or_default();
+    let own: Value = serde_json::from_slice(&ClientInfo::gateway_implementation()).unwrap();
+    if (method.ends_with("/list") || method == "subscriptions/listen")
+        && got["params"]["_meta"][CLIENT_INFO] == own
+        && let Some(client) = expected.pointer_mut("/params/_meta").and_then(|meta| meta.get_mut(CLIENT_INFO))
+    {
+        *client = own;
+    }
+    expected
+}
+
+/// What the client can be asked: what the vector says, or an envelope in it.
+fn capabilities(vector: &Vector, version: &str) -> Value {
+    if let Some(declared) = vector.ctx.get("client_caps") {
+        return declared.clone();
+    }
+    let steps = vector.expect["seq"].as_array().into_iter().flatten().map(|step| step["msg"].clone());
+    let messages = [vector.message(), vector.expected().cloned().unwrap_or_default()].into_iter().chain(steps);
+    let declared = messages
+        .map(|message| message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"].clone())
+        .find(Value::is_object);
+    match declared {
+        Some(Value::Object(mut all)) if version != MODERN => {
+            // the gateway's own word for tasks
+            all.remove("extensions");
+            Value::Object(all)
+        }
+        Some(declared) => declared,
+        None => lockkeeper::mcp::Revision::parse(version).map_or_else(|| json!({}), peer::capabilities),
     }
 }
 
@@ -96,6 +159,12 @@ impl Heard {
         if self.message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == MODERN {
             result["resultType"] = "complete".into();
         }
+        self.say(&json!({ "jsonrpc": "2.0", "id": self.message["id"], "result": result }));
+    }
+
+    /// Ends the call with questions and a state (2026-07-28).
+    pub(super) fn ask(&self, questions: &Value, state: &Value) {
+        let result = json!({ "resultType": "input_required", "inputRequests": questions, "requestState": state });
         self.say(&json!({ "jsonrpc": "2.0", "id": self.message["id"], "result": result }));
     }
 

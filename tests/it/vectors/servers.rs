@@ -163,7 +163,7 @@ async fn connected(site: Site, link: TcpStream) {
     let server = &site.servers[&name];
     let (say, mut said) = mpsc::unbounded_channel::<String>();
     let aside =
-        if server.plan.is_modern() { Aside::Listens(server.listens.clone()) } else { Aside::Session(say.clone()) };
+        if server.plan.is_modern() { Aside::Listens(Arc::clone(&server.listens)) } else { Aside::Session(say.clone()) };
     let listen = async {
         while let Ok(Some(line)) = lines.next_line().await {
             let message = serde_json::from_str(&line).unwrap();
@@ -194,7 +194,7 @@ async fn posted(State(site): State<Site>, Path(name): Path<String>, headers: Hea
     let session = if opens { Some(site.open()) } else { id(&headers) };
     let aside = match &session {
         _ if server.plan.is_modern() || message["method"] == "server/discover" => {
-            Some(Aside::Listens(server.listens.clone()))
+            Some(Aside::Listens(Arc::clone(&server.listens)))
         }
         Some(id) => site.sessions.lock().get(id).map(|session| Aside::Session(session.aside.clone())),
         None => None,

@@ -61,6 +61,12 @@ impl Vector {
         serde_json::from_str(self.given.get()).unwrap()
     }
 
+    /// The message that is given, without what carries it.
+    pub(crate) fn message(&self) -> Value {
+        let mut given = self.given();
+        given.get_mut("body").map(Value::take).unwrap_or(given)
+    }
+
     /// Whether it gives one message and expects one, from one side to the other.
     pub(crate) fn is_one_message(&self) -> bool {
         self.given().get("jsonrpc").is_some() && self.expected().is_some() && self.direction != "client>gateway"

@@ -105,7 +105,7 @@ async fn called(way: Way) -> (Outcome, Vec<Method>) {
     let session = Session::open(about, &offer, link_of, stream::pending().boxed()).await.unwrap();
     let params = Payload::new(Revision::V2025_06_18, Bytes::from_static(br#"{"name":"x","task":{}}"#));
     let profile = Profile::default();
-    let asked = Asked { method: Method::ToolsCall, params, session: None, aside: None, profile };
+    let asked = Asked { profile, ..Asked::of_gateway(Method::ToolsCall, params) };
     let client = ClientInfo { revision: Revision::V2025_06_18, ..ClientInfo::gateway() };
     let calling = session.call_for(&client, asked, PATIENCE);
     let Some(Ok(Event::Done(outcome))) = calling.boxed().next().await else { panic!("an outcome") };

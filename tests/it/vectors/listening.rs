@@ -1,0 +1,90 @@
+//! What is said outside of any call, where one side listens for it (2026-07-28).
+
+use serde_json::{Value, json};
+
+use super::{
+    across::expected,
+    client::Client,
+    compare::{At, same},
+    scene::Scene,
+    servers::Heard,
+    stage::Stage,
+};
+
+const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// What the server says reaches the listens whose filter has it, each under its own id.
+pub(super) async fn tells(mut scene: Scene<'_>) -> Result<(), String> {
+    let vector = scene.vector;
+    let (given, expected) = (vector.message(), expected(vector)?);
+    let mut client = scene.client().await?;
+    let call = to_all(&mut scene, &mut client).await?;
+    call.say_aside(&given);
+    // whoever listens for something else gets that, and nothing before
+    call.say_aside(&json!({ "jsonrpc": "2.0", "method": "notifications/prompts/list_changed" }));
+    let others = vector.ctx["listens"].as_object().into_iter().flatten();
+    let others = others.filter(|(_, filter)| filter["promptsListChanged"] == true).count();
+    let mut came = Vec::new();
+    while came.len() <= others {
+        came.push(client.next().await?);
+    }
+    let (wanted, rest): (Vec<&Value>, Vec<&Value>) =
+        came.iter().partition(|message| message["method"] == expected["method"]);
+    match wanted[..] {
+        [got] if rest.len() == others => same(got, expected, At::Client),
+        _ => Err(format!("the client gets {came:?}")),
+    }
+}
+
+/// The client listens as the vector says; gives a call that is over, by which the server can say something.
+pub(super) async fn to_all(scene: &mut Scene<'_>, client: &mut Client) -> Result<Heard, String> {
+    for (id, filter) in scene.vector.ctx["listens"].as_object().into_iter().flatten() {
+        listen(client, id, filter).await?;
+    }
+    let call = scene.call(client, &json!("call")).await?;
+    call.finish();
+    client.answer(&json!("call")).await?;
+    Ok(call)
+}
+
+/// A listen ends at the server: the gateway listens anew, and the client with a session hears nothing of it.
+pub(super) async fn listens_again(mut scene: Scene<'_>) -> Result<(), String> {
+    let mut given = scene.vector.message();
+    let listens = |message: &Value| message["method"] == "subscriptions/listen";
+    let mut client = scene.client().await?;
+    client.listen().await;
+    let heard = scene.heard(listens).await?;
+    given["id"] = heard.message["id"].clone();
+    given["result"]["_meta"][SUBSCRIPTION] = heard.message["id"].clone();
+    heard.say(&given);
+    scene.heard(listens).await?;
+    match client.came_already() {
+        None => Ok(()),
+        Some(message) => Err(format!("the client gets {message:?}")),
+    }
+}
+
+/// The gateway ends while a client listens.
+pub(super) async fn ends(scene: Scene<'_>, stage: Stage) -> Result<(), String> {
+    let mut client = scene.client().await?;
+    let steps: Vec<&Value> = scene.vector.steps("client", "out").map(|step| &step["msg"]).collect();
+    let id = steps[0]["id"].as_str().ok_or("who listens?")?;
+    listen(&mut client, id, &json!({ "toolsListChanged": true })).await?;
+    let told = async {
+        for step in steps {
+            same(&client.next().await?, step, At::Client)?;
+        }
+        Ok(())
+    };
+    tokio::join!(told, stage.stop()).0
+}
+
+async fn listen(client: &mut Client, id: &str, filter: &Value) -> Result<(), String> {
+    let params = json!({ "notifications": filter });
+    client.post(&json!({ "jsonrpc": "2.0", "id": id, "method": "subscriptions/listen", "params": params })).await?;
+    let acknowledged = client.next().await?;
+    let params = &acknowledged["params"];
+    let fits = acknowledged["method"] == ACKNOWLEDGED && params["_meta"][SUBSCRIPTION] == *id;
+    if fits { Ok(()) } else { Err(format!("the listen is not acknowledged: {acknowledged}")) }
+}

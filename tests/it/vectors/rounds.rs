@@ -1,0 +1,70 @@
+//! A server without sessions ends a call with questions, and is called again with the answers.
+
+use serde_json::{Value, json};
+
+use super::{
+    across::expected,
+    canned,
+    client::Client,
+    compare::{At, as_minted, same},
+    scene::Scene,
+};
+
+/// The server asks, and the client with a session is asked in the midst of its call, or told why not.
+pub(super) async fn asks(scene: &mut Scene<'_>) -> Result<(), String> {
+    let vector = scene.vector;
+    let method = vector.answered().ok_or("what is answered?")?;
+    let mut client = scene.client().await?;
+    let expected = expected(vector)?;
+    let is_asked = expected.get("method").is_some();
+    let id = if is_asked { json!("call") } else { expected["id"].clone() };
+    client.post(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": scene.request(method) })).await?;
+    let got = client.next().await?;
+    same(&as_minted(&got, expected), expected, At::Client)
+}
+
+/// The client with a session answers, and the server is called again.
+pub(super) async fn answered(scene: &mut Scene<'_>, client: &mut Client, mut given: Value) -> Result<(), String> {
+    let vector = scene.vector;
+    let again = expected(vector)?;
+    let method = vector.answered().ok_or("what is answered?")?;
+    let call = json!({ "jsonrpc": "2.0", "id": "call", "method": again["method"], "params": vector.ctx["call"] });
+    client.post(&call).await?;
+    let heard = scene.heard(|message| message["method"] == again["method"]).await?;
+    let key = again["params"]["inputResponses"].as_object().and_then(|all| all.keys().next()).ok_or("no responses")?;
+    let question = json!({ "method": method, "params": canned::question(vector, method, &vector.to) });
+    heard.ask(&json!({ key: question }), &again["params"]["requestState"]);
+    let asked = client.next().await?;
+    if asked["method"] != *method {
+        return Err(format!("the client is not asked: {asked}"));
+    }
+    given["id"] = asked["id"].clone();
+    client.post(&given).await?;
+    scene.gets(again).await.map(|_| ())
+}
+
+/// A client without a session comes back with the answers and a state that the gateway sealed; the server gets its own.
+pub(super) async fn comes_back(mut scene: Scene<'_>) -> Result<(), String> {
+    let vector = scene.vector;
+    let (mut given, again) = (vector.message(), expected(vector)?);
+    let mut client = scene.client().await?;
+    let mut first = given.clone();
+    first["id"] = json!("first");
+    for member in ["inputResponses", "requestState"] {
+        first["params"].as_object_mut().map(|params| params.remove(member));
+    }
+    client.post(&first).await?;
+    let heard = scene.heard(|message| message["method"] == given["method"]).await?;
+    let responses = again["params"]["inputResponses"].as_object().into_iter().flatten();
+    let by_url = scene.card.capabilities["elicitation"].get("url").is_some();
+    let questions = responses.map(|(key, answer)| (key.clone(), canned::asked(vector, answer, by_url)));
+    heard.ask(&Value::Object(questions.collect()), &again["params"]["requestState"]);
+    let (_, asked) = client.answer(&json!("first")).await?;
+    let state = &asked["result"]["requestState"];
+    if !state.is_string() || *state == again["params"]["requestState"] {
+        return Err(format!("the state is not sealed: {asked}"));
+    }
+    given["params"]["requestState"] = state.clone();
+    client.post(&given).await?;
+    scene.gets(again).await.map(|_| ())
+}

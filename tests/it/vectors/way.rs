@@ -1,0 +1,132 @@
+//! Which conversation carries a vector, by the form of what it gives and expects.
+
+use super::{
+    across, behind, door, leaving, listening, parks, plan, probing, rounds, scene::Scene, stage::Transport, steps,
+    vector::Vector,
+};
+
+/// The way that a vector goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    ToServer,
+    ToClient,
+    Door,
+    Stream,
+    Behind,
+    Greeting,
+    Park,
+    /// Back to a server without sessions, with a state that the gateway sealed.
+    Return,
+    /// What the gateway makes of a server's first answer.
+    Probe,
+    /// To those who listen.
+    Listen,
+    /// Listening again to a server.
+    Relisten,
+    /// The gateway ends.
+    Shutdown,
+    /// The client leaves.
+    Leave,
+    /// Step by step.
+    Steps,
+}
+
+// === impl Scene ===
+
+impl Scene<'_> {
+    /// Lets the vector go its way.
+    pub(super) async fn play(self) -> Result<(), String> {
+        match self.vector.way().ok_or("no conversation carries it")? {
+            Way::ToServer => across::to_server(self).await,
+            Way::ToClient => across::to_client(self).await,
+            Way::Door => door::answers(self).await,
+            Way::Stream => door::opens_a_stream(self).await,
+            Way::Behind => behind::answers(self).await,
+            Way::Greeting => behind::greets_again(self).await,
+            Way::Park => parks::plays(self).await,
+            Way::Return => rounds::comes_back(self).await,
+            Way::Probe => probing::plays(self).await,
+            Way::Listen => listening::tells(self).await,
+            Way::Relisten => listening::listens_again(self).await,
+            Way::Leave => leaving::plays(self).await,
+            Way::Steps => steps::plays(self).await,
+            Way::Shutdown => Err("it needs a gateway to end".to_owned()),
+        }
+    }
+}
+
+// === impl Vector ===
+
+impl Vector {
+    /// The conversation that carries it; `None` where none can.
+    pub(super) fn way(&self) -> Option<Way> {
+        self.way_of_its_state().or_else(|| self.way_of_its_message())
+    }
+
+    /// By what is assumed, or happens.
+    fn way_of_its_state(&self) -> Option<Way> {
+        let given = self.given();
+        let event = given["event"].as_str().or_else(|| given["http"]["event"].as_str()).unwrap_or_default();
+        let to_modern = self.to == plan::MODERN;
+        let withdrawn = given["method"] == "notifications/cancelled" && self.direction == "backend>client";
+        match given["params"]["requestState"].as_str() {
+            _ if self.ctx["park"].is_object() || (withdrawn && to_modern) => Some(Way::Park),
+            _ if self.ctx.get("probe").is_some() || given.get("closed").is_some() => Some(Way::Probe),
+            _ if event.contains("shutdown") => Some(Way::Shutdown),
+            _ if !event.is_empty() => Some(Way::Leave),
+            _ if given.get("sse").is_some() => Some(Way::Stream),
+            _ if self.method.as_deref() == Some("subscriptions/listen") && given.get("result").is_some() => {
+                Some(Way::Relisten)
+            }
+            _ if self.ctx["listens"].is_object() && self.expected().is_some() => Some(Way::Listen),
+            Some(state) if state.starts_with("gw1.") && self.direction == "client>backend" => Some(Way::Return),
+            _ => None,
+        }
+    }
+
+    /// By what is given and expected.
+    fn way_of_its_message(&self) -> Option<Way> {
+        let (given, expect) = (self.given(), &self.expect);
+        let message = self.expected().is_some();
+        let speaks = self.message().get("jsonrpc").is_some();
+        match self.direction.as_str() {
+            _ if given.get("parts").is_some() => Some(Way::ToClient),
+            "client>backend" if speaks && message => Some(Way::ToServer),
+            "backend>client" if speaks && message => Some(Way::ToClient),
+            "backend>client" if speaks && self.answered().is_some() && self.steps("client", "out").count() == 1 => {
+                Some(Way::ToClient)
+            }
+            "client>backend" | "backend>client" if speaks && expect["seq"].is_array() => Some(Way::Steps),
+            "backend>client" if given.is_array() => Some(Way::ToClient),
+            "client>gateway" if message || expect.get("http").is_some() || expect.get("sse").is_some() => {
+                Some(Way::Door)
+            }
+            "backend>gateway" if speaks && message => Some(Way::Behind),
+            "backend>gateway" if speaks && self.answered() == Some("initialize") => Some(Way::Greeting),
+            _ => None,
+        }
+    }
+
+    /// Whether it needs a gateway of its own: it is about the endpoint of all servers, or about limits or the end.
+    pub(super) fn is_apart(&self) -> bool {
+        let message = self.message();
+        let text = |name: &str| message["params"][name].as_str().unwrap_or_default();
+        self.ctx.get("backend").is_some()
+            || message.get("timeout").is_some()
+            || message.get("parts").is_some()
+            || self.way() == Some(Way::Shutdown)
+            || text("name").contains("__")
+            || text("cursor").starts_with("gwc1.")
+    }
+
+    /// How its server is reached.
+    pub(super) fn transports(&self) -> Vec<Transport> {
+        match self.ctx["transport"].as_str() {
+            Some("stdio") => vec![Transport::Stdio],
+            Some(_) => vec![Transport::Http],
+            None if self.direction == "client>gateway" || self.expect.get("http").is_some() => vec![Transport::Http],
+            None if self.given().get("sse").is_some() || self.is_modern() => vec![Transport::Http],
+            None => vec![Transport::Http, Transport::Stdio],
+        }
+    }
+}
