@@ -70,7 +70,7 @@ impl Backend {
                     yield Event::Done(Outcome::Complete(greeting.discover(&self.spec.id)));
                     return;
                 }
-                if let Err(error) = session.may_be_asked_for(&method, &params, &holder) {
+                if let Err(error) = session.may_be_asked_for(&method, &params, &context) {
                     self.count(&method, "error");
                     yield Event::Done(Outcome::Failed(error));
                     return;

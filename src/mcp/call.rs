@@ -186,9 +186,14 @@ impl Capabilities {
     fn without_extension(&self, id: &str) -> Self {
         let text = String::from_utf8_lossy(&self.json).into_owned();
         let mut draft = Draft::of(&text);
-        let removed =
-            draft.each("extensions").map(|extensions| extensions.remove(id)).filter(|removed| *removed).count();
-        if removed == 0 { self.clone() } else { Self::new(draft.text().into()) }
+        let mut emptied = false;
+        for extensions in draft.each("extensions") {
+            emptied |= extensions.remove(id) && extensions.is_empty();
+        }
+        if emptied {
+            draft.remove("extensions");
+        }
+        if draft.is_changed() { Self::new(draft.text().into()) } else { self.clone() }
     }
 
     /// The object as it was written.
