@@ -17,7 +17,7 @@ pub use backend::{BackendSpec, EraChoice, HttpSpec, OnLoss, Share, StdioSpec, Tr
 pub use caller::Caller;
 pub use client::{Client, ClientAuth, GrantType};
 pub use client_ip::ClientIp;
-pub use endpoint::{Binding, Endpoint, Target};
+pub use endpoint::{Binding, Endpoint, Serves, Target};
 pub use grant::Grant;
 pub use id::{BackendId, ClientId, GrantId, InvalidBackendId, KeyId, SessionId, UserId};
 pub use key::{ApiKey, Direct, NewKey};

@@ -73,6 +73,7 @@ pub(super) fn frontend(config: &Config) -> frontend::Settings {
         batch: limits.batch,
         body: limits.request_body,
         strict_clients: config.clients.strict.clone(),
+        serves: config.http.serves,
         ..frontend::Settings::default()
     }
 }

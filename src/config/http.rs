@@ -4,6 +4,7 @@ use ipnet::IpNet;
 use url::Url;
 
 use super::section::Section;
+use crate::model::Serves;
 
 /// What the HTTP layers let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Http {
     pub trusted_proxies: Vec<IpNet>,
     /// `query_api_key`: whether `/sse` takes an API key as `?api_key=` (OA-124).
     pub query_api_key: QueryKey,
+    /// `legacy_clients`: whether clients of the versions with sessions are served (`translation` 2.6).
+    pub serves: Serves,
 }
 
 /// Whether `/sse` takes an API key as `?api_key=` (OA-124).
@@ -36,6 +39,7 @@ impl Default for Http {
             allowed_hosts: Vec::new(),
             trusted_proxies: Vec::new(),
             query_api_key: QueryKey::Taken,
+            serves: Serves::BothEras,
         }
     }
 }
@@ -50,6 +54,10 @@ impl Http {
             query_api_key: match section.flag("query_api_key") {
                 Some(false) => QueryKey::Refused,
                 _ => QueryKey::Taken,
+            },
+            serves: match section.flag("legacy_clients") {
+                Some(false) => Serves::ModernAlone,
+                _ => Serves::BothEras,
             },
         }
     }

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     mcp::{Message, jsonrpc::Frame, revision::Feature},
+    model::Serves,
     resource::Ticket,
     wire::{headers, sse},
 };
@@ -50,6 +51,9 @@ pub(super) async fn get(
 ) -> Result<Response, Refusal> {
     if !headers::accepts(&arrival.headers, sse::MEDIA_TYPE) {
         return Err(Refusal::not_acceptable("text/event-stream"));
+    }
+    if frontend.settings().serves == Serves::ModernAlone {
+        return Err(Refusal::method_not_allowed());
     }
     let owner = Arc::clone(&arrival.admission.caller);
     let session = frontend.sessions().open(arrival.endpoint.clone(), owner).await.map_err(Refusal::full)?;

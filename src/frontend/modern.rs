@@ -27,7 +27,7 @@ use futures_util::{Stream, StreamExt as _};
 use http::StatusCode;
 use tokio_util::sync::CancellationToken;
 
-pub(super) use self::envelope::is_around;
+pub(super) use self::envelope::{is_around, unsupported};
 pub use self::seal::StateKey;
 use self::{
     envelope::Envelope,

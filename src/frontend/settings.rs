@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use crate::mcp::{ClientInfo, translate::Profile};
+use crate::{
+    mcp::{ClientInfo, translate::Profile},
+    model::Serves,
+};
 
 /// The bounds of everything that clients can make the front hold.
 #[derive(Debug, Clone)]
@@ -44,6 +47,8 @@ pub struct Settings {
     pub body: usize,
     /// The names (`clientInfo.name`) of clients that get no member which their version does not define. None.
     pub strict_clients: BTreeSet<String>,
+    /// The clients of which eras are served. Both.
+    pub serves: Serves,
     /// How often idle sessions are looked for and `last_seen` is written. 30 seconds.
     pub sweep_every: Duration,
 }
@@ -68,6 +73,7 @@ impl Default for Settings {
             batch: 100,
             body: 4 * 1024 * 1024,
             strict_clients: BTreeSet::new(),
+            serves: Serves::BothEras,
             sweep_every: Duration::from_secs(30),
         }
     }

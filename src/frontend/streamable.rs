@@ -29,9 +29,11 @@ use super::{
 use crate::{
     mcp::{
         ErrorObject, Message, Method, RequestId,
+        json::Object,
         jsonrpc::{Frame, Malformed},
         revision::Feature,
     },
+    model::Serves,
     wire::{headers, sse},
 };
 
@@ -54,6 +56,7 @@ async fn serve(frontend: &Frontend, arrival: &Arrival, body: Body) -> Result<Res
             return Asked { frontend, arrival, id, method }.serve(params).await;
         }
         Spoken::Modern(_) => return Ok(modern::notified()),
+        Spoken::Legacy(frame) if frontend.settings().serves == Serves::ModernAlone => return Err(sessionless(&frame)),
         Spoken::Legacy(frame) => frame,
     };
     let Some(id) = arrival.session() else {
@@ -114,6 +117,19 @@ fn without_envelope(frame: &Result<Frame, Malformed>, id: RequestId) -> Refusal 
     let message =
         "Invalid params: `_meta` must have `io.modelcontextprotocol/protocolVersion` in this protocol version";
     Refusal::modern(ErrorObject::invalid_params(message), id)
+}
+
+/// The refusal of what is of a version with sessions, where none of those is served.
+fn sessionless(frame: &Result<Frame, Malformed>) -> Refusal {
+    match frame {
+        Ok(Frame::Single(Message::Request { id, method: Method::Initialize, params })) => {
+            let requested = Object::parse(params).and_then(|params| params.string("protocolVersion"));
+            Refusal::modern(modern::unsupported(&requested.unwrap_or_default()), id.clone())
+        }
+        Ok(Frame::Single(Message::Request { id, .. })) => without_envelope(frame, id.clone()),
+        Ok(_) => Refusal::invalid("Invalid Request: protocol versions with sessions are not served here"),
+        Err(malformed) => Refusal::malformed(malformed),
+    }
 }
 
 /// A standalone stream: what the servers say outside any call.
@@ -220,7 +236,8 @@ pub(super) async fn delete(State(frontend): State<Frontend>, arrival: Arrival) -
 
 /// The session that a GET or DELETE names.
 async fn named(frontend: &Frontend, arrival: &Arrival) -> Result<Arc<Session>, Refusal> {
-    let id = arrival.session().ok_or_else(Refusal::method_not_allowed)?;
+    let served = |_: &&str| frontend.settings().serves == Serves::BothEras;
+    let id = arrival.session().filter(served).ok_or_else(Refusal::method_not_allowed)?;
     let session = find(frontend, arrival, id).await?;
     if arrival.version() == VersionHeader::Unknown {
         return Err(Refusal::unsupported_version().toward(Some(session.revision())));

@@ -181,19 +181,20 @@ impl Capabilities {
         self.key.split(' ').any(|part| part == "elicitation(url)")
     }
 
-    /// The same capabilities without the extension `id`.
+    /// The same capabilities without the extension `id`, and without a word of extensions where it was the only one.
     #[must_use]
     fn without_extension(&self, id: &str) -> Self {
         let text = String::from_utf8_lossy(&self.json).into_owned();
         let mut draft = Draft::of(&text);
-        let mut emptied = false;
-        for extensions in draft.each("extensions") {
-            emptied |= extensions.remove(id) && extensions.is_empty();
+        let removed =
+            draft.each("extensions").map(|extensions| extensions.remove(id)).filter(|removed| *removed).count();
+        if removed == 0 {
+            return self.clone();
         }
-        if emptied {
+        if draft.get("extensions").is_some_and(Draft::is_empty) {
             draft.remove("extensions");
         }
-        if draft.is_changed() { Self::new(draft.text().into()) } else { self.clone() }
+        Self::new(draft.text().into())
     }
 
     /// The object as it was written.

@@ -4,6 +4,15 @@ use std::fmt;
 
 use super::BackendId;
 
+/// The clients of which eras are served (`translation` 2.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Serves {
+    /// Those with sessions and those without.
+    BothEras,
+    /// Those without sessions alone (2026-07-28).
+    ModernAlone,
+}
+
 /// By which binding an endpoint is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Binding {

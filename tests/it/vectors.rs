@@ -106,6 +106,10 @@ async fn judge(vectors: &[Vector]) -> BTreeMap<String, Vec<String>> {
         .enumerate()
         .map(|(index, (vector, transport))| (*transport, Scene::alone(vector, &mut stage, &name(index, *transport))))
         .collect();
+    let scenes: Vec<_> = stream::iter(scenes)
+        .then(async |(transport, scene)| (transport, Box::pin(scene.begins()).await))
+        .collect()
+        .await;
     let verdicts = stream::iter(scenes).map(async |(transport, scene)| {
         let id = scene.vector.id.clone();
         (id, transport, scene.play().await)

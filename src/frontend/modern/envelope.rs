@@ -135,7 +135,7 @@ fn malformed(key: &str, form: &str) -> ErrorObject {
 
 /// 2026-07-28, versioning: what is spoken, so that the client can choose. Versions that have a handshake are not among
 /// them, or a client would ask for them in this way again and again.
-fn unsupported(requested: &str) -> ErrorObject {
+pub(crate) fn unsupported(requested: &str) -> ErrorObject {
     let data = serde_json::json!({ "supported": [SPOKEN.as_str()], "requested": requested });
     ErrorObject::with_data(ErrorObject::UNSUPPORTED_VERSION, "Unsupported protocol version", &data)
 }

@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use http::{Method as Verb, Response, StatusCode};
-use lockkeeper::mcp::Method;
+use lockkeeper::{mcp::Method, model::Serves};
 use serde_json::{Value, json};
 
 use super::{
@@ -323,4 +323,20 @@ async fn a_listen_that_is_no_filter_is_refused() {
         let mut events = Events::of(client.ask(1, "subscriptions/listen", chosen).await);
         assert_eq!(events.message().await.unwrap()["error"]["code"], -32602);
     }
+}
+
+#[tokio::test]
+async fn where_only_clients_without_sessions_are_served_the_others_are_told_which_version_to_speak() {
+    let settings = lockkeeper::frontend::Settings { serves: Serves::ModernAlone, ..Default::default() };
+    let world = World::with(settings).await;
+    let client = Modern::of(&world, "ann", ALL);
+    let initialize = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": { "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "old", "version": "1" } } });
+    let headers = [("mcp-protocol-version", None), ("mcp-method", None), ("mcp-name", None)];
+    let response = client.send_as(&initialize, &headers).await;
+    assert_eq!(response.status(), 400);
+    let error = body(response).await["error"].clone();
+    let data = json!({ "supported": ["2026-07-28"], "requested": "2025-11-25" });
+    assert_eq!(error, json!({ "code": -32022, "message": "Unsupported protocol version", "data": data }));
+    assert_eq!(body(client.tool(2, "echo", json!({})).await).await["result"]["resultType"], "complete");
 }

@@ -107,7 +107,16 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         let steps = json!([["ask", "a", "roots/list", { "_meta": { "x/n": 1 } }], ["ask", "b", "roots/list", { "_meta": { "x/n": 2 } }],
             ["answer", "a"], ["answer", "b"]]);
         let call = peer.script(steps).await;
-        let mut questions = [peer.next("roots/list").await, peer.next("roots/list").await];
+        let first = peer.next("roots/list").await;
+        if peer.is_stateless() && pair.server.era() == Era::Legacy && !peer.has("roots/list") {
+            // what is asked too late to be in the same result is in the next one
+            peer.reply(&first, json!({ "roots": [] })).await;
+            let second = peer.next("roots/list").await;
+            peer.reply(&second, json!({ "roots": [] })).await;
+            peer.told(&call).await;
+            return;
+        }
+        let mut questions = [first, peer.next("roots/list").await];
         questions.sort_by_key(|question| question["params"]["_meta"]["x/n"].as_u64());
         for (question, name) in questions.iter().zip(["one", "two"]).rev() {
             peer.reply(question, json!({ "roots": [{ "uri": format!("file:///{name}") }] })).await;

@@ -347,6 +347,11 @@ impl Peer {
         waits
     }
 
+    /// Whether a message of this method has come.
+    pub(super) fn has(&self, method: &str) -> bool {
+        self.kept.iter().any(|(_, message)| message["method"] == method)
+    }
+
     /// Passes over the notifications of this method that have come.
     pub(super) fn pass_over(&mut self, method: &str) {
         self.take_in();

@@ -16,7 +16,16 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         let steps =
             json!([["ask", "a", "roots/list", one], ["ask", "b", "roots/list", two], ["answer", "a"], ["answer", "b"]]);
         let call = peer.script(steps).await;
-        let mut questions = [peer.next("roots/list").await, peer.next("roots/list").await];
+        let first = peer.next("roots/list").await;
+        if pair.server.era() == Era::Legacy && !peer.has("roots/list") {
+            // what is asked too late to be in the same result is in the next one
+            peer.reply(&first, json!({ "roots": [] })).await;
+            let second = peer.next("roots/list").await;
+            peer.reply(&second, json!({ "roots": [] })).await;
+            peer.told(&call).await;
+            return;
+        }
+        let mut questions = [first, peer.next("roots/list").await];
         questions.sort_by_key(|question| question["params"]["_meta"]["x/n"].as_u64());
         peer.reply(&questions[0], json!({ "roots": [] })).await;
         peer.go_on(&call, |params| params["inputResponses"]["nobody"] = json!({ "roots": [] }));

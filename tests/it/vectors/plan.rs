@@ -236,7 +236,7 @@ fn status(answer: &Value) -> u16 {
 }
 
 /// The version of a vector's server.
-fn version(vector: &Vector) -> &str {
+pub(super) fn version(vector: &Vector) -> &str {
     let sender = vector.direction.starts_with("backend") && vector.way() != Some(Way::Probe);
     let version = if sender { &vector.from } else { &vector.to };
     let waits = vector.way() == Some(Way::Park) || vector.expect["state"] == "era=legacy";

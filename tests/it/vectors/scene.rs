@@ -1,5 +1,7 @@
 //! One vector on the stage: its client, its server, and what all conversations begin with.
 
+use std::{collections::VecDeque, time::Duration};
+
 use lockkeeper::mcp::ClientInfo;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc::UnboundedReceiver, time::timeout};
@@ -15,6 +17,8 @@ use super::{
 };
 use crate::matrix::peer;
 
+/// How long all servers together may take to start.
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Who asks, in the envelope of 2026-07-28.
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 
@@ -23,6 +27,8 @@ pub(super) struct Scene<'a> {
     pub(super) vector: &'a Vector,
     pub(super) card: Card,
     came: UnboundedReceiver<Came>,
+    /// What came before the conversation began.
+    early: VecDeque<Came>,
     /// What stands before names and URIs.
     prefix: (String, String),
 }
@@ -51,7 +57,13 @@ impl<'a> Scene<'a> {
             name: if vector.is_strict() { STRICT } else { "cli" },
         };
         let came = stage.came.remove(name).unwrap();
-        Self { vector, card, came, prefix }
+        Self { vector, card, came, early: VecDeque::new(), prefix }
+    }
+
+    /// Waits until the gateway speaks with the server: many of them start at once.
+    pub(super) async fn begins(mut self) -> Self {
+        self.early.extend(timeout(PATIENCE, self.came.recv()).await.ok().flatten());
+        self
     }
 
     pub(super) async fn client(&self) -> Result<Client, String> {
@@ -77,11 +89,14 @@ impl<'a> Scene<'a> {
 
     /// What the server got, and nobody has looked at.
     pub(super) fn came_already(&mut self) -> Option<Came> {
-        self.came.try_recv().ok()
+        self.early.pop_front().or_else(|| self.came.try_recv().ok())
     }
 
     /// What the server gets next.
     pub(super) async fn came(&mut self) -> Result<Came, String> {
+        if let Some(came) = self.early.pop_front() {
+            return Ok(came);
+        }
         let next = timeout(SOON, self.came.recv()).await;
         next.ok().flatten().ok_or_else(|| "the server gets nothing".to_owned())
     }

@@ -125,7 +125,9 @@ impl Vector {
             Some("stdio") => vec![Transport::Stdio],
             Some(_) => vec![Transport::Http],
             None if self.direction == "client>gateway" || self.expect.get("http").is_some() => vec![Transport::Http],
-            None if self.given().get("sse").is_some() || self.is_modern() => vec![Transport::Http],
+            None if self.given().get("sse").is_some() || self.given().get("http").is_some() => vec![Transport::Http],
+            // a process more for each is not worth what it takes to start it
+            None if self.is_modern() && plan::version(self) != plan::MODERN => vec![Transport::Http],
             None => vec![Transport::Http, Transport::Stdio],
         }
     }

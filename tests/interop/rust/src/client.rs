@@ -71,14 +71,19 @@ async fn main() -> ExitCode {
 /// The servers that have sessions, as the suite's own gateway shows them.
 fn with_sessions(url: &str) -> Value {
     let at = |name: &str, path: &str, tool: &str| json!({ "name": name, "url": format!("{url}{path}"), "tool": tool });
-    json!([at("stdio", "/mcp/everything", ""), at("http", "/mcp/everything-http", ""), at("merged", "/mcp", "everything__")])
+    json!([
+        at("stdio", "/mcp/everything", ""),
+        at("http", "/mcp/everything-http", ""),
+        at("merged", "/mcp", "everything__")
+    ])
 }
 
 /// Everything at one server; whether something failed.
 async fn visit(server: &Value, key: &str, everything: bool) -> bool {
     let person = Person::default();
     let config = StreamableHttpClientTransportConfig::with_uri(words(&server["url"])).auth_header(key);
-    let lifecycle = ClientLifecycleMode::Auto { preferred_versions: vec![ProtocolVersion::V_2026_07_28], legacy_version: None };
+    let lifecycle =
+        ClientLifecycleMode::Auto { preferred_versions: vec![ProtocolVersion::V_2026_07_28], legacy_version: None };
     let connecting = person.clone().serve_with_lifecycle(StreamableHttpClientTransport::from_config(config), lifecycle);
     let [name, tool, mark] = ["name", "tool", "mark"].map(|member| words(&server[member]));
     let client = match connecting.await {
@@ -158,7 +163,8 @@ impl Visit {
     async fn structured(&self) -> Outcome {
         equal(json!(self.client.peer_info().map(|info| info.protocol_version.clone())), json!("2026-07-28"))?;
         equal(self.lists("measure").await?, true)?;
-        let result = within(self.client.call_tool(self.request("measure", json!({ "boat": "Zeemeeuw" }), json!({})))).await??;
+        let result =
+            within(self.client.call_tool(self.request("measure", json!({ "boat": "Zeemeeuw" }), json!({})))).await??;
         equal(result.structured_content, Some(json!({ "boat": "Zeemeeuw", "metres": 12 })))
     }
 
@@ -180,7 +186,8 @@ impl Visit {
         self.call("fill", json!({ "steps": 4 })).await?;
         equal(self.person.heard().steps.clone(), vec![1.0, 2.0, 3.0, 4.0])?;
         let before = self.call("abandoned", json!({})).await?;
-        let call = ClientRequest::CallToolRequest(Request::new(self.request("fill", json!({ "steps": 100_000 }), json!({}))));
+        let call =
+            ClientRequest::CallToolRequest(Request::new(self.request("fill", json!({ "steps": 100_000 }), json!({}))));
         let moved = self.person.moved.notified();
         let going = self.client.send_cancellable_request(call, PeerRequestOptions::no_options()).await?;
         within(moved).await?;
@@ -211,7 +218,11 @@ impl Visit {
     async fn others(&self) -> Outcome {
         let read = within(self.client.read_resource(typed(json!({ "uri": self.water() })))).await??;
         words(&json!(read)["contents"][0]["text"]).parse::<u32>()?;
-        let got = within(self.client.get_prompt(typed(json!({ "name": format!("{}greet", self.tool), "arguments": { "name": "Ada" } })))).await??;
+        let got = within(
+            self.client
+                .get_prompt(typed(json!({ "name": format!("{}greet", self.tool), "arguments": { "name": "Ada" } }))),
+        )
+        .await??;
         equal(words(&json!(got)["messages"][0]["content"]["text"]).as_str(), "Greet Ada")?;
         let asked = json!({ "ref": { "type": "ref/prompt", "name": format!("{}greet", self.tool) }, "argument": { "name": "name", "value": "Ad" } });
         let found = within(self.client.complete(typed(asked))).await??;
@@ -219,7 +230,10 @@ impl Visit {
     }
 
     async fn lists(&self, tool: &str) -> Outcome<bool> {
-        Ok(within(self.client.list_all_tools()).await??.iter().any(|listed| listed.name == format!("{}{tool}", self.tool)))
+        Ok(within(self.client.list_all_tools())
+            .await??
+            .iter()
+            .any(|listed| listed.name == format!("{}{tool}", self.tool)))
     }
 
     fn request(&self, tool: &str, arguments: Value, meta: Value) -> CallToolRequestParams {
@@ -256,7 +270,11 @@ impl ClientHandler for Person {
         ClientConfig::new(capabilities, Implementation::new("interop-rust", "3"))
     }
 
-    async fn create_elicitation(&self, asked: ElicitRequestParams, _: RequestContext<RoleClient>) -> Result<ElicitResult, ErrorData> {
+    async fn create_elicitation(
+        &self,
+        asked: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
         if self.declines.load(Ordering::Relaxed) {
             return Ok(typed(json!({ "action": "decline" })));
         }
@@ -265,7 +283,11 @@ impl ClientHandler for Person {
         Ok(typed(json!({ "action": "accept", "content": content })))
     }
 
-    async fn create_message(&self, _: CreateMessageRequestParams, _: RequestContext<RoleClient>) -> Result<CreateMessageResult, ErrorData> {
+    async fn create_message(
+        &self,
+        _: CreateMessageRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
         let content = json!({ "type": "text", "text": "a weir" });
         Ok(typed(json!({ "role": "assistant", "model": "interop", "content": content })))
     }

@@ -17,7 +17,9 @@ use rmcp::{
     service::{RequestContext, RoleServer, SubscriptionContext},
     transport::{
         stdio,
-        streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager},
+        streamable_http_server::{
+            StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
+        },
     },
 };
 use serde::de::DeserializeOwned;
@@ -108,7 +110,10 @@ impl Lock {
         let least = LEVELS.iter().position(|(level, _)| Some(level) == asked.as_ref()).unwrap_or(LEVELS.len());
         for (_, level) in &LEVELS[least..] {
             let told = json!({ "level": level, "logger": "lock", "data": format!("a word of {level}") });
-            let _ = context.peer.send_notification(typed(json!({ "method": "notifications/message", "params": told }))).await;
+            let _ = context
+                .peer
+                .send_notification(typed(json!({ "method": "notifications/message", "params": told })))
+                .await;
         }
         said("spoken".to_owned())
     }
@@ -145,7 +150,11 @@ impl ServerHandler for Lock {
         Cow::Borrowed(if self.modern { MODERN } else { ProtocolVersion::KNOWN_VERSIONS })
     }
 
-    async fn list_tools(&self, _: Option<PaginatedRequestParams>, _: RequestContext<RoleServer>) -> Result<ListToolsResult, ErrorData> {
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
         Ok(whole(json!({ "tools": self.tools() })))
     }
 
@@ -181,28 +190,49 @@ impl ServerHandler for Lock {
         }
     }
 
-    async fn list_resources(&self, _: Option<PaginatedRequestParams>, _: RequestContext<RoleServer>) -> Result<ListResourcesResult, ErrorData> {
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
         Ok(whole(json!({ "resources": [{ "uri": WATER, "name": "water", "mimeType": "text/plain" }] })))
     }
 
-    async fn read_resource(&self, request: ReadResourceRequestParams, _: RequestContext<RoleServer>) -> Result<ReadResourceResponse, ErrorData> {
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
         let level = self.seen.lock().expect("a lock").level.to_string();
         let result: ReadResourceResult = whole(json!({ "contents": [{ "uri": request.uri, "text": level }] }));
         Ok(result.into())
     }
 
-    async fn list_prompts(&self, _: Option<PaginatedRequestParams>, _: RequestContext<RoleServer>) -> Result<ListPromptsResult, ErrorData> {
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
         Ok(whole(json!({ "prompts": [{ "name": "greet", "arguments": [{ "name": "name", "required": true }] }] })))
     }
 
-    async fn get_prompt(&self, request: GetPromptRequestParams, _: RequestContext<RoleServer>) -> Result<GetPromptResponse, ErrorData> {
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
         let name = request.arguments.and_then(|given| given.get("name").cloned()).unwrap_or_default();
         let text = format!("Greet {}", words(&json!(name)));
-        let result: GetPromptResult = whole(json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": text } }] }));
+        let result: GetPromptResult =
+            whole(json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": text } }] }));
         Ok(result.into())
     }
 
-    async fn complete(&self, request: CompleteRequestParams, _: RequestContext<RoleServer>) -> Result<CompleteResult, ErrorData> {
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
         let names = ["Ada", "Adam", "Grace"];
         let values: Vec<_> = names.into_iter().filter(|name| name.starts_with(&request.argument.value)).collect();
         Ok(whole(json!({ "completion": { "values": values, "hasMore": false } })))
@@ -262,12 +292,18 @@ fn ask_name(known: Option<String>) -> Answer {
         Some(name) => ("load", format!("What does {name} carry?")),
     };
     let schema = json!({ "type": "object", "properties": { field: { "type": "string" } }, "required": [field] });
-    asked(json!({ field: { "method": "elicitation/create", "params": { "message": message, "requestedSchema": schema } } }), known)
+    asked(
+        json!({ field: { "method": "elicitation/create", "params": { "message": message, "requestedSchema": schema } } }),
+        known,
+    )
 }
 
 fn ask_model() -> Answer {
     let message = json!({ "role": "user", "content": { "type": "text", "text": "What is upstream?" } });
-    asked(json!({ "model": { "method": "sampling/createMessage", "params": { "messages": [message], "maxTokens": 20 } } }), None)
+    asked(
+        json!({ "model": { "method": "sampling/createMessage", "params": { "messages": [message], "maxTokens": 20 } } }),
+        None,
+    )
 }
 
 fn ask_roots() -> Answer {
