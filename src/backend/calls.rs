@@ -70,13 +70,13 @@ impl Backend {
                     yield Event::Done(Outcome::Complete(greeting.discover(&self.spec.id)));
                     return;
                 }
-                if let Err(error) = session.may_be_asked_for(&method, &params, &holder) {
+                if let Err(error) = session.may_be_asked_for(&method, &params, &context) {
                     self.count(&method, "error");
                     yield Event::Done(Outcome::Failed(error));
                     return;
                 }
                 let asked = Asked::by(&context, &method, &params);
-                let calling = session.call_for(context.client.revision, asked, self.spec.call_timeout);
+                let calling = session.call_for(&context.client, asked, self.spec.call_timeout);
                 let mut events = std::pin::pin!(calling);
                 let mut lost = None;
                 while let Some(event) = events.next().await {

@@ -10,5 +10,6 @@ pub(crate) mod question;
 pub(crate) mod receive;
 pub(crate) mod session;
 
+pub(crate) use belongings::created_task;
 pub(crate) use handshake::{Greeting, Offer};
 pub(crate) use session::Session;

@@ -8,7 +8,9 @@ use tokio::time::{sleep, timeout};
 use super::{
     era::Known,
     error::StartError,
+    extension::ledger::Ledger,
     health::Health,
+    jobs::{self, Jobs},
     key::Key,
     lanes::Lanes,
     life::Life,
@@ -31,6 +33,8 @@ pub(crate) struct Backend {
     pub(super) listens: Arc<Listens>,
     pub(super) wants: Arc<Wants>,
     pub(super) lanes: Arc<Lanes>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) jobs: Jobs,
     pub(super) room: Room,
 }
 
@@ -57,9 +61,9 @@ impl Backend {
     pub(crate) fn new(spec: BackendSpec, room: Room) -> Self {
         let pool = Pool::new(room.sessions);
         let lanes = Lanes::new(spec.parallel);
-        let (listens, wants) = (Arc::default(), Arc::default());
+        let (listens, wants, ledger) = (Arc::default(), Arc::default(), Arc::default());
         let era = Known::new(&spec, &room.clock);
-        Self { spec, era, health: Health::starting(), pool, listens, wants, lanes, room }
+        Self { spec, era, health: Health::starting(), pool, listens, wants, lanes, ledger, jobs: Jobs::default(), room }
     }
 
     /// The way of a call at a server of this era.
@@ -71,6 +75,7 @@ impl Backend {
             (Era::Legacy, Method::ResourcesSubscribe) => Reply::later(self.subscribe(call)),
             (Era::Legacy, Method::ResourcesUnsubscribe) => Reply::later(self.unsubscribe(call)),
             (Era::Legacy, method) if method.is_notification() => Reply::later(self.notify(call)),
+            (Era::Legacy, _) if jobs::concerns(&call) => self.serve_job(call),
             (Era::Legacy, _) => self.serve(call),
             (Era::Modern, _) => self.serve_alone(call),
         }

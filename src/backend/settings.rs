@@ -103,6 +103,7 @@ impl Backend {
     /// Ends what a client session that is over held here.
     pub(crate) fn session_ended(self: &Arc<Self>, session: &SessionId) {
         self.pool.forget(session);
+        self.ledger.forget(session);
         for given_up in self.wants.forget(session) {
             let backend = Arc::clone(self);
             let end = self.room.tasks.end().clone();

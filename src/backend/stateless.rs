@@ -6,6 +6,7 @@ use std::{pin::pin, sync::Arc};
 use futures_util::StreamExt as _;
 
 use super::{
+    extension,
     key::Key,
     life::Life,
     link::NotRun,
@@ -31,11 +32,12 @@ impl Backend {
                 metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
                 Reply::complete(Payload::absent(call.params.revision))
             }
+            _ if extension::concerns(&call) => self.serve_tasks(call),
             _ => self.ask(call),
         }
     }
 
-    fn ask(self: Arc<Self>, call: Call) -> Reply {
+    pub(super) fn ask(self: Arc<Self>, call: Call) -> Reply {
         Reply::new(async_stream::stream! {
             let Call { method, params, context } = call;
             let key = Key::of_modern(&self.spec, &context);
@@ -109,7 +111,11 @@ impl Backend {
     }
 
     /// The connection of `key`, made where there is none. Waits up to `start_timeout`.
-    async fn peer(self: &Arc<Self>, key: &Key, context: &Context) -> Result<(Lease, Arc<Peer>), ErrorObject> {
+    pub(super) async fn peer(
+        self: &Arc<Self>,
+        key: &Key,
+        context: &Context,
+    ) -> Result<(Lease, Arc<Peer>), ErrorObject> {
         match self.life(key, context).await? {
             (lease, Life::Modern(peer)) => Ok((lease, peer)),
             (_, Life::Legacy(_)) => {

@@ -294,8 +294,8 @@ fn discovered(server: &dyn Server, context: Context) -> Reply {
     })
 }
 
-/// The result of `server/discover` as clients of this version get it: everything that the server says of itself, but for
-/// tasks, which are another feature there, and one that is not served.
+/// The result of `server/discover` as clients of this version get it: everything that the server says of itself, but that
+/// tasks of tools are an extension in this version (`translation` 3.5).
 fn introduction(result: &Payload) -> Payload {
     let text = String::from_utf8_lossy(result.json()).into_owned();
     let mut draft = Draft::of(&text);
@@ -304,8 +304,18 @@ fn introduction(result: &Payload) -> Payload {
     draft.set("ttlMs", "0");
     draft.set("cacheScope", "\"private\"");
     for capabilities in draft.each("capabilities") {
+        let mut tools = capabilities.get("tasks");
+        for part in ["requests", "tools", "call"] {
+            tools = tools.and_then(|tasks| tasks.get(part));
+        }
+        let has_tasks = tools.is_some();
         capabilities.remove("tasks");
-        capabilities.each("extensions").for_each(|extensions| _ = extensions.remove(meta::TASKS_EXTENSION));
+        if has_tasks {
+            if capabilities.get("extensions").is_none_or(|extensions| !extensions.is_object()) {
+                capabilities.set("extensions", "{}");
+            }
+            capabilities.each("extensions").for_each(|extensions| extensions.set(meta::TASKS_EXTENSION, "{}"));
+        }
     }
     let json = draft.text();
     Payload::new(Revision::V2026_07_28, json.into())

@@ -31,7 +31,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub(crate) use self::{
     about::About,
     cell::{Cell, Look},
-    list::{Kind, List},
+    list::{Kind, List, TaskSupport},
 };
 use crate::{
     mcp::{Capabilities, ClientInfo, Context, Farewell, Method, Server, Trace, translate::Profile},

@@ -75,7 +75,10 @@ fn capabilities(given: &[Given<About>]) -> Value {
         union.insert(tasks::CAPABILITY.to_owned(), kept);
     }
     for name in ["experimental", "extensions"] {
-        let agreed = agreed(&known, name);
+        let mut agreed = agreed(&known, name);
+        if name == "extensions" && known.iter().any(|about| about.extends_tasks()) {
+            agreed.insert(meta::TASKS_EXTENSION.to_owned(), json!({}));
+        }
         if !agreed.is_empty() {
             union.insert(name.to_owned(), agreed.into());
         }
@@ -84,7 +87,7 @@ fn capabilities(given: &[Given<About>]) -> Value {
 }
 
 /// What the backends name under a capability that is a map, as far as those that name it say the same of it: a client can
-/// be told one thing. Tasks as an extension are another feature than those of 2025-11-25, and are not carried.
+/// be told one thing. Tasks are left out: which server made one is known by its id, so that one that has them is enough.
 fn agreed(given: &[&About], capability: &str) -> Map<String, Value> {
     let mut agreed = Map::new();
     let mut disputed = HashSet::from([meta::TASKS_EXTENSION.to_owned()]);

@@ -84,7 +84,9 @@ fn merged(gateway: &Arc<Gateway>, call: Call) -> Reply {
             route::by_uri(gateway, route::URI, call)
         }
         Method::Complete => route::completion(gateway, call),
-        Method::TasksGet | Method::TasksResult | Method::TasksCancel => tasks::by_task(gateway, call),
+        Method::TasksGet | Method::TasksResult | Method::TasksCancel | Method::TasksUpdate => {
+            tasks::by_task(gateway, call)
+        }
         Method::Listen => listen::listen(Arc::clone(gateway), Target::Merged, call),
         Method::SetLevel => fanout::set_level(gateway, call),
         Method::Ping => Reply::complete(Payload::empty(Revision::NEWEST_LEGACY)),

@@ -12,6 +12,7 @@ use super::{
     gather::{Given, Patience, gather},
     hints::{Hints, Scope},
     set::Seen,
+    tasks,
     written::Page,
 };
 use crate::{
@@ -34,6 +35,8 @@ struct Asked<'a> {
     kind: Kind,
     seen: &'a [Seen],
     given: Vec<Given<List>>,
+    /// Whose tools are to say that they can be called as tasks, by the place of the backend.
+    takes_tasks: Vec<bool>,
     call: &'a Call,
 }
 
@@ -61,7 +64,8 @@ pub(crate) async fn serve(gateway: &Gateway, view: View, seen: &[Seen], kind: Ki
     if let Some(error) = none_of(seen, &given) {
         return Outcome::Failed(error);
     }
-    let asked = Asked { view, kind, seen, given, call };
+    let takes_tasks = tasks::takers(seen, &given, kind, &call.context).await;
+    let asked = Asked { view, kind, seen, given, takes_tasks, call };
     if let (None, Some(whole)) = (start, asked.whole(gateway.settings.page_size)) {
         return Outcome::Complete(whole);
     }
@@ -116,7 +120,8 @@ impl Asked<'_> {
     fn whole(&self, most: usize) -> Option<Payload> {
         let (View::Own, [one], [Ok(list)]) = (self.view, self.seen, self.given.as_slice()) else { return None };
         let fits = !self.is_filtered(one) && list.len() <= most;
-        list.whole.as_ref().filter(|whole| fits && whole.string("nextCursor").is_none()).cloned()
+        let whole = list.whole.as_ref().filter(|whole| fits && whole.string("nextCursor").is_none())?;
+        Some(if self.takes_tasks[0] { tasks::taking_all(whole) } else { whole.clone() })
     }
 
     /// Whether the caller is not to see some of what this backend lists.
@@ -170,7 +175,8 @@ impl Asked<'_> {
                 if page.len() >= most {
                     return (page, Some(Position { backend, entry, ..start }));
                 }
-                page.extend(shown.as_ref().map_or_else(|| Some(offered.raw.clone()), |shown| shown[entry].clone()));
+                let shown = shown.as_ref().map_or_else(|| Some(offered.raw.clone()), |shown| shown[entry].clone());
+                page.extend(shown.map(|tool| if self.takes_tasks[backend] { tasks::taking(&tool) } else { tool }));
             }
         }
         (page, None)

@@ -1,5 +1,7 @@
-//! Tools that run only as tasks (`execution.taskSupport: required`, 2025-11-25), for clients that have no tasks
-//! (`translation` 3.5): their calls ask for one. Knows nothing of how a task is waited for: that is the backend's.
+//! Calls of tools of servers that have tasks (2025-11-25), for clients that do not ask for them in that manner
+//! (`translation` 3.5): a call of a tool that runs only as a task asks for one, and so does a call of any tool that can run
+//! as one, where its client has the extension of 2026-07-28. Knows nothing of how a task is waited for: that is the
+//! backend's.
 //!
 //! The lists of the catalog tell. An error is not asked for first: servers tell a call that had to be a task in several
 //! ways, and what has been called once is not called again.
@@ -7,7 +9,7 @@
 use std::sync::Arc;
 
 use super::{
-    catalog::{Catalog, Kind},
+    catalog::{Catalog, Kind, TaskSupport},
     gather::sole,
     set::Seen,
 };
@@ -27,7 +29,12 @@ pub(crate) fn call(seen: &Seen, call: Call) -> Reply {
     let catalog = Arc::clone(catalog);
     Reply::later(async move {
         let Some(name) = call.params.string("name") else { return server.call(call) };
-        if !runs_only_as_task(&catalog, &call.context, &name).await {
+        let asks = match support(&catalog, &call.context, &name).await {
+            TaskSupport::Required => true,
+            TaskSupport::Optional => call.context.client.takes_tasks(),
+            TaskSupport::Forbidden => false,
+        };
+        if !asks {
             return server.call(call);
         }
         let params = call.params.with(TASK.0, TASK.1);
@@ -35,18 +42,18 @@ pub(crate) fn call(seen: &Seen, call: Call) -> Reply {
     })
 }
 
-/// Whether the tool of this (own) name says so. The list is waited for only where what is at hand does not have it.
-async fn runs_only_as_task(catalog: &Arc<Catalog>, context: &Context, name: &str) -> bool {
+/// How the tool of this (own) name takes tasks. The list is waited for only where what is at hand does not have it.
+async fn support(catalog: &Arc<Catalog>, context: &Context, name: &str) -> TaskSupport {
     if catalog.runs_tools_as_tasks().is_none() {
         let about = sole(catalog.about(context)).await;
         if !about.is_ok_and(|about| about.runs_tools_as_tasks()) {
-            return false;
+            return TaskSupport::Forbidden;
         }
     }
     let asked = catalog.list(context, Kind::Tools);
     let at_hand = asked.look.value.clone().or_else(|| asked.fallback.clone());
-    if let Some(only) = at_hand.and_then(|list| list.runs_only_as_task(name)) {
-        return only;
+    if let Some(support) = at_hand.and_then(|list| list.task_support(name)) {
+        return support;
     }
-    sole(asked).await.is_ok_and(|list| list.runs_only_as_task(name) == Some(true))
+    sole(asked).await.ok().and_then(|list| list.task_support(name)).unwrap_or(TaskSupport::Forbidden)
 }

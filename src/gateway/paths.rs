@@ -29,6 +29,14 @@ const TOOL_RESULT: Paths = &[
     &[META, Key("ui/resourceUri")],
     &[META, Key("openai/outputTemplate")],
 ];
+/// In a task of the extension of 2026-07-28 that is done: what the tool gave.
+const TASK: Paths = &[
+    &[Key("result"), Key("content"), Each, URI],
+    &[Key("result"), Key("content"), Each, RESOURCE, URI],
+    &[Key("result"), META, Key("ui"), Key("resourceUri")],
+    &[Key("result"), META, Key("ui/resourceUri")],
+    &[Key("result"), META, Key("openai/outputTemplate")],
+];
 const READ_RESULT: Paths = &[&[Key("contents"), Each, URI]];
 const PROMPT_RESULT: Paths =
     &[&[Key("messages"), Each, Key("content"), URI], &[Key("messages"), Each, Key("content"), RESOURCE, URI]];
@@ -46,6 +54,7 @@ const SAMPLING: Paths = &[
 pub(crate) const fn in_result(method: &Method) -> Paths {
     match method {
         Method::ToolsCall | Method::TasksResult => TOOL_RESULT,
+        Method::TasksGet => TASK,
         Method::ResourcesRead => READ_RESULT,
         Method::PromptsGet => PROMPT_RESULT,
         _ => &[],

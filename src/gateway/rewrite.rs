@@ -37,12 +37,13 @@ impl Rewriter {
             Event::Asked(question) => Event::Asked(self.question(question)),
             Event::Done(Outcome::Complete(result)) => {
                 let result = self.uris(&result, paths::in_result(method));
-                Event::Done(Outcome::Complete(self.tasks(result, tasks::in_result(method))))
+                // what a task of the extension wants to know (2026-07-28) is asked like any question
+                let result = if *method == Method::TasksGet { self.input_requests(&result) } else { result };
+                Event::Done(Outcome::Complete(self.tasks(result, |result| tasks::in_result(method, result))))
             }
             Event::Done(Outcome::Failed(error)) => Event::Done(Outcome::Failed(self.error(error))),
             Event::Done(Outcome::InputRequired(result)) => {
-                let result = result.rewrite(INPUT_REQUESTS, |request| self.input_request(request, result.revision));
-                Event::Done(Outcome::InputRequired(result))
+                Event::Done(Outcome::InputRequired(self.input_requests(&result)))
             }
         }
     }
@@ -57,16 +58,17 @@ impl Rewriter {
         } else {
             self.uris(&params, paths::from_server(&method))
         };
-        let params = self.tasks(params, tasks::from_server(&method));
+        let params = self.tasks(params, |_| tasks::from_server(&method));
         Notification { method, params }
     }
 
-    /// The same payload with the ids of tasks at `places` rewritten.
-    fn tasks(&self, payload: Payload, places: paths::Paths) -> Payload {
+    /// The same payload with the ids of tasks at `places` in it rewritten.
+    fn tasks(&self, payload: Payload, places: impl FnOnce(&Payload) -> paths::Paths) -> Payload {
         if !tasks::may_hold_tasks(&payload) {
             return payload;
         }
-        payload.rewrite(places, |text| Some(json::quote(&tasks::exposed(&self.backend, &json::unquote(text)?))))
+        payload
+            .rewrite(places(&payload), |text| Some(json::quote(&tasks::exposed(&self.backend, &json::unquote(text)?))))
     }
 
     /// The same payload with the URIs at `places` rewritten.
@@ -88,6 +90,10 @@ impl Rewriter {
         Question { params: self.asked(&method, &params), method, answer }
     }
 
+    fn input_requests(&self, result: &Payload) -> Payload {
+        result.rewrite(INPUT_REQUESTS, |request| self.input_request(request, result.revision))
+    }
+
     /// A question among those that end a call (2026-07-28, MRTR); `None` where it stays.
     fn input_request(&self, text: &str, revision: Revision) -> Option<String> {
         let request = Payload::new(revision, Bytes::copy_from_slice(text.as_bytes()));
@@ -105,7 +111,7 @@ impl Rewriter {
     /// What is asked. A client must show which server asks and can see the gateway alone, so the message of an elicitation
     /// says it, and so does `_meta`.
     fn asked(&self, method: &Method, params: &Payload) -> Payload {
-        let params = self.tasks(self.uris(params, paths::from_server(method)), tasks::from_server(method));
+        let params = self.tasks(self.uris(params, paths::from_server(method)), |_| tasks::from_server(method));
         let Some(title) = &self.asks_as else { return params };
         let params = if *method == Method::Elicit {
             params.rewrite(&[&[At::Key("message")]], |text| {

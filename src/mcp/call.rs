@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{
-    Farewell, Method, Payload, Reply, Revision,
+    Era, Farewell, Feature, Method, Payload, Reply, Revision,
     json::{Object, draft::Draft},
     meta,
     mirrored::Mirror,
@@ -113,6 +113,12 @@ impl ClientInfo {
         Object::parse(&self.implementation)?.string("name")
     }
 
+    /// Whether a task can be the answer to what it asks: its version has tasks, or it declares the extension for them.
+    pub fn takes_tasks(&self) -> bool {
+        self.revision.has(Feature::CoreTasks)
+            || self.revision.era() == Era::Modern && self.capabilities.extends(meta::TASKS_EXTENSION)
+    }
+
     /// The same client, which executes no tasks (2025-11-25).
     #[must_use]
     pub fn without_tasks(&self) -> Self {
@@ -154,6 +160,13 @@ impl Capabilities {
     pub fn new(json: Bytes) -> Self {
         let key = normalised(&json);
         Self { json, key }
+    }
+
+    /// Whether the extension `name` is declared.
+    pub fn extends(&self, name: &str) -> bool {
+        let all = Object::parse(&self.json);
+        let extensions = all.and_then(|all| Object::parse(all.get("extensions")?.as_bytes()));
+        extensions.is_some_and(|extensions| extensions.get(name).is_some())
     }
 
     /// The same capabilities without `name`.

@@ -1,6 +1,7 @@
 //! The `gateway` room, from outside.
 
 mod calls;
+mod extension;
 mod listens;
 mod lists;
 mod mirrors;

@@ -15,7 +15,7 @@ use tokio::{
 use super::{Session, belongings::created_task, call::Asked};
 use crate::{
     backend::{link::NotRun, wants::Holder},
-    mcp::{ErrorObject, Event, Feature, Method, Outcome, Payload, Revision, translate::Profile},
+    mcp::{ClientInfo, ErrorObject, Event, Feature, Method, Outcome, Payload, Revision, translate::Profile},
 };
 
 /// The longest that a task is waited for which its server knows of. Tasks are made for what takes long.
@@ -62,16 +62,16 @@ struct Look {
 // === impl Session ===
 
 impl Session {
-    /// Makes one call for a client of this version. One that has no tasks cannot take one for an answer: where its call
+    /// Makes one call for a client. One that has no tasks cannot take one for an answer: where its call
     /// asks for a task, that task is waited for, and the reply is the reply of a plain call.
     pub(crate) fn call_for(
         self: &Arc<Self>,
-        client: Revision,
+        client: &ClientInfo,
         asked: Asked,
         patience: Duration,
     ) -> impl Stream<Item = Result<Event, NotRun>> + Send + use<> {
         let awaits = asked.method == Method::ToolsCall
-            && !client.has(Feature::CoreTasks)
+            && !client.takes_tasks()
             && self.revision().has(Feature::CoreTasks)
             && asked.params.object().is_some_and(|params| params.get("task").is_some());
         if awaits {

@@ -63,7 +63,7 @@ impl Belongings {
 }
 
 /// The id of the task that a result made, where it did (2025-11-25, tasks).
-pub(super) fn created_task(result: &Payload) -> Option<String> {
+pub(crate) fn created_task(result: &Payload) -> Option<String> {
     let task = result.object()?.get("task").map(str::to_owned)?;
     Object::parse(task.as_bytes())?.string("taskId")
 }

@@ -20,8 +20,10 @@ use crate::{
         link::{Incoming, Link, LinkError, NotRun},
     },
     mcp::{
-        ClientInfo, Era, ErrorObject, Event, Feature, Message, Method, Outcome, Payload, Revision, json, json::Object,
-        meta, translate::Profile,
+        ClientInfo, Era, ErrorObject, Event, Feature, Message, Method, Outcome, Payload, Revision, json,
+        json::Object,
+        meta,
+        translate::{Profile, mirrored_capabilities},
     },
     model::BackendId,
 };
@@ -186,7 +188,12 @@ impl Offer {
     /// The parameters of `initialize`: the client's own words, for the server to see whom it serves.
     fn params(&self) -> Bytes {
         let mut text = format!(r#"{{"protocolVersion":"{}","capabilities":"#, self.revision).into_bytes();
-        text.extend_from_slice(self.client.capabilities.json());
+        let capabilities = self.client.capabilities.json();
+        match self.client.revision.era() {
+            Era::Legacy => text.extend_from_slice(capabilities),
+            // tasks are the gateway's own business across the eras
+            Era::Modern => text.extend_from_slice(&mirrored_capabilities(capabilities)),
+        }
         text.extend_from_slice(br#","clientInfo":"#);
         text.extend_from_slice(&self.client.implementation);
         text.push(b'}');

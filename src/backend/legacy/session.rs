@@ -20,14 +20,14 @@ use crate::{
     backend::{
         end::End,
         errands::Errands,
-        key::Key,
+        key::{Key, Scope},
         link::{Arrival, Incoming, Link},
         listens::Listens,
         wants::{Holder, Wants},
     },
     mcp::{
-        Capabilities, ErrorObject, Event, Feature, Level, Message, Method, Outcome, Payload, Question, RequestId,
-        Revision, Untranslatable, translate::Cause,
+        Capabilities, Context, ErrorObject, Event, Feature, Level, Message, Method, Outcome, Payload, Question,
+        RequestId, Revision, Untranslatable, translate::Cause,
     },
     model::BackendId,
     wire::peer::Requests,
@@ -158,14 +158,14 @@ impl Session {
         *self.level.lock() = Some(level);
     }
 
-    /// Whether `method` is to be sent for this client session. What the negotiated version has not is not sent
+    /// Whether `method` is to be sent for this client. What the negotiated version has not is not sent
     /// (`translation` 6.5); a name that no version knows is the peers' own matter. A task of another client session is as if
     /// it did not exist (2025-11-25, tasks, *Security*).
     pub(crate) fn may_be_asked_for(
         &self,
         method: &Method,
         params: &Payload,
-        holder: &Holder,
+        context: &Context,
     ) -> Result<(), ErrorObject> {
         let has_tasks = || {
             let declared = self.greeting().is_some_and(|greeting| greeting.capabilities().get("tasks").is_some());
@@ -182,7 +182,7 @@ impl Session {
         }
         let named = if method.is_of_core_tasks() { params.string("taskId") } else { None };
         match named {
-            Some(id) if !self.owns_task(holder, &id) => {
+            Some(id) if !self.owns_task(&context.holder(), &id) && !self.may_own(context, &id) => {
                 Err(ErrorObject::invalid_params(&format!("Unknown task: {id}")))
             }
             _ => Ok(()),
@@ -202,6 +202,12 @@ impl Session {
     /// Whether a task was made here. Where no one shares the server, it need not be known.
     pub(crate) fn made_task(&self, id: &str) -> bool {
         self.belongings.lock().owner(&Thing::Task(id.to_owned())).is_some()
+    }
+
+    /// Whether a task that nobody is known to own can be of a client without sessions: whatever is in the session of one
+    /// user is that user's.
+    fn may_own(&self, context: &Context, id: &str) -> bool {
+        context.session.is_none() && matches!(self.about.key.scope, Scope::User(_)) && !self.made_task(id)
     }
 
     /// Whether a task is this client session's; what nobody is known to own belongs to the only one behind this session.

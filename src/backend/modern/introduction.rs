@@ -93,6 +93,13 @@ impl Introduction {
         part.is_none_or(|part| Object::parse(text.as_bytes()).is_some_and(|all| all.get(part) == Some("true")))
     }
 
+    /// Whether the server has the tasks extension.
+    pub(crate) fn has_tasks(&self) -> bool {
+        let capabilities = self.capabilities();
+        let extensions = capabilities.get("extensions").and_then(|text| Object::parse(text.as_bytes()));
+        extensions.is_some_and(|extensions| extensions.get(meta::TASKS_EXTENSION).is_some())
+    }
+
     /// The answer to `server/discover`: as the server wrote it, with a name where it gave none (`translation` 6.3).
     pub(crate) fn discover(&self, backend: &BackendId) -> Payload {
         if self.server().is_some() {

@@ -14,6 +14,8 @@ use crate::mcp::{
 const LONGEST_IMPLEMENTATION: usize = 16 * 1024;
 /// The longest `capabilities` that are kept, in bytes.
 const LONGEST_CAPABILITIES: usize = 64 * 1024;
+/// What of tasks a server with the extension of 2026-07-28 can do for a client of 2025-11-25: the extension has no list.
+const EMULATED_TASKS: &str = r#"{"cancel":{},"requests":{"tools":{"call":{}}}}"#;
 
 /// Reads the parameters of `initialize`. The version must be there; a missing `capabilities` or `clientInfo` is taken for
 /// an empty one, since old clients leave them out.
@@ -64,6 +66,13 @@ fn capabilities(declared: &str, revision: Revision) -> Bytes {
     }
     let extensions = Object::parse(&kept).and_then(|object| object.get("extensions").map(str::to_owned));
     if let Some(extensions) = extensions {
+        let emulated = Object::parse(extensions.as_bytes()).is_some_and(|all| all.get(meta::TASKS_EXTENSION).is_some());
+        if emulated
+            && revision.has(Feature::CoreTasks)
+            && Object::parse(&kept).is_some_and(|all| all.get("tasks").is_none())
+        {
+            kept = json::with_member(&kept, "tasks", EMULATED_TASKS);
+        }
         let rest = json::without_member(&Bytes::from(extensions), meta::TASKS_EXTENSION);
         let nothing_left = Object::parse(&rest).is_none_or(|object| object.iter().next().is_none());
         kept = if nothing_left {
@@ -116,6 +125,13 @@ mod tests {
         let discovered = r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}, "tasks":{},"extensions":{"io.modelcontextprotocol/tasks":{},"x/y":{}}},"instructions":"Be \u00e9","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"}}}"#;
         assert_snapshot!(told(discovered, Revision::V2025_06_18), @r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"extensions":{"x/y":{}}},"serverInfo":{"name":"s","version":"2"},"instructions":"Be \u00e9"}"#);
         assert_snapshot!(told(discovered, Revision::V2025_11_25), @r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}, "tasks":{},"extensions":{"x/y":{}}},"serverInfo":{"name":"s","version":"2"},"instructions":"Be \u00e9"}"#);
+    }
+
+    #[test]
+    fn the_extension_is_shown_as_the_feature_to_those_who_have_it() {
+        let discovered = r#"{"capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"}}}"#;
+        assert_snapshot!(told(discovered, Revision::V2025_11_25), @r#"{"protocolVersion":"2025-11-25","capabilities":{"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"2"}}"#);
+        assert_snapshot!(told(discovered, Revision::V2025_06_18), @r#"{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"2"}}"#);
     }
 
     #[test]

@@ -13,13 +13,17 @@ pub(crate) struct About {
     pub(crate) result: Payload,
     /// Whether tools can be called as tasks: known beforehand, since calls ask it.
     tasks: bool,
+    /// Whether the server has the tasks extension of 2026-07-28.
+    extension: bool,
 }
 
 impl About {
     /// Reads the answer.
     pub(crate) fn new(result: Payload) -> Self {
-        let about = Self { result, tasks: false };
-        Self { tasks: about.declares_tasks(), ..about }
+        let about = Self { result, tasks: false, extension: false };
+        let (tasks, extension) =
+            (about.declares_tasks(), about.named_under("extensions").contains_key(meta::TASKS_EXTENSION));
+        Self { tasks, extension, ..about }
     }
 
     /// Whether the server declares this capability.
@@ -64,9 +68,17 @@ impl About {
         self.tasks
     }
 
+    /// Whether the server has the tasks extension of 2026-07-28.
+    pub(crate) const fn extends_tasks(&self) -> bool {
+        self.extension
+    }
+
     /// Whether tasks can be cancelled.
     pub(crate) fn cancels_tasks(&self) -> bool {
-        self.has_in_tasks(|tasks| Object::parse(tasks.as_bytes()).is_some_and(|tasks| tasks.get("cancel").is_some()))
+        self.extension
+            || self.has_in_tasks(|tasks| {
+                Object::parse(tasks.as_bytes()).is_some_and(|tasks| tasks.get("cancel").is_some())
+            })
     }
 
     fn declares_tasks(&self) -> bool {

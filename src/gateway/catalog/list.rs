@@ -49,8 +49,19 @@ pub(crate) struct List {
     mirrored: HashMap<String, Mirrored>,
     /// The tools whose output schema is shown wrapped to clients of legacy versions.
     wrapped: HashSet<String>,
-    /// The tools that run only as tasks (2025-11-25).
-    only_tasks: HashSet<String>,
+    /// The tools that can run as tasks (2025-11-25), and whether they must.
+    tasks: HashMap<String, TaskSupport>,
+}
+
+/// How a tool takes tasks (2025-11-25, tools, *Execution*).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TaskSupport {
+    /// It must not be called as a task.
+    Forbidden,
+    /// It can be.
+    Optional,
+    /// It must be.
+    Required,
 }
 
 /// One tool, prompt, resource or template.
@@ -174,8 +185,10 @@ impl List {
             {
                 self.mirrored.insert(entry.key.clone(), mirrored);
             }
-            if kind == Kind::Tools && runs_only_as_task(&entry.raw) {
-                self.only_tasks.insert(entry.key.clone());
+            if kind == Kind::Tools
+                && let Some(support) = TaskSupport::of(&entry.raw)
+            {
+                self.tasks.insert(entry.key.clone(), support);
             }
             self.entries.push(entry);
         }
@@ -191,22 +204,21 @@ impl List {
         self.mirrored.get(name)
     }
 
-    /// Whether the tool of this own name runs only as a task; `None` where there is no such tool.
-    pub(crate) fn runs_only_as_task(&self, name: &str) -> Option<bool> {
-        self.says(name, &self.only_tasks)
+    /// How the tool of this own name takes tasks; `None` where there is no such tool.
+    pub(crate) fn task_support(&self, name: &str) -> Option<TaskSupport> {
+        let said = self.tasks.get(name).copied();
+        said.or_else(|| self.has(name).then_some(TaskSupport::Forbidden))
     }
 
     /// Whether the output schema of the tool of this own name is shown wrapped to clients of legacy versions; `None` where
     /// there is no such tool.
     pub(crate) fn wraps_output_of(&self, name: &str) -> Option<bool> {
-        self.says(name, &self.wrapped)
+        self.wrapped.contains(name).then_some(true).or_else(|| self.has(name).then_some(false))
     }
 
-    /// Whether the tool of this own name is one of `some`; `None` where there is no such tool.
-    fn says(&self, name: &str, some: &HashSet<String>) -> Option<bool> {
-        some.contains(name)
-            .then_some(true)
-            .or_else(|| self.entries.iter().any(|entry| entry.key == name).then_some(false))
+    /// Whether there is an entry of this own name.
+    fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.key == name)
     }
 
     /// How many entries.
@@ -237,11 +249,16 @@ fn entries(kind: Kind, backend: &BackendId, page: &Payload) -> Vec<Entry> {
     elements.into_iter().filter_map(|element| entry(element.get())).collect()
 }
 
-/// What a tool says of tasks (2025-11-25, tools, *Execution*).
-fn runs_only_as_task(tool: &Bytes) -> bool {
-    let execution = Object::parse(tool).and_then(|tool| tool.get("execution"));
-    let support = execution.and_then(|execution| Object::parse(execution.as_bytes())?.string("taskSupport"));
-    support.as_deref() == Some("required")
+impl TaskSupport {
+    /// What a tool says; `None` where it takes no tasks.
+    fn of(tool: &Bytes) -> Option<Self> {
+        let execution = Object::parse(tool).and_then(|tool| tool.get("execution"))?;
+        match Object::parse(execution.as_bytes())?.string("taskSupport")?.as_str() {
+            "required" => Some(Self::Required),
+            "optional" => Some(Self::Optional),
+            _ => None,
+        }
+    }
 }
 
 fn merged(kind: Kind, backend: &BackendId, revision: Revision, raw: &Bytes) -> Bytes {

@@ -39,7 +39,11 @@ pub(super) fn open_notification(notification: &mut Draft<'_>) {
 /// Puts a request into the envelope, as far as the client is known.
 pub(super) fn seal_request(request: &mut Draft<'_>, crossing: &Crossing<'_>) {
     consume_meta(request, &[RELATED_TASK]);
-    let asks_for_task = *crossing.facts.method == Method::ToolsCall && request.remove("task");
+    // the extension, *Error Handling*: who does not declare it may not ask about its tasks either
+    let asks_for_task = match crossing.facts.method {
+        Method::ToolsCall => request.remove("task"),
+        method => matches!(method, Method::TasksGet | Method::TasksUpdate | Method::TasksCancel),
+    };
     if let Some(client) = crossing.facts.client {
         write_envelope(request, client, &capabilities(client, asks_for_task));
     }
@@ -90,7 +94,10 @@ pub fn mirrored_capabilities(capabilities: &Bytes) -> Bytes {
     let mut mirrored = Draft::of(&text);
     mirrored.remove("tasks");
     mirrored.each("roots").for_each(|roots| _ = roots.remove("listChanged"));
-    mirrored.each("extensions").for_each(|extensions| _ = extensions.remove(TASKS_EXTENSION));
+    let emptied = mirrored.each("extensions").any(|all| all.remove(TASKS_EXTENSION) && all.is_empty());
+    if emptied {
+        mirrored.remove("extensions");
+    }
     if mirrored.is_changed() { mirrored.text().into() } else { capabilities.clone() }
 }
 

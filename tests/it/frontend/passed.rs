@@ -198,12 +198,12 @@ async fn no_other_request_may_ask() {
 async fn what_a_server_says_of_itself_is_kept_but_for_versions_and_tasks() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
-    let about = r#"{"resultType":"complete","supportedVersions":["2026-07-28","2099-01-01"],"capabilities":{ "tools":{"listChanged":true},"extensions":{"io.modelcontextprotocol/tasks":{},"x/ui":{ "a":1.0 }},"odd":[] },"instructions":"\u0041sk","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"b","version":"9"},"x/y":1.50},"ttlMs":9}"#;
+    let about = r#"{"resultType":"complete","supportedVersions":["2026-07-28","2099-01-01"],"capabilities":{ "tools":{"listChanged":true},"tasks":{"list":{}},"extensions":{"io.modelcontextprotocol/tasks":{},"x/ui":{ "a":1.0 }},"odd":[] },"instructions":"\u0041sk","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"b","version":"9"},"x/y":1.50},"ttlMs":9}"#;
     *world.server.about.lock() = Some(about);
     let told = text(client.ask(1, "server/discover", json!({})).await).await;
     for kept in [
         r#""supportedVersions":["2026-07-28"]"#,
-        r#""capabilities":{ "tools":{"listChanged":true},"extensions":{"x/ui":{ "a":1.0 }},"odd":[] }"#,
+        r#""capabilities":{ "tools":{"listChanged":true},"extensions":{"io.modelcontextprotocol/tasks":{},"x/ui":{ "a":1.0 }},"odd":[] }"#,
         r#""instructions":"\u0041sk""#,
         r#""_meta":{"io.modelcontextprotocol/serverInfo":{"name":"b","version":"9"},"x/y":1.50}"#,
     ] {

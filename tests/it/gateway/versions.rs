@@ -125,7 +125,7 @@ async fn a_modern_server_says_itself_what_it_can_do() {
     *old.about.lock() = r#"{"capabilities":{"extensions":{"x/z":{}},"experimental":{"x":{}}}}"#.to_owned();
     let client = Client::new(gateway.merged()).speaking(MODERN);
     let result: serde_json::Value = serde_json::from_str(&client.ask(Method::Discover, "").await).unwrap();
-    assert_snapshot!(result["capabilities"], @r#"{"experimental":{"x":{}},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["a"]},"x/y":{"a":1,"b":2}},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}}"#);
+    assert_snapshot!(result["capabilities"], @r#"{"experimental":{"x":{}},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{"mimeTypes":["a"]},"x/y":{"a":1,"b":2}},"resources":{"listChanged":true,"subscribe":true},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}},"tools":{"listChanged":true}}"#);
     let single = Client::new(gateway.single(&id("b1")).unwrap()).speaking(MODERN);
     assert_eq!(single.ask(Method::Discover, "").await, *one.about.lock());
     // what the server does not say that it has is not asked for

@@ -46,6 +46,9 @@ const ANSWERS: &[(&str, &str)] = &[
     ("tasks/result", "GetTaskPayloadResult"),
 ];
 
+/// The methods of the tasks extension, which the schema of 2026-07-28 does not hold.
+const EXTENSION: [&str; 3] = ["tasks/get", "tasks/update", "tasks/cancel"];
+
 /// What the methods begin with that tests make up; no schema has them.
 const MADE_UP: [&str; 3] = ["notifications/x/", "x/", "tasks/nothing"];
 
@@ -96,6 +99,12 @@ pub(crate) fn notification(revision: Revision, message: &Value) -> Result<(), St
 pub(crate) fn to_server(revision: Revision, question: Option<&str>, message: &Value) -> Result<(), String> {
     match (message["method"].as_str(), message.get("id")) {
         (Some(method), _) if MADE_UP.iter().any(|made_up| method.starts_with(made_up)) => Ok(()),
+        (Some(method), Some(_)) if revision == Revision::V2026_07_28 && EXTENSION.contains(&method) => {
+            valid(revision, "JSONRPCRequest", message)?;
+            let declared = &message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"];
+            let is_declared = declared["io.modelcontextprotocol/tasks"].is_object();
+            if is_declared { Ok(()) } else { Err(format!("the extension is not declared: {message}")) }
+        }
         (Some(_), None) => valid(revision, "JSONRPCNotification", message)
             .and_then(|()| valid(revision, "ClientNotification", message)),
         (Some(_), Some(_)) => {

@@ -49,8 +49,8 @@ const NEED_ADAPTERS: &[(&str, &str)] = &[
 
 /// The vectors of the group `era` whose whole difference is in the shapes.
 const SHAPES_OF_THE_ERA: &[&str] = &[
-    "H14", "Q28", "Q01", "Q02", "Q04", "Q05", "Q06", "Q08", "Q11", "Q38", "N06", "N07", "N12", "M29", "X10", "X11",
-    "X14", "X15", "X16",
+    "H14", "Q28", "Q01", "Q02", "Q04", "Q05", "Q06", "Q08", "Q11", "Q29", "Q38", "N06", "N07", "N12", "M29", "X10",
+    "X11", "X14", "X15", "X16",
 ];
 
 #[test]

@@ -60,6 +60,9 @@ impl Plan {
     /// The server of a vector.
     pub(super) fn of(vector: &Vector) -> Self {
         let mut plan = Self::plain(version(vector));
+        if version(vector) == MODERN && format!("{}{}", vector.given.get(), vector.expect).contains("task") {
+            plan.greeting["capabilities"]["extensions"] = json!({ "io.modelcontextprotocol/tasks": {} });
+        }
         let (given, message) = (vector.given(), vector.message());
         if vector.direction == "client>gateway" {
             plan.greeting["capabilities"] = vector.ctx.get("endpoint_caps").cloned().unwrap_or_else(|| json!({}));

@@ -163,7 +163,14 @@ fn capabilities(vector: &Vector, version: &str) -> Value {
             Value::Object(all)
         }
         Some(declared) => declared,
-        None => lockkeeper::mcp::Revision::parse(version).map_or_else(|| json!({}), peer::capabilities),
+        None => {
+            let mut all = lockkeeper::mcp::Revision::parse(version).map_or_else(|| json!({}), peer::capabilities);
+            let made = vector.expected().is_some_and(|message| message["result"]["resultType"] == "task");
+            if version == MODERN && (made || vector.answered() == Some("tasks/get")) {
+                all["extensions"] = json!({ "io.modelcontextprotocol/tasks": {} });
+            }
+            all
+        }
     }
 }
 

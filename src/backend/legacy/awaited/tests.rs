@@ -106,7 +106,8 @@ async fn called(way: Way) -> (Outcome, Vec<Method>) {
     let params = Payload::new(Revision::V2025_06_18, Bytes::from_static(br#"{"name":"x","task":{}}"#));
     let profile = Profile::default();
     let asked = Asked { profile, ..Asked::of_gateway(Method::ToolsCall, params) };
-    let calling = session.call_for(Revision::V2025_06_18, asked, PATIENCE);
+    let client = ClientInfo { revision: Revision::V2025_06_18, ..ClientInfo::gateway() };
+    let calling = session.call_for(&client, asked, PATIENCE);
     let Some(Ok(Event::Done(outcome))) = calling.boxed().next().await else { panic!("an outcome") };
     sleep(Duration::from_secs(1)).await;
     let asked = link.asked.lock().split_off(1);

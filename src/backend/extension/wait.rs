@@ -1,0 +1,241 @@
+//! Waiting for a task at a server of 2026-07-28 in the manner of a call: it is asked for again and again, what it wants to
+//! know is asked on the way, and the answers are brought to it (`translation` 3.5). Knows nothing of what its end means.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{Stream, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use tokio::time::{Instant, sleep_until};
+
+use super::{
+    about,
+    detail::{Detail, Request, Status, related},
+    ledger::Claim,
+};
+use crate::{
+    backend::served::Backend,
+    mcp::{Context, ErrorObject, Event, Method, Outcome, Payload, Question, Revision, json},
+};
+
+/// The longest that a task is waited for. Tasks are made for what takes long.
+const LONGEST: Duration = Duration::from_hours(24);
+/// How often in a row it may fail to ask how the task is, where the connection alone is at fault.
+const MOST_FAULTS: u32 = 5;
+
+/// A wait for one task.
+pub(super) struct Wait {
+    /// Where the task is.
+    pub(super) backend: Arc<Backend>,
+    /// For whom.
+    pub(super) context: Context,
+    /// Which.
+    pub(super) id: String,
+    /// Whether the client knows of the task.
+    pub(super) known: Known,
+}
+
+/// Whether the client knows of the task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known {
+    /// It asked for it: what belongs to the task says so.
+    ToClient,
+    /// It called a tool and waits for the result.
+    ToGateway,
+}
+
+/// What comes of a wait; nothing comes after [`Turn::Ended`].
+pub(super) enum Turn {
+    /// Something on the way.
+    Event(Event),
+    /// The end.
+    Ended(End),
+}
+
+/// How a wait ended.
+pub(super) enum End {
+    /// The task is over.
+    Task(Detail),
+    /// A question was not answered, and there is no form to say so: the words, and the error that was the answer.
+    Unanswered(String, ErrorObject),
+    /// The task cannot be waited for any more.
+    Lost(ErrorObject),
+}
+
+/// A question that was answered: what the server called it, and the answer.
+type Answer = (Claim, String, Result<String, (String, ErrorObject)>);
+
+/// What a round of waiting brings.
+enum Next {
+    Answered(Answer),
+    Due,
+    TooLong,
+}
+
+/// The questions that are open, and the answers that are there.
+#[derive(Default)]
+struct Open {
+    asked: FuturesUnordered<BoxFuture<'static, Answer>>,
+    answers: Vec<(Claim, String)>,
+}
+
+// === impl Wait ===
+
+impl Wait {
+    /// The task is asked for after `first`, and then as often as its server wishes.
+    pub(super) fn turns(self, first: Duration) -> impl Stream<Item = Turn> + Send + 'static {
+        async_stream::stream! {
+            let mut open = Open::default();
+            let (mut due, end) = (Instant::now() + first, Instant::now() + LONGEST);
+            let mut faults = 0;
+            loop {
+                match open.next(due, end).await {
+                    Next::Answered((_, _, Err((text, error)))) => {
+                        yield Turn::Ended(End::Unanswered(text, error));
+                        return;
+                    }
+                    Next::Answered((claim, key, Ok(answer))) => {
+                        open.answers.push((claim, format!("{}:{answer}", json::quote(&key))));
+                        if open.asked.is_empty() {
+                            if let Err(error) = self.update(std::mem::take(&mut open.answers)).await {
+                                yield Turn::Ended(End::Lost(error));
+                                return;
+                            }
+                            due = Instant::now();
+                        }
+                    }
+                    Next::TooLong => {
+                        let text = "the task went on for longer than a day, so it is no longer waited for";
+                        yield Turn::Ended(End::Lost(ErrorObject::internal(text)));
+                        return;
+                    }
+                    Next::Due => match self.backend.task(&self.id, &self.context).await {
+                        Err(error) if error.is_retryable() && faults < MOST_FAULTS => {
+                            faults += 1;
+                            due = Instant::now() + Duration::from_secs(1) * faults;
+                        }
+                        Err(error) => {
+                            yield Turn::Ended(End::Lost(error));
+                            return;
+                        }
+                        Ok(detail) if detail.status.is_final() => {
+                            yield Turn::Ended(End::Task(detail));
+                            return;
+                        }
+                        Ok(detail) => {
+                            (faults, due) = (0, Instant::now() + detail.interval);
+                            for question in self.ask(&detail, &mut open) {
+                                yield Turn::Event(Event::Asked(question));
+                            }
+                        }
+                    },
+                }
+            }
+        }
+    }
+
+    /// The questions that nobody has asked yet.
+    fn ask(&self, detail: &Detail, open: &mut Open) -> Vec<Question> {
+        if detail.status != Status::InputRequired {
+            return Vec::new();
+        }
+        let mut questions = Vec::new();
+        for Request { key, method, params } in detail.requests() {
+            let Some(claim) = self.backend.ledger.claim(&self.id, &key) else { continue };
+            let params = if self.known == Known::ToClient { related(&params, &self.id) } else { params };
+            let (question, answered) = Question::new(method.clone(), params);
+            open.asked.push(Box::pin(async move {
+                let answer = read(&key, &method, answered.wait().await);
+                (claim, key, answer)
+            }));
+            questions.push(question);
+        }
+        questions
+    }
+
+    /// Brings the answers to the task.
+    async fn update(&self, answers: Vec<(Claim, String)>) -> Result<(), ErrorObject> {
+        let (claims, texts): (Vec<Claim>, Vec<String>) = answers.into_iter().unzip();
+        let params = about(&self.id).with("inputResponses", &format!("{{{}}}", texts.join(",")));
+        if let Outcome::Failed(error) = self.backend.ask_about(Method::TasksUpdate, params, &self.context).await {
+            return Err(error);
+        }
+        claims.into_iter().for_each(Claim::answered);
+        Ok(())
+    }
+}
+
+/// What a client's answer is to the task. A dialog that nobody closed was closed; what else is not answered has no form
+/// (`translation` 4a.4).
+fn read(
+    key: &str,
+    method: &Method,
+    answer: Option<Result<Payload, ErrorObject>>,
+) -> Result<String, (String, ErrorObject)> {
+    let error = match answer {
+        Some(Ok(answer)) if answer.object().is_some() => return Ok(String::from_utf8_lossy(answer.json()).into_owned()),
+        _ if *method == Method::Elicit => return Ok(r#"{"action":"cancel"}"#.to_owned()),
+        Some(Err(error)) => error,
+        Some(Ok(_)) => ErrorObject::internal("the answer is no object"),
+        None => ErrorObject::internal("nobody is there to be asked"),
+    };
+    Err((format!("Input '{key}' ({method}) was not given: {}", error.message()), error))
+}
+
+// === impl Open ===
+
+impl Open {
+    async fn next(&mut self, due: Instant, end: Instant) -> Next {
+        tokio::select! {
+            biased;
+            Some(answer) = self.asked.next(), if !self.asked.is_empty() => Next::Answered(answer),
+            () = sleep_until(due.min(end)) => if due < end { Next::Due } else { Next::TooLong },
+        }
+    }
+}
+
+// === impl End ===
+
+impl End {
+    /// What `tasks/result` is answered with (2025-11-25, tasks): what the call would have been.
+    pub(super) fn of_request(self, id: &str) -> Outcome {
+        match self {
+            Self::Lost(error) => Outcome::Failed(error),
+            Self::Unanswered(text, error) => Outcome::Failed(ErrorObject::with_data(
+                ErrorObject::INTERNAL_ERROR,
+                &text,
+                &serde_json::from_slice(error.json()).unwrap_or_default(),
+            )),
+            Self::Task(detail) => match detail.outcome() {
+                Some(Outcome::Complete(result)) => Outcome::Complete(related(&result, id)),
+                Some(outcome) => outcome,
+                None => Outcome::Failed(ErrorObject::internal("The task was cancelled, so it has no result")),
+            },
+        }
+    }
+
+    /// What a plain call is answered with whose tool ran as a task.
+    pub(super) fn of_call(self) -> Outcome {
+        let tool_error = |text: &str| Outcome::Complete(crate::mcp::translate::tool_error(Revision::V2026_07_28, text));
+        match self {
+            Self::Lost(error) => Outcome::Failed(error),
+            Self::Unanswered(text, _) => tool_error(&text),
+            Self::Task(detail) => detail.outcome().unwrap_or_else(|| {
+                let reason = detail.message().map(|message| format!(": {message}")).unwrap_or_default();
+                tool_error(&format!("The server cancelled the task that this call ran as{reason}"))
+            }),
+        }
+    }
+}
+
+// === impl Detail ===
+
+impl Detail {
+    /// What the call would have ended with; `None` where the task was cancelled.
+    fn outcome(&self) -> Option<Outcome> {
+        let odd = || Outcome::Failed(ErrorObject::internal("the server ended a task and did not say what it came to"));
+        match self.status {
+            Status::Completed => Some(self.result().map_or_else(odd, Outcome::Complete)),
+            Status::Failed => Some(self.error().map_or_else(odd, Outcome::Failed)),
+            Status::Working | Status::InputRequired | Status::Cancelled => None,
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Clients of 2026-07-28 that declare the tasks extension, at a server of 2025-11-25 that has tasks.
+
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use lockkeeper::{
+    backend::Supervisor,
+    mcp::{
+        Call, Capabilities, ClientInfo, Context, Facts, Method, Outcome, Payload, Reply, Revision, Server,
+        translate::Kind,
+    },
+};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::{
+    endpoint::{Peer, event, reply, text_of},
+    peers::{failure, person, result, started, text},
+};
+
+const TASKS: &str = "io.modelcontextprotocol/tasks";
+const RELATED: &str = "io.modelcontextprotocol/related-task";
+const DECLARES: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}},"elicitation":{}}"#;
+
+static REQUESTS: AtomicU64 = AtomicU64::new(0);
+
+/// A server whose one task is as its script says, one step each time it is asked.
+struct Old {
+    peer: Peer,
+    server: Arc<dyn Server>,
+    _supervisor: Supervisor,
+}
+
+fn task(status: &str) -> Value {
+    json!({ "taskId": "T1", "status": status, "createdAt": "2026-01-01T00:00:00Z",
+        "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": null, "pollInterval": 50 })
+}
+
+fn related(mut value: Value) -> Value {
+    value["_meta"] = json!({ RELATED: { "taskId": "T1" } });
+    value
+}
+
+impl Old {
+    /// The task ends as `ends` says: a result or an error; where it is to ask, it does so while its result is waited for.
+    async fn with(steps: &[&str], ends: Value, asks: bool) -> Self {
+        let steps: Mutex<VecDeque<Value>> = Mutex::new(steps.iter().map(|status| task(status)).collect());
+        let waits: Mutex<Option<(Value, mpsc::UnboundedSender<String>)>> = Mutex::default();
+        let peer = Peer::start(move |seen| {
+            let mut answer = seen.result(&Value::Null);
+            match seen.method() {
+                "initialize" => {
+                    answer["result"] = json!({ "protocolVersion": "2025-11-25", "serverInfo": { "name": "old", "version": "1" },
+                        "capabilities": { "tools": {}, "tasks": { "cancel": {}, "requests": { "tools": { "call": {} } } } } });
+                }
+                "tools/call" if seen.body["params"].get("task").is_some() => {
+                    answer["result"] = json!({ "task": task("working") });
+                }
+                "tools/call" => answer["result"] = text_of("at once"),
+                "tasks/get" => {
+                    let mut steps = steps.lock();
+                    let step = if steps.len() > 1 { steps.pop_front() } else { steps.front().cloned() };
+                    answer["result"] = step.unwrap_or_default();
+                }
+                "tasks/cancel" => answer["result"] = task("cancelled"),
+                "tasks/result" => {
+                    answer.as_object_mut().unwrap().remove("result");
+                    answer.as_object_mut().unwrap().extend(ends.as_object().unwrap().clone());
+                    if asks && waits.lock().is_none() {
+                        let (events, receiver) = mpsc::unbounded_channel();
+                        let params = related(json!({ "message": "Name?", "requestedSchema": { "type": "object", "properties": {} } }));
+                        let question = json!({ "jsonrpc": "2.0", "id": "s9", "method": "elicitation/create", "params": params });
+                        events.send(event(&question)).unwrap();
+                        *waits.lock() = Some((answer, events));
+                        let stream = tokio_stream::wrappers::UnboundedReceiverStream::new(receiver);
+                        let body = Body::from_stream(stream.map(Ok::<_, Infallible>));
+                        let response = axum::response::Response::builder().header("content-type", "text/event-stream");
+                        return Some(response.body(body).unwrap());
+                    }
+                }
+                "" if seen.body["id"] == "s9" => {
+                    let waits = waits.lock();
+                    let (answer, events) = waits.as_ref().unwrap();
+                    events.send(event(answer)).unwrap();
+                    return None;
+                }
+                _ => return None,
+            }
+            Some(reply(&answer))
+        })
+        .await;
+        let (supervisor, server) = started(peer.spec()).await;
+        Self { peer, server, _supervisor: supervisor }
+    }
+
+    fn ask(&self, user: &str, capabilities: &'static str, method: Method, params: &Value) -> Reply {
+        let context = modern(user, capabilities);
+        let mut params = params.clone();
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = serde_json::from_str(capabilities).unwrap();
+        self.server.call(Call { method, params: Payload::of(Revision::V2026_07_28, &params), context })
+    }
+
+    fn about(&self, method: Method) -> Reply {
+        self.ask("ann", DECLARES, method, &json!({ "taskId": "T1" }))
+    }
+
+    async fn told(&self) -> Value {
+        shown(&Method::TasksGet, self.about(Method::TasksGet)).await
+    }
+
+    async fn made(&self) -> Value {
+        let called = self.ask("ann", DECLARES, Method::ToolsCall, &json!({ "name": "x", "task": {} }));
+        shown(&Method::ToolsCall, called).await
+    }
+}
+
+/// One request of a client without sessions.
+fn modern(user: &str, capabilities: &'static str) -> Context {
+    let name = format!("request {}", REQUESTS.fetch_add(1, Ordering::Relaxed));
+    let context = person(user, &name, "{}");
+    let client = ClientInfo {
+        revision: Revision::V2026_07_28,
+        capabilities: Capabilities::new(Bytes::from_static(capabilities.as_bytes())),
+        ..ClientInfo::clone(&context.client)
+    };
+    Context { request: context.session.clone(), session: None, client: Arc::new(client), ..context }
+}
+
+/// What a client of 2026-07-28 gets.
+async fn shown(method: &Method, reply: Reply) -> Value {
+    let outcome = reply.outcome().await;
+    match outcome.into_revision(Revision::V2026_07_28, &Facts::new(Kind::Result, method)).unwrap() {
+        Outcome::Complete(result) => result.view().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_task_is_told_with_what_it_came_to() {
+    let ends = json!({ "result": related(json!({ "content": [], "isError": true })) });
+    let old = Old::with(&["working", "failed"], ends, false).await;
+    let made = old.made().await;
+    assert_eq!(
+        (&made["resultType"], &made["taskId"], &made["pollIntervalMs"]),
+        (&json!("task"), &json!("T1"), &json!(50))
+    );
+    assert_eq!(old.told().await["status"], "working");
+    let mut expected = json!({ "resultType": "complete", "ttlMs": null, "pollIntervalMs": 50, "status": "completed",
+        "result": { "content": [], "isError": true } });
+    for key in ["taskId", "createdAt", "lastUpdatedAt"] {
+        expected[key] = task("x")[key].clone();
+    }
+    assert_eq!(old.told().await, expected);
+    assert!(old.peer.seen_of("initialize").iter().all(|seen| !seen.body.to_string().contains(TASKS)));
+}
+
+#[tokio::test]
+async fn a_call_that_failed_is_told_as_a_failure() {
+    let old = Old::with(&["failed"], json!({ "error": { "code": -32050, "message": "broken" } }), false).await;
+    let told = old.told().await;
+    assert_eq!((&told["status"], &told["error"]), (&json!("failed"), &json!({ "code": -32050, "message": "broken" })));
+}
+
+#[tokio::test]
+async fn what_a_task_wants_to_know_is_told_with_it_and_answered_once() {
+    let ends = json!({ "result": related(text_of("done")) });
+    let old = Old::with(&["input_required", "input_required", "completed"], ends, true).await;
+    old.made().await;
+    for _ in 0..2 {
+        let told = old.told().await;
+        assert_eq!(told["status"], "input_required");
+        let params = json!({ "message": "Name?", "requestedSchema": { "type": "object", "properties": {} } });
+        assert_eq!(told["inputRequests"], json!({ "r1": { "method": "elicitation/create", "params": params } }));
+    }
+    let responses = json!({ "r1": { "action": "decline" }, "r7": { "action": "accept" }, "odd": 1 });
+    let update = json!({ "taskId": "T1", "inputResponses": responses });
+    for _ in 0..2 {
+        let acknowledged = result(old.ask("ann", DECLARES, Method::TasksUpdate, &update)).await;
+        assert_eq!(acknowledged, r#"{"resultType":"complete"}"#);
+    }
+    assert_eq!(old.told().await["result"], text_of("done"));
+    let answers: Vec<_> = old.peer.seen().into_iter().filter(|seen| seen.body["id"] == "s9").collect();
+    assert_eq!(answers.len(), 1);
+    assert_eq!(answers[0].body["result"], json!({ "action": "decline", "_meta": { RELATED: { "taskId": "T1" } } }));
+    assert_eq!(old.peer.seen_of("tasks/result").len(), 1);
+}
+
+#[tokio::test]
+async fn a_task_is_cancelled_with_an_empty_answer() {
+    let old = Old::with(&["cancelled"], Value::Null, false).await;
+    old.made().await;
+    assert_eq!(result(old.about(Method::TasksCancel)).await, r#"{"resultType":"complete"}"#);
+    assert_eq!(old.told().await["status"], "cancelled");
+    assert_eq!(old.peer.saw("tasks/cancel").await.body["params"], json!({ "taskId": "T1" }));
+}
+
+#[tokio::test]
+async fn a_task_of_another_user_is_as_if_it_did_not_exist() {
+    let old = Old::with(&["working"], Value::Null, false).await;
+    old.made().await;
+    for method in [Method::TasksGet, Method::TasksUpdate, Method::TasksCancel] {
+        let error = failure(old.ask("bob", DECLARES, method, &json!({ "taskId": "T1" }))).await;
+        assert_eq!(error.to_string(), "Unknown task: T1 (-32602)");
+    }
+    assert!(old.peer.seen_of("tasks/get").is_empty());
+}
+
+#[tokio::test]
+async fn who_does_not_declare_the_extension_is_told_to() {
+    let old = Old::with(&["working"], Value::Null, false).await;
+    for method in [Method::TasksGet, Method::TasksUpdate, Method::TasksCancel] {
+        let error = failure(old.ask("ann", "{}", method, &json!({ "taskId": "T1" }))).await;
+        let error: Value = serde_json::from_slice(error.json()).unwrap();
+        assert_eq!(error["code"], -32021);
+        assert_eq!(error["data"]["requiredCapabilities"]["extensions"][TASKS], json!({}));
+    }
+}
+
+#[tokio::test]
+async fn a_client_without_the_extension_waits_for_the_task_that_its_call_had_to_be() {
+    // X20
+    let old = Old::with(&["working"], json!({ "result": related(text_of("done")) }), false).await;
+    let called = old.ask("ann", "{}", Method::ToolsCall, &json!({ "name": "x", "task": {} }));
+    assert_eq!(text(called).await, "done");
+    assert_eq!(text(old.ask("ann", DECLARES, Method::ToolsCall, &json!({ "name": "x" }))).await, "at once");
+}
