@@ -43,6 +43,9 @@ fn handshake(peer: &mut Peer) {
     if client == V2025_11_25 && server == V2025_11_25 {
         capabilities["tasks"] = json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
     }
+    if peer.is_stateless() && server == V2025_11_25 {
+        capabilities["extensions"] = json!({ "io.modelcontextprotocol/tasks": {} });
+    }
     let mut expected = json!({ "capabilities": capabilities, "instructions": about[0]["instructions"] });
     if peer.is_stateless() {
         expected["supportedVersions"] = json!([client.as_str()]);
