@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     mcp::{Call, ClientInfo, Context, Era, ErrorObject, Method, Notification, Payload, Reply, Server},
-    model::{BackendSpec, OnLoss},
+    model::{BackendSpec, OnLoss, TransportSpec},
 };
 
 /// One backend.
@@ -116,10 +116,18 @@ impl Backend {
         Reply::new(heard.take_until(self.era.clone().turned_from(era)))
     }
 
+    /// Whether what serves calls may remember something of its clients. Where nothing of a request but its answer comes back
+    /// on a connection, the loss of it is no loss to them.
+    fn can_lose_state(&self) -> bool {
+        self.era.now() == Some(Era::Legacy) || matches!(self.spec.transport, TransportSpec::Stdio(_))
+    }
+
     /// What serves `key`, opened where there is nothing. Waits up to `start_timeout`.
     pub(super) async fn life(self: &Arc<Self>, key: &Key, context: &Context) -> Result<(Lease, Life), ErrorObject> {
         let lease = self.pool.lease(key).map_err(|full| self.unavailable(&full.to_string()))?;
-        if let (OnLoss::End, Some(session)) = (self.spec.on_loss, &context.session) {
+        if let (OnLoss::End, Some(session)) = (self.spec.on_loss, &context.session)
+            && self.can_lose_state()
+        {
             lease.slot().bind(session);
         }
         let found = async {

@@ -18,6 +18,7 @@ use crate::{
     backend::{
         error::StartError,
         link::{Incoming, Link, LinkError, NotRun},
+        modern::discover::supported,
     },
     mcp::{
         ClientInfo, Era, ErrorObject, Event, Feature, Message, Method, Outcome, Payload, Revision, json,
@@ -268,27 +269,27 @@ impl Greeting {
 
 /// `initialize` was answered by an error (`translation` 6.3).
 fn refused(error: &ErrorObject, offered: Revision) -> HandshakeError {
-    let supported = supported(error);
+    let supported = supported(error).unwrap_or_default();
     let common = Revision::ALL.into_iter().rev().filter(|revision| revision.era() == Era::Legacy);
-    match common.filter(|revision| *revision < offered).find(|revision| supported.iter().any(|name| name == revision.as_str())) {
+    match common
+        .filter(|revision| *revision < offered)
+        .find(|revision| supported.iter().any(|name| name == revision.as_str()))
+    {
         Some(revision) => HandshakeError::Offer(revision),
+        None if supported.iter().any(|name| Revision::parse(name).is_some_and(|known| known.era() == Era::Modern)) => {
+            StartError::Incompatible(format!(
+                "the server speaks protocol {} and opens no session: set `era = \"auto\"`, or leave it out",
+                supported.join(", "),
+            ))
+            .into()
+        }
         None if !supported.is_empty() => StartError::Incompatible(format!(
-            "the server speaks protocol {} only, which this gateway does not speak with servers yet; update one of the two",
+            "the server speaks protocol {} only, which this gateway does not know; update one of the two",
             supported.join(", "),
         ))
         .into(),
         None => StartError::Refused(format!("the server refused `initialize`: {error}")).into(),
     }
-}
-
-/// The versions in `error.data.supported`.
-fn supported(error: &ErrorObject) -> Vec<String> {
-    let read = || {
-        let object = Object::parse(error.json())?;
-        let data = Object::parse(object.get("data")?.as_bytes())?;
-        serde_json::from_str(data.get("supported")?).ok()
-    };
-    read().unwrap_or_default()
 }
 
 /// The next lower version, for a fresh connection (`translation` 6.1).

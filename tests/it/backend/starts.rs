@@ -92,7 +92,7 @@ async fn a_server_that_names_its_versions_is_offered_one_of_them() {
     let scripts = Scripts::new();
     let (supervisor, _) = started(scripts.spec("modern", &["refuse=2026-07-28"])).await;
     let BackendState::Failed { reason } = supervisor.status().remove(0).state else { panic!("a failure") };
-    assert!(reason.starts_with("the server speaks protocol 2026-07-28 only"), "{reason}");
+    assert!(reason.starts_with("the server speaks protocol 2026-07-28 and opens no session"), "{reason}");
     let (_supervisor, _) = started(scripts.spec("named", &["refuse=2024-11-05"])).await;
     assert_eq!(scripts.log("named").matches(r#""protocolVersion":"2024-11-05""#).count(), 1);
 }
