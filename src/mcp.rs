@@ -10,6 +10,7 @@ pub mod json;
 pub mod jsonrpc;
 pub mod level;
 pub mod lifecycle;
+pub mod listen;
 pub mod meta;
 pub mod method;
 pub mod mirrored;

@@ -86,7 +86,7 @@ impl Backend {
                                 if let Some(turn) = &mut turn {
                                     turn.answered();
                                 }
-                                self.count(&method, if matches!(outcome, Outcome::Failed(_)) { "error" } else { "ok" });
+                                self.count_end(&method, outcome);
                             }
                             yield session.own_part(&method, event, &holder);
                         }

@@ -20,7 +20,7 @@ use super::{
     wants::Wants,
 };
 use crate::{
-    mcp::{Call, ClientInfo, Context, Era, ErrorObject, Method, Notification, Payload, Reply, Server},
+    mcp::{Call, ClientInfo, Context, Era, ErrorObject, Method, Notification, Outcome, Payload, Reply, Server},
     model::{BackendSpec, OnLoss, TransportSpec},
 };
 
@@ -238,6 +238,11 @@ impl Backend {
 
     pub(super) fn unavailable(&self, reason: &str) -> ErrorObject {
         ErrorObject::retryable(&format!("Backend `{}` is not available: {reason}", self.spec.id))
+    }
+
+    /// Counts a call by how the server ended it.
+    pub(super) fn count_end(&self, method: &Method, outcome: &Outcome) {
+        self.count(method, if matches!(outcome, Outcome::Failed(_)) { "error" } else { "ok" });
     }
 
     pub(super) fn count(&self, method: &Method, outcome: &'static str) {

@@ -65,7 +65,7 @@ impl Backend {
                     match event {
                         Ok(event) => {
                             if let Event::Done(outcome) = &event {
-                                self.count(&method, if matches!(outcome, Outcome::Failed(_)) { "error" } else { "ok" });
+                                self.count_end(&method, outcome);
                             }
                             yield event;
                         }

@@ -14,7 +14,7 @@ pub(crate) use self::initialize::introduction;
 use super::{
     Frontend,
     exchange::{Exchange, Loss, Terms},
-    rounds::{self, Rounds},
+    rounds::Rounds,
     session::Session,
     spoken::Spoken,
 };
@@ -178,7 +178,7 @@ impl Conversation<'_> {
         let terms = self.terms(client, self.loss(), &method, &params);
         let call = Call { method, params, context: self.context(client) };
         let farewell = call.context.farewell.clone();
-        let reply = if rounds::may_come(&call.method) { self.rounds(call, &terms.spoken) } else { self.call(call) };
+        let reply = if call.method.may_require_input() { self.rounds(call, &terms.spoken) } else { self.call(call) };
         self.exchange((id.clone(), Some((id, farewell))), reply, terms)
     }
 

@@ -44,11 +44,6 @@ struct Asked {
     answered: Answered,
 }
 
-/// Whether a call of this method may end with questions (2026-07-28, MRTR: these three alone).
-pub(super) const fn may_come(method: &Method) -> bool {
-    matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead)
-}
-
 // === impl Rounds ===
 
 impl Rounds {

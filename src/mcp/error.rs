@@ -113,15 +113,17 @@ impl ErrorObject {
         self.revision.is_none() && told() == Some(true)
     }
 
+    /// Whether it is about the message as such, not about what was asked.
+    pub const fn is_of_the_frame(&self) -> bool {
+        matches!(self.code, Self::PARSE_ERROR | Self::INVALID_REQUEST)
+    }
+
     /// Whether a server of 2026-07-28 says that its leg was served wrong: the message as such, what the headers said, or the
     /// version. It is between it and the gateway, and no client can do anything about it.
     pub fn is_leg_fault(&self) -> bool {
         let modern = self.revision.is_some_and(|revision| revision.era() == Era::Modern);
-        let of_leg = matches!(
-            self.code,
-            Self::PARSE_ERROR | Self::INVALID_REQUEST | Self::HEADER_MISMATCH | Self::UNSUPPORTED_VERSION
-        );
-        modern && of_leg
+        let of_headers = matches!(self.code, Self::HEADER_MISMATCH | Self::UNSUPPORTED_VERSION);
+        modern && (self.is_of_the_frame() || of_headers)
     }
 
     /// The code.

@@ -87,7 +87,7 @@ impl Session {
         let outcome = match outcome {
             Ok(result) => Outcome::Complete(self.payload(result)),
             // 2.3: it could not read what the gateway wrote, which is nothing that the client did
-            Err(error) if id.is_none() && is_of_the_frame(&error) => {
+            Err(error) if id.is_none() && error.is_of_the_frame() => {
                 tracing::warn!(backend = %self.about.backend, %error, "the backend could not read a request");
                 Outcome::Failed(error.hidden())
             }
@@ -226,11 +226,6 @@ impl Session {
         let mut others = able().map(|(_, other)| &other.holder).chain(&lingering);
         others.all(|other| *other == slot.holder).then_some(best)
     }
-}
-
-/// Whether it is about the message as such, not about what was asked.
-fn is_of_the_frame(error: &ErrorObject) -> bool {
-    matches!(error.code(), ErrorObject::PARSE_ERROR | ErrorObject::INVALID_REQUEST)
 }
 
 /// Whom something is for.

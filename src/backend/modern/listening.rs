@@ -21,7 +21,7 @@ use tokio::{
 use super::{Peer, call::Asked, peer::SPOKEN};
 use crate::{
     backend::link::NotRun,
-    mcp::{Event, Method, Notification, Outcome, Payload, Revision},
+    mcp::{Event, Method, Notification, Outcome, Payload, Revision, listen::LISTS},
 };
 
 /// The first and the longest wait before a listen that ended is opened again.
@@ -34,13 +34,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const OVERLAP: Duration = Duration::from_secs(1);
 /// A listen is never cancelled for its silence.
 const EVER: Duration = Duration::from_hours(24 * 365);
-
-/// The lists whose changes can be listened to: the member of the filter, the capability, the notification.
-const LISTS: [(&str, &str, Method); 3] = [
-    ("toolsListChanged", "tools", Method::ToolsListChanged),
-    ("promptsListChanged", "prompts", Method::PromptsListChanged),
-    ("resourcesListChanged", "resources", Method::ResourcesListChanged),
-];
 
 /// What is wanted of the listen, and what the server has acknowledged.
 #[derive(Debug)]

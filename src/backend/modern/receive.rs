@@ -60,7 +60,7 @@ impl Peer {
         let outcome = match outcome {
             Ok(result) => Outcome::of_modern(&method, self.payload(result)),
             // 2.3: it could not read what the gateway wrote, which is nothing that the client did
-            Err(error) if is_of_the_frame(&error) => {
+            Err(error) if error.is_of_the_frame() => {
                 tracing::warn!(backend = %self.about.backend, %error, "the backend could not read a request");
                 Outcome::Failed(error.written_in(SPOKEN).hidden())
             }
@@ -132,9 +132,4 @@ fn subscription(params: &Payload) -> Option<u64> {
 /// One of the gateway's own numbers, which some servers make a string of.
 fn number(text: &str) -> Option<u64> {
     json::unquote(text).unwrap_or_else(|| text.to_owned()).parse().ok()
-}
-
-/// Whether it is about the message as such, not about what was asked.
-fn is_of_the_frame(error: &ErrorObject) -> bool {
-    matches!(error.code(), ErrorObject::PARSE_ERROR | ErrorObject::INVALID_REQUEST)
 }

@@ -79,7 +79,7 @@ impl Leg {
                 }
             };
             let mut due = None;
-            let mut strays = asks(&self.method) && self.strays.wait_for(&self.whose);
+            let mut strays = self.method.may_require_input() && self.strays.wait_for(&self.whose);
             loop {
                 if held.is_unasked() && !strays {
                     due = None;
@@ -135,7 +135,7 @@ impl Leg {
     async fn begin(&self, params: Payload, call: impl FnOnce(Payload) -> Reply) -> Result<Held, ErrorObject> {
         let object = params.object();
         let state = object.as_ref().and_then(|params| params.get("requestState"));
-        let Some(state) = state.filter(|_| asks(&self.method)) else { return Ok(Held::new(call(params))) };
+        let Some(state) = state.filter(|_| self.method.may_require_input()) else { return Ok(Held::new(call(params))) };
         let state: String = serde_json::from_str(state).map_err(|_| invalid())?;
         match self.sealer.open(&state, &self.binding(&params))? {
             State::OfServer(state) => Ok(Held::new(call(params.with("requestState", &state)))),
@@ -202,7 +202,7 @@ impl Leg {
 
     /// A question as the client is to be asked it; one that it cannot be asked is refused.
     fn asking(&self, question: Question) -> Option<Asking> {
-        if !asks(&self.method) {
+        if !self.method.may_require_input() {
             turn_away(question, ErrorObject::invalid_params("nothing can be asked in a request of this method"));
             return None;
         }
@@ -234,7 +234,7 @@ impl Leg {
     /// What a server ended the call with to ask for: as it wrote it, but for the state, which only the gateway opens
     /// again. Where there is none, none is invented (`translation` section 5).
     fn passed_on(&self, asked: &Payload, result: &Payload) -> Result<Payload, ErrorObject> {
-        if !asks(&self.method) {
+        if !self.method.may_require_input() {
             return Err(ErrorObject::internal(
                 "the server requires input for a request of this method, which it may not",
             ));
@@ -256,11 +256,6 @@ impl Stop {
             () = self.closed.cancelled() => ErrorObject::retryable("the gateway stops before the answer came"),
         }
     }
-}
-
-/// Whether a result of this method may ask (2026-07-28, MRTR: these three alone).
-const fn asks(method: &Method) -> bool {
-    matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead)
 }
 
 fn level_of(told: &Notification) -> Option<Level> {

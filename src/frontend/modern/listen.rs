@@ -16,7 +16,7 @@ use super::{
 use crate::{
     mcp::{
         Call, ClientInfo, Context, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId,
-        Revision, Server, json::draft::Draft, meta, uri::covers,
+        Revision, Server, json::draft::Draft, listen::LISTS, meta, uri::covers,
     },
     model::SessionId,
 };
@@ -48,13 +48,6 @@ struct Filter {
     lists: BTreeSet<&'static str>,
     uris: BTreeSet<String>,
 }
-
-/// The lists of the filter: the member, the capability, the notification.
-const LISTS: [(&str, &str, Method); 3] = [
-    ("toolsListChanged", "tools", Method::ToolsListChanged),
-    ("promptsListChanged", "prompts", Method::PromptsListChanged),
-    ("resourcesListChanged", "resources", Method::ResourcesListChanged),
-];
 
 /// Ends the subscriptions of a listen however it ends.
 struct Hold(Arc<dyn Fn(&SessionId) + Send + Sync>, Option<SessionId>);
