@@ -1,28 +1,22 @@
 //! The one `subscriptions/listen` of a connection, which all who listen share: what they want together is asked for, and
 //! what comes is given to whom it is for (`translation` 4d).
 //!
-//! When what is wanted changes, the new listen is acknowledged before the old one is closed, so that nothing is missed;
-//! what comes on both is told once.
+//! When what is wanted changes, the new listen is heard before the old one is closed, so that nothing is missed
+//! ([`ears`]).
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    pin::Pin,
-    sync::Arc,
-    time::Duration,
-};
+mod ears;
 
-use futures_util::{Stream, StreamExt as _};
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
 use serde_json::{Value, json};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout},
 };
 
+use self::ears::{Ears, Events};
 use super::{Peer, call::Asked, peer::SPOKEN};
-use crate::{
-    backend::link::NotRun,
-    mcp::{Event, Method, Notification, Outcome, Payload, Revision, listen::LISTS},
-};
+use crate::mcp::{Method, Notification, Payload, Revision, listen::LISTS};
 
 /// The first and the longest wait before a listen that ended is opened again.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
@@ -30,8 +24,6 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins
 const ACKNOWLEDGED: Duration = Duration::from_secs(30);
 /// How long a server has to acknowledge what a client subscribes to.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What came on the old listen within this time may come on the new one too.
-const OVERLAP: Duration = Duration::from_secs(1);
 /// A listen is never cancelled for its silence.
 const EVER: Duration = Duration::from_hours(24 * 365);
 
@@ -50,9 +42,6 @@ struct Heard {
     upto: u64,
     uris: HashSet<String>,
 }
-
-/// A listen that is open.
-type Events = Pin<Box<dyn Stream<Item = Result<Event, NotRun>> + Send>>;
 
 impl Default for Listening {
     fn default() -> Self {
@@ -83,47 +72,39 @@ impl Peer {
     /// Listens for as long as the connection lasts.
     pub(super) async fn listen(self: Arc<Self>) {
         let mut wanted = self.listening.wanted.subscribe();
-        let mut open: Option<Events> = None;
+        let mut ears = Ears::default();
         let mut pause = PAUSE.0;
         let mut is_first = true;
         loop {
             let count = *wanted.borrow_and_update();
             let uris = self.about.wants.uris(&self.about.key);
             let Some(filter) = self.filter(&uris) else {
-                open = None;
+                ears.close();
                 self.listening.heard.send_replace(Heard { upto: count, uris: HashSet::new() });
                 if wanted.changed().await.is_err() {
                     return;
                 }
                 continue;
             };
-            let began = Instant::now();
-            let mut next = self.events(&filter);
-            let was_open = open.is_some();
-            let mut told = Told::default();
-            let acknowledged = timeout(ACKNOWLEDGED, self.acknowledged(&mut next, &mut open, &mut told)).await;
-            open = None;
-            if let Ok(Some(heard)) = acknowledged {
+            let (began, is_lost_one) = (Instant::now(), ears.is_empty() && !is_first);
+            let is_another = ears.is_empty() && self.about.is_another;
+            ears.add(self.events(&filter));
+            if let Ok(Some(heard)) = timeout(ACKNOWLEDGED, self.acknowledged(&mut ears)).await {
                 self.listening.heard.send_replace(Heard { upto: count, uris: heard });
-                if !was_open {
-                    let is_lost_one = !std::mem::take(&mut is_first);
-                    // that a connection is another than before was told when it was made, as far as lists go
-                    if is_lost_one {
-                        self.about.listens.tell_all_changed(&self.about.key);
-                    }
-                    if is_lost_one || self.about.is_another {
-                        self.tell_updated(&uris);
-                    }
+                is_first = false;
+                // that a connection is another than before was told when it was made, as far as lists go
+                if is_lost_one {
+                    self.about.listens.tell_all_changed(&self.about.key);
+                }
+                if is_lost_one || is_another {
+                    self.tell_updated(&uris);
                 }
                 tokio::select! {
-                    () = self.follow(&mut next, &mut told) => {}
-                    _ = wanted.changed() => {
-                        open = Some(next);
-                        continue;
-                    }
+                    () = self.follow(&mut ears) => {}
+                    _ = wanted.changed() => continue,
                 }
             }
-            drop(next);
+            ears.close();
             pause = if began.elapsed() > PAUSE.1 { PAUSE.0 } else { pause };
             tracing::debug!(backend = %self.about.backend, wait = pause.as_secs(), "a listen ended and is opened again");
             sleep(pause).await;
@@ -148,55 +129,27 @@ impl Peer {
         (!filter.is_empty()).then_some(Value::Object(filter))
     }
 
-    /// Waits for the acknowledgement of `next` while `open` goes on; gives the resources that it tells of.
-    async fn acknowledged(
-        &self,
-        next: &mut Events,
-        open: &mut Option<Events>,
-        told: &mut Told,
-    ) -> Option<HashSet<String>> {
+    /// Waits for the acknowledgement of the newest listen while the others go on; gives the resources that it tells of.
+    async fn acknowledged(&self, ears: &mut Ears) -> Option<HashSet<String>> {
         loop {
-            let event = tokio::select! {
-                biased;
-                event = async {
-                    match open {
-                        Some(open) => open.next().await,
-                        None => std::future::pending().await,
-                    }
-                } => {
-                    match event {
-                        Some(Ok(Event::Notified(notification))) => {
-                            told.note(&notification);
-                            self.give(&notification);
-                        }
-                        _ => *open = None,
-                    }
-                    continue;
-                }
-                event = next.next() => event,
-            };
-            match event {
-                Some(Ok(Event::Notified(notification))) if notification.method == Method::SubscriptionsAcknowledged => {
-                    let all: Value = notification.params.view().unwrap_or_default();
-                    let uris = all["notifications"]["resourceSubscriptions"].as_array().cloned().unwrap_or_default();
+            match ears.hear().await {
+                ears::Heard::Acknowledged(filter) => {
+                    let uris = filter["resourceSubscriptions"].as_array().cloned().unwrap_or_default();
                     return Some(uris.iter().filter_map(Value::as_str).map(str::to_owned).collect());
                 }
-                Some(Ok(Event::Notified(notification))) => self.give(&notification),
-                Some(Ok(Event::Done(Outcome::Failed(error)))) => {
-                    tracing::debug!(backend = %self.about.backend, %error, "the server does not let itself be listened to");
-                    return None;
-                }
-                _ => return None,
+                ears::Heard::Told(notification) => self.give(&notification),
+                ears::Heard::Ended => return None,
             }
         }
     }
 
-    /// Gives what comes to whom it is for, until the listen ends.
-    async fn follow(&self, events: &mut Events, told: &mut Told) {
-        let since = Instant::now();
-        while let Some(Ok(Event::Notified(notification))) = events.next().await {
-            if since.elapsed() > OVERLAP || !told.has(&notification) {
-                self.give(&notification);
+    /// Gives what comes to whom it is for, until the newest listen ends.
+    async fn follow(&self, ears: &mut Ears) {
+        loop {
+            match ears.hear().await {
+                ears::Heard::Told(notification) => self.give(&notification),
+                ears::Heard::Acknowledged(_) => {}
+                ears::Heard::Ended => return,
             }
         }
     }
@@ -217,24 +170,5 @@ impl Peer {
             let params = Payload::of(SPOKEN, &json!({ "uri": uri }));
             self.give(&Notification { method: Method::ResourceUpdated, params });
         }
-    }
-}
-
-/// What was told of late.
-#[derive(Debug, Default)]
-struct Told(BTreeSet<(String, Option<String>)>);
-
-impl Told {
-    fn of(told: &Notification) -> (String, Option<String>) {
-        (told.method.as_str().to_owned(), told.params.string("uri"))
-    }
-
-    fn note(&mut self, told: &Notification) {
-        self.0.insert(Self::of(told));
-    }
-
-    /// Whether this was told, which counts once.
-    fn has(&mut self, told: &Notification) -> bool {
-        self.0.remove(&Self::of(told))
     }
 }

@@ -1,17 +1,24 @@
 //! Servers of 2026-07-28 over HTTP: what crosses, what is listened to, and what becomes of a connection.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
-use axum::response::Response;
+use axum::{body::Body, response::Response};
+use futures_util::{StreamExt as _, stream};
 use http::Method as Verb;
 use lockkeeper::{
     mcp::{ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server},
     model::{BackendSpec, EraChoice},
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::{
     endpoint::{Peer, Seen, event, events, greeting, named, open_events, reply, status, text_of},
@@ -160,6 +167,35 @@ async fn who_subscribes_is_answered_when_the_server_has_acknowledged_and_hears_w
             .find(|seen| seen.body["params"]["notifications"]["resourceSubscriptions"] == json!(["x:b"]))
     };
     until("the listen without what was left", only_b).await;
+}
+
+#[tokio::test]
+async fn what_a_server_tells_on_the_listen_before_is_heard_though_another_is_acknowledged() {
+    let capabilities = json!({ "resources": { "subscribe": true, "listChanged": true } });
+    let (first, told) = mpsc::unbounded_channel::<String>();
+    let (turn, told) = (AtomicUsize::new(0), Mutex::new(Some(told)));
+    let peer = Peer::start(modern(capabilities, move |seen| {
+        if seen.method() != "subscriptions/listen" {
+            return None;
+        }
+        if turn.fetch_add(1, Ordering::SeqCst) > 0 {
+            return Some(open_events(event(&acknowledged(seen))));
+        }
+        let changed = event(&tagged(seen, "notifications/resources/list_changed", &json!({})));
+        let acknowledged = event(&acknowledged(seen));
+        let told = UnboundedReceiverStream::new(told.lock().take()?).map(move |_| changed.clone());
+        let text = stream::iter([acknowledged]).chain(told).map(Ok::<_, Infallible>);
+        let mut response = events(String::new());
+        *response.body_mut() = Body::from_stream(text);
+        Some(response)
+    }))
+    .await;
+    let (_supervisor, server) = started(spec(&peer)).await;
+    let mut listen = call(&server, client("s1", NONE), Method::Listen, &Value::Null);
+    until("the first listen", || peer.seen_of("subscriptions/listen").pop()).await;
+    assert_eq!(result(subscribe(&server, "s1", "x:a")).await, "{}");
+    first.send(String::new()).unwrap();
+    assert_eq!(notified(&mut listen).await.0, Method::ResourcesListChanged);
 }
 
 #[tokio::test]

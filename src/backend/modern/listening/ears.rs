@@ -1,0 +1,263 @@
+//! The listens that are open at one time at one server: the newest, and those that it takes the place of. Knows nothing
+//! of what is wanted, nor of whom what comes is for.
+//!
+//! A server acknowledges a listen, and then begins to tell on it: some a moment later. So an older listen is heard for a
+//! while longer, and what comes on several is told once. Where that cannot be known it is told twice rather than never.
+
+use std::{collections::HashMap, pin::Pin, time::Duration};
+
+use futures_util::{Stream, StreamExt as _, future::select_all};
+use serde_json::Value;
+use tokio::time::{Instant, sleep_until};
+
+use crate::{
+    backend::link::NotRun,
+    mcp::{Event, Method, Notification, Outcome},
+};
+
+/// For how long a listen is heard after the one that takes its place is acknowledged (`translation` 4d).
+const OVERLAP: Duration = Duration::from_secs(1);
+/// How many listens are open at once; beyond, the oldest is closed at once.
+const MOST: usize = 4;
+
+/// What comes on a listen.
+pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Event, NotRun>> + Send>>;
+
+/// What something told is about: the method, and the resource where it is of one.
+type Subject = (String, Option<String>);
+
+/// How often each was told.
+type Counts = HashMap<Subject, u64>;
+
+/// The listens that are open, the newest last.
+#[derive(Default)]
+pub(super) struct Ears {
+    open: Vec<Ear>,
+    /// How often each was told to those behind, while several are open.
+    told: Counts,
+}
+
+/// One listen.
+struct Ear {
+    events: Events,
+    state: State,
+    /// How often each came on this one; what had come when it was opened counts as come.
+    came: Counts,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Asked,
+    Acknowledged,
+    ClosingAt(Instant),
+}
+
+/// What is heard.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// The server acknowledges the newest listen: the filter that it honours.
+    Acknowledged(Value),
+    /// Something was told, for the first time.
+    Told(Notification),
+    /// The newest listen is over.
+    Ended,
+}
+
+/// What the listens come to in one step.
+enum Step {
+    Came(usize, Option<Result<Event, NotRun>>),
+    Due,
+}
+
+impl Ears {
+    /// Whether nothing is heard.
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Closes all.
+    pub(super) fn close(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Adds a listen that was asked for, which is to take the place of the others.
+    pub(super) fn add(&mut self, events: Events) {
+        if self.open.len() >= MOST {
+            self.remove(0);
+        }
+        self.open.push(Ear { events, state: State::Asked, came: self.told.clone() });
+    }
+
+    /// The next that is heard. It waits for good where nothing is open; dropping the wait loses nothing.
+    pub(super) async fn hear(&mut self) -> Heard {
+        loop {
+            let (at, event) = match self.step().await {
+                Step::Due => {
+                    let now = Instant::now();
+                    let due = |ear: &Ear| matches!(ear.state, State::ClosingAt(at) if at <= now);
+                    while let Some(at) = self.open.iter().position(due) {
+                        self.remove(at);
+                    }
+                    continue;
+                }
+                Step::Came(at, event) => (at, event),
+            };
+            match event {
+                Some(Ok(Event::Notified(told))) if told.method == Method::SubscriptionsAcknowledged => {
+                    if let Some(filter) = self.acknowledged(at, &told) {
+                        return Heard::Acknowledged(filter);
+                    }
+                }
+                Some(Ok(Event::Notified(told))) => {
+                    if self.is_news(at, &told) {
+                        return Heard::Told(told);
+                    }
+                }
+                // a listen cannot be asked: a question that is dropped is refused
+                Some(Ok(Event::Asked(_))) => {}
+                Some(Ok(Event::Done(_)) | Err(_)) | None => {
+                    if let Some(Ok(Event::Done(Outcome::Failed(error)))) = event {
+                        tracing::debug!(%error, "the server does not let itself be listened to");
+                    }
+                    let is_newest = at + 1 == self.open.len();
+                    self.remove(at);
+                    if is_newest {
+                        return Heard::Ended;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What comes on any of them, the oldest first.
+    async fn step(&mut self) -> Step {
+        let due = self.open.iter().filter_map(|ear| match ear.state {
+            State::ClosingAt(at) => Some(at),
+            State::Asked | State::Acknowledged => None,
+        });
+        let due = due.min();
+        if self.open.is_empty() {
+            return std::future::pending().await;
+        }
+        let next = select_all(self.open.iter_mut().map(|ear| ear.events.next()));
+        tokio::select! {
+            biased;
+            (event, at, _) = next => Step::Came(at, event),
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Step::Due,
+        }
+    }
+
+    /// The filter that the newest listen is acknowledged with; the older ones are heard for a while longer.
+    fn acknowledged(&mut self, at: usize, told: &Notification) -> Option<Value> {
+        let (newest, older) = self.open.split_last_mut()?;
+        if at != older.len() || newest.state != State::Asked {
+            return None;
+        }
+        newest.state = State::Acknowledged;
+        let end = Instant::now() + OVERLAP;
+        for ear in older {
+            if !matches!(ear.state, State::ClosingAt(_)) {
+                ear.state = State::ClosingAt(end);
+            }
+        }
+        let mut params: Value = told.params.view().unwrap_or_default();
+        Some(params["notifications"].take())
+    }
+
+    /// Whether none of the others has told this.
+    fn is_news(&mut self, at: usize, told: &Notification) -> bool {
+        if self.open.len() == 1 {
+            return true;
+        }
+        let Some(ear) = self.open.get_mut(at) else { return false };
+        let subject = (told.method.as_str().to_owned(), told.params.string("uri"));
+        let came = ear.came.entry(subject.clone()).or_default();
+        *came += 1;
+        let given = self.told.entry(subject).or_default();
+        let is_news = *came > *given;
+        *given = (*given).max(*came);
+        is_news
+    }
+
+    /// Closes one. What the others have not told yet they may never tell, so all begin to count anew.
+    fn remove(&mut self, at: usize) {
+        drop(self.open.remove(at));
+        self.told.clear();
+        self.open.iter_mut().for_each(|ear| ear.came.clear());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{FutureExt as _, stream};
+    use serde_json::json;
+    use tokio::{sync::mpsc, time::advance};
+
+    use super::*;
+    use crate::mcp::{Payload, Revision};
+
+    fn told(method: Method, params: &Value) -> Event {
+        Event::Notified(Notification { method, params: Payload::of(Revision::V2026_07_28, params) })
+    }
+
+    fn change() -> Event {
+        told(Method::ToolsListChanged, &json!({}))
+    }
+
+    /// One more listen, acknowledged; what is sent comes on it.
+    async fn listen(ears: &mut Ears) -> mpsc::UnboundedSender<Event> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let events = stream::unfold(receiver, async |mut come| come.recv().await.map(|event| (Ok(event), come)));
+        ears.add(Box::pin(events));
+        sender.send(told(Method::SubscriptionsAcknowledged, &json!({ "notifications": {} }))).unwrap();
+        assert!(matches!(ears.hear().await, Heard::Acknowledged(_)));
+        sender
+    }
+
+    fn is_told(ears: &mut Ears) -> bool {
+        matches!(ears.hear().now_or_never(), Some(Heard::Told(_)))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_on_two_is_told_once_as_often_as_it_happens() {
+        let mut ears = Ears::default();
+        let old = listen(&mut ears).await;
+        let new = listen(&mut ears).await;
+        for senders in [[&old, &new], [&new, &old]] {
+            senders[0].send(change()).unwrap();
+            assert!(is_told(&mut ears));
+            senders[1].send(change()).unwrap();
+            assert!(!is_told(&mut ears));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_old_one_alone_tells_is_told_until_it_is_closed_and_nothing_is_lost_after() {
+        let mut ears = Ears::default();
+        let old = listen(&mut ears).await;
+        let new = listen(&mut ears).await;
+        old.send(change()).unwrap();
+        assert!(is_told(&mut ears));
+        advance(OVERLAP).await;
+        assert!(!is_told(&mut ears));
+        assert!(old.is_closed());
+        new.send(change()).unwrap();
+        assert!(is_told(&mut ears));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn however_many_are_opened_in_a_row_few_are_open_and_the_newest_ends_it() {
+        let mut ears = Ears::default();
+        let mut senders = Vec::new();
+        for _ in 0..10 {
+            senders.push(listen(&mut ears).await);
+        }
+        assert_eq!(senders.iter().filter(|sender| !sender.is_closed()).count(), MOST);
+        senders[8].send(change()).unwrap();
+        assert!(is_told(&mut ears));
+        drop(senders.remove(8));
+        assert!(ears.hear().now_or_never().is_none());
+        drop(senders);
+        assert!(matches!(ears.hear().await, Heard::Ended));
+    }
+}
