@@ -26,6 +26,7 @@ mod open;
 mod pool;
 mod served;
 mod settings;
+mod starting;
 mod stateless;
 mod stdio;
 mod supervise;
