@@ -4,6 +4,7 @@
 //! backends, the gateway in front of them, the clients' side, the pages, the layers. What is spawned is owned by one
 //! tracker and ended by one token.
 
+mod eras;
 mod machine;
 mod settings;
 
@@ -17,7 +18,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use url::Url;
 
-use self::machine::Machine;
+use self::{eras::Eras, machine::Machine};
 use crate::{
     backend::{self, Supervisor},
     cli::Control,
@@ -26,7 +27,7 @@ use crate::{
     gateway::{self, Gateway, Mount},
     http,
     mcp::Server,
-    model::{BackendId, BackendSpec, SessionId, status::Status},
+    model::{BackendId, BackendSpec, KnownEra, SessionId, status::Status},
     oauth::{OAuth, seal::SealingKey},
     resource::{self, Gate},
     storage::Storage,
@@ -52,10 +53,14 @@ struct Parts {
     storage: Storage,
     oauth: OAuth,
     supervisor: Arc<Supervisor>,
+    /// What the store holds of what the supervisor knows.
+    eras: Vec<KnownEra>,
     frontend: Frontend,
     telemetry: Telemetry,
     tracker: TaskTracker,
     cancel: CancellationToken,
+    /// Cancelled when the backends have ended.
+    ended: CancellationToken,
 }
 
 /// Time, randomness and telemetry: what every part is given.
@@ -76,6 +81,7 @@ struct Foundation<'a> {
     storage: Storage,
     oauth: OAuth,
     state_key: StateKey,
+    eras: Vec<KnownEra>,
 }
 
 // === impl App ===
@@ -103,6 +109,7 @@ impl App {
         let state_key = master.kept(&storage, "request state", &*world.random).await?;
         let state_key =
             state_key.as_slice().try_into().context("the key of request states in the database is broken")?;
+        let eras = Eras::load(&storage).await;
         let oauth =
             OAuth::open(storage.clone(), Arc::clone(&world.clock), Arc::clone(&world.random), oauth_settings).await?;
         let control = Control::new(bound, &public_url, Secret::new(world.random.token()));
@@ -116,6 +123,7 @@ impl App {
             storage,
             oauth,
             state_key: StateKey::new(state_key),
+            eras,
         };
         let (router, parts) = foundation.assemble(world)?;
         // last of all: a key that is made must be shown, and so nothing may fail between the two
@@ -178,6 +186,8 @@ impl Parts {
         let lost = end_lost(self.frontend.clone(), self.supervisor.lost_sessions());
         let cancel = self.cancel.clone();
         self.tracker.spawn(async move { cancel.run_until_cancelled(lost).await });
+        let eras = Eras::new(self.storage.clone(), self.supervisor.eras(), self.eras.clone());
+        self.tracker.spawn(eras.keep(self.ended.clone()));
         self.tracker.spawn(self.telemetry.clone().upkeep(self.cancel.clone()));
     }
 
@@ -185,6 +195,7 @@ impl Parts {
         self.frontend.close().await;
         self.cancel.cancel();
         self.supervisor.shutdown().await;
+        self.ended.cancel();
         self.tracker.close();
         self.tracker.wait().await;
         self.storage.close().await;
@@ -238,13 +249,15 @@ impl Foundation<'_> {
         let layers = settings::http(self.config, public_url, self.bound, Arc::clone(&world.random));
         let router = http::layers(router, &layers);
         let World { telemetry, tracker, cancel, .. } = world;
-        let Self { storage, oauth, .. } = self;
-        Ok((router, Parts { storage, oauth, supervisor, frontend, telemetry, tracker, cancel }))
+        let Self { storage, oauth, eras, .. } = self;
+        let ended = CancellationToken::new();
+        Ok((router, Parts { storage, oauth, supervisor, eras, frontend, telemetry, tracker, cancel, ended }))
     }
 
     fn backend_deps(&self, world: &World) -> backend::Deps {
         backend::Deps {
             clock: Arc::clone(&world.clock),
+            eras: self.eras.clone(),
             environment: self.config.environment.to_strings(),
             sessions: self.config.limits.backend_sessions,
             shutdown: world.cancel.child_token(),

@@ -21,6 +21,7 @@ mod legacy;
 mod life;
 mod link;
 mod listens;
+mod memory;
 mod modern;
 mod open;
 mod pool;

@@ -3,6 +3,7 @@
 //! One file a table group; each adds functions to [`Storage`]. Look-ups return `Result<Option<T>>`; verbs are `lookup`,
 //! `find_by_*`, `add`, `list`, `count`, `delete`. Secrets are stored as digests or ciphertext alone.
 
+mod backend_eras;
 mod browser_sessions;
 mod clients;
 mod codes;

@@ -76,7 +76,7 @@ impl Backend {
         let pool = Pool::new(room.sessions);
         let lanes = Lanes::new(spec.parallel);
         let (listens, wants, ledger) = (Arc::default(), Arc::default(), Arc::default());
-        let era = Known::new(&spec, &room.clock);
+        let era = Known::new(&spec, &room.memory, &room.clock);
         Self { spec, era, health: Health::starting(), pool, listens, wants, lanes, ledger, jobs: Jobs::default(), room }
     }
 
@@ -218,12 +218,17 @@ impl Backend {
 
     /// Opens what serves `key`, with what is to be logged and counted of it. The era must be known.
     pub(super) async fn open(&self, key: &Key, client: &Arc<ClientInfo>) -> Result<Life, Failure> {
-        let opened = match self.era.now() {
-            Some(Era::Modern) => self.meet(key).await.map(Life::Modern),
-            _ => self.greet(key, client).await.map(Life::Legacy),
-        };
+        let opened = self.open_in(self.era.now().unwrap_or(Era::Legacy), key, client).await;
         self.opened(opened.as_ref().ok());
         opened
+    }
+
+    /// Opens what serves `key` at a server of this era.
+    pub(super) async fn open_in(&self, era: Era, key: &Key, client: &Arc<ClientInfo>) -> Result<Life, Failure> {
+        match era {
+            Era::Modern => self.meet(key).await.map(Life::Modern),
+            Era::Legacy => self.greet(key, client).await.map(Life::Legacy),
+        }
     }
 
     /// Logs and counts a start.

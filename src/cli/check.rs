@@ -84,6 +84,8 @@ impl Probe {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let deps = backend::Deps {
             clock,
+            // what is checked is how it is now
+            eras: Vec::new(),
             environment: config.environment.to_strings(),
             sessions: config.limits.backend_sessions,
             shutdown: cancel.clone(),

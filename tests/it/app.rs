@@ -1,9 +1,9 @@
 //! The whole application, in this process: real sockets, a real database, the demonstration backend.
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
-mod profile;
-
+mod eras;
 mod hostile;
+mod profile;
 
 use std::path::Path;
 
@@ -35,10 +35,13 @@ struct Events {
 // === impl Running ===
 
 impl Running {
+    #[expect(clippy::disallowed_methods, reason = "the test stands for `main` here")]
     async fn start(data_dir: &Path) -> Self {
         let given =
             Given { listen: Some("127.0.0.1:0".to_owned()), data_dir: Some(data_dir.to_owned()), ..Given::default() };
-        let config = config::load(&given, &Environment::default(), data_dir).unwrap();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let environment: Environment = [("PATH", path.as_str())].into_iter().collect();
+        let config = config::load(&given, &environment, data_dir).unwrap();
         let mut app = Box::pin(App::build(config, Telemetry::detached().unwrap())).await.unwrap();
         let (url, first_key) = (app.public_url().to_string(), app.take_first_key());
         let (stop, stopped) = oneshot::channel();

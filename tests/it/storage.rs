@@ -1,6 +1,10 @@
 //! The `storage` room, from outside.
 
-use lockkeeper::storage::Storage;
+use lockkeeper::{
+    model::{Era, KnownEra},
+    storage::Storage,
+    support::{Digest, Timestamp},
+};
 
 #[tokio::test]
 async fn processes_that_start_at_the_same_time_share_one_fresh_database() {
@@ -10,4 +14,23 @@ async fn processes_that_start_at_the_same_time_share_one_fresh_database() {
     for storage in opened {
         storage.unwrap().close().await;
     }
+}
+
+#[tokio::test]
+async fn what_is_known_of_the_servers_eras_is_read_back_and_replaced_as_a_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lockkeeper.sqlite3");
+    let known = |name: &str, era, seconds| KnownEra {
+        server: Digest::sha256(name),
+        era,
+        found: Timestamp::from_seconds(seconds),
+    };
+    let storage = Storage::open(&path).await.unwrap();
+    assert_eq!(storage.list_backend_eras().await.unwrap(), []);
+    storage.set_backend_eras(&[known("gone", Era::Modern, 1), known("kept", Era::Legacy, 2)]).await.unwrap();
+    let newer = [known("kept", Era::Modern, 3)];
+    storage.set_backend_eras(&newer).await.unwrap();
+    storage.close().await;
+    let storage = Storage::open(&path).await.unwrap();
+    assert_eq!(storage.list_backend_eras().await.unwrap(), newer);
 }
