@@ -3,9 +3,10 @@
 
 mod eras;
 mod hostile;
+mod introductions;
 mod profile;
 
-use std::path::Path;
+use std::{path::Path, process::Command};
 
 use lockkeeper::{
     app::App,
@@ -69,6 +70,14 @@ impl Running {
         let request = client().post(format!("{}{path}", self.url)).header("content-type", "application/json");
         request.body(body).send().await.unwrap().status()
     }
+}
+
+/// A key that is let in as it is, made as an operator makes it.
+fn direct_key(data: &Path) -> String {
+    let mut create = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    create.args(["keys", "create", "direct", "--direct", "--json", "--data-dir"]).arg(data);
+    let made: serde_json::Value = serde_json::from_slice(&create.output().unwrap().stdout).unwrap();
+    made["secret"].as_str().or_else(|| made["key"].as_str()).unwrap().to_owned()
 }
 
 fn client() -> reqwest::Client {

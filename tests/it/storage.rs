@@ -1,8 +1,8 @@
 //! The `storage` room, from outside.
 
 use lockkeeper::{
-    model::{Era, KnownEra},
-    storage::Storage,
+    model::{BackendId, Era, KnownEra},
+    storage::{IntroductionRow, Storage},
     support::{Digest, Timestamp},
 };
 
@@ -33,4 +33,21 @@ async fn what_is_known_of_the_servers_eras_is_read_back_and_replaced_as_a_whole(
     storage.close().await;
     let storage = Storage::open(&path).await.unwrap();
     assert_eq!(storage.list_backend_eras().await.unwrap(), newer);
+}
+
+#[tokio::test]
+async fn what_a_backend_says_of_itself_takes_the_place_of_what_it_said_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = Storage::open(&folder.path().join("lockkeeper.sqlite3")).await.unwrap();
+    let row = |backend: &str, server: &str| IntroductionRow {
+        backend: BackendId::parse(backend).unwrap(),
+        server: Digest::sha256(server),
+        revision: "2025-11-25".to_owned(),
+        result: server.as_bytes().to_vec(),
+    };
+    for told in [row("a", "one"), row("b", "one"), row("a", "two")] {
+        storage.set_backend_introduction(&told).await.unwrap();
+    }
+    storage.delete_backend_introduction(&row("b", "one").backend).await.unwrap();
+    assert_eq!(storage.list_backend_introductions().await.unwrap(), [row("a", "two")]);
 }
