@@ -1,11 +1,11 @@
 //! The whole application, in this process: real sockets, a real database, the demonstration backend.
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
+mod hostile;
+mod named;
 mod profile;
 
-mod hostile;
-
-use std::path::Path;
+use std::{path::Path, process::Command};
 
 use lockkeeper::{
     app::App,
@@ -16,6 +16,7 @@ use lockkeeper::{
     telemetry::Telemetry,
 };
 use reqwest::{Response, StatusCode};
+use serde_json::Value;
 use tokio::{sync::oneshot, task::JoinSet};
 
 /// A gateway that runs until it is stopped.
@@ -70,6 +71,14 @@ impl Running {
 
 fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().unwrap()
+}
+
+/// A key that is let in as it is, made as an operator makes it.
+fn direct_key(data: &Path) -> String {
+    let mut create = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    create.args(["keys", "create", "test", "--direct", "--json", "--data-dir"]).arg(data);
+    let made: Value = serde_json::from_slice(&create.output().unwrap().stdout).unwrap();
+    made["secret"].as_str().or_else(|| made["key"].as_str()).unwrap().to_owned()
 }
 
 // === impl Events ===

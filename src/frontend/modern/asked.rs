@@ -24,11 +24,7 @@ use crate::{
         refusal::Refusal,
         spoken::Spoken,
     },
-    mcp::{
-        Call, ClientInfo, Context, ErrorObject, Farewell, Message, Method, Outcome, Payload, RequestId, Revision,
-        Server, json::Object, meta,
-    },
-    model::Target,
+    mcp::{Call, Context, ErrorObject, Farewell, Message, Method, Payload, RequestId, Revision, meta},
     wire::sse,
 };
 
@@ -89,45 +85,19 @@ impl Asked<'_> {
             envelope,
             tracker: self.frontend.tracker().clone(),
         };
-        let named = self.named(Arc::clone(&server), context.clone());
         let method = self.method.clone();
         let call = move |params| match method {
             Method::Discover => discovered(server.as_ref(), context),
             method => server.call(Call { method, params, context }),
         };
         let stop = Stop { revoked: self.arrival.admission.lease.revoked.clone(), closed: modern.closed.clone() };
-        let messages = Box::pin(async_stream::stream! {
-            let leg = Leg { spoken: leg.spoken.clone().in_the_name_of(named.await), ..leg };
-            for await message in leg.messages(params, call, stop) {
-                yield message;
-            }
-        });
+        let messages = Box::pin(leg.messages(params, call, stop));
         Ok(self
             .respond(messages.map(move |message| {
                 let _ = &busy;
                 message
             }))
             .await)
-    }
-
-    /// The server that results are in the name of: the gateway's own of the merged endpoint, else the backend's.
-    fn named(
-        &self,
-        server: Arc<dyn Server>,
-        context: Context,
-    ) -> impl Future<Output = Option<Bytes>> + Send + 'static + use<> {
-        let merged = self.arrival.endpoint.target == Target::Merged;
-        async move {
-            if merged {
-                return Some(ClientInfo::gateway_implementation());
-            }
-            let params = Payload::absent(Revision::V2026_07_28);
-            let about = server.call(Call { method: Method::Discover, params, context }).outcome().await;
-            let Outcome::Complete(about) = about else { return None };
-            let about = about.object()?;
-            let meta = Object::parse(about.get(meta::META)?.as_bytes())?;
-            Some(Bytes::copy_from_slice(meta.get(meta::SERVER_INFO)?.as_bytes()))
-        }
     }
 
     /// JSON where the answer is all that comes and comes soon, else a stream (design rule 8).

@@ -143,11 +143,11 @@ pub(super) fn seal_result(result: &mut Draft<'_>, kind: ResultType, crossing: &C
         result.set("ttlMs", "0");
         result.set("cacheScope", "\"private\"");
     }
-    let Some(server) = crossing.facts.server else { return };
+    let Some(server) = crossing.server else { return };
     if result.get(meta::META).is_none_or(|meta| !meta.is_object()) {
         result.set(meta::META, "{}");
     }
-    result.each(meta::META).for_each(|meta| meta.set(meta::SERVER_INFO, String::from_utf8_lossy(server)));
+    result.each(meta::META).for_each(|meta| meta.set(meta::SERVER_INFO, server));
 }
 
 /// What a legacy result must be beside its facets: the handshake names the version of the receiver, and an empty result
