@@ -22,10 +22,12 @@ pub(super) enum ResultType {
     Task,
 }
 
-/// Takes the envelope off a request.
+/// Takes the envelope off a request, and what answers questions of 2026-07-28, whichever request of the protocol it is in:
+/// an answer reaches a legacy server as a message of its own. What it means in a method that no version knows is that
+/// method's business.
 pub(super) fn open_request(request: &mut Draft<'_>, method: &Method) {
     consume_meta(request, &[PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL]);
-    if method.may_require_input() {
+    if !matches!(method, Method::Other(_)) {
         request.remove("inputResponses");
         request.remove("requestState");
     }

@@ -292,6 +292,28 @@ async fn a_client_is_asked_nothing_that_it_did_not_declare() {
 }
 
 #[tokio::test]
+async fn a_first_request_cannot_bring_what_belongs_to_a_later_one() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", ALL);
+    let ask = |more: Value| {
+        let mut params = json!({ "name": "ask", "arguments": { "method": "roots/list" } });
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        client.ask(1, "tools/call", params)
+    };
+    let answers = json!({ "q1": { "roots": [] } });
+    for state in [json!("gw1.AAAA"), json!("ST"), json!(""), json!(7), json!(null)] {
+        for more in [json!({ "requestState": state }), json!({ "requestState": state, "inputResponses": answers })] {
+            let error = json!({ "code": -32602, "message": "Invalid or expired requestState" });
+            assert_eq!(body(ask(more).await).await["error"], error, "{state}");
+        }
+    }
+    assert!(world.server.calls.lock().is_empty());
+    // answers to what was not asked are passed over
+    let asked = body(ask(json!({ "inputResponses": answers })).await).await;
+    assert_eq!(asked["result"]["inputRequests"]["q1"]["method"], "roots/list");
+}
+
+#[tokio::test]
 async fn a_client_that_does_not_come_back_has_closed_its_dialog() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
