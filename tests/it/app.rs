@@ -4,6 +4,7 @@
 mod eras;
 mod hostile;
 mod introductions;
+mod named;
 mod profile;
 
 use std::{path::Path, process::Command};
@@ -17,6 +18,7 @@ use lockkeeper::{
     telemetry::Telemetry,
 };
 use reqwest::{Response, StatusCode};
+use serde_json::Value;
 use tokio::{sync::oneshot, task::JoinSet};
 
 /// A gateway that runs until it is stopped.
@@ -82,6 +84,14 @@ fn direct_key(data: &Path) -> String {
 
 fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().unwrap()
+}
+
+/// A key that is let in as it is, made as an operator makes it.
+fn direct_key(data: &Path) -> String {
+    let mut create = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    create.args(["keys", "create", "test", "--direct", "--json", "--data-dir"]).arg(data);
+    let made: Value = serde_json::from_slice(&create.output().unwrap().stdout).unwrap();
+    made["secret"].as_str().or_else(|| made["key"].as_str()).unwrap().to_owned()
 }
 
 // === impl Events ===
