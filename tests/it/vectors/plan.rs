@@ -97,6 +97,9 @@ impl Plan {
             // a client has it from the server
             plan.page = Some((method.to_owned(), cursor.clone()));
         }
+        if vector.way() == Some(Way::Inputs) {
+            plan.offer("execution", &json!({ "taskSupport": "required" }));
+        }
         if let Some(support) = vector.ctx.get("taskSupport") {
             plan.offer("execution", &json!({ "taskSupport": support }));
         }
