@@ -16,3 +16,4 @@ mod settings;
 mod starts;
 mod stdio;
 mod tasks;
+mod told;
