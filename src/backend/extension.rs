@@ -8,6 +8,7 @@
 
 pub(crate) mod detail;
 pub(crate) mod ledger;
+mod told;
 mod wait;
 
 use std::{sync::Arc, time::Duration};
@@ -110,6 +111,9 @@ impl Backend {
                     ErrorObject::internal("the server was asked how a task is, and told of something else")
                 })?;
                 self.ledger.note(id, &context.holder());
+                if detail.status.is_final() {
+                    self.leave_task(id, context);
+                }
                 Ok(detail)
             }
             Outcome::Failed(error) => Err(error),
@@ -142,6 +146,7 @@ impl Backend {
             },
         };
         let cancelled = detail.cancelled();
+        self.leave_task(id, context);
         self.ledger.keep(&context.holder(), cancelled.clone(), now + KEPT.2);
         Outcome::Complete(cancelled.payload)
     }
@@ -221,6 +226,7 @@ impl Backend {
         match (task, wanted) {
             (Some(task), _) => {
                 self.ledger.note(&task.id, &holder);
+                self.follow_task(&task.id, context);
                 result
             }
             (None, None) => result,

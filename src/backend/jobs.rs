@@ -7,6 +7,7 @@
 
 mod desk;
 mod table;
+mod watch;
 
 use std::{sync::Arc, time::Duration};
 
@@ -48,12 +49,6 @@ pub(super) fn concerns(call: &Call) -> bool {
         }
 }
 
-/// The error for a client that did not declare the extension (extension, *Protocol Errors*).
-fn undeclared() -> ErrorObject {
-    let data = json!({ "requiredCapabilities": { "extensions": { meta::TASKS_EXTENSION: {} } } });
-    ErrorObject::with_data(ErrorObject::MISSING_CAPABILITY, "Missing required client capability", &data)
-}
-
 /// The empty answer (extension, *Task Update Requests*, *Task Cancellation*).
 fn acknowledged() -> Outcome {
     Outcome::Complete(Payload::of(Revision::V2026_07_28, &json!({ "resultType": "complete" })))
@@ -92,7 +87,7 @@ impl Backend {
     async fn serve_about(self: Arc<Self>, call: Call) -> Outcome {
         let Call { method, params, context } = call;
         if !context.client.takes_tasks() {
-            return Outcome::Failed(undeclared());
+            return Outcome::Failed(ErrorObject::undeclared_tasks());
         }
         let Some(id) = params.string("taskId") else {
             return Outcome::Failed(ErrorObject::invalid_params("Invalid params: `taskId` is missing"));
@@ -132,16 +127,22 @@ impl Backend {
 
     /// `tasks/get`: the task, with what it came to or wants to know.
     async fn tell_job(self: &Arc<Self>, id: &str, context: &Context) -> Outcome {
-        let task = match self.ask_old(Method::TasksGet, id, context).await {
-            Outcome::Complete(task) => task,
-            other => return other,
-        };
-        let job = self.jobs.note(id, context);
+        match self.ask_old(Method::TasksGet, id, context).await {
+            Outcome::Complete(task) => {
+                let job = self.jobs.note(id, context);
+                self.detailed_job(id, &job, task).await
+            }
+            other => other,
+        }
+    }
+
+    /// What `tasks/get` tells of a task in the extension, of which the server tells this.
+    async fn detailed_job(self: &Arc<Self>, id: &str, job: &Arc<Job>, task: Payload) -> Outcome {
         match task.string("status").as_deref() {
-            Some("completed" | "failed") => self.with_result(id, &job, task).await,
+            Some("completed" | "failed") => self.with_result(id, job, task).await,
             Some("input_required") => {
-                self.attend(id, &job);
-                match job.desk.questions(FIRST, &context.client).await {
+                self.attend(id, job);
+                match job.desk.questions(FIRST, &job.context.client).await {
                     Some(questions) => Outcome::Complete(task.with("inputRequests", &questions)),
                     // a task that wants to know something tells what
                     None => Outcome::Complete(task.with("status", "\"working\"")),

@@ -21,7 +21,7 @@ use super::{
     wants::Wants,
 };
 use crate::{
-    mcp::{Call, ClientInfo, Context, Era, ErrorObject, Method, Notification, Outcome, Payload, Reply, Server},
+    mcp::{Call, ClientInfo, Context, Era, ErrorObject, Method, Notification, Outcome, Payload, Reply, Server, listen},
     model::{BackendSpec, OnLoss, TransportSpec},
 };
 
@@ -84,7 +84,7 @@ impl Backend {
     fn dispatch(self: Arc<Self>, era: Era, call: Call) -> Reply {
         match (era, &call.method) {
             (_, Method::Initialize) => Reply::failed(ErrorObject::method_not_found("initialize")),
-            (_, Method::Listen) => self.listen(era, &call.context),
+            (_, Method::Listen) => self.listen(era, call),
             (Era::Legacy, Method::SetLevel) => Reply::later(self.set_level(call)),
             (Era::Legacy, Method::ResourcesSubscribe) => Reply::later(self.subscribe(call)),
             (Era::Legacy, Method::ResourcesUnsubscribe) => Reply::later(self.unsubscribe(call)),
@@ -121,13 +121,17 @@ impl Backend {
     }
 
     /// Everything that is said to this client outside of calls. It ends where the server turns out to be of another era.
-    fn listen(&self, era: Era, context: &Context) -> Reply {
+    fn listen(self: Arc<Self>, era: Era, call: Call) -> Reply {
+        let (context, tasks) = (call.context, listen::task_ids(&call.params));
         let key = match era {
-            Era::Legacy => Key::of(self.spec.share, context),
-            Era::Modern => Key::of_modern(&self.spec, context),
+            Era::Legacy => Key::of(self.spec.share, &context),
+            Era::Modern => Key::of_modern(&self.spec, &context),
         };
-        let heard = self.listens.listen(&key, context.holder());
-        Reply::new(heard.take_until(self.era.clone().turned_from(era)))
+        let heard = self.listens.listen(&key, context.holder()).take_until(self.era.clone().turned_from(era));
+        match era {
+            Era::Legacy => self.watch_jobs(tasks, context, heard),
+            Era::Modern => self.hear_tasks(tasks, context, heard),
+        }
     }
 
     /// Whether what serves calls may remember something of its clients. Where nothing of a request but its answer comes back

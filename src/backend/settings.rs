@@ -10,7 +10,7 @@ use super::{
     key::Key,
     legacy::{Session, call::Asked},
     served::Backend,
-    wants::{GivenUp, Holder},
+    wants::{GivenUp, Holder, Topic},
 };
 use crate::{
     mcp::{Call, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, json},
@@ -45,9 +45,10 @@ impl Backend {
     pub(super) async fn subscribe(self: Arc<Self>, call: Call) -> Reply {
         let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.holder());
         let Some(uri) = call.params.string("uri") else { return self.serve(call) };
+        let topic = Topic::Resource(uri);
         let turn = self.wants.turn(&key).lock_owned().await;
-        if !key.is_of_one_client() && self.wants.has_others(&key, &holder, &uri) {
-            self.wants.subscribed(&key, holder, uri);
+        if !key.is_of_one_client() && self.wants.has_others(&key, &holder, &topic) {
+            self.wants.subscribed(&key, holder, topic);
             return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
         }
         if !self.wants.has_room(&key) {
@@ -57,7 +58,7 @@ impl Backend {
         reply.map(move |event| {
             let _turn = &turn;
             if matches!(event, Event::Done(Outcome::Complete(_))) {
-                backend.wants.subscribed(&key, holder.clone(), uri.clone());
+                backend.wants.subscribed(&key, holder.clone(), topic.clone());
             }
             event
         })
@@ -67,9 +68,10 @@ impl Backend {
     pub(super) async fn unsubscribe(self: Arc<Self>, call: Call) -> Reply {
         let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.holder());
         let Some(uri) = call.params.string("uri") else { return self.serve(call) };
+        let topic = Topic::Resource(uri);
         let turn = self.wants.turn(&key).lock_owned().await;
-        let others = self.wants.has_others(&key, &holder, &uri);
-        self.wants.unsubscribed(&key, &holder, &uri);
+        let others = self.wants.has_others(&key, &holder, &topic);
+        self.wants.unsubscribed(&key, &holder, &topic);
         if others && !key.is_of_one_client() {
             return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
         }
@@ -84,7 +86,8 @@ impl Backend {
     pub(super) async fn bring_up(&self, key: &Key, session: &Arc<Session>) {
         let replayed = async {
             self.bring_to_level(key, session).await;
-            for uri in self.wants.uris(key).iter().filter(|_| key.is_first_lane()) {
+            let topics = if key.is_first_lane() { self.wants.topics(key) } else { Vec::new() };
+            for uri in topics.iter().filter_map(Topic::uri) {
                 self.tell(session, Method::ResourcesSubscribe, uri_params(uri)).await;
             }
         };
@@ -113,8 +116,8 @@ impl Backend {
         }
     }
 
-    async fn give_up(&self, GivenUp { key, uris, level }: GivenUp) {
-        if let Some(peer) = self.pool.peer(&key).filter(|_| !uris.is_empty()) {
+    async fn give_up(&self, GivenUp { key, topics, level }: GivenUp) {
+        if let Some(peer) = self.pool.peer(&key).filter(|_| !topics.is_empty()) {
             peer.want_anew();
         }
         for session in self.pool.sessions(&key) {
@@ -123,11 +126,12 @@ impl Backend {
             }
         }
         let Some(session) = self.pool.present(&key) else { return };
-        for uri in uris {
+        for topic in topics {
+            let Some(uri) = topic.uri() else { continue };
             let turn = self.wants.turn(&key).lock_owned().await;
             // somebody may have come in the meantime
-            if !self.wants.has_others(&key, &Holder::None, &uri) {
-                self.tell(&session, Method::ResourcesUnsubscribe, uri_params(&uri)).await;
+            if !self.wants.has_others(&key, &Holder::None, &topic) {
+                self.tell(&session, Method::ResourcesUnsubscribe, uri_params(uri)).await;
             }
             drop(turn);
         }

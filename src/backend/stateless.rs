@@ -13,6 +13,7 @@ use super::{
     modern::{Peer, call::Asked, discover::Told},
     pool::Lease,
     served::Backend,
+    wants::Topic,
 };
 use crate::{
     mcp::{Call, Context, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision},
@@ -154,11 +155,12 @@ impl Backend {
         if !self.wants.has_room(&key) {
             return Reply::failed(ErrorObject::invalid_params("too many resources are subscribed to at this backend"));
         }
-        self.wants.subscribed(&key, holder.clone(), uri.clone());
-        if peer.subscribe(&uri).await {
+        let topic = Topic::Resource(uri);
+        self.wants.subscribed(&key, holder.clone(), topic.clone());
+        if !peer.honoured(vec![topic.clone()]).await.is_empty() {
             return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
         }
-        self.wants.unsubscribed(&key, &holder, &uri);
+        self.wants.unsubscribed(&key, &holder, &topic);
         peer.want_anew();
         let text = format!("Backend `{}` does not tell when this resource changes", self.spec.id);
         Reply::failed(ErrorObject::invalid_params(&text))
@@ -168,7 +170,7 @@ impl Backend {
     fn leave(&self, call: &Call) -> Reply {
         let key = Key::of_modern(&self.spec, &call.context);
         if let Some(uri) = call.params.string("uri") {
-            self.wants.unsubscribed(&key, &call.context.holder(), &uri);
+            self.wants.unsubscribed(&key, &call.context.holder(), &Topic::Resource(uri));
             if let Some(peer) = self.pool.peer(&key) {
                 peer.want_anew();
             }

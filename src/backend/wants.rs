@@ -1,5 +1,5 @@
-//! What the clients behind one backend want of it: log levels and subscriptions, by client session, so that sharers do
-//! not undo each other's, and a fresh session can be brought to the same (`translation` 4c). Knows nothing of how it is
+//! What the clients behind one backend want of it: log levels and what they listen for, by client session, so that sharers
+//! do not undo each other's, and a fresh session can be brought to the same (`translation` 4c). Knows nothing of how it is
 //! asked for.
 
 use std::{
@@ -15,11 +15,20 @@ use crate::{
     model::SessionId,
 };
 
-/// How many resources the clients behind one session can be subscribed to in all.
+/// How many topics the clients behind one session can listen for in all.
 const MOST_SUBSCRIPTIONS: usize = 10_000;
 
 /// Who wants something: a client session; `None` for what has none.
 pub(crate) type Holder = Option<SessionId>;
+
+/// What can be listened for by its name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Topic {
+    /// Updates of the resource of this URI, and of what lies beneath it.
+    Resource(String),
+    /// The status of the task of this id (tasks extension).
+    Task(String),
+}
 
 /// What is wanted at one backend, by whose session it is.
 #[derive(Debug, Default)]
@@ -29,7 +38,7 @@ pub(crate) struct Wants(Mutex<HashMap<Key, Wish>>);
 #[derive(Debug, Default)]
 struct Wish {
     levels: HashMap<Holder, Level>,
-    subscriptions: BTreeMap<String, HashSet<Holder>>,
+    subscriptions: BTreeMap<Topic, HashSet<Holder>>,
     /// Held while a subscription is being made or ended, so that two clients do not cross.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
@@ -39,11 +48,13 @@ struct Wish {
 pub(crate) struct GivenUp {
     /// Whose session.
     pub(crate) key: Key,
-    /// The resources that nobody is subscribed to now.
-    pub(crate) uris: Vec<String>,
+    /// The topics that nobody listens for now.
+    pub(crate) topics: Vec<Topic>,
     /// The level that those who are left want, where it is another than before.
     pub(crate) level: Option<Level>,
 }
+
+// === impl Wants ===
 
 impl Wants {
     /// Notes the level that `holder` wants; gives the most verbose that is wanted.
@@ -69,10 +80,10 @@ impl Wants {
         Arc::clone(&self.0.lock().entry(key.sharer()).or_default().turn)
     }
 
-    /// Whether anybody is subscribed to `uri`, `holder` left aside.
-    pub(crate) fn has_others(&self, key: &Key, holder: &Holder, uri: &str) -> bool {
+    /// Whether anybody listens for `topic`, `holder` left aside.
+    pub(crate) fn has_others(&self, key: &Key, holder: &Holder, topic: &Topic) -> bool {
         let wants = self.0.lock();
-        let holders = wants.get(&key.sharer()).and_then(|wish| wish.subscriptions.get(uri));
+        let holders = wants.get(&key.sharer()).and_then(|wish| wish.subscriptions.get(topic));
         holders.is_some_and(|holders| holders.iter().any(|other| other != holder))
     }
 
@@ -81,20 +92,25 @@ impl Wants {
         self.0.lock().get(&key.sharer()).is_none_or(|wish| wish.subscriptions.len() < MOST_SUBSCRIPTIONS)
     }
 
-    /// Notes that `holder` is subscribed to `uri`.
-    pub(crate) fn subscribed(&self, key: &Key, holder: Holder, uri: String) {
-        self.0.lock().entry(key.sharer()).or_default().subscriptions.entry(uri).or_default().insert(holder);
+    /// Notes that `holder` listens for `topic`.
+    pub(crate) fn subscribed(&self, key: &Key, holder: Holder, topic: Topic) {
+        self.0.lock().entry(key.sharer()).or_default().subscriptions.entry(topic).or_default().insert(holder);
     }
 
-    /// Notes that `holder` is not subscribed to `uri` any more.
-    pub(crate) fn unsubscribed(&self, key: &Key, holder: &Holder, uri: &str) {
+    /// Notes that `holder` does not listen for `topic` any more; whether nobody does now.
+    pub(crate) fn unsubscribed(&self, key: &Key, holder: &Holder, topic: &Topic) -> bool {
         let mut wants = self.0.lock();
-        let Some(wish) = wants.get_mut(&key.sharer()) else { return };
-        wish.leave(holder, |other| other == uri);
+        let Some(wish) = wants.get_mut(&key.sharer()) else { return false };
+        !wish.leave(holder, |other| other == topic).is_empty()
     }
 
-    /// The resources that somebody is subscribed to.
-    pub(crate) fn uris(&self, key: &Key) -> Vec<String> {
+    /// Notes that there is nothing more to hear of `topic`; whether anybody listened for it.
+    pub(crate) fn is_over(&self, key: &Key, topic: &Topic) -> bool {
+        self.0.lock().get_mut(&key.sharer()).is_some_and(|wish| wish.subscriptions.remove(topic).is_some())
+    }
+
+    /// What somebody listens for.
+    pub(crate) fn topics(&self, key: &Key) -> Vec<Topic> {
         self.0.lock().get(&key.sharer()).map(|wish| wish.subscriptions.keys().cloned().collect()).unwrap_or_default()
     }
 
@@ -103,12 +119,17 @@ impl Wants {
         key.is_first_lane() && self.0.lock().get(key).is_some_and(|wish| !wish.subscriptions.is_empty())
     }
 
-    /// Whether `holder` is subscribed to `uri` or to what it lies beneath (all versions, resources: an update may be of a
-    /// sub-resource).
-    pub(crate) fn is_subscribed(&self, key: &Key, holder: &Holder, uri: &str) -> bool {
+    /// Whether `holder` listens for `topic`, or for the resource that it lies beneath (all versions, resources: an update may
+    /// be of a sub-resource).
+    pub(crate) fn is_subscribed(&self, key: &Key, holder: &Holder, topic: &Topic) -> bool {
         let wants = self.0.lock();
         let Some(wish) = wants.get(&key.sharer()) else { return false };
-        wish.subscriptions.iter().any(|(subscribed, holders)| holders.contains(holder) && covers(subscribed, uri))
+        match topic {
+            Topic::Task(_) => wish.subscriptions.get(topic).is_some_and(|holders| holders.contains(holder)),
+            Topic::Resource(uri) => wish.subscriptions.iter().any(|(subscribed, holders)| {
+                holders.contains(holder) && subscribed.uri().is_some_and(|subscribed| covers(subscribed, uri))
+            }),
+        }
     }
 
     /// Forgets what a client session wanted; gives what nobody wants now.
@@ -119,10 +140,10 @@ impl Wants {
         for (key, wish) in wants.iter_mut() {
             let before = wish.level();
             wish.levels.remove(&holder);
-            let uris = wish.leave(&holder, |_| true);
+            let topics = wish.leave(&holder, |_| true);
             let level = wish.level().filter(|level| Some(*level) != before);
-            if level.is_some() || !uris.is_empty() {
-                given_up.push(GivenUp { key: key.clone(), uris, level });
+            if level.is_some() || !topics.is_empty() {
+                given_up.push(GivenUp { key: key.clone(), topics, level });
             }
         }
         wants.retain(|_, wish| !wish.is_empty());
@@ -130,18 +151,40 @@ impl Wants {
     }
 }
 
+// === impl Topic ===
+
+impl Topic {
+    /// The URI of a resource.
+    pub(crate) fn uri(&self) -> Option<&str> {
+        match self {
+            Self::Resource(uri) => Some(uri),
+            Self::Task(_) => None,
+        }
+    }
+
+    /// The id of a task.
+    pub(crate) fn task(&self) -> Option<&str> {
+        match self {
+            Self::Resource(_) => None,
+            Self::Task(id) => Some(id),
+        }
+    }
+}
+
+// === impl Wish ===
+
 impl Wish {
     fn level(&self) -> Option<Level> {
         self.levels.values().min().copied()
     }
 
     /// Takes `holder` off the subscriptions that `which` says; gives those that nobody holds now.
-    fn leave(&mut self, holder: &Holder, which: impl Fn(&str) -> bool) -> Vec<String> {
+    fn leave(&mut self, holder: &Holder, which: impl Fn(&Topic) -> bool) -> Vec<Topic> {
         let mut free = Vec::new();
-        self.subscriptions.retain(|uri, holders| {
-            let left = which(uri) && holders.remove(holder) && holders.is_empty();
+        self.subscriptions.retain(|topic, holders| {
+            let left = which(topic) && holders.remove(holder) && holders.is_empty();
             if left {
-                free.push(uri.clone());
+                free.push(topic.clone());
             }
             !left
         });
@@ -168,7 +211,7 @@ mod tests {
         assert_eq!(wants.set_level(&key, Some(session("b")), Level::Debug), Level::Debug);
         assert_eq!(wants.set_level(&key, Some(session("a")), Level::Alert), Level::Debug);
         let given_up = wants.forget(&SessionId::new("b"));
-        assert_eq!(given_up, [GivenUp { key: key.clone(), uris: vec![], level: Some(Level::Alert) }]);
+        assert_eq!(given_up, [GivenUp { key: key.clone(), topics: vec![], level: Some(Level::Alert) }]);
         assert!(wants.forget(&SessionId::new("a")).is_empty());
         assert_eq!(wants.level(&key), None);
     }
@@ -176,17 +219,18 @@ mod tests {
     #[test]
     fn a_subscription_lasts_until_the_last_client_leaves_it() {
         let (wants, key) = (Wants::default(), Key::base());
+        let topic = Topic::Resource("x:1".to_owned());
         for name in ["a", "b"] {
-            wants.subscribed(&key, Some(session(name)), "x:1".to_owned());
+            wants.subscribed(&key, Some(session(name)), topic.clone());
         }
-        assert!(wants.has_others(&key, &Some(session("a")), "x:1"));
-        wants.unsubscribed(&key, &Some(session("a")), "x:1");
-        assert!(!wants.has_others(&key, &Some(session("b")), "x:1"));
-        assert!(!wants.is_subscribed(&key, &Some(session("a")), "x:1"));
-        assert!(wants.is_subscribed(&key.in_lane(1), &Some(session("b")), "x:1"));
+        assert!(wants.has_others(&key, &Some(session("a")), &topic));
+        wants.unsubscribed(&key, &Some(session("a")), &topic);
+        assert!(!wants.has_others(&key, &Some(session("b")), &topic));
+        assert!(!wants.is_subscribed(&key, &Some(session("a")), &topic));
+        assert!(wants.is_subscribed(&key.in_lane(1), &Some(session("b")), &topic));
         assert!(wants.waits(&key) && !wants.waits(&key.in_lane(1)));
         let given_up = wants.forget(&SessionId::new("b"));
-        assert_eq!(given_up, [GivenUp { key: key.clone(), uris: vec!["x:1".to_owned()], level: None }]);
+        assert_eq!(given_up, [GivenUp { key: key.clone(), topics: vec![topic], level: None }]);
         assert!(!wants.waits(&key));
     }
 }

@@ -56,7 +56,7 @@ impl Spoken {
     pub(crate) fn notification(&self, told: Notification) -> Option<Notification> {
         let Notification { method, params } = told;
         match params.into_revision(self.revision(), &self.facts(Kind::Notification, &method)) {
-            Ok(params) => Some(Notification { method, params }),
+            Ok(params) => Some(Notification { method: method.of_tasks_in(self.revision()), params }),
             Err(refusal) => {
                 refusal.report();
                 None

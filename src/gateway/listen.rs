@@ -1,10 +1,11 @@
 //! `subscriptions/listen` in front of many backends: what they tell, as one reply that never ends by itself. Knows
 //! nothing of how the lists are kept.
 //!
-//! A backend's `list_changed` is passed on when its list has come and is another than the one that was given out;
+//! Where the listen names tasks, each backend is told its own, and the reply begins with the tasks that they tell of
+//! (tasks extension, *Task Status Notifications*). A backend's `list_changed` is passed on when its list has come and is another than the one that was given out;
 //! several within 100 ms are one.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{
     Stream, StreamExt,
@@ -12,7 +13,7 @@ use futures_util::{
 };
 use tokio::{
     sync::{broadcast, watch},
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep, sleep_until, timeout_at},
 };
 
 use super::{
@@ -21,13 +22,19 @@ use super::{
     face::Target,
     lists::View,
     set::Seen,
+    tasks,
 };
-use crate::mcp::{Call, Event, Method, Notification, Payload, Reply, Revision};
+use crate::mcp::{Call, Event, Method, Notification, Payload, Reply, Revision, listen};
 
 /// Changes that come together are one.
 const TOGETHER: Duration = Duration::from_millis(100);
 /// The first and the longest pause before a backend's listen that ended is opened again.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+
+/// How long the backends together may take to say which tasks they tell of; what was not said then is not acknowledged.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// How much is kept of what comes before that; beyond, the oldest is dropped and counted.
+const MOST_EARLY: usize = 256;
 
 /// What one backend tells, endlessly.
 type Told = Pin<Box<dyn Stream<Item = Event> + Send>>;
@@ -37,6 +44,7 @@ struct Ears {
     gateway: Arc<Gateway>,
     target: Target,
     call: Call,
+    view: View,
     seen: Vec<Seen>,
     told: SelectAll<Told>,
     changes: broadcast::Receiver<Change>,
@@ -59,6 +67,7 @@ pub(crate) fn listen(gateway: Arc<Gateway>, target: Target, call: Call) -> Reply
         gateway,
         target,
         call,
+        view: View::Merged,
         seen: Vec::new(),
         told: SelectAll::new(),
         changes,
@@ -67,12 +76,21 @@ pub(crate) fn listen(gateway: Arc<Gateway>, target: Target, call: Call) -> Reply
     };
     Reply::new(async_stream::stream! {
         ears.open();
+        for event in ears.acknowledge().await {
+            yield event;
+        }
         loop {
             for event in ears.hear().await {
-                yield event;
+                if !is_acknowledgement(&event) {
+                    yield event;
+                }
             }
         }
     })
+}
+
+fn is_acknowledgement(event: &Event) -> bool {
+    matches!(event, Event::Notified(told) if told.method == Method::SubscriptionsAcknowledged)
 }
 
 // === impl Ears ===
@@ -82,12 +100,40 @@ impl Ears {
     fn open(&mut self) {
         self.sets.mark_unchanged();
         let (view, seen) = self.gateway.seen(&self.target, &self.call.context.caller);
-        self.told = select_all(seen.iter().map(|one| follow(one.clone(), view, self.call.clone())));
+        self.told = select_all(seen.iter().map(|one| follow(one.clone(), view, part(one, view, &self.call))));
         for one in &seen {
             let changed = one.mounted.catalog.just_changed(&self.call.context);
             self.pending.add(changed.into_iter().map(Kind::change));
         }
-        self.seen = seen;
+        (self.view, self.seen) = (view, seen);
+    }
+
+    /// The acknowledgement of the tasks that the listen names, where it names any, and what came before it.
+    async fn acknowledge(&mut self) -> VecDeque<Event> {
+        if listen::task_ids(&self.call.params).is_empty() {
+            return VecDeque::new();
+        }
+        let (mut honoured, mut early) = (Vec::new(), VecDeque::new());
+        let mut waiting = self.seen.iter().filter(|one| !part(one, self.view, &self.call).params.is_absent()).count();
+        let end = Instant::now() + PATIENCE;
+        while waiting > 0 {
+            let Ok(events) = timeout_at(end, self.hear()).await else { break };
+            for event in events {
+                match event {
+                    Event::Notified(told) if told.method == Method::SubscriptionsAcknowledged => {
+                        waiting -= 1;
+                        honoured.extend(listen::task_ids(&told.params));
+                    }
+                    event => early.push_back(event),
+                }
+            }
+            if early.len() > MOST_EARLY {
+                metrics::counter!("lockkeeper_gateway_notifications_dropped_total").increment(1);
+                early.pop_front();
+            }
+        }
+        early.push_front(listen::honouring(honoured.iter().map(String::as_str)));
+        early
     }
 
     async fn hear(&mut self) -> Vec<Event> {
@@ -147,11 +193,22 @@ fn told(method: Method) -> Event {
     Event::Notified(Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) })
 }
 
+/// The listen as this backend is asked for it.
+fn part(seen: &Seen, view: View, call: &Call) -> Call {
+    let params = match view {
+        View::Merged => tasks::listened(&call.params, &seen.mounted.id),
+        View::Own => call.params.clone(),
+    };
+    Call { params, ..call.clone() }
+}
+
 /// One backend's listen, opened again where it ends. Changes of lists go to the catalog, which tells of those that are.
+/// Where the listen names tasks, the first that comes to that is an acknowledgement, and none follows.
 fn follow(seen: Seen, view: View, call: Call) -> Told {
     Box::pin(async_stream::stream! {
         let rewriter = seen.rewriter();
         let mut pause = PAUSE.0;
+        let mut is_due = !call.params.is_absent();
         loop {
             let began = Instant::now();
             let mut reply = seen.mounted.server.call(call.clone());
@@ -159,10 +216,12 @@ fn follow(seen: Seen, view: View, call: Call) -> Told {
                 if matches!(event, Event::Done(_)) {
                     break;
                 }
+                if is_acknowledgement(&event) && !std::mem::take(&mut is_due) {
+                    continue;
+                }
                 if let Event::Notified(notification) = &event {
                     let kinds = Kind::changed_by(&notification.method);
-                    let acknowledges = notification.method == Method::SubscriptionsAcknowledged;
-                    if acknowledges || !kinds.is_empty() && !seen.mounted.catalog.changed_for(&call.context, kinds) {
+                    if !kinds.is_empty() && !seen.mounted.catalog.changed_for(&call.context, kinds) {
                         continue;
                     }
                 }
@@ -170,6 +229,9 @@ fn follow(seen: Seen, view: View, call: Call) -> Told {
                     View::Merged => rewriter.event(&Method::Listen, event),
                     View::Own => event,
                 };
+            }
+            if std::mem::take(&mut is_due) {
+                yield listen::honouring([]);
             }
             pause = if began.elapsed() > PAUSE.1 { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
             sleep(pause).await;

@@ -65,6 +65,7 @@ pub(crate) const fn in_result(method: &Method) -> Paths {
 pub(crate) const fn from_server(method: &Method) -> Paths {
     match method {
         Method::ResourceUpdated => RESOURCE_URIS,
+        Method::Tasks => TASK,
         Method::CreateMessage => SAMPLING,
         _ => &[],
     }

@@ -58,6 +58,7 @@ impl Rewriter {
         } else {
             self.uris(&params, paths::from_server(&method))
         };
+        let params = if method == Method::Tasks { self.input_requests(&params) } else { params };
         let params = self.tasks(params, |_| tasks::from_server(&method));
         Notification { method, params }
     }

@@ -23,6 +23,7 @@ use crate::{
             self,
             At::{self, Key},
         },
+        listen::{self, TASK_IDS},
     },
     model::BackendId,
 };
@@ -34,6 +35,8 @@ pub(crate) const CAPABILITY: &str = "tasks";
 const TASK_ID: &[At] = &[Key("taskId")];
 /// Where any message names the task that it belongs to (2025-11-25, tasks, *Related Task Metadata*).
 const RELATED: &[At] = &[Key("_meta"), Key("io.modelcontextprotocol/related-task"), Key("taskId")];
+/// Where a listen, or its acknowledgement, names tasks (tasks extension, *Task Status Notifications*).
+const LISTENED: &[At] = &[Key("notifications"), Key(TASK_IDS), At::Each];
 /// Where the result of a call names the task that it made (2025-11-25).
 const CREATED: &[At] = &[Key("task"), Key("taskId")];
 
@@ -64,13 +67,26 @@ pub(crate) fn in_result(method: &Method, result: &Payload) -> Paths {
 pub(crate) const fn from_server(method: &Method) -> Paths {
     match method {
         Method::TaskStatus | Method::Tasks => &[TASK_ID, RELATED],
+        Method::SubscriptionsAcknowledged => &[LISTENED],
         _ => &[RELATED],
     }
 }
 
 /// Whether the text can name a task at all: most messages name none, and are not parsed for it.
 pub(crate) fn may_hold_tasks(payload: &Payload) -> bool {
-    std::str::from_utf8(payload.json()).is_ok_and(|text| text.contains("taskId\"") || text.contains("\\u"))
+    let names = ["taskId\"", "taskIds\"", "\\u"];
+    std::str::from_utf8(payload.json()).is_ok_and(|text| names.iter().any(|name| text.contains(name)))
+}
+
+/// The part of the parameters of a listen on the merged endpoint that is for `backend`: its own tasks.
+pub(crate) fn listened(params: &Payload, backend: &BackendId) -> Payload {
+    let own: Vec<String> = listen::task_ids(params)
+        .iter()
+        .filter_map(|shown| split(shown))
+        .filter(|(of, _)| *of == backend.as_str())
+        .map(|(_, id)| id.to_owned())
+        .collect();
+    listen::for_tasks(&own)
 }
 
 /// `tasks/get`, `tasks/result`, `tasks/cancel` and `tasks/update`.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Era, Revision};
+use super::{Era, Revision, meta};
 
 /// The error that a request ended with: the code, and the whole object as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +94,12 @@ impl ErrorObject {
     pub fn roots_not_supported() -> Self {
         let data = json!({ "reason": "Client does not have roots capability" });
         Self::with_data(Self::METHOD_NOT_FOUND, "Roots not supported", &data)
+    }
+
+    /// `-32021` for a client that did not declare the tasks extension and needs it (tasks extension, *Protocol Errors*).
+    pub fn undeclared_tasks() -> Self {
+        let data = json!({ "requiredCapabilities": { "extensions": { meta::TASKS_EXTENSION: {} } } });
+        Self::with_data(Self::MISSING_CAPABILITY, "Missing required client capability", &data)
     }
 
     /// `-32603` with this message.

@@ -1,6 +1,9 @@
-//! What `subscriptions/listen` can choose beside resources (2026-07-28, subscriptions). Data alone.
+//! What `subscriptions/listen` can choose beside resources (2026-07-28, subscriptions; tasks extension, *Task Status
+//! Notifications*), and the parameters and acknowledgements that name tasks. Data alone.
 
-use super::Method;
+use serde_json::{Value, json};
+
+use super::{Event, Method, Notification, Payload, Revision};
 
 /// The lists whose changes can be listened to: the member of the filter, the capability, the notification.
 pub const LISTS: [(&str, &str, Method); 3] = [
@@ -8,3 +11,33 @@ pub const LISTS: [(&str, &str, Method); 3] = [
     ("promptsListChanged", "prompts", Method::PromptsListChanged),
     ("resourcesListChanged", "resources", Method::ResourcesListChanged),
 ];
+/// The member of the filter that names the tasks whose status is listened to.
+pub const TASK_IDS: &str = "taskIds";
+
+/// The tasks that the filter of a listen names, or that of its acknowledgement; none where it is malformed.
+pub fn task_ids(params: &Payload) -> Vec<String> {
+    let params: Value = params.view().unwrap_or_default();
+    strings(&params["notifications"][TASK_IDS])
+}
+
+/// The strings among the elements of an array; none where it is no array.
+pub fn strings(array: &Value) -> Vec<String> {
+    array.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// The parameters of a listen for these tasks, and for everything that needs not be asked for; absent where there are none.
+/// Who is asked so begins the reply with the one acknowledgement of [`honouring`].
+pub fn for_tasks<'a>(ids: impl IntoIterator<Item = &'a String>) -> Payload {
+    let ids: Vec<&String> = ids.into_iter().collect();
+    if ids.is_empty() {
+        return Payload::absent(Revision::V2026_07_28);
+    }
+    Payload::of(Revision::V2026_07_28, &json!({ "notifications": { TASK_IDS: ids } }))
+}
+
+/// The acknowledgement that names the tasks whose status will be told.
+pub fn honouring<'a>(ids: impl IntoIterator<Item = &'a str>) -> Event {
+    let ids: Vec<&str> = ids.into_iter().collect();
+    let params = Payload::of(Revision::V2026_07_28, &json!({ "notifications": { TASK_IDS: ids } }));
+    Event::Notified(Notification { method: Method::SubscriptionsAcknowledged, params })
+}

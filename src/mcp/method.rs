@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::{Era, Revision};
+
 /// Declares the methods with their names on the wire.
 macro_rules! methods {
     ($($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?) => {
@@ -76,6 +78,17 @@ impl Method {
     /// Whether it is one of the task methods of 2025-11-25, which servers of other legacy versions do not know.
     pub const fn is_of_core_tasks(&self) -> bool {
         matches!(self, Self::TasksGet | Self::TasksResult | Self::TasksList | Self::TasksCancel)
+    }
+
+    /// The name that a client of `revision` knows it by: how a task is has one in 2025-11-25 and another in the extension
+    /// for 2026-07-28.
+    #[must_use]
+    pub fn of_tasks_in(self, revision: Revision) -> Self {
+        match (self, revision.era()) {
+            (Self::Tasks, Era::Legacy) => Self::TaskStatus,
+            (Self::TaskStatus, Era::Modern) => Self::Tasks,
+            (method, _) => method,
+        }
     }
 
     /// Whether 2026-07-28 alone has it, so that nobody may ask for it in a session.

@@ -74,14 +74,6 @@ impl Running {
     }
 }
 
-/// A key that is let in as it is, made as an operator makes it.
-fn direct_key(data: &Path) -> String {
-    let mut create = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
-    create.args(["keys", "create", "direct", "--direct", "--json", "--data-dir"]).arg(data);
-    let made: serde_json::Value = serde_json::from_slice(&create.output().unwrap().stdout).unwrap();
-    made["secret"].as_str().or_else(|| made["key"].as_str()).unwrap().to_owned()
-}
-
 fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().unwrap()
 }

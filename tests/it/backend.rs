@@ -17,3 +17,4 @@ mod settings;
 mod starts;
 mod stdio;
 mod tasks;
+mod told;

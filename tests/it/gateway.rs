@@ -8,4 +8,5 @@ mod mirrors;
 mod modern;
 mod only_tasks;
 mod script;
+mod told;
 mod versions;

@@ -60,7 +60,8 @@ pub(crate) struct Request {
 // === impl Status ===
 
 impl Status {
-    fn parse(name: &str) -> Option<Self> {
+    /// The status of this name.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "working" => Self::Working,
             "input_required" => Self::InputRequired,

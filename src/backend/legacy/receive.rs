@@ -11,7 +11,10 @@ use super::{
     call::Slot,
 };
 use crate::{
-    backend::{key::Scope, wants::Holder},
+    backend::{
+        key::Scope,
+        wants::{Holder, Topic},
+    },
     mcp::{ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId, json, json::At},
 };
 
@@ -147,7 +150,7 @@ impl Session {
         let heard = self.about.listens.tell(&self.about.key, &notification, |holder| match &audience {
             Audience::All => true,
             Audience::One(owner) => holder == owner,
-            Audience::Subscribers(uri) => self.about.wants.is_subscribed(&self.about.key, holder, uri),
+            Audience::Subscribers(topic) => self.about.wants.is_subscribed(&self.about.key, holder, topic),
             Audience::Nobody => false,
         });
         match audience {
@@ -177,7 +180,9 @@ impl Session {
         };
         match &told.method {
             Method::ToolsListChanged | Method::PromptsListChanged | Method::ResourcesListChanged => Audience::All,
-            Method::ResourceUpdated => params.string("uri").map_or(Audience::Nobody, Audience::Subscribers),
+            Method::ResourceUpdated => {
+                params.string("uri").map_or(Audience::Nobody, |uri| Audience::Subscribers(Topic::Resource(uri)))
+            }
             Method::TaskStatus => params.string("taskId").map_or(Audience::Nobody, |id| owner(Thing::Task(id))),
             Method::ElicitationComplete => {
                 params.string("elicitationId").map_or(Audience::Nobody, |id| owner(Thing::Elicitation(id)))
@@ -236,7 +241,7 @@ impl Session {
 enum Audience {
     All,
     One(Holder),
-    Subscribers(String),
+    Subscribers(Topic),
     Nobody,
 }
 

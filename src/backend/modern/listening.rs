@@ -8,6 +8,7 @@ mod ears;
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
+use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::{
     sync::watch,
@@ -16,7 +17,16 @@ use tokio::{
 
 use self::ears::{Ears, Events};
 use super::{Peer, call::Asked, peer::SPOKEN};
-use crate::mcp::{Method, Notification, Payload, Revision, listen::LISTS};
+use crate::{
+    backend::{
+        extension::{about, detail::Detail},
+        wants::Topic,
+    },
+    mcp::{
+        ErrorObject, Event, Method, Notification, Outcome, Payload, Revision,
+        listen::{LISTS, TASK_IDS, strings},
+    },
+};
 
 /// The first and the longest wait before a listen that ended is opened again.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
@@ -40,7 +50,7 @@ pub(crate) struct Listening {
 struct Heard {
     /// The count up to which it did.
     upto: u64,
-    uris: HashSet<String>,
+    topics: HashSet<Topic>,
 }
 
 impl Default for Listening {
@@ -50,13 +60,15 @@ impl Default for Listening {
 }
 
 impl Peer {
-    /// Sees to it that updates of what the clients want are listened to; whether the server tells of `uri`.
-    pub(crate) async fn subscribe(&self, uri: &str) -> bool {
+    /// Sees to it that what the clients want is listened to; gives those of `topics` that the server tells of.
+    pub(crate) async fn honoured(&self, topics: Vec<Topic>) -> Vec<Topic> {
         let count = self.want_anew();
         let mut heard = self.listening.heard.subscribe();
-        let acknowledged =
-            async { heard.wait_for(|heard| heard.upto >= count).await.is_ok_and(|heard| heard.uris.contains(uri)) };
-        timeout(PATIENCE, acknowledged).await.unwrap_or(false)
+        let acknowledged = async {
+            let heard = heard.wait_for(|heard| heard.upto >= count).await;
+            heard.map(|heard| topics.into_iter().filter(|topic| heard.topics.contains(topic)).collect())
+        };
+        timeout(PATIENCE, acknowledged).await.map_or_else(|_| Vec::new(), Result::unwrap_or_default)
     }
 
     /// Notes that what the clients want has changed.
@@ -77,10 +89,10 @@ impl Peer {
         let mut is_first = true;
         loop {
             let count = *wanted.borrow_and_update();
-            let uris = self.about.wants.uris(&self.about.key);
-            let Some(filter) = self.filter(&uris) else {
+            let topics = self.about.wants.topics(&self.about.key);
+            let Some(filter) = self.filter(&topics) else {
                 ears.close();
-                self.listening.heard.send_replace(Heard { upto: count, uris: HashSet::new() });
+                self.listening.heard.send_replace(Heard { upto: count, topics: HashSet::new() });
                 if wanted.changed().await.is_err() {
                     return;
                 }
@@ -90,14 +102,14 @@ impl Peer {
             let is_another = ears.is_empty() && self.about.is_another;
             ears.add(self.events(&filter));
             if let Ok(Some(heard)) = timeout(ACKNOWLEDGED, self.acknowledged(&mut ears)).await {
-                self.listening.heard.send_replace(Heard { upto: count, uris: heard });
+                self.listening.heard.send_replace(Heard { upto: count, topics: heard });
                 is_first = false;
                 // that a connection is another than before was told when it was made, as far as lists go
                 if is_lost_one {
                     self.about.listens.tell_all_changed(&self.about.key);
                 }
                 if is_lost_one || is_another {
-                    self.tell_updated(&uris);
+                    self.tell_updated(&topics);
                 }
                 tokio::select! {
                     () = self.follow(&mut ears) => {}
@@ -118,24 +130,29 @@ impl Peer {
     }
 
     /// What is to be listened to; `None` where there is nothing.
-    fn filter(&self, uris: &[String]) -> Option<Value> {
+    fn filter(&self, topics: &[Topic]) -> Option<Value> {
         let introduction = self.introduction()?;
         let lists = LISTS.iter().filter(|(_, capability, _)| introduction.offers(capability, Some("listChanged")));
         let mut filter: serde_json::Map<String, Value> =
             lists.map(|(member, ..)| ((*member).to_owned(), Value::Bool(true))).collect();
+        let uris: Vec<&str> = topics.iter().filter_map(Topic::uri).collect();
         if !uris.is_empty() && introduction.offers("resources", Some("subscribe")) {
             filter.insert("resourceSubscriptions".to_owned(), json!(uris));
+        }
+        let tasks: Vec<&str> = topics.iter().filter_map(Topic::task).collect();
+        if !tasks.is_empty() && introduction.has_tasks() {
+            filter.insert(TASK_IDS.to_owned(), json!(tasks));
         }
         (!filter.is_empty()).then_some(Value::Object(filter))
     }
 
-    /// Waits for the acknowledgement of the newest listen while the others go on; gives the resources that it tells of.
-    async fn acknowledged(&self, ears: &mut Ears) -> Option<HashSet<String>> {
+    /// Waits for the acknowledgement of the newest listen while the others go on; gives what it tells of.
+    async fn acknowledged(&self, ears: &mut Ears) -> Option<HashSet<Topic>> {
         loop {
             match ears.hear().await {
                 ears::Heard::Acknowledged(filter) => {
-                    let uris = filter["resourceSubscriptions"].as_array().cloned().unwrap_or_default();
-                    return Some(uris.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+                    let uris = strings(&filter["resourceSubscriptions"]).into_iter().map(Topic::Resource);
+                    return Some(uris.chain(strings(&filter[TASK_IDS]).into_iter().map(Topic::Task)).collect());
                 }
                 ears::Heard::Told(notification) => self.give(&notification),
                 ears::Heard::Ended => return None,
@@ -156,19 +173,61 @@ impl Peer {
 
     fn give(&self, told: &Notification) {
         let (listens, wants, key) = (&self.about.listens, &self.about.wants, &self.about.key);
-        if told.method == Method::ResourceUpdated {
-            let Some(uri) = told.params.string("uri") else { return };
-            listens.tell(key, told, |holder| wants.is_subscribed(key, holder, &uri));
+        let topic = match told.method {
+            Method::ResourceUpdated => told.params.string("uri").map(Topic::Resource),
+            Method::Tasks => told.params.string("taskId").map(Topic::Task),
+            _ => None,
+        };
+        if let Some(topic) = topic {
+            listens.tell(key, told, |holder| wants.is_subscribed(key, holder, &topic));
+            let is_over = told.method == Method::Tasks
+                && Detail::read(&told.params).is_some_and(|detail| detail.status.is_final());
+            if is_over {
+                self.leave(&topic);
+            }
         } else if LISTS.iter().any(|(.., method)| *method == told.method) {
             listens.tell(key, told, |_| true);
         }
     }
 
+    /// Listens no more for what is over.
+    fn leave(&self, topic: &Topic) {
+        if self.about.wants.is_over(&self.about.key, topic) {
+            self.want_anew();
+        }
+    }
+
     /// What nobody listened to for a while may have changed.
-    fn tell_updated(&self, uris: &[String]) {
-        for uri in uris {
+    fn tell_updated(self: &Arc<Self>, topics: &[Topic]) {
+        for uri in topics.iter().filter_map(Topic::uri) {
             let params = Payload::of(SPOKEN, &json!({ "uri": uri }));
             self.give(&Notification { method: Method::ResourceUpdated, params });
+        }
+        let tasks: Vec<String> = topics.iter().filter_map(Topic::task).map(str::to_owned).collect();
+        let (peer, end) = (Arc::clone(self), self.end_token());
+        if !tasks.is_empty() {
+            self.about.tasks.spawn(async move {
+                end.run_until_cancelled(peer.tell_tasks(tasks)).await;
+            });
+        }
+    }
+
+    /// Asks how these tasks are, and tells it.
+    async fn tell_tasks(self: Arc<Self>, ids: Vec<String>) {
+        for id in ids {
+            let mut events = Box::pin(self.call(Asked::of_gateway(Method::TasksGet, about(&id)), ACKNOWLEDGED));
+            while let Some(Ok(event)) = events.next().await {
+                match event {
+                    Event::Done(Outcome::Complete(task)) => {
+                        self.give(&Notification { method: Method::Tasks, params: task.without("resultType") });
+                    }
+                    // the server knows nothing of it any more
+                    Event::Done(Outcome::Failed(error)) if error.code() == ErrorObject::INVALID_PARAMS => {
+                        self.leave(&Topic::Task(id.clone()));
+                    }
+                    _ => {}
+                }
+            }
         }
     }
 }

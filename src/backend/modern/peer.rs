@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 
 use super::{Introduction, call::Slot, listening::Listening};
 use crate::{
@@ -85,11 +86,16 @@ impl Peer {
             // it may have other things to tell now
             self.want_anew();
         } else {
-            let (peer, end) = (Arc::clone(self), self.end.token().clone());
+            let (peer, end) = (Arc::clone(self), self.end_token());
             self.about.tasks.spawn(async move {
                 end.run_until_cancelled(peer.listen()).await;
             });
         }
+    }
+
+    /// Cancelled when the connection is over.
+    pub(super) fn end_token(&self) -> CancellationToken {
+        self.end.token().clone()
     }
 
     /// Whether the connection is over.

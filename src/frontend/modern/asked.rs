@@ -12,7 +12,8 @@ use super::{
     envelope::Envelope,
     introduction::discovered,
     leg::{Leg, Stop},
-    listen::Listen,
+    listen::{Filter, Listen},
+    load::Busy,
     mirror,
     strays::Whose,
 };
@@ -24,7 +25,7 @@ use crate::{
         refusal::Refusal,
         spoken::Spoken,
     },
-    mcp::{Call, Context, ErrorObject, Farewell, Message, Method, Payload, RequestId, Revision, meta},
+    mcp::{Call, Context, ErrorObject, Farewell, Message, Method, Payload, RequestId, Revision, Server, meta},
     wire::sse,
 };
 
@@ -67,11 +68,7 @@ impl Asked<'_> {
         let target = self.arrival.endpoint.target.clone();
         let whose = Whose { owner: Arc::clone(&context.caller), client: Arc::clone(&context.client), target };
         if self.method == Method::Listen {
-            let strays = (Arc::clone(&modern.strays), whose, self.frontend.tracker().clone());
-            let ended = Arc::clone(&modern.deps.ended);
-            let listen = Listen { id: self.id.clone(), context, server, ended, strays };
-            let drained = self.frontend.drained().clone();
-            return Ok(self.stream(Vec::new(), Box::pin(listen.messages(&params, drained, busy))));
+            return Ok(self.listen(&params, (context, whose), server, busy));
         }
         let leg = Leg {
             id: self.id.clone(),
@@ -98,6 +95,27 @@ impl Asked<'_> {
                 message
             }))
             .await)
+    }
+
+    /// The answer to `subscriptions/listen`, which is a stream unless it is refused.
+    fn listen(
+        self,
+        params: &Payload,
+        (context, whose): (Context, Whose),
+        server: Arc<dyn Server>,
+        busy: Busy,
+    ) -> Response {
+        let chosen = match Filter::read(params, &context.client) {
+            Ok(chosen) => chosen,
+            Err(error) => return refused(self.id, error),
+        };
+        let modern = self.frontend.modern();
+        let spoken = Spoken::about(&context.client, self.frontend.settings(), Method::Listen, params);
+        let strays = (Arc::clone(&modern.strays), whose, self.frontend.tracker().clone());
+        let ended = Arc::clone(&modern.deps.ended);
+        let listen = Listen { id: self.id.clone(), context, spoken, server, ended, strays };
+        let drained = self.frontend.drained().clone();
+        self.stream(Vec::new(), Box::pin(listen.messages(chosen, drained, busy)))
     }
 
     /// JSON where the answer is all that comes and comes soon, else a stream (design rule 8).
@@ -155,6 +173,14 @@ impl Asked<'_> {
 /// 202: this version has no notification that a server would act on over HTTP, and asks for none to be refused.
 pub(in crate::frontend) fn notified() -> Response<Body> {
     answer::accepted()
+}
+
+/// The answer that is this error and nothing else.
+fn refused(id: RequestId, error: ErrorObject) -> Response {
+    let messages = [Message::error(id, error)];
+    let mut response = answer::json(&messages, Form::Single);
+    *response.status_mut() = status(&messages);
+    response
 }
 
 /// The status of the one answer, by the code of its error (`translation` 2.2).

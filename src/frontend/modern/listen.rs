@@ -13,16 +13,23 @@ use super::{
     load::Busy,
     strays::{Strays, Whose},
 };
+use crate::frontend::spoken::Spoken;
 use crate::{
     mcp::{
-        Call, ClientInfo, Context, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId,
-        Revision, Server, json::draft::Draft, listen::LISTS, meta, uri::covers,
+        Call, ClientInfo, Context, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Reply,
+        RequestId, Revision, Server,
+        json::draft::Draft,
+        listen::{self, LISTS, TASK_IDS},
+        meta,
+        uri::covers,
     },
     model::SessionId,
 };
 
 /// How many resources one listen can name, and how long each URI can be, in bytes.
 const MOST: (usize, usize) = (1_000, 8 * 1024);
+/// How many tasks one listen can name, and how long each id can be, in bytes.
+const MOST_TASKS: (usize, usize) = (1_000, 1024);
 /// How long a server may take to accept the subscriptions; what it has not accepted then is not acknowledged.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How many subscriptions are asked for at once.
@@ -34,6 +41,8 @@ pub(super) struct Listen {
     pub(super) id: RequestId,
     /// Who listens.
     pub(super) context: Context,
+    /// How the client is spoken to.
+    pub(super) spoken: Spoken,
     /// To whom.
     pub(super) server: Arc<dyn Server>,
     /// Told when nobody listens any more, so that subscriptions end.
@@ -44,9 +53,10 @@ pub(super) struct Listen {
 
 /// What the client chose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Filter {
+pub(super) struct Filter {
     lists: BTreeSet<&'static str>,
     uris: BTreeSet<String>,
+    tasks: BTreeSet<String>,
 }
 
 /// Ends the subscriptions of a listen however it ends.
@@ -66,43 +76,39 @@ impl Listen {
     /// The messages: the acknowledgement, what was chosen, and the result when the gateway ends it.
     pub(super) fn messages(
         self,
-        params: &Payload,
+        chosen: Filter,
         drained: CancellationToken,
         busy: Busy,
     ) -> impl Stream<Item = Message> + Send + 'static {
-        let chosen = Filter::read(params);
         async_stream::stream! {
             let _busy = busy;
-            let chosen = match chosen {
-                Ok(chosen) => chosen,
-                Err(error) => {
-                    yield Message::error(self.id, error);
-                    return;
-                }
-            };
             let hold = Hold(Arc::clone(&self.ended), self.context.holder());
-            let call = Call { method: Method::Listen, params: Payload::absent(Revision::V2026_07_28), context: self.context.clone() };
+            let params = listen::for_tasks(&chosen.tasks);
+            let call = Call { method: Method::Listen, params, context: self.context.clone() };
             // from here on nothing is missed; it is told after the acknowledgement
             let mut told = self.server.call(call);
-            let honoured = self.honoured(chosen).await;
+            let (honoured, (tasks, mut early)) =
+                tokio::join!(self.honoured(&chosen), tasks_told(&mut told, &chosen.tasks));
+            let honoured = Filter { tasks, ..honoured };
             yield self.tagged(Method::SubscriptionsAcknowledged, &Payload::of(Revision::V2026_07_28, &honoured.acknowledged()));
             loop {
-                tokio::select! {
+                let event = tokio::select! {
                     biased;
                     () = drained.cancelled() => break,
-                    event = told.next_event() => match event {
-                        Some(Event::Notified(Notification { method, params })) => {
-                            if honoured.wants(&method, &params) {
-                                yield self.tagged(method, &params);
-                            }
+                    event = next(&mut early, &mut told) => event,
+                };
+                match event {
+                    Some(Event::Notified(told)) => {
+                        if let Some(message) = self.shown(told, &honoured) {
+                            yield message;
                         }
-                        // a listen cannot be asked
-                        Some(Event::Asked(question)) => {
-                            let (strays, whose, tracker) = &self.strays;
-                            strays.hold(whose.clone(), question, tracker);
-                        }
-                        Some(Event::Done(_)) | None => break,
-                    },
+                    }
+                    // a listen cannot be asked
+                    Some(Event::Asked(question)) => {
+                        let (strays, whose, tracker) = &self.strays;
+                        strays.hold(whose.clone(), question, tracker);
+                    }
+                    Some(Event::Done(_)) | None => break,
                 }
             }
             drop(hold);
@@ -111,16 +117,23 @@ impl Listen {
         }
     }
 
-    /// The part of what the client chose that the server has.
-    async fn honoured(&self, chosen: Filter) -> Filter {
+    /// What is told, where it was chosen, as the client's version writes it.
+    fn shown(&self, told: Notification, honoured: &Filter) -> Option<Message> {
+        let Notification { method, params } = self.spoken.notification(told)?;
+        honoured.wants(&method, &params).then(|| self.tagged(method, &params))
+    }
+
+    /// The part of what the client chose that the server has, tasks left aside.
+    async fn honoured(&self, chosen: &Filter) -> Filter {
         let capabilities = self.capabilities().await;
         let has = |name: &str, part: &str| capabilities[name][part] == true;
         let lists = LISTS
             .iter()
             .filter(|(member, capability, _)| chosen.lists.contains(member) && has(capability, "listChanged"));
         let lists = lists.map(|(member, ..)| *member).collect();
-        let uris = if has("resources", "subscribe") { self.subscribe(chosen.uris).await } else { BTreeSet::new() };
-        Filter { lists, uris }
+        let uris = chosen.uris.clone();
+        let uris = if has("resources", "subscribe") { self.subscribe(uris).await } else { BTreeSet::new() };
+        Filter { lists, uris, tasks: BTreeSet::new() }
     }
 
     async fn capabilities(&self) -> Value {
@@ -167,15 +180,38 @@ impl Listen {
     }
 }
 
+/// The tasks among `ids` that the server tells of, where it says so in time, and what it told in the place of that.
+async fn tasks_told(told: &mut Reply, ids: &BTreeSet<String>) -> (BTreeSet<String>, Option<Event>) {
+    if ids.is_empty() {
+        return (BTreeSet::new(), None);
+    }
+    match timeout(PATIENCE, told.next_event()).await {
+        Ok(Some(Event::Notified(told))) if told.method == Method::SubscriptionsAcknowledged => {
+            let named = listen::task_ids(&told.params);
+            (named.into_iter().filter(|id| ids.contains(id)).collect(), None)
+        }
+        Ok(other) => (BTreeSet::new(), other),
+        Err(_) => (BTreeSet::new(), None),
+    }
+}
+
+async fn next(early: &mut Option<Event>, told: &mut Reply) -> Option<Event> {
+    match early.take() {
+        Some(event) => Some(event),
+        None => told.next_event().await,
+    }
+}
+
 // === impl Filter ===
 
 impl Filter {
-    /// What the parameters choose.
+    /// What the parameters of `client` choose.
     ///
     /// # Errors
     ///
-    /// `-32602` where `notifications` is no filter, or names too much.
-    fn read(params: &Payload) -> Result<Self, ErrorObject> {
+    /// `-32602` where `notifications` is no filter, or names too much; `-32021` where it names tasks, and the client did
+    /// not declare the extension (tasks extension, *Task Status Notifications*).
+    pub(super) fn read(params: &Payload, client: &ClientInfo) -> Result<Self, ErrorObject> {
         let malformed = || ErrorObject::invalid_params("Invalid params: `notifications` must be a filter");
         let all: Value = params.view().ok_or_else(malformed)?;
         let filter = all["notifications"].as_object().ok_or_else(malformed)?;
@@ -187,15 +223,23 @@ impl Filter {
                 Some(_) => return Err(malformed()),
             }
         }
-        let uris = match filter.get("resourceSubscriptions") {
-            None => BTreeSet::new(),
-            Some(uris) => serde_json::from_value::<BTreeSet<String>>(uris.clone()).map_err(|_| malformed())?,
+        let named = |member: &str, what: &str, (count, length): (usize, usize)| {
+            let named = match filter.get(member) {
+                None => BTreeSet::new(),
+                Some(names) => serde_json::from_value::<BTreeSet<String>>(names.clone()).map_err(|_| malformed())?,
+            };
+            if named.len() > count || named.iter().any(|name| name.len() > length) {
+                let message = format!("Invalid params: at most {count} {what}, each of at most {length} bytes");
+                return Err(ErrorObject::invalid_params(&message));
+            }
+            Ok(named)
         };
-        if uris.len() > MOST.0 || uris.iter().any(|uri| uri.len() > MOST.1) {
-            let message = format!("Invalid params: at most {} resources, each of at most {} bytes", MOST.0, MOST.1);
-            return Err(ErrorObject::invalid_params(&message));
+        let uris = named("resourceSubscriptions", "resources", MOST)?;
+        let tasks = named(TASK_IDS, "ids of tasks", MOST_TASKS)?;
+        if !tasks.is_empty() && !client.takes_tasks() {
+            return Err(ErrorObject::undeclared_tasks());
         }
-        Ok(Self { lists, uris })
+        Ok(Self { lists, uris, tasks })
     }
 
     /// Whether this was chosen. An update may be of something beneath a resource that was.
@@ -203,6 +247,9 @@ impl Filter {
         if *method == Method::ResourceUpdated {
             let uri = params.string("uri").unwrap_or_default();
             return self.uris.iter().any(|chosen| covers(chosen, &uri));
+        }
+        if *method == Method::Tasks {
+            return params.string("taskId").is_some_and(|id| self.tasks.contains(&id));
         }
         LISTS.iter().any(|(member, _, told)| told == method && self.lists.contains(member))
     }
@@ -212,6 +259,9 @@ impl Filter {
             self.lists.iter().map(|member| ((*member).to_owned(), Value::Bool(true))).collect();
         if !self.uris.is_empty() {
             filter.insert("resourceSubscriptions".to_owned(), json!(self.uris));
+        }
+        if !self.tasks.is_empty() {
+            filter.insert(TASK_IDS.to_owned(), json!(self.tasks));
         }
         json!({ "notifications": filter })
     }

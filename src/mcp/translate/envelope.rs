@@ -7,6 +7,7 @@ use super::{
     super::{
         ClientInfo, Level, Method, Payload, Revision,
         json::{Object, draft::Draft, quote},
+        listen::TASK_IDS,
         meta::{self, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SUBSCRIPTION_ID, TASKS_EXTENSION},
     },
     Cause, Crossing, Kind, Untranslatable, consume_meta,
@@ -44,6 +45,7 @@ pub(super) fn seal_request(request: &mut Draft<'_>, crossing: &Crossing<'_>) {
     // the extension, *Error Handling*: who does not declare it may not ask about its tasks either
     let asks_for_task = match crossing.facts.method {
         Method::ToolsCall => request.remove("task"),
+        Method::Listen => request.get("notifications").is_some_and(|filter| filter.get(TASK_IDS).is_some()),
         method => matches!(method, Method::TasksGet | Method::TasksUpdate | Method::TasksCancel),
     };
     if let Some(client) = crossing.facts.client {

@@ -1,5 +1,7 @@
 //! Clients of 2026-07-28 that declare the tasks extension, at a server of 2025-11-25 that has tasks.
 
+mod watched;
+
 use std::{
     collections::VecDeque,
     convert::Infallible,
@@ -9,7 +11,7 @@ use std::{
     },
 };
 
-use axum::body::Body;
+use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use lockkeeper::{
@@ -37,6 +39,8 @@ static REQUESTS: AtomicU64 = AtomicU64::new(0);
 /// A server whose one task is as its script says, one step each time it is asked.
 struct Old {
     peer: Peer,
+    /// What it tells outside of any exchange: the stream of each session.
+    aside: Arc<Mutex<Vec<mpsc::UnboundedSender<String>>>>,
     server: Arc<dyn Server>,
     _supervisor: Supervisor,
 }
@@ -51,12 +55,26 @@ fn related(mut value: Value) -> Value {
     value
 }
 
+/// A stream of what is sent, which stays open.
+fn open(events: mpsc::UnboundedReceiver<String>) -> Response {
+    let stream = tokio_stream::wrappers::UnboundedReceiverStream::new(events);
+    let body = Body::from_stream(stream.map(Ok::<_, Infallible>));
+    Response::builder().header("content-type", "text/event-stream").body(body).unwrap()
+}
+
 impl Old {
     /// The task ends as `ends` says: a result or an error; where it is to ask, it does so while its result is waited for.
     async fn with(steps: &[&str], ends: Value, asks: bool) -> Self {
         let steps: Mutex<VecDeque<Value>> = Mutex::new(steps.iter().map(|status| task(status)).collect());
         let waits: Mutex<Option<(Value, mpsc::UnboundedSender<String>)>> = Mutex::default();
+        let aside: Arc<Mutex<Vec<mpsc::UnboundedSender<String>>>> = Arc::default();
+        let streams = Arc::clone(&aside);
         let peer = Peer::start(move |seen| {
+            if seen.verb == http::Method::GET {
+                let (say, said) = mpsc::unbounded_channel();
+                streams.lock().push(say);
+                return Some(open(said));
+            }
             let mut answer = seen.result(&Value::Null);
             match seen.method() {
                 "initialize" => {
@@ -82,10 +100,7 @@ impl Old {
                         let question = json!({ "jsonrpc": "2.0", "id": "s9", "method": "elicitation/create", "params": params });
                         events.send(event(&question)).unwrap();
                         *waits.lock() = Some((answer, events));
-                        let stream = tokio_stream::wrappers::UnboundedReceiverStream::new(receiver);
-                        let body = Body::from_stream(stream.map(Ok::<_, Infallible>));
-                        let response = axum::response::Response::builder().header("content-type", "text/event-stream");
-                        return Some(response.body(body).unwrap());
+                        return Some(open(receiver));
                     }
                 }
                 "" if seen.body["id"] == "s9" => {
@@ -100,7 +115,7 @@ impl Old {
         })
         .await;
         let (supervisor, server) = started(peer.spec()).await;
-        Self { peer, server, _supervisor: supervisor }
+        Self { peer, aside, server, _supervisor: supervisor }
     }
 
     fn ask(&self, user: &str, capabilities: &'static str, method: Method, params: &Value) -> Reply {

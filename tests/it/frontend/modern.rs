@@ -14,6 +14,8 @@ use super::{
 };
 
 const VERSION: &str = "2026-07-28";
+const TASKS: &str = "io.modelcontextprotocol/tasks";
+const DECLARES: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 const ALL: &str = r#"{"sampling":{},"elicitation":{"form":{},"url":{}},"roots":{}}"#;
 
 /// A client that says with each request who it is.
@@ -359,8 +361,7 @@ async fn a_listen_that_is_no_filter_is_refused() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", "{}");
     for chosen in [json!({}), json!({ "notifications": [] }), json!({ "notifications": { "toolsListChanged": 1 } })] {
-        let mut events = Events::of(client.ask(1, "subscriptions/listen", chosen).await);
-        assert_eq!(events.message().await.unwrap()["error"]["code"], -32602);
+        assert_eq!(refused(client.ask(1, "subscriptions/listen", chosen).await).await, (200, json!(-32602)));
     }
 }
 
@@ -379,4 +380,61 @@ async fn where_only_clients_without_sessions_are_served_the_others_are_told_whic
     assert_eq!(error, json!({ "code": -32022, "message": "Unsupported protocol version", "data": data }));
     let said = body(client.tool(2, "echo", json!({ "say": "hi" })).await).await;
     assert_eq!(said["result"]["said"], "hi");
+}
+
+#[tokio::test]
+async fn who_did_not_declare_the_extension_may_not_listen_for_tasks() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", "{}");
+    let chosen = |ids: Value| json!({ "notifications": { "taskIds": ids } });
+    let response = client.ask(1, "subscriptions/listen", chosen(json!(["T1"]))).await;
+    assert_eq!(response.status(), 400);
+    let error = body(response).await["error"].clone();
+    assert_eq!(error["code"], -32021);
+    assert_eq!(error["data"], json!({ "requiredCapabilities": { "extensions": { TASKS: {} } } }));
+    let mut events = Events::of(client.ask(2, "subscriptions/listen", chosen(json!([]))).await);
+    assert_eq!(events.message().await.unwrap()["params"]["notifications"], json!({}));
+    let declaring = Modern::of(&world, "ann", DECLARES);
+    let many: Vec<String> = (0..1001).map(|id| id.to_string()).collect();
+    for ids in [json!("T1"), json!([1]), json!(["x".repeat(1025)]), json!(many)] {
+        let response = declaring.ask(1, "subscriptions/listen", chosen(ids)).await;
+        assert_eq!(refused(response).await, (200, json!(-32602)));
+    }
+}
+
+#[tokio::test]
+async fn a_listen_for_tasks_is_acknowledged_with_those_that_the_server_tells_of() {
+    let world = World::new().await;
+    let (say, heard) = tokio::sync::mpsc::unbounded_channel();
+    *world.server.heard.lock() = Some(heard);
+    let client = Modern::of(&world, "ann", DECLARES);
+    for event in [
+        told(Method::SubscriptionsAcknowledged, &json!({ "notifications": { "taskIds": ["T1", "T3"] } })),
+        told(Method::Tasks, &json!({ "taskId": "T2", "status": "working", "ttl": 1 })),
+        told(Method::Tasks, &json!({ "taskId": "T1", "status": "completed", "ttl": 1, "result": { "content": [] } })),
+    ] {
+        say.send(event).unwrap();
+    }
+    let chosen = json!({ "notifications": { "taskIds": ["T1", "T2"], "toolsListChanged": true } });
+    let mut events = Events::of(client.ask("l", "subscriptions/listen", chosen).await);
+    let acknowledged = events.message().await.unwrap();
+    assert_eq!(acknowledged["params"]["notifications"], json!({ "taskIds": ["T1"], "toolsListChanged": true }));
+    let came = events.message().await.unwrap();
+    assert_eq!(came["method"], "notifications/tasks");
+    let expected = json!({ "taskId": "T1", "status": "completed", "ttlMs": 1, "result": { "content": [] },
+        "_meta": { "io.modelcontextprotocol/subscriptionId": "l" } });
+    assert_eq!(came["params"], expected);
+    let calls = world.server.calls.lock();
+    let listen = calls.iter().find(|call| call.method == Method::Listen).unwrap();
+    assert_eq!(listen.params.json(), r#"{"notifications":{"taskIds":["T1","T2"]}}"#);
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_of_tasks_is_not_waited_for_long() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", DECLARES);
+    tokio::time::pause();
+    let chosen = json!({ "notifications": { "taskIds": ["T1"] } });
+    let mut events = Events::of(client.ask("l", "subscriptions/listen", chosen).await);
+    assert_eq!(events.message().await.unwrap()["params"]["notifications"], json!({}));
 }

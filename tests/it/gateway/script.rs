@@ -10,12 +10,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, stream};
 use lockkeeper::{
     gateway::{Deps, Gateway, Introduction, Mount, Settings},
     mcp::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Farewell, Method, Notification, Outcome, Payload,
-        Reply, Revision, Server, Step, Trace, translate::Profile,
+        Reply, Revision, Server, Step, Trace, listen, translate::Profile,
     },
     model::{BackendId, Caller, Rights, SessionId, Share, UserId},
     support::SeededRandom,
@@ -47,6 +47,8 @@ pub(crate) struct Backend {
     pub(crate) awake: watch::Sender<bool>,
     /// Whether it refuses listens.
     pub(crate) deaf: AtomicBool,
+    /// The tasks that it tells of to listens that name them; `None`: it does not say.
+    pub(crate) tasks: Mutex<Option<Vec<&'static str>>>,
     /// What it tells those that listen: to the gateway itself (`None`) or to a session.
     pub(crate) tells: broadcast::Sender<(Option<String>, Notification)>,
 }
@@ -75,6 +77,7 @@ impl Backend {
             sleeps: Mutex::new(|_| true),
             awake: watch::Sender::new(true),
             deaf: AtomicBool::new(false),
+            tasks: Mutex::new(Some(Vec::new())),
             tells: broadcast::Sender::new(64),
         });
         backend.set_tools(names);
@@ -128,13 +131,18 @@ impl Backend {
         }
     }
 
-    fn listened(&self, context: Context) -> Reply {
-        let session = context.session.map(|session| session.as_str().to_owned());
+    fn listened(&self, call: Call) -> Reply {
+        let ids = listen::task_ids(&call.params);
+        let tasks = self.tasks.lock().clone().filter(|_| !ids.is_empty());
+        let acknowledged =
+            tasks.map(|tasks| listen::honouring(tasks.into_iter().filter(|id| ids.iter().any(|i| i == id))));
+        let session = call.context.session.map(|session| session.as_str().to_owned());
         let told = tokio_stream::wrappers::BroadcastStream::new(self.tells.subscribe());
-        Reply::new(told.filter_map(move |told| {
+        let told = told.filter_map(move |told| {
             let told = told.ok().filter(|(to, _)| *to == session).map(|(_, told)| Event::Notified(told));
             std::future::ready(told)
-        }))
+        });
+        Reply::new(stream::iter(acknowledged).chain(told))
     }
 }
 
@@ -157,7 +165,7 @@ impl Server for Shared {
             Method::Listen if backend.deaf.load(Ordering::SeqCst) => {
                 Reply::failed(ErrorObject::method_not_found(call.method.as_str()))
             }
-            Method::Listen => backend.listened(call.context),
+            Method::Listen => backend.listened(call),
             Method::Discover
             | Method::ToolsList
             | Method::PromptsList

@@ -10,6 +10,7 @@ use super::{
     rounds,
     scene::Scene,
     servers::Heard,
+    tasks,
     vector::Vector,
 };
 
@@ -180,12 +181,19 @@ async fn aside(scene: &mut Scene<'_>, given: &Value) -> Result<(), String> {
             .await?;
         client.answer(&json!("sub")).await?;
     }
-    if scene.vector.from == MODERN {
-        scene.heard(|message| message["method"] == "subscriptions/listen").await?;
-    }
-    let call = scene.call(&mut client, &json!("call")).await?;
-    call.finish();
-    client.answer(&json!("call")).await?;
+    let call = if tasks::tells_of_one(scene) {
+        let call = tasks::make(scene, &mut client).await?;
+        scene.heard(|message| message["params"]["notifications"]["taskIds"].is_array()).await?;
+        call
+    } else {
+        if scene.vector.from == MODERN {
+            scene.heard(|message| message["method"] == "subscriptions/listen").await?;
+        }
+        let call = scene.call(&mut client, &json!("call")).await?;
+        call.finish();
+        client.answer(&json!("call")).await?;
+        call
+    };
     let after =
         json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "error", "data": "after" } });
     call.say_aside(given);

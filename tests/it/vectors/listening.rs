@@ -9,6 +9,7 @@ use super::{
     scene::Scene,
     servers::Heard,
     stage::Stage,
+    tasks,
 };
 
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
@@ -39,8 +40,12 @@ pub(super) async fn tells(mut scene: Scene<'_>) -> Result<(), String> {
 
 /// The client listens as the vector says; gives a call that is over, by which the server can say something.
 pub(super) async fn to_all(scene: &mut Scene<'_>, client: &mut Client) -> Result<Heard, String> {
+    let made = if tasks::tells_of_one(scene) { Some(tasks::make(scene, client).await?) } else { None };
     for (id, filter) in scene.vector.ctx["listens"].as_object().into_iter().flatten() {
         listen(client, id, filter).await?;
+    }
+    if let Some(call) = made {
+        return Ok(call);
     }
     let call = scene.call(client, &json!("call")).await?;
     call.finish();
@@ -90,6 +95,8 @@ async fn listen(client: &mut Client, id: &str, filter: &Value) -> Result<(), Str
     client.post(&json!({ "jsonrpc": "2.0", "id": id, "method": "subscriptions/listen", "params": params })).await?;
     let acknowledged = client.next().await?;
     let params = &acknowledged["params"];
-    let fits = acknowledged["method"] == ACKNOWLEDGED && params["_meta"][SUBSCRIPTION] == *id;
+    let fits = acknowledged["method"] == ACKNOWLEDGED
+        && params["_meta"][SUBSCRIPTION] == *id
+        && params["notifications"]["taskIds"] == filter["taskIds"];
     if fits { Ok(()) } else { Err(format!("the listen is not acknowledged: {acknowledged}")) }
 }

@@ -97,10 +97,11 @@ impl Plan {
             // a client has it from the server
             plan.page = Some((method.to_owned(), cursor.clone()));
         }
-        if vector.way() == Some(Way::Inputs) {
-            plan.offer("execution", &json!({ "taskSupport": "required" }));
-        }
-        if let Some(support) = vector.ctx.get("taskSupport") {
+        let listens = vector.ctx["listens"].as_object().into_iter().flatten();
+        let about_tasks = listens.filter(|(_, filter)| filter["taskIds"].is_array()).count() > 0;
+        let needs_tasks = about_tasks || vector.way() == Some(Way::Inputs);
+        let support = vector.ctx.get("taskSupport").cloned().or_else(|| needs_tasks.then(|| json!("required")));
+        if let Some(support) = support {
             plan.offer("execution", &json!({ "taskSupport": support }));
         }
         if vector.expected().is_some_and(|expected| expected["method"] == "subscriptions/listen") {

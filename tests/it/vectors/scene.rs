@@ -166,7 +166,8 @@ fn capabilities(vector: &Vector, version: &str) -> Value {
         None => {
             let mut all = lockkeeper::mcp::Revision::parse(version).map_or_else(|| json!({}), peer::capabilities);
             let made = vector.expected().is_some_and(|message| message["result"]["resultType"] == "task");
-            if version == MODERN && (made || vector.answered() == Some("tasks/get")) {
+            let told = vector.message()["method"] == "notifications/tasks/status";
+            if version == MODERN && (made || told || vector.answered() == Some("tasks/get")) {
                 all["extensions"] = json!({ "io.modelcontextprotocol/tasks": {} });
             }
             all

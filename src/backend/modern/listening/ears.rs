@@ -23,7 +23,7 @@ const MOST: usize = 4;
 /// What comes on a listen.
 pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Event, NotRun>> + Send>>;
 
-/// What something told is about: the method, and the resource where it is of one.
+/// What something told is about: the method, and the resource or task where it is of one.
 type Subject = (String, Option<String>);
 
 /// How often each was told.
@@ -170,7 +170,8 @@ impl Ears {
             return true;
         }
         let Some(ear) = self.open.get_mut(at) else { return false };
-        let subject = (told.method.as_str().to_owned(), told.params.string("uri"));
+        let of = told.params.string("uri").or_else(|| told.params.string("taskId"));
+        let subject = (told.method.as_str().to_owned(), of);
         let came = ear.came.entry(subject.clone()).or_default();
         *came += 1;
         let given = self.told.entry(subject).or_default();

@@ -1,0 +1,149 @@
+//! How such a task is, told to a client that listens for it.
+
+use lockkeeper::mcp::{Event, Notification};
+
+use super::*;
+use crate::backend::{
+    endpoint::status,
+    peers::{next, until},
+};
+
+impl Old {
+    /// A listen of this user's for these tasks, and those that are honoured.
+    async fn listened(&self, user: &str, ids: &[&str]) -> (Reply, Value) {
+        let filter = json!({ "notifications": { "taskIds": ids } });
+        let mut listen = self.ask(user, DECLARES, Method::Listen, &filter);
+        let (method, params) = told(&mut listen).await;
+        assert_eq!(method, "notifications/subscriptions/acknowledged");
+        (listen, params["notifications"]["taskIds"].clone())
+    }
+
+    /// The server tells of its own accord how its task is, in the session of the gateway and in that of its client.
+    async fn tell(&self, task: &Value) {
+        let told = json!({ "jsonrpc": "2.0", "method": "notifications/tasks/status", "params": task });
+        until("both streams", || (self.aside.lock().len() == 2).then_some(())).await;
+        for say in self.aside.lock().iter() {
+            say.send(event(&told)).unwrap();
+        }
+    }
+}
+
+/// What a client of 2026-07-28 is told next.
+async fn told(listen: &mut Reply) -> (String, Value) {
+    let Event::Notified(Notification { method, params }) = next(listen).await else { panic!("a notification") };
+    let params = params.into_revision(Revision::V2026_07_28, &Facts::new(Kind::Notification, &method)).unwrap();
+    (method.to_string(), params.view().unwrap())
+}
+
+fn at(status: &str, second: u8) -> Value {
+    let mut task = task(status);
+    task["lastUpdatedAt"] = format!("2026-01-01T00:00:0{second}Z").into();
+    task
+}
+
+#[tokio::test]
+async fn what_the_server_tells_is_told_with_what_the_task_came_to() {
+    // N11
+    let old = Old::with(&["working"], json!({ "result": related(text_of("done")) }), false).await;
+    old.made().await;
+    let (mut listen, honoured) = old.listened("ann", &["T1"]).await;
+    assert_eq!(honoured, json!(["T1"]));
+    old.tell(&at("working", 1)).await;
+    let (method, params) = told(&mut listen).await;
+    assert_eq!((method.as_str(), &params["status"]), ("notifications/tasks", &json!("working")));
+    old.tell(&at("completed", 2)).await;
+    let (_, params) = told(&mut listen).await;
+    assert_eq!((&params["status"], &params["result"]), (&json!("completed"), &text_of("done")));
+    assert_eq!((&params["ttlMs"], params.get("ttl"), params.get("_meta")), (&Value::Null, None, None));
+    assert_eq!(old.peer.seen_of("tasks/result").len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_tells_nothing_is_asked() {
+    let ends = json!({ "error": { "code": -32050, "message": "broken" } });
+    let old = Old::with(&["working", "failed"], ends, false).await;
+    old.made().await;
+    let (mut listen, _) = old.listened("ann", &["T1"]).await;
+    let (_, params) = told(&mut listen).await;
+    assert_eq!(
+        (&params["status"], &params["error"]),
+        (&json!("failed"), &json!({ "code": -32050, "message": "broken" }))
+    );
+    assert_eq!(old.peer.seen_of("tasks/get").len(), 2);
+}
+
+#[tokio::test]
+async fn a_task_that_is_over_when_the_listen_begins_is_told_at_once() {
+    let old = Old::with(&["cancelled"], Value::Null, false).await;
+    old.made().await;
+    let (mut listen, _) = old.listened("ann", &["T1"]).await;
+    assert_eq!(told(&mut listen).await.1["status"], "cancelled");
+}
+
+#[tokio::test]
+async fn what_a_task_wants_to_know_is_told_and_then_what_it_came_to() {
+    let ends = json!({ "result": related(text_of("done")) });
+    let old = Old::with(&["input_required", "completed"], ends, true).await;
+    old.made().await;
+    let (mut listen, _) = old.listened("ann", &["T1"]).await;
+    let (_, params) = told(&mut listen).await;
+    assert_eq!(params["inputRequests"]["r1"]["method"], "elicitation/create");
+    let update = json!({ "taskId": "T1", "inputResponses": { "r1": { "action": "decline" } } });
+    result(old.ask("ann", DECLARES, Method::TasksUpdate, &update)).await;
+    assert_eq!(told(&mut listen).await.1["result"], text_of("done"));
+}
+
+#[tokio::test]
+async fn of_tasks_of_others_and_those_that_nobody_made_nothing_is_told() {
+    let old = Old::with(&["working"], json!({ "result": related(text_of("done")) }), false).await;
+    old.made().await;
+    let (mut other, honoured) = old.listened("bob", &["T1", "T9"]).await;
+    assert_eq!(honoured, json!([]));
+    let (mut own, _) = old.listened("ann", &["T1", "T9"]).await;
+    old.tell(&at("completed", 1)).await;
+    assert_eq!(told(&mut own).await.1["status"], "completed");
+    // whatever the other were told of it had been told by now
+    let quiet = futures_util::FutureExt::now_or_never(other.next_event());
+    assert!(quiet.is_none(), "{quiet:?}");
+}
+
+#[tokio::test]
+async fn who_listens_no_more_lets_the_server_be() {
+    let (asked, mut asking) = mpsc::unbounded_channel();
+    let (gone, mut over) = mpsc::unbounded_channel();
+    let peer = Peer::start(move |seen| {
+        let mut answer = seen.result(&Value::Null);
+        match seen.method() {
+            "initialize" => {
+                answer["result"] = json!({ "protocolVersion": "2025-11-25", "serverInfo": { "name": "old", "version": "1" },
+                    "capabilities": { "tools": {}, "tasks": { "requests": { "tools": { "call": {} } } } } });
+            }
+            "tools/call" => answer["result"] = json!({ "task": task("working") }),
+            // it never answers; when the request is closed, so is the other end of this
+            "tasks/get" => {
+                let (open_end, receiver) = mpsc::unbounded_channel();
+                let _ = open_end.send(": x\n\n".to_owned());
+                let _ = gone.send(open_end);
+                let _ = asked.send(());
+                return Some(open(receiver));
+            }
+            _ if seen.body.is_null() => return Some(status(405)),
+            _ => return None,
+        }
+        Some(reply(&answer))
+    })
+    .await;
+    let (supervisor, server) = started(peer.spec()).await;
+    let old = Old { peer, aside: Arc::default(), server, _supervisor: supervisor };
+    old.made().await;
+    let (mut listen, _) = old.listened("ann", &["T1"]).await;
+    let asked = async {
+        tokio::select! {
+            event = listen.next_event() => panic!("{event:?}"),
+            asked = asking.recv() => asked.unwrap(),
+        }
+    };
+    asked.await;
+    drop(listen);
+    over.recv().await.unwrap().closed().await;
+}

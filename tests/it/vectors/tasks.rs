@@ -1,0 +1,34 @@
+//! The task that a vector takes for granted: made by its client, at its server, before it is told of.
+
+use serde_json::{Value, json};
+
+use super::{client::Client, plan::MODERN, scene::Scene, servers::Heard};
+
+/// Whether what the server says is about a task that the client must have made before.
+pub(super) fn tells_of_one(scene: &Scene<'_>) -> bool {
+    scene.vector.message()["method"].as_str().is_some_and(|method| method.starts_with("notifications/tasks"))
+}
+
+/// Lets the client make the task; gives the call that made it, by which the server can say something.
+pub(super) async fn make(scene: &mut Scene<'_>, client: &mut Client) -> Result<Heard, String> {
+    let id = json!("make");
+    let mut params = scene.request("tools/call");
+    if scene.vector.to != MODERN {
+        params["task"] = json!({});
+    }
+    client.post(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })).await?;
+    let call = scene.heard(|message| message["method"] == "tools/call").await?;
+    let mut task = json!({ "taskId": scene.vector.message()["params"]["taskId"], "status": "working",
+        "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z" });
+    let result = if scene.vector.from == MODERN {
+        task["resultType"] = "task".into();
+        task["ttlMs"] = Value::Null;
+        task
+    } else {
+        task["ttl"] = Value::Null;
+        json!({ "task": task })
+    };
+    call.say(&json!({ "jsonrpc": "2.0", "id": call.message["id"], "result": result }));
+    client.answer(&id).await?;
+    Ok(call)
+}
