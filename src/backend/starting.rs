@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// How often who waits is told.
-const EVERY: Duration = Duration::from_secs(5);
+const EVERY: Duration = Duration::from_secs(15);
 
 impl Backend {
     /// Whether what serves this client is there.
