@@ -26,6 +26,7 @@ assert.ok(options.base && options.key, 'usage: node walk.mjs --base URL --key KE
 const base = options.base.replace(/\/$/, '');
 await mkdir(options.out, { recursive: true });
 
+const MINUTE = 60_000;
 const WIDTHS = [1280, 390];
 const SCHEMES = ['light', 'dark'];
 // a web site that nobody knows; the name resolves nowhere
@@ -49,6 +50,9 @@ const browser = await chromium.launch({
   ],
 });
 const context = await browser.newContext({ javaScriptEnabled: false });
+// what ends a hang
+context.setDefaultTimeout(MINUTE);
+context.setDefaultNavigationTimeout(MINUTE);
 const complaints = [];
 const navigations = [];
 let page = await open();
@@ -65,6 +69,14 @@ try {
 } finally {
   await browser.close();
   callback.close();
+}
+
+// The first answer that led to an address, as soon as the browser has told of it.
+async function redirected(target) {
+  const end = Date.now() + MINUTE;
+  const found = () => navigations.find(({ location }) => location.startsWith(target));
+  while (!found() && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 50));
+  return found();
 }
 
 // A page that is watched for what the browser blocks and for what is loaded from elsewhere.
@@ -154,9 +166,9 @@ async function approveForApp() {
     setTimeout(() => resolve('not seen'), 3000);
   });
   await page.getByRole('button', { name: 'Approve' }).click({ noWaitAfter: true });
-  const outcome = await followed;
-  const redirect = navigations.find(({ location }) => location.startsWith(target));
+  const redirect = await redirected(target);
   assert.ok(redirect, 'the answer redirects to the app');
+  const outcome = await followed;
   assert.equal(redirect.status, 303);
   assert.match(redirect.location, /[?&]code=[^&]+/);
   assert.deepEqual(complaints, [], 'no policy stops the way to the app');
@@ -194,7 +206,7 @@ async function errorsAreTold() {
   navigations.length = 0;
   await page.getByRole('button', { name: 'Approve' }).click();
   await page.waitForURL(/^chrome-error:|^https:/);
-  const redirect = navigations.find(({ location }) => location.startsWith(far));
+  const redirect = await redirected(far);
   assert.equal(redirect?.status, 303, 'Approve leads to the site');
   say('Approve leads to a web site (N-64)');
 
@@ -319,7 +331,7 @@ async function listen() {
     url: `${origin}/callback`,
     next: () =>
       new Promise((resolve, reject) => {
-        const timer = setTimeout(() => reject(new Error('the callback was not reached')), 10_000);
+        const timer = setTimeout(() => reject(new Error('the callback was not reached')), MINUTE);
         waiting.push((told) => {
           clearTimeout(timer);
           resolve(told);

@@ -72,12 +72,13 @@ fn pairs() -> Vec<Pair> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_feature_crosses_between_every_pair() {
     let pairs = pairs();
-    let world = World::start(&pairs).await;
+    let world = World::start("", &pairs).await;
     let talks = stream::iter(pairs).map(|pair| {
         let world = &world;
         async move {
             let backend = pair.backend();
             let mut peer = Peer::open(world.door(&backend), pair).await;
+            peer.play(json!([])).await;
             let own = if peer.is_stateless() { stateless::FEATURES } else { sessions::FEATURES };
             let asked: &[_] = if pair.server.era() == Era::Modern { asking::FEATURES } else { &[] };
             for (name, feature) in asked.iter().chain(FEATURES).chain(own) {
@@ -92,15 +93,36 @@ async fn every_feature_crosses_between_every_pair() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_that_nobody_answers_ends_in_its_time() {
+    let pairs = pairs();
+    // long enough for nothing that is answered
+    let world = World::start("question_timeout = \"1s\"", &pairs).await;
+    let talks = stream::iter(pairs).map(|pair| {
+        let world = &world;
+        async move {
+            let backend = pair.backend();
+            let mut peer = Peer::open(world.door(&backend), pair).await;
+            let (name, feature) = if peer.is_stateless() { stateless::UNANSWERED } else { sessions::UNANSWERED };
+            peer.begin(name);
+            feature(&mut peer, pair).await;
+            peer.nothing_is_left();
+        }
+    });
+    talks.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_method_and_every_content_is_right_in_the_version_of_who_gets_it() {
     let pairs = pairs();
-    let world = World::start(&pairs).await;
+    let world = World::start("", &pairs).await;
     let talks = stream::iter(pairs).map(|pair| {
         let door = pair.backend();
         let world = &world;
         async move {
             let door = world.door(&door);
             let mut peer = Peer::open_as(door, pair, &questions::capabilities(pair.client)).await;
+            peer.play(json!([])).await;
             offers::cross(&mut peer).await;
             contents::cross(&mut peer).await;
             questions::cross(&mut peer).await;

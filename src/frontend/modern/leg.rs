@@ -92,22 +92,7 @@ impl Leg {
                         yield Message::error(self.id, error);
                         return;
                     }
-                    () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                        self.take_strays(&mut strays, &mut held).await;
-                        if held.is_unasked() {
-                            continue;
-                        }
-                        match self.park(&asked, held) {
-                            Ok(result) => {
-                                yield Message::result(self.id, result);
-                                return;
-                            }
-                            Err(mut back) => {
-                                back.refuse("too many calls wait for their clients");
-                                held = *back;
-                            }
-                        }
-                    }
+                    // before the time that is over: what has come is not late because this task is
                     next = held.next() => match next {
                         Next::Withdrawn => {}
                         Next::Event(Event::Notified(told)) => {
@@ -125,6 +110,22 @@ impl Leg {
                             return;
                         }
                     },
+                    () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                        self.take_strays(&mut strays, &mut held).await;
+                        if held.is_unasked() {
+                            continue;
+                        }
+                        match self.park(&asked, held) {
+                            Ok(result) => {
+                                yield Message::result(self.id, result);
+                                return;
+                            }
+                            Err(mut back) => {
+                                back.refuse("too many calls wait for their clients");
+                                held = *back;
+                            }
+                        }
+                    }
                 }
             }
         }

@@ -34,7 +34,7 @@ class Answers:
 
 
 async def until(what, probe):
-    with anyio.fail_after(15):
+    with anyio.fail_after(60):
         while not probe():
             await anyio.sleep(0.05)
 

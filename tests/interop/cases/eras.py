@@ -1,5 +1,6 @@
 """SDKs of both eras as clients, at servers of 2026-07-28 alone and of both eras, on stdio and over HTTP: every pair."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from case import check, context, equal, finish
+from case import check, context, equal, finish, until
 from gateway import Gateway, free_port
 from servers import Server
 
@@ -81,7 +82,11 @@ def behind():
 
 def knows(gateway, servers, found):
     """The gateway speaks 2026-07-28 with every server, as it was told or as it knows otherwise."""
-    equal(settled(gateway), {server.id: (MODERN, "configured" if server.era else found) for server in servers})
+    known = {server.id: (MODERN, "configured" if server.era else found) for server in servers}
+    # who answers late is found out late
+    with contextlib.suppress(AssertionError):
+        until("all of them", lambda: settled(gateway) == known)
+    equal(settled(gateway), known)
 
 
 def settled(gateway):
@@ -119,8 +124,9 @@ def visits(gateway, servers):
 def main():
     with check("the servers of both eras that others wrote are found to speak 2026-07-28, and the others not"):
         both = {"fetch", "git", "time"}
-        found = {ident for ident, (version, _) in settled(Gateway.at(context)).items() if version == MODERN}
-        equal(found, both)
+        modern = lambda: {ident for ident, (version, _) in settled(Gateway.at(context)).items() if version == MODERN}
+        until("the three", lambda: modern() >= both)
+        equal(modern(), both)
     servers, processes = behind()
     config = Path(context["work"]) / "eras.toml"
     config.write_text("\n".join(server.toml() for server in servers))

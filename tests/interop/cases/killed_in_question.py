@@ -77,7 +77,7 @@ before = {"session": len(session.calls), "alone": len(alone.calls)}
 gateway.kill()
 for name, stream in streams.items():
     with check(f"kill -9: the call of a client with a session at `{name}` is cut off, not left hanging"):
-        stream.until_end(seconds=5)
+        stream.until_end()
 gateway.start()
 gateway.ready()
 

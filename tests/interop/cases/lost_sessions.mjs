@@ -13,12 +13,15 @@ import { check, context, finish, textOf, until } from '../harness/case.mjs';
 
 const everything = path.join(context.nodeModules, '.bin', 'mcp-server-everything');
 const folder = fs.mkdtempSync(path.join(context.work, 'lost-'));
+/** A port that nobody listens on, below those that the system gives to connections: it is still free when it is used. */
 const port = async () => {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.on('listening', resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  for (;;) {
+    const port = 12_000 + Math.floor(Math.random() * 20_000);
+    const server = net.createServer();
+    const free = await new Promise((resolve) => server.once('listening', () => resolve(true)).once('error', () => resolve(false)).listen(port, '127.0.0.1'));
+    await new Promise((resolve) => server.close(resolve));
+    if (free) return port;
+  }
 };
 const [listen, remote] = [await port(), await port()];
 const url = `http://127.0.0.1:${listen}`;
@@ -39,13 +42,13 @@ async function startGateway() {
   return child;
 }
 async function startRemote() {
-  const child = spawn(everything, ['streamableHttp'], { stdio: 'ignore', detached: true, env: { ...process.env, PORT: String(remote) } });
+  const child = spawn(everything, ['streamableHttp'], { stdio: 'ignore', env: { ...process.env, PORT: String(remote) } });
   await until('the remote server', () => answers(`http://127.0.0.1:${remote}/mcp`));
   return child;
 }
-const kill9 = async (child, group = false) => {
+const kill9 = async (child) => {
   const gone = new Promise((resolve) => child.once('exit', resolve));
-  process.kill(group ? -child.pid : child.pid, 'SIGKILL');
+  child.kill('SIGKILL');
   await gone;
 };
 /** The processes of the stdio backend: the base session's and the client's. */
@@ -68,11 +71,11 @@ async function open(backend) {
   await client.setLoggingLevel('emergency');
   const uri = (await client.listResources()).resources[0].uri;
   await client.subscribeResource({ uri });
-  return { client, transport, heard, uri, call: (name, args = {}) => client.callTool({ name, arguments: args }) };
+  return { client, transport, heard, uri, call: (name, args = {}, more) => client.callTool({ name, arguments: args }, undefined, more) };
 }
 
 /** Calls again as often as the client is told that it may. */
-async function retried(call, seconds = 20) {
+async function retried(call, seconds = 60) {
   const end = Date.now() + seconds * 1000;
   for (;;) {
     try {
@@ -103,21 +106,23 @@ for (const backend of ['child', 'remote']) {
   gateway = await startGateway();
   await check(`${backend}: after a kill -9 of the gateway the session goes on, subscription and all`, () => goesOn(visit, session));
   await check(`${backend}: after a kill -9 of the backend a call in flight is said to be retryable, and the session goes on`, async () => {
-    const running = visit.call('trigger-long-running-operation', { duration: 20, steps: 2 }).then(() => null, (error) => error);
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    let running;
+    await new Promise((onprogress) => {
+      running = visit.call('trigger-long-running-operation', { duration: 600, steps: 3000 }, { onprogress }).then(() => null, (error) => error);
+    });
     if (backend === 'child') {
       for (const pid of children(gateway)) process.kill(pid, 'SIGKILL');
     } else {
-      await kill9(server, true);
+      await kill9(server);
       server = await startRemote();
     }
     const error = await running;
     assert.equal(error?.data?.retryable, true, String(error));
     await retried(() => visit.call('echo', { message: 'are you back' }));
     await goesOn(visit, session);
-  }, 60);
+  });
   await visit.client.close();
 }
 gateway.kill();
-process.kill(-server.pid, 'SIGKILL');
+server.kill('SIGKILL');
 finish();

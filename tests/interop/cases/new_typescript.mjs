@@ -59,7 +59,7 @@ for (const [way, [path, tool, resource]] of Object.entries(WAYS)) {
     await call('toggle-subscriber-updates');
     await listen.close();
     assert.equal(await listen.closed, 'local');
-  }, 40);
+  });
   await check(`${way}: progress comes, and a cancel ends the call`, async () => {
     const steps = [];
     // the client itself tells that it answers a question, which this server may have in the meantime

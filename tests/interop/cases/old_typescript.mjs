@@ -35,7 +35,7 @@ for (const version of ['1.11.0', '1.17.5']) {
     const { loggedIn } = await connect(client, provider, () => new StreamableHTTPClientTransport(url, { authProvider: provider }));
     assert.ok(loggedIn);
     await use(client);
-  }, 60);
+  });
   await check(`SDK ${version} lists and calls with a direct key`, async () => {
     const client = new Client({ name: `interop-${version}`, version: '1' }, { capabilities: {} });
     const requestInit = { headers: { Authorization: `Bearer ${context.directKey}` } };

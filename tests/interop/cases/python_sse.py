@@ -14,7 +14,7 @@ WAYS = {
 
 async def visit(path, headers):
     # A refused message is only logged by this client, which then waits without end.
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         async with sse_client(context["url"] + path, headers=headers) as (read, write):
             async with ClientSession(read, write) as session:
                 await session.initialize()

@@ -1,8 +1,6 @@
 """A tool that the everything server runs as a task alone (2025-11-25), on its own endpoint and on the merged one."""
 
-import time
-
-from case import check, contains, context, equal, finish
+from case import check, contains, context, equal, finish, until
 from wire import Wire
 
 for path, prefix, task_prefix in (("/mcp/everything", "", ""), ("/mcp", "everything__", "everything.")):
@@ -21,9 +19,7 @@ for path, prefix, task_prefix in (("/mcp/everything", "", ""), ("/mcp", "everyth
         task = called["result"]["task"]["taskId"]
         equal(task.startswith(task_prefix), True)
         equal(ask("tasks/get", taskId=task)["result"]["taskId"], task)
-        end = time.monotonic() + 20
-        while ask("tasks/get", taskId=task)["result"]["status"] != "completed" and time.monotonic() < end:
-            time.sleep(0.2)
+        until("the end of the task", lambda: ask("tasks/get", taskId=task)["result"]["status"] == "completed")
         result = ask("tasks/result", taskId=task)["result"]
         contains(result["content"][0]["text"], "Research Report: locks")
         related = (result.get("_meta") or {}).get("io.modelcontextprotocol/related-task")

@@ -30,7 +30,7 @@ await check('a client that was never seen registers, logs in through the browser
   assert.ok(provider.client.client_id);
   assert.equal(provider.given.token_type.toLowerCase(), 'bearer');
   assert.ok(provider.given.refresh_token, 'no refresh token');
-}, 60);
+});
 if (!transport) finish();
 
 await check('the session speaks 2025-11-25', () => assert.equal(transport.protocolVersion, '2025-11-25'));
@@ -51,14 +51,12 @@ await check('progress arrives step by step, before the answer', async () => {
 });
 await check('a cancelled call ends at once, and the session goes on', async () => {
   const abort = new AbortController();
-  const started = Date.now();
   const running = client.callTool(
-    { name: 'everything__trigger-long-running-operation', arguments: { duration: 20, steps: 20 } },
+    { name: 'everything__trigger-long-running-operation', arguments: { duration: 600, steps: 600 } },
     undefined,
     { signal: abort.signal, onprogress: () => abort.abort('changed my mind') },
   );
   await assert.rejects(running);
-  assert.ok(Date.now() - started < 10_000);
   const result = await client.callTool({ name: 'everything__get-sum', arguments: { a: 1, b: 2 } });
   assert.match(textOf(result), /\b3\b/);
 });
@@ -139,7 +137,7 @@ await check('one backend alone is a resource of its own, with its own login', as
   const result = await second.callTool({ name: 'get_current_time', arguments: { timezone: 'Europe/Amsterdam' } });
   assert.match(textOf(result), /Europe\/Amsterdam/);
   await second.close();
-}, 60);
+});
 await check('the client ends its session', () => transport.terminateSession());
 await client.close();
 finish();

@@ -35,7 +35,7 @@ async function visit(server) {
   const { client, heard } = await connect(server);
   const { tool, mark } = server;
   const water = `${mark}lock://water`;
-  const told = (sentence, body) => check(`${name} at ${server.name}: ${sentence}`, body, 20);
+  const told = (sentence, body) => check(`${name} at ${server.name}: ${sentence}`, body);
   const send = (name, given = {}, options) => client.callTool({ name: tool + name, arguments: given }, undefined, options);
   const call = async (...args) => textOf(await send(...args));
   await told('it lists, and a call gives structured content', async () => {

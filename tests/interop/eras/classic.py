@@ -42,7 +42,7 @@ class Answers:
 
 
 async def until(what, probe):
-    with anyio.fail_after(15):
+    with anyio.fail_after(60):
         while not await probe():
             await anyio.sleep(0.05)
 
@@ -57,6 +57,9 @@ async def visit(server, answers, session):
     async def call(name, given=None, **more):
         result = await session.call_tool(server["tool"] + name, given or {}, **more)
         return "\n".join(part.text for part in result.content if part.type == "text")
+
+    async def spoken():
+        return len(answers.logs) >= 2
 
     def told(sentence):
         return check(f"{NAME} at {server['name']}: {sentence}")
@@ -87,6 +90,7 @@ async def visit(server, answers, session):
     with told("log messages come as asked for"):
         await session.set_logging_level("info")
         await call("speak")
+        await until("two log messages", spoken)
         equal(answers.logs, ["a word of info", "a word of error"])
     with told("it hears of a resource that it subscribed to, and of a tool"):
         await subscribe(server, session, answers, call)
@@ -122,7 +126,7 @@ async def subscribe(server, session, answers, call):
 async def go(server):
     answers = Answers()
     # a refused message is only logged by this client, which then waits without end
-    with anyio.fail_after(60):
+    with anyio.fail_after(300):
         async with streamablehttp_client(server["url"], headers=HEADERS) as (read, write, _):
             callbacks = {
                 "sampling_callback": answers.sampling, "elicitation_callback": answers.elicitation, "list_roots_callback": answers.roots,

@@ -32,7 +32,7 @@ async function visit(server) {
   const { client, heard } = await connect(server);
   const { tool, mark } = server;
   const water = `${mark}lock://water`;
-  const told = (sentence, body) => check(`TypeScript 2.4.0 at ${server.name}: ${sentence}`, body, 20);
+  const told = (sentence, body) => check(`TypeScript 2.4.0 at ${server.name}: ${sentence}`, body);
   const call = async (name, given = {}, options) => textOf(await client.callTool({ name: tool + name, arguments: given }, options));
   await told('it lists, and a call gives structured content', async () => {
     const { tools } = await client.listTools();

@@ -35,7 +35,7 @@ class Answers:
 
 
 async def until(what, probe):
-    with anyio.fail_after(15):
+    with anyio.fail_after(60):
         while not await probe():
             await anyio.sleep(0.05)
 
@@ -50,6 +50,9 @@ async def visit(server, answers, client):
     async def call(name, given=None, **more):
         result = await client.call_tool(server["tool"] + name, given or {}, **more)
         return "\n".join(part.text for part in result.content if part.type == "text")
+
+    async def spoken():
+        return len(answers.logs) >= 2
 
     def told(sentence):
         return check(f"Python 2.3.0 at {server['name']}: {sentence}")
@@ -74,6 +77,7 @@ async def visit(server, answers, client):
     with told("log messages come as asked for"):
         await call("speak")
         await call("speak", meta={LEVEL: "info"})
+        await until("two log messages", spoken)
         equal(answers.logs, ["a word of info", "a word of error"])
     with told("a listen hears of a resource and of a tool"):
         await listen(server, client, call)
@@ -92,7 +96,11 @@ async def progress(call):
     async def step(progress, total, message):
         steps.append(progress)
 
+    async def filled():
+        return len(steps) >= 4
+
     await call("fill", {"steps": 4}, progress_callback=step)
+    await until("four steps", filled)
     equal(steps, [1, 2, 3, 4])
     before = int(await call("abandoned"))
     with anyio.CancelScope() as scope:
@@ -110,7 +118,7 @@ async def progress(call):
 
 async def hears(listen, event):
     """Waits for an event; others change the same lock."""
-    with anyio.fail_after(15):
+    with anyio.fail_after(60):
         while await anext(listen) != event:
             pass
 
@@ -131,8 +139,8 @@ async def listen(server, client, call):
 
 async def go(server):
     answers = Answers()
-    with anyio.fail_after(60):
-        async with httpx2.AsyncClient(headers=HEADERS, timeout=30) as http:
+    with anyio.fail_after(300):
+        async with httpx2.AsyncClient(headers=HEADERS, timeout=120) as http:
             callbacks = {
                 "sampling_callback": answers.sampling, "elicitation_callback": answers.elicitation,
                 "list_roots_callback": answers.roots, "logging_callback": answers.logging,

@@ -8,8 +8,8 @@ import { promisify } from 'node:util';
 export const context = JSON.parse(process.env.INTEROP);
 const failed = [];
 
-/** One thing that a user would notice. A failure is told, and the case goes on. */
-export async function check(sentence, body, seconds = 30) {
+/** One thing that a user would notice. A failure is told, and the case goes on. The time ends a hang: how fast the machine is, nobody asks. */
+export async function check(sentence, body, seconds = 150) {
   try {
     const value = await within(seconds, body());
     console.log(`ok - ${sentence}`);
@@ -33,7 +33,7 @@ export function within(seconds, promise) {
 }
 
 /** Asks `probe` again until it says yes. */
-export async function until(what, probe, seconds = 15) {
+export async function until(what, probe, seconds = 60) {
   const end = Date.now() + seconds * 1000;
   while (!(await probe())) {
     if (Date.now() > end) throw new Error(`not within ${seconds} s: ${what}`);
@@ -58,7 +58,7 @@ export const textOf = (result) => (result.content ?? []).map((part) => part.text
 export async function walk(url) {
   const script = fileURLToPath(new URL('walk.py', import.meta.url));
   const env = { ...process.env, INTEROP_KEY: context.key };
-  const { stdout } = await promisify(execFile)(context.python, [script, String(url)], { env, timeout: 60_000 });
+  const { stdout } = await promisify(execFile)(context.python, [script, String(url)], { env, timeout: 120_000 });
   return new URL(stdout.trim());
 }
 

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import traceback
 from pathlib import Path
 
@@ -34,6 +35,16 @@ def leaves(error):
     return [leaf for part in error.exceptions for leaf in leaves(part)] if isinstance(error, BaseExceptionGroup) else [error]
 
 
+def until(what, probe, seconds=60):
+    """Asks `probe` again until it gives something true, and gives that. The time ends a hang."""
+    end = time.monotonic() + seconds
+    while not (found := probe()):
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.05)
+    return found
+
+
 def equal(found, expected):
     if found != expected:
         raise AssertionError(f"expected {expected!r}\nfound    {found!r}")
@@ -48,7 +59,7 @@ def walk(url):
     """The redirect at the end of an authorization URL, walked as a person would."""
     return subprocess.run(
         [sys.executable, str(HARNESS / "walk.py"), str(url)],
-        env={**os.environ, "INTEROP_KEY": context["key"]}, check=True, capture_output=True, text=True, timeout=60,
+        env={**os.environ, "INTEROP_KEY": context["key"]}, check=True, capture_output=True, text=True, timeout=120,
     ).stdout.strip()
 
 

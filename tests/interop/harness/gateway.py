@@ -1,8 +1,10 @@
 """The gateway as an operator runs it: the built binary, its configuration, its data folder, its command line."""
 
+import contextlib
 import http.client
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -11,15 +13,18 @@ import time
 from pathlib import Path
 
 KEY = re.compile(r"lkk_[0-9A-Za-z]{8,}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}")
-START_SECONDS = 20
-READY_SECONDS = 90
-STOP_SECONDS = 15
+START_SECONDS = 60
+READY_SECONDS = 180
+STOP_SECONDS = 60
 
 
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """A port that nobody listens on, below those that the system gives to connections: it is still free when it is used."""
+    while True:
+        port = random.randrange(12_000, 32_000)
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 class Gateway:
@@ -43,12 +48,12 @@ class Gateway:
         return cls(context["binary"], config, folder, free_port())
 
     def start(self, *arguments):
-        """Starts and waits until it answers."""
+        """Starts and waits until it answers. It is in the group of who starts it, and ends with that."""
         own = ["--data-dir", str(self.data), "--listen", f"127.0.0.1:{self.port}"]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [self.binary, "serve", *self.configured, *own, *arguments],
-                cwd=self.folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
+                cwd=self.folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
             )
         end = time.monotonic() + START_SECONDS
         while not self.answers():
@@ -97,7 +102,7 @@ class Gateway:
     def cli(self, *arguments):
         """What a subcommand prints."""
         command = [self.binary, *arguments, *self.configured, "--data-dir", str(self.data)]
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=30, env={**os.environ, "NO_COLOR": "1"})
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=120, env={**os.environ, "NO_COLOR": "1"})
         if done.returncode != 0:
             raise RuntimeError(f"`lockkeeper {' '.join(arguments)}` ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return done.stdout

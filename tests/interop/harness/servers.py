@@ -55,7 +55,7 @@ def everything_over_http(modules, log, environment):
             command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True,
             env={**environment, "PORT": str(port)},
         )
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while b"listening" not in Path(log).read_bytes():
         if process.poll() is not None or time.monotonic() > end:
             raise RuntimeError(f"server-everything does not listen:\n{Path(log).read_text()[-1000:]}")

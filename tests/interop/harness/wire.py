@@ -20,7 +20,7 @@ class Wire:
     def __init__(self, url, token=None):
         self.url, self.token, self.session = urllib.parse.urlsplit(url), token, None
 
-    def send(self, method, path, body=None, headers=None, timeout=20):
+    def send(self, method, path, body=None, headers=None, timeout=120):
         """The response, its body not yet read. Each request has a connection of its own."""
         connection = http.client.HTTPConnection(self.url.hostname, self.url.port, timeout=timeout)
         given = {"Accept": "application/json, text/event-stream", **(headers or {})}
@@ -81,16 +81,13 @@ class Stream:
                 return line[5:].decode().strip()
         return ""
 
-    def until_end(self, seconds):
-        """Reads to the end of the stream, however it ends, and says how long that took."""
-        started = time.monotonic()
+    def until_end(self, seconds=60):
+        """Reads to the end of the stream, however it ends."""
+        end = time.monotonic() + seconds
         with contextlib.suppress(http.client.HTTPException, ConnectionError):
             while self.response.readline():
-                pass
-        took = time.monotonic() - started
-        if took > seconds:
-            raise AssertionError(f"the stream went on for {took:.1f} s")
-        return took
+                if time.monotonic() > end:
+                    raise AssertionError(f"the stream goes on after {seconds} s")
 
 
 class Login:

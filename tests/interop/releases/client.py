@@ -79,7 +79,7 @@ async def use(session, offers):
 
 async def visit(server):
     # A refused message is only logged by the old clients, which then wait without end.
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         async with streams(server["id"]) as (read, write):
             async with ClientSession(read, write) as session:
                 await use(session, lambda kind: offered(kind, server["version"]))

@@ -32,7 +32,9 @@ pub(crate) fn spec(scripts: &Scripts, mode: &[&str]) -> BackendSpec {
     let mut args = vec![script.to_owned(), scripts.path("era").display().to_string()];
     args.extend(mode.iter().map(|word| (*word).to_owned()));
     let stdio = StdioSpec { command: "python3".to_owned(), args, env: BTreeMap::new(), cwd: None };
-    BackendSpec::new(BackendId::parse("era").unwrap(), TransportSpec::Stdio(stdio))
+    let spec = BackendSpec::new(BackendId::parse("era").unwrap(), TransportSpec::Stdio(stdio));
+    // who answers is not taken for silent, however busy the machine is
+    BackendSpec { probe_timeout: spec.start_timeout, ..spec }
 }
 
 fn verdict(supervisor: &Supervisor, log: &str) -> Verdict {

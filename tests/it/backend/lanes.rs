@@ -145,12 +145,12 @@ async fn a_call_that_is_given_up_while_it_waits_never_runs() {
 #[tokio::test]
 async fn who_waits_in_vain_is_told_what_to_do_and_who_thinks_is_not_hurried() {
     let scripts = Scripts::new();
-    let spec = BackendSpec { call_timeout: Duration::from_millis(200), ..shared(&scripts, "turns", Share::All, 1) };
+    // within this the server asks and answers, however busy the machine is
+    let spec = BackendSpec { call_timeout: Duration::from_secs(4), ..shared(&scripts, "turns", Share::All, 1) };
     let (_supervisor, server) = started(spec).await;
     let mut first = tool(&server, client("s1", ASKABLE), &quiz("s1"));
     let Event::Asked(question) = next(&mut first).await else { panic!("a question") };
     let in_vain = || failure(tool(&server, client("s2", ASKABLE), &quiz("s2")));
-    in_vain().await;
     insta::assert_snapshot!(in_vain().await, @"Backend `turns` is not available: all its shared processes serve other clients; try again later, or raise `parallel` (-32603)");
     // longer than a server may be silent
     answer(question, "s1");

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::{
     Client, Events, World, body,
     broken::{done, told},
+    strays::question,
 };
 
 const VERSION: &str = "2026-07-28";
@@ -313,6 +314,30 @@ async fn a_first_request_cannot_bring_what_belongs_to_a_later_one() {
     // answers to what was not asked are passed over
     let asked = body(ask(json!({ "inputResponses": answers })).await).await;
     assert_eq!(asked["result"]["inputRequests"]["q1"]["method"], "roots/list");
+}
+
+#[tokio::test]
+async fn what_is_asked_in_time_is_asked_together_even_if_it_is_looked_at_late() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", ALL);
+    tokio::time::pause();
+    let call = async { body(client.tool(1, "talk", json!({ "name": "t" })).await).await };
+    let asks = async {
+        while !world.server.talks.lock().contains_key("t") {
+            tokio::task::yield_now().await;
+        }
+        let [(first, one), (second, two)] = [question(Method::RootsList), question(Method::CreateMessage)];
+        world.server.say("t", first);
+        // until it is taken
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        world.server.say("t", second);
+        tokio::time::advance(std::time::Duration::from_mins(1)).await;
+        [one, two]
+    };
+    let (asked, _open) = tokio::join!(call, asks);
+    assert_eq!(asked["result"]["inputRequests"].as_object().unwrap().len(), 2, "{asked}");
 }
 
 #[tokio::test]

@@ -34,7 +34,8 @@ async fn beside<T>(events: &mut Events, other: impl Future<Output = T>) -> T {
     }
 }
 
-fn question(method: Method) -> (Event, Answered) {
+/// A question, and what becomes of it.
+pub(super) fn question(method: Method) -> (Event, Answered) {
     let (question, answered) = Question::new(method, Payload::empty(Revision::V2025_11_25));
     (Event::Asked(question), answered)
 }
@@ -101,6 +102,7 @@ async fn what_the_client_did_not_declare_is_refused_at_once() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", "{}");
     let (mut events, say) = listening(&world, &client).await;
+    tokio::time::pause();
     for (method, code) in [(Method::RootsList, -32601), (Method::Elicit, -32602), (Method::CreateMessage, -32602)] {
         let (asked, answered) = question(method);
         say.send(asked).unwrap();

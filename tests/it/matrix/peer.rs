@@ -22,7 +22,7 @@ use super::{
 use crate::support::strict;
 
 /// How long a message that must come may take.
-pub(super) const SOON: Duration = Duration::from_secs(30);
+pub(super) const SOON: Duration = Duration::from_mins(1);
 
 /// How a client reaches the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -328,10 +328,11 @@ impl Peer {
     fn keep(&mut self, arrived: Arrived) {
         if self.is_stateless() {
             let messages = self.checked_alone(arrived);
-            self.kept.extend(messages);
+            self.kept.extend(messages.into_iter().filter(|(_, message)| !is_a_start(message)));
         } else {
             let (on, message) = self.checked(arrived);
-            if message["method"] != "notifications/progress" || !self.is_a_wait(&message["params"]) {
+            let waits = message["method"] == "notifications/progress" && self.is_a_wait(&message["params"]);
+            if !waits && !is_a_start(&message) {
                 self.kept.push_back((on, message));
             }
         }
@@ -424,6 +425,12 @@ pub(crate) fn capabilities(client: Revision) -> Value {
 /// The parameters of a call of the script.
 pub(super) fn script(steps: &Value) -> Value {
     json!({ "name": "script", "arguments": { "steps": steps }, "_meta": { "progressToken": "t" } })
+}
+
+/// Whether it says that a server is still starting: how long it takes is the machine's business.
+fn is_a_start(message: &Value) -> bool {
+    let text = message["params"]["message"].as_str().unwrap_or_default();
+    message["method"] == "notifications/progress" && text.starts_with("waiting for `") && text.ends_with("` to start")
 }
 
 /// The id and the method of each request in a message or a batch.

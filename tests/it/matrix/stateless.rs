@@ -182,22 +182,6 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             peer.play(json!([["hear", "tasks/cancel"]])).await;
         }
     }),
-    conversation!("a question that nobody answers", |peer, pair| {
-        if pair.server.era() == Era::Modern {
-            // nobody waits for the answer
-            return;
-        }
-        let mut params = script(&json!([["ask", "q", "roots/list", {}], ["answer", "q"], ["note"]]));
-        let mark = format!("nobody {} {}", pair.transport, pair.server);
-        params["arguments"]["mark"] = mark.as_str().into();
-        let call = peer.send("tools/call", params).await;
-        let question = peer.next("roots/list").await;
-        let late = peer.params_to_go_on(&call, &question);
-        let noted = peer.play(json!([["noted", mark]])).await;
-        assert_eq!(noted["noted"]["q"]["code"], -32603, "{peer:?}: {noted}");
-        assert_eq!(peer.ask("tools/call", late).await["error"]["code"], -32602, "{peer:?}");
-        peer.leave(&call);
-    }),
     conversation!("a server that goes away", |peer, pair| {
         if pair.server.era() == Era::Modern {
             return;
@@ -223,3 +207,21 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         peer.leave(&listen);
     }),
 ];
+
+/// In a gateway that soon gives up waiting.
+pub(super) const UNANSWERED: (&str, Feature) = conversation!("a question that nobody answers", |peer, pair| {
+    if pair.server.era() == Era::Modern {
+        // nobody waits for the answer
+        return;
+    }
+    let mut params = script(&json!([["ask", "q", "roots/list", {}], ["answer", "q"], ["note"]]));
+    let mark = format!("nobody {} {}", pair.transport, pair.server);
+    params["arguments"]["mark"] = mark.as_str().into();
+    let call = peer.send("tools/call", params).await;
+    let question = peer.next("roots/list").await;
+    let late = peer.params_to_go_on(&call, &question);
+    let noted = peer.play(json!([["noted", mark]])).await;
+    assert_eq!(noted["noted"]["q"]["code"], -32603, "{peer:?}: {noted}");
+    assert_eq!(peer.ask("tools/call", late).await["error"]["code"], -32602, "{peer:?}");
+    peer.leave(&call);
+});

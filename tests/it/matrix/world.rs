@@ -188,8 +188,8 @@ pub(crate) fn key(data: &Path, user: &str) -> String {
 // === impl World ===
 
 impl World {
-    /// The servers that these pairs talk to.
-    pub(super) async fn start(pairs: &[Pair]) -> Self {
+    /// The servers that these pairs talk to; `limits` are lines of that section.
+    pub(super) async fn start(limits: &str, pairs: &[Pair]) -> Self {
         let mut behind: Vec<Behind> = Vec::new();
         for pair in pairs {
             let name = pair.backend();
@@ -197,7 +197,7 @@ impl World {
                 behind.push(Behind { name, ..Behind::new(pair.transport, pair.server) });
             }
         }
-        Self::of("question_timeout = \"6s\"", &behind).await
+        Self::of(limits, &behind).await
     }
 
     #[expect(clippy::disallowed_methods, reason = "the test stands for `main` here")]

@@ -15,7 +15,7 @@ use super::plan::MODERN;
 use crate::matrix::tap::{Event, Tap};
 
 /// How long a message that must come may take.
-pub(super) const SOON: Duration = Duration::from_secs(10);
+pub(super) const SOON: Duration = Duration::from_mins(1);
 
 /// Who a client says it is, and where it goes.
 #[derive(Debug, Clone)]

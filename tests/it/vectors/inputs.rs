@@ -64,8 +64,10 @@ impl Task {
                 wait = Some(result);
             }
             let (_, shown) = client.answer(&json!("about")).await?;
-            let Some(asked) = shown["result"]["inputRequests"].as_object() else { continue };
-            let keys = scene.vector.ctx["task_inputs"].as_object().into_iter().flatten().map(|(key, _)| key.clone());
+            let inputs = scene.vector.ctx["task_inputs"].as_object().ok_or("what does it ask?")?;
+            let asked = shown["result"]["inputRequests"].as_object().filter(|asked| asked.len() == inputs.len());
+            let Some(asked) = asked else { continue };
+            let keys = inputs.keys().cloned();
             let names = keys.zip(asked.keys().map(|name| json!(name))).collect();
             return wait.map(|wait| Self { id, names, wait }).ok_or_else(|| "nobody waits".to_owned());
         }

@@ -79,12 +79,12 @@ impl Parked {
         client.post(&first).await?;
         let call = scene.heard(|message| message["method"] == first["method"]).await?;
         let asked = questions(vector);
-        for (_, question, id) in &asked {
+        call.say_at_once(asked.iter().map(|(_, question, id)| {
             let mut question = question.clone();
             question["jsonrpc"] = json!("2.0");
             question["id"] = id.clone();
-            call.say(&question);
-        }
+            question
+        }));
         let (_, answer) = client.answer(&first["id"]).await?;
         let result = &answer["result"];
         let names: Vec<String> = result["inputRequests"].as_object().into_iter().flat_map(Map::keys).cloned().collect();

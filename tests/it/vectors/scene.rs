@@ -196,6 +196,12 @@ impl Heard {
         let _ = self.here.send(message.to_string());
     }
 
+    /// Says several things on the exchange, so that nothing can come between them.
+    pub(super) fn say_at_once(&self, messages: impl Iterator<Item = Value>) {
+        let lines: Vec<String> = messages.map(|message| message.to_string()).collect();
+        let _ = self.here.send(lines.join("\n"));
+    }
+
     /// Says something outside of any exchange.
     pub(super) fn say_aside(&self, message: &Value) {
         self.aside.say(message);

@@ -66,7 +66,7 @@ pub(super) struct Heard {
     pub(super) message: Value,
     /// None on stdio.
     pub(super) headers: Option<HeaderMap>,
-    /// To the exchange on which it came.
+    /// To the exchange on which it came: a line for each message, written at once.
     pub(super) here: UnboundedSender<String>,
     /// Outside of any exchange.
     pub(super) aside: Aside,
@@ -240,8 +240,11 @@ fn events(said: UnboundedReceiver<String>) -> Response {
 }
 
 fn written(said: UnboundedReceiver<String>) -> impl Stream<Item = Result<String, Infallible>> {
-    let messages = stream::unfold(said, async |mut said| said.recv().await.map(|message| (message, said)));
-    messages.map(|message| Ok(format!("event: message\ndata: {message}\n\n")))
+    let messages = stream::unfold(said, async |mut said| said.recv().await.map(|messages| (messages, said)));
+    messages.map(|messages| {
+        let events = messages.lines().map(|message| format!("event: message\ndata: {message}\n\n"));
+        Ok(events.collect::<String>())
+    })
 }
 
 // === impl Aside ===

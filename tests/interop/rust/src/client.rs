@@ -25,7 +25,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+/// What ends a hang.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What the client says when it is asked, and what it heard.
 #[derive(Clone, Default)]
@@ -184,6 +185,8 @@ impl Visit {
     async fn progress(&self) -> Outcome {
         self.person.heard().steps.clear();
         self.call("fill", json!({ "steps": 4 })).await?;
+        // each is handed on by a task of its own
+        self.until(async || Ok(self.person.heard().steps.len() >= 4)).await?;
         equal(self.person.heard().steps.clone(), vec![1.0, 2.0, 3.0, 4.0])?;
         let before = self.call("abandoned", json!({})).await?;
         let call =

@@ -5,6 +5,7 @@
 
 use std::{
     borrow::Cow,
+    collections::HashMap,
     env,
     error::Error,
     sync::{Arc, Mutex},
@@ -24,7 +25,10 @@ use rmcp::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::sync::broadcast::{self, Sender};
+use tokio::{
+    sync::broadcast::{self, Receiver, Sender, error::RecvError},
+    task,
+};
 
 const WATER: &str = "lock://water";
 const LEVELS: [(LoggingLevel, &str); 3] =
@@ -35,6 +39,8 @@ struct Lock {
     modern: bool,
     seen: Arc<Mutex<Seen>>,
     changes: Sender<Change>,
+    /// What a listen hears, from before it is acknowledged on: the SDK calls `listen` after that. By the task of the request.
+    ears: Arc<Mutex<HashMap<task::Id, Receiver<Change>>>>,
 }
 
 #[derive(Default)]
@@ -57,7 +63,7 @@ type Answer = Result<CallToolResponse, ErrorData>;
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args().skip(1);
     let modern = arguments.next().as_deref() == Some("modern");
-    let lock = Lock { modern, seen: Arc::default(), changes: broadcast::channel(64).0 };
+    let lock = Lock { modern, seen: Arc::default(), changes: broadcast::channel(1024).0, ears: Arc::default() };
     let Some(port) = arguments.next() else {
         lock.serve(stdio()).await?.waiting().await?;
         return Ok(());
@@ -239,11 +245,13 @@ impl ServerHandler for Lock {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        self.ears.lock().expect("a lock").insert(task::id(), self.changes.subscribe());
         Some(requested.supported_by(&self.get_info().capabilities))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut changes = self.changes.subscribe();
+        let heard = self.ears.lock().expect("a lock").remove(&task::id());
+        let mut changes = heard.unwrap_or_else(|| self.changes.subscribe());
         loop {
             let change = tokio::select! {
                 () = context.cancelled() => return Ok(()),
@@ -253,7 +261,8 @@ impl ServerHandler for Lock {
             let _ = match change {
                 Ok(Change::Water) => context.sink().notify_resource_updated(WATER).await,
                 Ok(Change::Tools) => context.sink().notify_tool_list_changed().await,
-                Err(_) => return Ok(()),
+                Err(RecvError::Lagged(_)) => continue,
+                Err(RecvError::Closed) => return Ok(()),
             };
         }
     }
