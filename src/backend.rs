@@ -23,6 +23,7 @@ mod link;
 mod listens;
 mod modern;
 mod open;
+mod pending;
 mod pool;
 mod served;
 mod settings;
