@@ -24,6 +24,7 @@ mod listens;
 mod memory;
 mod modern;
 mod open;
+mod pending;
 mod pool;
 mod served;
 mod settings;

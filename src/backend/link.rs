@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::{future::BoxFuture, stream::BoxStream};
+use futures_util::{StreamExt as _, future::BoxFuture, stream::BoxStream};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     mcp::{ErrorObject, Message, Revision, jsonrpc::Frame, mirrored::Mirror},
@@ -44,6 +45,26 @@ pub(crate) enum Arrival {
 
 /// Everything that comes from a server outside of any exchange.
 pub(crate) type Incoming = BoxStream<'static, Arrival>;
+
+/// Hands every message that comes to `take`, until `end` comes, or the connection is gone for the reason that it gives.
+pub(crate) async fn pump(
+    incoming: &mut Incoming,
+    end: &CancellationToken,
+    take: impl Fn(Message) + Send,
+) -> Option<String> {
+    loop {
+        let arrival = tokio::select! {
+            biased;
+            () = end.cancelled() => return None,
+            arrival = incoming.next() => arrival,
+        };
+        match arrival {
+            Some(Arrival::Message(message)) => take(message),
+            Some(Arrival::Lost(reason)) => return Some(reason),
+            None => return Some("the connection ended".to_owned()),
+        }
+    }
+}
 
 /// Why a message did not get through, or its answer did not come.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -61,14 +61,14 @@ pub(super) async fn show(
     let now = state.clock.now();
     let status = (state.status)();
     let grants = state.oauth.grants_of(&holder.user).await?;
-    let own = |session: &&SessionStatus| session.user == holder.user.as_str();
+    let own = |client: &&SessionStatus| client.user == holder.user.as_str();
     let page = pages::Account {
         frame: state.frame(),
         token: visitor.token(Purpose::Account).await?,
         user: holder.user.as_str(),
         notice: shown.ok().and_then(|Query(shown)| shown.done).map(Done::sentence),
         grants: grants.iter().map(|grant| grant_row(grant, now)).collect(),
-        sessions: status.sessions.iter().filter(own).map(session_row).collect(),
+        clients: status.sessions.iter().filter(own).map(client_row).collect(),
         backends: backends(&status, &holder),
     };
     Ok(Page(StatusCode::OK, page).into_response())
@@ -143,12 +143,12 @@ fn grant_row(view: &GrantView, now: Timestamp) -> pages::Grant {
     }
 }
 
-fn session_row(session: &SessionStatus) -> pages::Session {
-    pages::Session {
-        client: session.client.clone(),
-        endpoint: session.endpoint.clone(),
-        protocol_version: session.protocol_version.clone(),
-        used: words::ago(Duration::from_secs(session.idle_seconds)),
+fn client_row(client: &SessionStatus) -> pages::Client {
+    pages::Client {
+        name: client.client.clone(),
+        endpoint: client.endpoint.clone(),
+        protocol_version: client.protocol_version.clone(),
+        used: words::ago(Duration::from_secs(client.idle_seconds)),
     }
 }
 

@@ -90,7 +90,7 @@ pub(super) struct Account<'a> {
     /// What was just done.
     pub(super) notice: Option<&'static str>,
     pub(super) grants: Vec<Grant>,
-    pub(super) sessions: Vec<Session>,
+    pub(super) clients: Vec<Client>,
     pub(super) backends: Vec<Backend>,
 }
 
@@ -118,10 +118,10 @@ pub(super) struct Grant {
     pub(super) used: String,
 }
 
-/// One MCP session on the account page.
+/// One client on the account page, with a session or without.
 #[derive(Debug)]
-pub(super) struct Session {
-    pub(super) client: String,
+pub(super) struct Client {
+    pub(super) name: String,
     pub(super) endpoint: String,
     pub(super) protocol_version: String,
     pub(super) used: String,

@@ -15,21 +15,18 @@ use crate::{
     backend::{
         lanes::LINGER,
         link::{LinkError, NotRun},
+        pending::{cancellation, timed_out},
         wants::Holder,
     },
     mcp::{
-        Context, ErrorObject, Event, Facts, Farewell, Message, Method, Outcome, Payload, RequestId, Untranslatable,
-        json, meta,
+        Context, Event, Facts, Farewell, Message, Method, Outcome, Payload, RequestId, Untranslatable, meta,
         translate::{Kind as Meaning, Profile},
     },
 };
 
-/// How many notifications and questions wait for a slow reader of one reply.
-const QUEUE: usize = 256;
-
-/// What a session knows of a call that runs: where its events go, with a place kept for the last.
+/// What a session knows of a call that runs.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct Running {
     /// The client's own progress token, where it gave one.
     pub(super) token: Option<Bytes>,
     /// The client session that makes it.
@@ -39,8 +36,6 @@ pub(crate) struct Slot {
     /// When its client last answered something that was asked in it.
     pub(super) answered: Mutex<Option<Instant>>,
     kind: Kind,
-    events: mpsc::Sender<Event>,
-    end: mpsc::OwnedPermit<Event>,
 }
 
 /// Whose call it is.
@@ -71,13 +66,13 @@ pub(crate) struct Asked {
     pub(crate) farewell: Farewell,
 }
 
-/// The caller's side of a slot. Dropping it before the end cancels the call at the server.
+/// The caller's side of a call. Dropping it before the end cancels the call at the server.
 struct Ticket {
     session: Arc<Session>,
     id: u64,
     kind: Kind,
     events: mpsc::Receiver<Event>,
-    end: Duration,
+    patience: Duration,
     farewell: Farewell,
 }
 
@@ -98,9 +93,9 @@ impl Asked {
     }
 }
 
-// === impl Slot ===
+// === impl Running ===
 
-impl Slot {
+impl Running {
     /// Who owns what comes of the call.
     pub(super) fn owner(&self) -> Owner {
         Owner { holder: self.holder.clone(), token: self.token.clone(), aside: self.aside.clone() }
@@ -109,16 +104,6 @@ impl Slot {
     /// Whether a question may be put into its reply.
     pub(super) fn carries(&self) -> bool {
         self.kind == Kind::Asking
-    }
-
-    /// Queues an event on the way; `false` where the queue is full.
-    pub(super) fn offer(&self, event: Event) -> bool {
-        self.events.try_send(event).is_ok()
-    }
-
-    /// Queues the end.
-    pub(super) fn finish(self, event: Event) {
-        self.end.send(event);
     }
 }
 
@@ -248,38 +233,24 @@ impl Ticket {
         (patience, farewell): (Duration, Farewell),
     ) -> Result<Self, NotRun> {
         let Owner { holder, token, aside } = owner;
-        let (sender, events) = mpsc::channel(QUEUE);
-        let Ok(end) = sender.clone().try_reserve_owned() else { return Err(NotRun("no room".to_owned())) };
-        let id = {
-            // under the lock that the end of the session takes, so that no call is left behind in it
-            let mut calls = session.calls.lock();
-            if session.is_over() {
-                return Err(NotRun(session.reason()));
-            }
-            calls.open(Slot { token, holder, aside, answered: Mutex::default(), kind, events: sender, end })
-        };
+        let running = Running { token, holder, aside, answered: Mutex::default(), kind };
+        let (id, events) = session.enter(running).map_err(NotRun)?;
         if kind == Kind::Asking {
             session.ask_held(id);
         }
-        Ok(Self { session, id, kind, events, end: patience, farewell })
+        Ok(Self { session, id, kind, events, patience, farewell })
     }
 
     /// What came on the exchange of this call: what is for it is given at once, the rest goes where it belongs.
     fn arrived(&self, arrived: Result<Message, LinkError>) -> Option<Result<Event, NotRun>> {
         match arrived {
             Ok(message) => {
-                let (call, event) = self.session.receive(message, Some(self.id))?;
-                if call != self.id {
-                    self.session.deliver(call, event);
-                    return None;
-                }
-                if matches!(event, Event::Done(_)) {
-                    self.session.calls.lock().close(self.id);
-                }
-                Some(Ok(event))
+                let received = self.session.receive(message, Some(self.id))?;
+                let others = |call, event| self.session.deliver(call, event);
+                self.session.calls.own(self.id, received, others).map(Ok)
             }
             Err(error) => {
-                self.session.calls.lock().close(self.id);
+                self.session.calls.close(self.id);
                 Some(self.broken(error))
             }
         }
@@ -293,7 +264,7 @@ impl Ticket {
 
     /// When its client last answered something.
     fn answered(&self) -> Option<Instant> {
-        *self.session.calls.lock().get(self.id)?.answered.lock()
+        *self.session.calls.lock().get(self.id)?.note.answered.lock()
     }
 
     fn lost(&self) -> Event {
@@ -301,25 +272,20 @@ impl Ticket {
     }
 
     fn timed_out(&self) -> Event {
-        let (backend, seconds) = (&self.session.about.backend, self.end.as_secs_f64());
-        let text = format!("Backend `{backend}` gave no sign of life for {seconds} s, so the call was cancelled");
-        Event::Done(Outcome::Failed(ErrorObject::internal(&text)))
+        timed_out(&self.session.about.backend, self.patience)
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let open = self.session.calls.lock().close(self.id);
-        if let Some(slot) = open
+        if let Some(running) = self.session.calls.close(self.id)
             && self.kind != Kind::Handshake
             && !self.session.is_over()
         {
             if !self.session.about.key.is_of_one_client() {
-                self.session.lingering.lock().insert(self.id, (slot.holder, Instant::now() + LINGER));
+                self.session.lingering.lock().insert(self.id, (running.holder, Instant::now() + LINGER));
             }
-            let reason = json::quote(self.farewell.reason());
-            let params = format!(r#"{{"requestId":{},"reason":{reason}}}"#, self.id);
-            self.session.tell(Message::Notification { method: Method::Cancelled, params: params.into() });
+            self.session.tell(cancellation(self.id, &self.farewell));
         }
     }
 }

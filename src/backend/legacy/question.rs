@@ -92,14 +92,14 @@ impl Session {
         if let Some(call) = waiting.call
             && let Some(slot) = self.calls.lock().get(call)
         {
-            *slot.answered.lock() = Some(Instant::now());
+            *slot.note.answered.lock() = Some(Instant::now());
         }
     }
 
     /// That an elicitation by URL is complete is told later, to the one who was asked.
     fn note_elicitation(&self, call: u64, params: &Payload) {
         let Some(id) = name(params, "elicitationId") else { return };
-        if let Some(holder) = self.calls.lock().get(call).map(|slot| slot.holder.clone()) {
+        if let Some(holder) = self.calls.lock().get(call).map(|slot| slot.note.holder.clone()) {
             self.belongings.lock().note(Thing::Elicitation(id), Owner { holder, token: None, aside: None });
         }
     }

@@ -8,7 +8,6 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use super::{
     Session,
     belongings::{Owner, Thing, created_task},
-    call::Slot,
 };
 use crate::{
     backend::{
@@ -46,22 +45,9 @@ impl Session {
         }
     }
 
-    /// Hands `event` to the call `id`. Where its queue is full the event is dropped: a slow reader stalls nobody else
-    /// (design rule 7); an end is never dropped. A question whose call has just ended goes to the listen.
+    /// Hands `event` to the call `id`. A question whose call has just ended goes to the listen.
     pub(super) fn deliver(&self, id: u64, event: Event) {
-        let mut calls = self.calls.lock();
-        if matches!(event, Event::Done(_)) {
-            let slot = calls.close(id);
-            drop(calls);
-            if let Some(slot) = slot {
-                slot.finish(event);
-            }
-        } else if let Some(slot) = calls.get(id) {
-            if !slot.offer(event) {
-                metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
-            }
-        } else if let Event::Asked(question) = event {
-            drop(calls);
+        if let Some(Event::Asked(question)) = self.calls.deliver(id, event) {
             // where nobody listens it is refused by being dropped
             drop(self.about.listens.ask(&self.about.key, question));
         }
@@ -108,7 +94,7 @@ impl Session {
         let token = object.get("progressToken")?;
         // some servers make a string of it
         let id: u64 = json::unquote(token).unwrap_or_else(|| token.to_owned()).parse().ok()?;
-        let running = self.calls.lock().get(id).map(|slot| slot.token.clone());
+        let running = self.calls.lock().get(id).map(|slot| slot.note.token.clone());
         let Some(running) = running else {
             self.progressed_later(id, params);
             return None;
@@ -164,7 +150,7 @@ impl Session {
 
     fn latest_of(&self, holder: &Holder) -> Option<u64> {
         let calls = self.calls.lock();
-        calls.ids().filter(|id| calls.get(*id).is_some_and(|slot| slot.holder == *holder)).max()
+        calls.ids().filter(|id| calls.get(*id).is_some_and(|slot| slot.note.holder == *holder)).max()
     }
 
     /// Whom it is for that came on no exchange. Where one client session alone is behind this one, it is for that one.
@@ -202,14 +188,14 @@ impl Session {
     fn sole_caller(&self) -> Callers {
         let lingering = self.lingering();
         let calls = self.calls.lock();
-        let mut holders = calls.iter().map(|slot| &slot.holder).chain(&lingering);
+        let mut holders = calls.iter().map(|slot| &slot.note.holder).chain(&lingering);
         let Some(first) = holders.next() else { return Callers::None };
         if holders.all(|holder| holder == first) { Callers::One(first.clone()) } else { Callers::Many }
     }
 
     fn note_task(&self, call: u64, result: &Payload) {
         let Some(task) = created_task(result) else { return };
-        let Some(owner) = self.calls.lock().get(call).map(Slot::owner) else { return };
+        let Some(owner) = self.calls.lock().get(call).map(|slot| slot.note.owner()) else { return };
         let mut belongings = self.belongings.lock();
         belongings.note(Thing::Task(task), Owner { token: None, ..owner.clone() });
         belongings.note(Thing::Token(call), owner);
@@ -229,11 +215,11 @@ impl Session {
     pub(super) fn carrier(&self) -> Option<u64> {
         let (lingering, open) = (self.lingering(), self.open_questions());
         let calls = self.calls.lock();
-        let able = || calls.ids().filter_map(|id| Some((id, calls.get(id).filter(|slot| slot.carries())?)));
+        let able = || calls.ids().filter_map(|id| Some((id, calls.get(id).filter(|slot| slot.note.carries())?)));
         let rank = |(id, _): &(u64, _)| (Reverse(open.iter().filter(|call| *call == id).count()), *id);
         let (best, slot) = able().max_by_key(rank)?;
-        let mut others = able().map(|(_, other)| &other.holder).chain(&lingering);
-        others.all(|other| *other == slot.holder).then_some(best)
+        let mut others = able().map(|(_, other)| &other.note.holder).chain(&lingering);
+        others.all(|other| *other == slot.note.holder).then_some(best)
     }
 }
 

@@ -5,15 +5,14 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use futures_util::StreamExt as _;
 use parking_lot::Mutex;
-use tokio::{runtime::Handle, time::Instant};
+use tokio::{runtime::Handle, sync::mpsc, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     Greeting,
     belongings::{Belongings, Thing, own_tasks},
-    call::Slot,
+    call::Running,
     question::Waiting,
 };
 use crate::{
@@ -21,8 +20,9 @@ use crate::{
         end::End,
         errands::Errands,
         key::{Key, Scope},
-        link::{Arrival, Incoming, Link},
+        link::{Incoming, Link, pump},
         listens::Listens,
+        pending::Pending,
         wants::{Holder, Wants},
     },
     mcp::{
@@ -30,7 +30,6 @@ use crate::{
         RequestId, Revision, Untranslatable, translate::Cause,
     },
     model::BackendId,
-    wire::peer::Requests,
 };
 
 /// One session at one legacy server.
@@ -39,7 +38,7 @@ pub(crate) struct Session {
     pub(crate) about: About,
     pub(super) link: Arc<dyn Link>,
     pub(super) greeting: OnceLock<Greeting>,
-    pub(super) calls: Mutex<Requests<Slot>>,
+    pub(super) calls: Pending<Running>,
     pub(super) questions: Mutex<HashMap<RequestId, Waiting>>,
     /// Questions that wait for a call.
     pub(super) held: Mutex<Vec<(RequestId, Question)>>,
@@ -113,7 +112,7 @@ impl Session {
             about,
             link,
             greeting: OnceLock::new(),
-            calls: Mutex::default(),
+            calls: Pending::default(),
             questions: Mutex::default(),
             held: Mutex::default(),
             belongings: Mutex::default(),
@@ -224,6 +223,15 @@ impl Session {
         self.link.last_words()
     }
 
+    /// Enters a call that is about to be sent.
+    ///
+    /// # Errors
+    ///
+    /// Why none can be made any more.
+    pub(super) fn enter(&self, running: Running) -> Result<(u64, mpsc::Receiver<Event>), String> {
+        self.calls.open(running, &self.end)
+    }
+
     /// Whether the session is over.
     pub(crate) fn is_over(&self) -> bool {
         self.end.has_come()
@@ -242,11 +250,7 @@ impl Session {
     /// Ends the session. Calls that run fail, and may be tried again by the client (`translation` 4c).
     pub(crate) fn end(&self, reason: &str) {
         self.end.comes(reason);
-        let error = self.lost_error();
-        let open = self.calls.lock().close_all();
-        for slot in open {
-            slot.finish(Event::Done(Outcome::Failed(error.clone())));
-        }
+        self.calls.fail_all(&self.lost_error());
         self.questions.lock().clear();
         self.held.lock().clear();
     }
@@ -263,23 +267,13 @@ impl Session {
 
     /// Receives what comes outside of exchanges until the session is over, then closes the connection.
     async fn pump(self: Arc<Self>, mut incoming: Incoming) {
-        loop {
-            let arrival = tokio::select! {
-                biased;
-                () = self.end.token().cancelled() => break,
-                arrival = incoming.next() => arrival,
-            };
-            match arrival {
-                Some(Arrival::Message(message)) => {
-                    if let Some((call, event)) = self.receive(message, None) {
-                        self.deliver(call, event);
-                    }
-                }
-                Some(Arrival::Lost(reason)) => self.end(&reason),
-                None => self.end("the connection ended"),
+        let take = |message| {
+            if let Some((call, event)) = self.receive(message, None) {
+                self.deliver(call, event);
             }
-        }
-        self.end("the gateway ended the session");
+        };
+        let reason = pump(&mut incoming, self.end.token(), take).await;
+        self.end(reason.as_deref().unwrap_or("the gateway ended the session"));
         drop(incoming);
         self.link.close().await;
     }

@@ -11,28 +11,25 @@ use tokio::{
 
 use super::{Peer, peer::SPOKEN};
 use crate::{
-    backend::link::{LinkError, NotRun},
+    backend::{
+        link::{LinkError, NotRun},
+        pending::{cancellation, timed_out},
+    },
     mcp::{
-        ClientInfo, ErrorObject, Event, Facts, Farewell, Level, Message, Method, Outcome, Payload, RequestId, json,
-        meta,
+        ClientInfo, ErrorObject, Event, Facts, Farewell, Level, Message, Method, Outcome, Payload, RequestId, meta,
         mirrored::Mirror,
         translate::{Kind, Profile, with_envelope, without_invalid_header_params},
     },
 };
 
-/// How many notifications wait for a slow reader of one reply.
-const QUEUE: usize = 256;
-
 /// What a connection knows of a request that runs.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct Running {
     pub(super) method: Method,
     /// The client's own progress token, where it gave one.
     pub(super) token: Option<Bytes>,
     /// Which log messages it is to give.
     pub(super) level: Option<Level>,
-    events: mpsc::Sender<Event>,
-    end: mpsc::OwnedPermit<Event>,
 }
 
 /// What is asked, and by whom.
@@ -54,7 +51,7 @@ pub(crate) struct Asked {
     pub(crate) farewell: Farewell,
 }
 
-/// The caller's side of a slot. Dropping it before the end cancels the request at the server.
+/// The caller's side of a request. Dropping it before the end cancels the request at the server.
 struct Ticket {
     peer: Arc<Peer>,
     id: u64,
@@ -85,20 +82,6 @@ impl Asked {
             refusal.error()
         })?;
         Ok(with_envelope(params, &self.client, self.level))
-    }
-}
-
-// === impl Slot ===
-
-impl Slot {
-    /// Queues an event on the way; `false` where the queue is full.
-    pub(super) fn offer(&self, event: Event) -> bool {
-        self.events.try_send(event).is_ok()
-    }
-
-    /// Queues the end.
-    pub(super) fn finish(self, event: Event) {
-        self.end.send(event);
     }
 }
 
@@ -151,7 +134,8 @@ impl Peer {
             };
             let token = meta::progress_token(&params);
             let level = meta::log_level(&params);
-            let mut ticket = match Ticket::open(peer, asked.method.clone(), token.clone(), level) {
+            let running = Running { method: asked.method.clone(), token: token.clone(), level };
+            let mut ticket = match Ticket::open(peer, running) {
                 Ok(ticket) => ticket,
                 Err(reason) => {
                     yield Err(LinkError::Gone(reason));
@@ -170,7 +154,7 @@ impl Peer {
                     biased;
                     event = ticket.events.recv() => Some(Ok(event.unwrap_or_else(|| ticket.lost()))),
                     arrived = exchange.select_next_some(), if !exchange.is_done() => ticket.arrived(arrived),
-                    () = sleep_until(silent_until) => Some(Ok(ticket.timed_out(patience))),
+                    () = sleep_until(silent_until) => Some(Ok(timed_out(&ticket.peer.about.backend, patience))),
                 };
                 silent_until = Instant::now() + patience;
                 let Some(step) = step else { continue };
@@ -205,17 +189,8 @@ fn is_of_another_version(error: &ErrorObject) -> bool {
 // === impl Ticket ===
 
 impl Ticket {
-    fn open(peer: Arc<Peer>, method: Method, token: Option<Bytes>, level: Option<Level>) -> Result<Self, String> {
-        let (sender, events) = mpsc::channel(QUEUE);
-        let Ok(end) = sender.clone().try_reserve_owned() else { return Err("no room".to_owned()) };
-        let id = {
-            // under the lock that the end of the connection takes, so that no request is left behind in it
-            let mut calls = peer.calls.lock();
-            if peer.is_over() {
-                return Err(peer.reason());
-            }
-            calls.open(Slot { method, token, level, events: sender, end })
-        };
+    fn open(peer: Arc<Peer>, running: Running) -> Result<Self, String> {
+        let (id, events) = peer.enter(running)?;
         Ok(Self { peer, id, events, farewell: Farewell::default() })
     }
 
@@ -223,18 +198,12 @@ impl Ticket {
     fn arrived(&self, arrived: Result<Message, LinkError>) -> Option<Result<Event, LinkError>> {
         match arrived {
             Ok(message) => {
-                let (call, event) = self.peer.receive(message, Some(self.id))?;
-                if call != self.id {
-                    self.peer.deliver(call, event);
-                    return None;
-                }
-                if matches!(event, Event::Done(_)) {
-                    self.peer.calls.lock().close(self.id);
-                }
-                Some(Ok(event))
+                let received = self.peer.receive(message, Some(self.id))?;
+                let others = |call, event| _ = self.peer.calls.deliver(call, event);
+                self.peer.calls.own(self.id, received, others).map(Ok)
             }
             Err(error) => {
-                self.peer.calls.lock().close(self.id);
+                self.peer.calls.close(self.id);
                 Some(Err(error))
             }
         }
@@ -243,20 +212,12 @@ impl Ticket {
     fn lost(&self) -> Event {
         Event::Done(Outcome::Failed(self.peer.lost_error()))
     }
-
-    fn timed_out(&self, patience: Duration) -> Event {
-        let (backend, seconds) = (&self.peer.about.backend, patience.as_secs_f64());
-        let text = format!("Backend `{backend}` gave no sign of life for {seconds} s, so the call was cancelled");
-        Event::Done(Outcome::Failed(ErrorObject::internal(&text)))
-    }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if self.peer.calls.lock().close(self.id).is_some() && !self.peer.is_over() {
-            let reason = json::quote(self.farewell.reason());
-            let params = format!(r#"{{"requestId":{},"reason":{reason}}}"#, self.id);
-            self.peer.errands.tell(Message::Notification { method: Method::Cancelled, params: params.into() });
+        if self.peer.calls.close(self.id).is_some() && !self.peer.is_over() {
+            self.peer.errands.tell(cancellation(self.id, &self.farewell));
         }
     }
 }

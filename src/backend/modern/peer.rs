@@ -3,24 +3,23 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use futures_util::StreamExt as _;
-use parking_lot::Mutex;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Introduction, call::Slot, listening::Listening};
+use super::{Introduction, call::Running, listening::Listening};
 use crate::{
     backend::{
         end::End,
         errands::Errands,
         key::Key,
         legacy::session::Tasks,
-        link::{Arrival, Incoming, Link},
+        link::{Incoming, Link, pump},
         listens::Listens,
+        pending::Pending,
         wants::Wants,
     },
-    mcp::{ErrorObject, Event, Outcome, Revision, translate::Transport},
+    mcp::{ErrorObject, Event, Revision, translate::Transport},
     model::BackendId,
-    wire::peer::Requests,
 };
 
 /// The version that is spoken on it.
@@ -31,7 +30,7 @@ pub(crate) struct Peer {
     /// Whose it is.
     pub(crate) about: About,
     pub(super) link: Arc<dyn Link>,
-    pub(super) calls: Mutex<Requests<Slot>>,
+    pub(super) calls: Pending<Running>,
     pub(super) errands: Errands,
     pub(super) listening: Listening,
     introduction: ArcSwapOption<Introduction>,
@@ -65,7 +64,7 @@ impl Peer {
         let peer = Arc::new(Self {
             about,
             link,
-            calls: Mutex::default(),
+            calls: Pending::default(),
             errands,
             listening: Listening::default(),
             introduction: ArcSwapOption::empty(),
@@ -91,6 +90,15 @@ impl Peer {
                 end.run_until_cancelled(peer.listen()).await;
             });
         }
+    }
+
+    /// Enters a request that is about to be sent.
+    ///
+    /// # Errors
+    ///
+    /// Why none can be made any more.
+    pub(super) fn enter(&self, running: Running) -> Result<(u64, mpsc::Receiver<Event>), String> {
+        self.calls.open(running, &self.end)
     }
 
     /// Cancelled when the connection is over.
@@ -121,11 +129,7 @@ impl Peer {
     /// Ends the connection. Calls that run fail, and may be tried again by the client.
     pub(crate) fn end(&self, reason: &str) {
         self.end.comes(reason);
-        let error = self.lost_error();
-        let open = self.calls.lock().close_all();
-        for slot in open {
-            slot.finish(Event::Done(Outcome::Failed(error.clone())));
-        }
+        self.calls.fail_all(&self.lost_error());
     }
 
     /// The error of a call that the end of this connection left without an answer.
@@ -135,23 +139,13 @@ impl Peer {
 
     /// Receives what comes outside of exchanges until the connection is over, then closes it.
     async fn pump(self: Arc<Self>, mut incoming: Incoming) {
-        loop {
-            let arrival = tokio::select! {
-                biased;
-                () = self.end.token().cancelled() => break,
-                arrival = incoming.next() => arrival,
-            };
-            match arrival {
-                Some(Arrival::Message(message)) => {
-                    if let Some((call, event)) = self.receive(message, None) {
-                        self.deliver(call, event);
-                    }
-                }
-                Some(Arrival::Lost(reason)) => self.end(&reason),
-                None => self.end("the connection ended"),
+        let take = |message| {
+            if let Some((call, event)) = self.receive(message, None) {
+                self.calls.deliver(call, event);
             }
-        }
-        self.end("the gateway ended the connection");
+        };
+        let reason = pump(&mut incoming, self.end.token(), take).await;
+        self.end(reason.as_deref().unwrap_or("the gateway ended the connection"));
         drop(incoming);
         self.link.close().await;
     }

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::{Peer, call::Slot, peer::SPOKEN};
+use super::{Peer, call::Running, peer::SPOKEN};
+use crate::backend::pending::Slot;
 use crate::mcp::{
     ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, RequestId,
     json::{self, At, Object},
@@ -26,21 +27,6 @@ impl Peer {
         }
     }
 
-    /// Hands `event` to the request `id`. Where its queue is full the event is dropped: a slow reader stalls nobody else
-    /// (design rule 7); an end is never dropped.
-    pub(super) fn deliver(&self, id: u64, event: Event) {
-        let mut calls = self.calls.lock();
-        if matches!(event, Event::Done(_)) {
-            let slot = calls.close(id);
-            drop(calls);
-            if let Some(slot) = slot {
-                slot.finish(event);
-            }
-        } else if calls.get(id).is_some_and(|slot| !slot.offer(event)) {
-            metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
-        }
-    }
-
     fn answered(
         &self,
         id: Option<&RequestId>,
@@ -51,7 +37,7 @@ impl Peer {
             Some(id) => id.as_number(),
             None => on,
         };
-        let method = call.and_then(|call| self.calls.lock().get(call).map(|slot| slot.method.clone()));
+        let method = call.and_then(|call| self.calls.lock().get(call).map(|slot| slot.note.method.clone()));
         let (Some(call), Some(method)) = (call, method) else {
             tracing::debug!(backend = %self.about.backend, "an answer to no open request is passed over");
             metrics::counter!("lockkeeper_backend_stray_answers_total").increment(1);
@@ -94,7 +80,7 @@ impl Peer {
     fn progressed(&self, params: &Payload) -> Option<(u64, Event)> {
         let object = params.object()?;
         let id = number(object.get("progressToken")?)?;
-        let token = self.calls.lock().get(id)?.token.clone()?;
+        let token = self.calls.lock().get(id)?.note.token.clone()?;
         let token = String::from_utf8_lossy(&token).into_owned();
         let params = params.rewrite(&[&[At::Key("progressToken")]], |_| Some(token.clone()));
         Some((id, Event::Notified(Notification { method: Method::Progress, params })))
@@ -108,7 +94,8 @@ impl Peer {
         }
         let level = told.params.string("level").and_then(|name| Level::parse(&name));
         let calls = self.calls.lock();
-        let wants = |slot: &Slot| slot.level.is_some_and(|lowest| level.is_none_or(|level| level >= lowest));
+        let wants =
+            |slot: &Slot<Running>| slot.note.level.is_some_and(|lowest| level.is_none_or(|level| level >= lowest));
         let mut able = calls.ids().filter(|id| calls.get(*id).is_some_and(wants));
         let only = able.next().filter(|_| able.next().is_none());
         if only.is_none() {

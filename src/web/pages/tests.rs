@@ -66,8 +66,8 @@ fn handover() -> String {
 }
 
 fn account(grants: Vec<Grant>, backends: Vec<Backend>) -> String {
-    let session = Session {
-        client: "claude-code 2.1.251".to_owned(),
+    let client = Client {
+        name: "claude-code 2.1.251".to_owned(),
         endpoint: "/mcp".to_owned(),
         protocol_version: "2025-06-18".to_owned(),
         used: "just now".to_owned(),
@@ -77,7 +77,7 @@ fn account(grants: Vec<Grant>, backends: Vec<Backend>) -> String {
         token: "token".to_owned(),
         user: "owner",
         notice: Some("The app is disconnected."),
-        sessions: if grants.is_empty() { Vec::new() } else { vec![session] },
+        clients: if grants.is_empty() { Vec::new() } else { vec![client] },
         grants,
         backends,
     };

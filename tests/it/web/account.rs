@@ -40,7 +40,11 @@ async fn people_see_and_take_back_what_they_allowed() {
     {
         assert!(page.body.contains(told), "the page does not tell {told}: {}", page.body);
     }
-    assert!(!page.body.contains("cursor 1.0"), "the sessions of others are not shown");
+    // a client without a session is no open session
+    let clients = page.body.split_once(">Clients</h2>").map(|(_, rest)| rest).unwrap_or_default();
+    let clients = clients.split_once("</section>").map(|(clients, _)| clients).unwrap_or_default();
+    assert!(clients.contains("claude-code 2.1") && clients.contains("rover 3"), "{clients}");
+    assert!(!page.body.contains("cursor 1.0"), "the clients of others are not shown");
 
     // the newest grant stands first
     let fields = [("token", &*page.field("token")), ("grant", &*page.field("grant"))];

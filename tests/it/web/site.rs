@@ -255,6 +255,10 @@ fn status() -> Status {
         started: "2026-01-01T00:00:00Z".to_owned(),
         url: format!("{ROOT}/mcp"),
         backends: vec![backend("files", BackendState::Ready), backend("search", BackendState::Failed { reason })],
-        sessions: vec![session("owner", "claude-code 2.1"), session("somebody", "cursor 1.0")],
+        sessions: vec![
+            session("owner", "claude-code 2.1"),
+            session("somebody", "cursor 1.0"),
+            SessionStatus { id: None, protocol_version: "2026-07-28".to_owned(), ..session("owner", "rover 3") },
+        ],
     }
 }

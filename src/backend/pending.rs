@@ -1,0 +1,119 @@
+//! The requests that run on one connection to one server, and where the events of each go. Knows nothing of what is asked,
+//! and in which version.
+
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::mpsc;
+
+use super::end::End;
+use crate::{
+    mcp::{ErrorObject, Event, Farewell, Message, Method, Outcome, json},
+    model::BackendId,
+    wire::peer::Requests,
+};
+
+/// How many events wait for a slow reader of one reply.
+const QUEUE: usize = 256;
+
+/// The requests that run; of each is noted a `T`.
+#[derive(Debug)]
+pub(crate) struct Pending<T>(Mutex<Requests<Slot<T>>>);
+
+/// One request that runs: where its events go, with a place kept for the last.
+#[derive(Debug)]
+pub(crate) struct Slot<T> {
+    /// What is noted of it.
+    pub(crate) note: T,
+    events: mpsc::Sender<Event>,
+    end: mpsc::OwnedPermit<Event>,
+}
+
+// === impl Pending ===
+
+impl<T> Pending<T> {
+    /// Opens a request on a connection that ends with `end`; gives its id, and its events as they are delivered.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing is sent on this connection any more.
+    pub(crate) fn open(&self, note: T, end: &End) -> Result<(u64, mpsc::Receiver<Event>), String> {
+        let (sender, events) = mpsc::channel(QUEUE);
+        let Ok(last) = sender.clone().try_reserve_owned() else { return Err("no room".to_owned()) };
+        // under the lock that `fail_all` takes, so that no request is left behind on a connection that is over
+        let mut requests = self.0.lock();
+        if end.has_come() {
+            return Err(end.reason());
+        }
+        Ok((requests.open(Slot { note, events: sender, end: last }), events))
+    }
+
+    /// What runs now.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Requests<Slot<T>>> {
+        self.0.lock()
+    }
+
+    /// Takes the request `id` out and gives what was noted of it; `None` where it does not run any more.
+    pub(crate) fn close(&self, id: u64) -> Option<T> {
+        self.0.lock().close(id).map(|slot| slot.note)
+    }
+
+    /// Hands `event` to the request `id`, or back where that does not run any more. Where its queue is full the event is
+    /// dropped: a slow reader stalls nobody else (design rule 7); an end is never dropped.
+    pub(crate) fn deliver(&self, id: u64, event: Event) -> Option<Event> {
+        let mut requests = self.0.lock();
+        if matches!(event, Event::Done(_)) {
+            let slot = requests.close(id);
+            drop(requests);
+            let Some(slot) = slot else { return Some(event) };
+            slot.end.send(event);
+            return None;
+        }
+        let Some(slot) = requests.get(id) else { return Some(event) };
+        if slot.events.try_send(event).is_err() {
+            metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
+        }
+        None
+    }
+
+    /// Of what came on the exchange of the request `id`, what is for it, which need not be delivered; the rest goes to
+    /// `others`.
+    pub(crate) fn own(&self, id: u64, (to, event): (u64, Event), others: impl FnOnce(u64, Event)) -> Option<Event> {
+        if to != id {
+            others(to, event);
+            return None;
+        }
+        if matches!(event, Event::Done(_)) {
+            self.close(id);
+        }
+        Some(event)
+    }
+
+    /// Ends every request with this error.
+    pub(crate) fn fail_all(&self, error: &ErrorObject) {
+        let open = self.0.lock().close_all();
+        for slot in open {
+            slot.end.send(Event::Done(Outcome::Failed(error.clone())));
+        }
+    }
+}
+
+impl<T> Default for Pending<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+/// The end of a request at which the server was silent for longer than `patience`.
+pub(crate) fn timed_out(backend: &BackendId, patience: Duration) -> Event {
+    let seconds = patience.as_secs_f64();
+    let text = format!("Backend `{backend}` gave no sign of life for {seconds} s, so the call was cancelled");
+    Event::Done(Outcome::Failed(ErrorObject::internal(&text)))
+}
+
+/// What tells the server that the request `id` is given up.
+pub(crate) fn cancellation(id: u64, farewell: &Farewell) -> Message {
+    let reason = json::quote(farewell.reason());
+    let params = format!(r#"{{"requestId":{id},"reason":{reason}}}"#);
+    Message::Notification { method: Method::Cancelled, params: params.into() }
+}
