@@ -4,20 +4,25 @@
 //! backends, the gateway in front of them, the clients' side, the pages, the layers. What is spawned is owned by one
 //! tracker and ended by one token.
 
+mod eras;
+mod introductions;
 mod machine;
 mod settings;
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use tokio::{
     net::TcpListener,
-    sync::broadcast::{self, error::RecvError},
+    sync::{
+        broadcast::{self, error::RecvError},
+        mpsc,
+    },
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use url::Url;
 
-use self::machine::Machine;
+use self::{eras::Eras, introductions::Introductions, machine::Machine};
 use crate::{
     backend::{self, Supervisor},
     cli::Control,
@@ -25,8 +30,8 @@ use crate::{
     frontend::{self, Frontend, Routes, StateKey},
     gateway::{self, Gateway, Mount},
     http,
-    mcp::Server,
-    model::{BackendId, BackendSpec, SessionId, status::Status},
+    mcp::{Payload, Server},
+    model::{BackendId, BackendSpec, KnownEra, SessionId, status::Status},
     oauth::{OAuth, seal::SealingKey},
     resource::{self, Gate},
     storage::Storage,
@@ -44,6 +49,7 @@ pub struct App {
     control: Control,
     data_dir: PathBuf,
     parts: Parts,
+    introductions: Introductions,
     shutdown: Duration,
 }
 
@@ -52,10 +58,14 @@ struct Parts {
     storage: Storage,
     oauth: OAuth,
     supervisor: Arc<Supervisor>,
+    /// What the store holds of what the supervisor knows.
+    eras: Vec<KnownEra>,
     frontend: Frontend,
     telemetry: Telemetry,
     tracker: TaskTracker,
     cancel: CancellationToken,
+    /// Cancelled when the backends have ended.
+    ended: CancellationToken,
 }
 
 /// Time, randomness and telemetry: what every part is given.
@@ -76,6 +86,8 @@ struct Foundation<'a> {
     storage: Storage,
     oauth: OAuth,
     state_key: StateKey,
+    eras: Vec<KnownEra>,
+    introductions: HashMap<BackendId, Payload>,
 }
 
 // === impl App ===
@@ -103,6 +115,8 @@ impl App {
         let state_key = master.kept(&storage, "request state", &*world.random).await?;
         let state_key =
             state_key.as_slice().try_into().context("the key of request states in the database is broken")?;
+        let eras = Eras::load(&storage).await;
+        let introductions = introductions::load(&storage, &config.backends).await;
         let oauth =
             OAuth::open(storage.clone(), Arc::clone(&world.clock), Arc::clone(&world.random), oauth_settings).await?;
         let control = Control::new(bound, &public_url, Secret::new(world.random.token()));
@@ -116,12 +130,14 @@ impl App {
             storage,
             oauth,
             state_key: StateKey::new(state_key),
+            eras,
+            introductions,
         };
-        let (router, parts) = foundation.assemble(world)?;
+        let (router, parts, introductions) = foundation.assemble(world)?;
         // last of all: a key that is made must be shown, and so nothing may fail between the two
         let first_key = parts.oauth.first_key().await?;
         let data_dir = config.data_dir;
-        Ok(Self { listener, router, public_url, first_key, control, data_dir, parts, shutdown })
+        Ok(Self { listener, router, public_url, first_key, control, data_dir, parts, introductions, shutdown })
     }
 
     /// The URL under which clients reach it, without a slash at the end.
@@ -137,8 +153,8 @@ impl App {
     /// Serves until `stop`; then no new connection is accepted, running calls get the configured time, and everything
     /// is ended in the order of its making, backwards.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
-        let Self { listener, router, control, data_dir, parts, shutdown, .. } = self;
-        parts.watch();
+        let Self { listener, router, control, data_dir, parts, introductions, shutdown, .. } = self;
+        parts.watch(introductions);
         let frontend = parts.frontend.clone();
         let stopping = CancellationToken::new();
         let signal = {
@@ -170,7 +186,7 @@ impl App {
 
 impl Parts {
     /// Starts what goes on beside the requests.
-    fn watch(&self) {
+    fn watch(&self, introductions: Introductions) {
         let (oauth, cancel) = (self.oauth.clone(), self.cancel.clone());
         self.tracker.spawn(async move { oauth.watch_revocations(cancel).await });
         let (frontend, cancel) = (self.frontend.clone(), self.cancel.clone());
@@ -178,6 +194,9 @@ impl Parts {
         let lost = end_lost(self.frontend.clone(), self.supervisor.lost_sessions());
         let cancel = self.cancel.clone();
         self.tracker.spawn(async move { cancel.run_until_cancelled(lost).await });
+        let eras = Eras::new(self.storage.clone(), self.supervisor.eras(), self.eras.clone());
+        self.tracker.spawn(eras.keep(self.ended.clone()));
+        self.tracker.spawn(introductions.keep(self.ended.clone()));
         self.tracker.spawn(self.telemetry.clone().upkeep(self.cancel.clone()));
     }
 
@@ -185,6 +204,7 @@ impl Parts {
         self.frontend.close().await;
         self.cancel.cancel();
         self.supervisor.shutdown().await;
+        self.ended.cancel();
         self.tracker.close();
         self.tracker.wait().await;
         self.storage.close().await;
@@ -209,9 +229,9 @@ async fn end_lost(frontend: Frontend, mut lost: broadcast::Receiver<SessionId>) 
 
 impl Foundation<'_> {
     /// Builds the backends, the gateway, the frontends, and the router around them.
-    fn assemble(self, world: World) -> anyhow::Result<(axum::Router, Parts)> {
+    fn assemble(self, world: World) -> anyhow::Result<(axum::Router, Parts, Introductions)> {
         let supervisor = Arc::new(Supervisor::start(self.config.backends.clone(), self.backend_deps(&world))?);
-        let gateway = self.gateway(&supervisor, &world);
+        let (gateway, introductions) = self.gateway(&supervisor, &world);
         let frontend = self.frontend(&supervisor, &gateway, &world);
         let status = self.status(&supervisor, &gateway, &frontend, &*world.clock);
         let gate = Gate::new(self.oauth.clone(), settings::gate(self.config));
@@ -238,34 +258,41 @@ impl Foundation<'_> {
         let layers = settings::http(self.config, public_url, self.bound, Arc::clone(&world.random));
         let router = http::layers(router, &layers);
         let World { telemetry, tracker, cancel, .. } = world;
-        let Self { storage, oauth, .. } = self;
-        Ok((router, Parts { storage, oauth, supervisor, frontend, telemetry, tracker, cancel }))
+        let Self { storage, oauth, eras, .. } = self;
+        let ended = CancellationToken::new();
+        let parts = Parts { storage, oauth, supervisor, eras, frontend, telemetry, tracker, cancel, ended };
+        Ok((router, parts, introductions))
     }
 
     fn backend_deps(&self, world: &World) -> backend::Deps {
         backend::Deps {
             clock: Arc::clone(&world.clock),
+            eras: self.eras.clone(),
             environment: self.config.environment.to_strings(),
             sessions: self.config.limits.backend_sessions,
             shutdown: world.cancel.child_token(),
         }
     }
 
-    fn gateway(&self, supervisor: &Supervisor, world: &World) -> Arc<Gateway> {
+    fn gateway(&self, supervisor: &Supervisor, world: &World) -> (Arc<Gateway>, Introductions) {
         let mount = |((id, server), spec): ((BackendId, Arc<dyn Server>), &BackendSpec)| Mount {
             title: id.to_string(),
+            introduction: self.introductions.get(&id).cloned(),
             id,
             server,
             share: spec.share,
             read_only_tools: spec.read_only_tools.clone(),
         };
         let mounts = supervisor.servers().into_iter().zip(&self.config.backends).map(mount).collect();
+        let (introductions, told) = mpsc::unbounded_channel();
         let deps = gateway::Deps {
+            introductions,
             random: Arc::clone(&world.random),
             tracker: world.tracker.clone(),
             cancel: world.cancel.child_token(),
         };
-        Gateway::new(mounts, settings::gateway(self.config), deps)
+        let gateway = Gateway::new(mounts, settings::gateway(self.config), deps);
+        (gateway, Introductions::new(self.storage.clone(), &self.config.backends, told))
     }
 
     fn frontend(&self, supervisor: &Arc<Supervisor>, gateway: &Arc<Gateway>, world: &World) -> Frontend {

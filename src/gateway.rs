@@ -33,7 +33,7 @@ mod written;
 use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use tokio::sync::{broadcast, watch as channel};
+use tokio::sync::{broadcast, mpsc, watch as channel};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
@@ -43,7 +43,7 @@ use self::{
     set::{Mounted, Set},
 };
 use crate::{
-    mcp::Server,
+    mcp::{Payload, Server},
     model::{BackendId, SessionId, Share, status::Counts},
     support::Random,
 };
@@ -75,6 +75,18 @@ pub struct Mount {
     pub share: Share,
     /// The tools that a read-only right reaches.
     pub read_only_tools: Vec<String>,
+    /// What it said of itself when it was last asked, in an earlier life of the gateway perhaps: given to clients at once
+    /// until it answers (`translation` 6.7).
+    pub introduction: Option<Payload>,
+}
+
+/// What a backend says of itself to the gateway.
+#[derive(Debug, Clone)]
+pub struct Introduction {
+    /// Which backend.
+    pub backend: BackendId,
+    /// Its answer to `server/discover`.
+    pub result: Payload,
 }
 
 /// How the gateway presents its backends.
@@ -104,6 +116,8 @@ pub enum Naming {
 pub struct Deps {
     /// For the key of the cursors.
     pub random: Arc<dyn Random>,
+    /// Who is told what each backend says of itself, whenever it is other than it was.
+    pub introductions: mpsc::UnboundedSender<Introduction>,
     /// Who owns the tasks that keep the catalog.
     pub tracker: TaskTracker,
     /// What ends them.
@@ -135,6 +149,7 @@ impl Gateway {
         let settings = catalog::Settings {
             refresh: self.settings.refresh,
             changes: self.changes.clone(),
+            introductions: self.deps.introductions.clone(),
             tracker: self.deps.tracker.clone(),
             cancel: self.deps.cancel.clone(),
         };

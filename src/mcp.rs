@@ -17,6 +17,7 @@ pub mod mirrored;
 pub mod payload;
 pub mod reply;
 pub mod revision;
+pub(crate) mod rising;
 pub mod translate;
 pub mod uri;
 

@@ -3,6 +3,8 @@
 //! One file a table group; each adds functions to [`Storage`]. Look-ups return `Result<Option<T>>`; verbs are `lookup`,
 //! `find_by_*`, `add`, `list`, `count`, `delete`. Secrets are stored as digests or ciphertext alone.
 
+mod backend_eras;
+mod backend_introductions;
 mod browser_sessions;
 mod clients;
 mod codes;
@@ -22,6 +24,7 @@ use std::{
     time::Duration,
 };
 
+pub use backend_introductions::IntroductionRow;
 pub use browser_sessions::BrowserSession;
 pub use codes::CodeRow;
 pub use refresh_tokens::{NewRefreshToken, RefreshTokenRow, Rotation};

@@ -67,7 +67,7 @@ impl Backend {
                     }
                 };
                 if let (Method::Discover, Some(greeting)) = (&method, session.greeting()) {
-                    yield Event::Done(Outcome::Complete(greeting.discover(&self.spec.id)));
+                    yield Event::Done(Outcome::Complete(greeting.discover()));
                     return;
                 }
                 if let Err(error) = session.may_be_asked_for(&method, &params, &context) {

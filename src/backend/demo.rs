@@ -96,7 +96,7 @@ struct ToolCall {
 impl Server for Demo {
     fn call(&self, call: Call) -> Reply {
         match call.method {
-            Method::Discover => complete_as(Revision::V2026_07_28, &content::discover()),
+            Method::Discover => Reply::complete(Payload::of(Revision::V2026_07_28, &content::discover())),
             Method::Listen => listen::without_tasks(&call.params, self.counter.listen(call.context.holder())),
             Method::SetLevel => match call.params.string("level").as_deref().and_then(Level::parse) {
                 Some(level) => {
@@ -138,7 +138,7 @@ fn countdown(from: u64, params: &Payload) -> Reply {
                 yield Event::Notified(Notification { method: Method::Progress, params });
             }
         }
-        yield Event::Done(Outcome::Complete(Payload::of(Demo::REVISION, &text_result("Lift-off!"))));
+        yield Event::Done(Outcome::Complete(said(&text_result("Lift-off!"))));
     })
 }
 
@@ -158,9 +158,10 @@ fn answer(answer: Result<Value, ErrorObject>) -> Reply {
 }
 
 fn complete(result: &Value) -> Reply {
-    complete_as(Demo::REVISION, result)
+    Reply::complete(said(result))
 }
 
-fn complete_as(revision: Revision, result: &Value) -> Reply {
-    Reply::complete(Payload::of(revision, result))
+/// What it answers or asks, in its name.
+fn said(value: &Value) -> Payload {
+    Payload::of(Demo::REVISION, value).of_server(content::IMPLEMENTATION.into())
 }

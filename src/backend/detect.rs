@@ -11,6 +11,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::time::sleep;
 
 use super::{
+    era::Verdict,
     error::StartError,
     key::Key,
     life::Life,
@@ -33,22 +34,45 @@ pub(crate) struct Opened {
 impl Backend {
     /// Opens the base connection.
     pub(super) async fn open_base(&self) -> Result<Opened, Failure> {
-        let (key, client) = (Key::base(), Arc::new(ClientInfo::gateway()));
-        if self.era.again().is_some() {
-            return match self.open(&key, &client).await {
-                Ok(life) => Ok(Opened::sure(life)),
-                Err(failure) if self.is_of_another_era(&failure.error) => self.find_out(&client).await,
-                Err(failure) => Err(failure),
-            };
-        }
-        let opened = self.find_out(&client).await;
+        let client = Arc::new(ClientInfo::gateway());
+        let opened = match self.era.again() {
+            Some(verdict) => self.open_known(verdict, &client).await,
+            None => self.find_out(&client).await,
+        };
         self.opened(opened.as_ref().ok().map(|opened| &opened.life));
         opened
     }
 
-    /// Whether a start failed in a way that says that what was once found out does not hold any more.
-    fn is_of_another_era(&self, error: &StartError) -> bool {
-        !self.era.is_configured() && matches!(error, StartError::Incompatible(_))
+    /// Opens it as a verdict says that was found earlier. Where the server does not bear it out, it is found out anew: at
+    /// once where the server has said so, and the next time where a process was silent or ended.
+    async fn open_known(&self, verdict: Verdict, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
+        let failure = match self.open_in(verdict.era, &Key::base(), client).await {
+            Ok(life) => {
+                self.era.holds(verdict);
+                self.pool.end_others(verdict.era);
+                return Ok(Opened::sure(life));
+            }
+            Err(failure) if verdict.is_configured() => return Err(failure),
+            Err(failure) => failure,
+        };
+        match (verdict.era, &failure.error) {
+            (_, StartError::Incompatible(_)) | (Era::Legacy, StartError::Refused(_) | StartError::Malformed(_)) => {
+                tracing::info!(backend = %self.spec.id, reason = %failure.error, "it is found out anew of which era the server is");
+                self.find_out(client).await
+            }
+            // over HTTP an outage says nothing
+            (_, StartError::Unreachable(_) | StartError::TimedOut(_)) if self.is_channel() => {
+                self.era.doubt();
+                Err(failure)
+            }
+            _ => Err(failure),
+        }
+    }
+
+    /// Notes of which era the server was found to be, and ends what is left of another.
+    pub(super) fn found(&self, era: Era) {
+        self.era.found(era);
+        self.pool.end_others(era);
     }
 
     async fn find_out(&self, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
@@ -74,14 +98,14 @@ impl Backend {
         match told {
             Told::Modern(introduction) => {
                 spare.introduced(introduction);
-                self.era.found(Era::Modern);
+                self.found(Era::Modern);
                 Ok(Opened::sure(Life::Modern(Arc::clone(spare))))
             }
             Told::Legacy(reason) => {
                 tracing::debug!(backend = %self.spec.id, reason, "the server is taken for one with a handshake");
                 spare.end("the handshake is made on another connection");
                 let session = self.greet(&Key::base(), client).await?;
-                self.era.found(Era::Legacy);
+                self.found(Era::Legacy);
                 Ok(Opened::sure(Life::Legacy(session)))
             }
             Told::Unusable(error) | Told::Nothing(error) => {
@@ -108,12 +132,12 @@ impl Backend {
                 }
                 spare.end("the handshake is made on another connection");
                 let session = greeting.await?;
-                self.era.found(Era::Legacy);
+                self.found(Era::Legacy);
                 Ok(Opened::sure(Life::Legacy(session)))
             }
             greeted = &mut greeting => match greeted {
                 Ok(session) => {
-                    self.era.found(Era::Legacy);
+                    self.found(Era::Legacy);
                     let spare = Arc::clone(spare);
                     // who answers late has answered
                     let doubt = async move {

@@ -1,16 +1,23 @@
 //! In which manner one backend is spoken to, and how that is known (`translation` 2.7). Knows nothing of asking.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::sync::watch;
 
+use super::memory::Memory;
 use crate::{
     mcp::Era,
     model::{
-        BackendSpec, EraChoice,
+        BackendSpec, EraChoice, KnownEra,
         status::{EraStatus, Found},
     },
-    support::{Clock, Timestamp},
+    support::{Clock, Digest, Timestamp},
 };
 
 /// How long it is believed that a server is of the older kind: it would go on to work when it is not, and nobody would know.
@@ -20,13 +27,18 @@ const LEGACY_FOR: Duration = Duration::from_hours(24);
 #[derive(Clone)]
 pub(crate) struct Known {
     verdict: Arc<watch::Sender<Option<Verdict>>>,
+    /// Whether what is remembered has failed since it was found out.
+    doubted: Arc<AtomicBool>,
+    memory: Memory,
+    server: Option<Digest>,
     clock: Arc<dyn Clock>,
 }
 
 /// The manner, and how it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Verdict {
-    era: Era,
+pub(crate) struct Verdict {
+    /// The manner.
+    pub(crate) era: Era,
     found: Source,
 }
 
@@ -37,16 +49,24 @@ enum Source {
     Cached(Timestamp),
 }
 
+// === impl Known ===
+
 impl Known {
-    /// What the operator says, if anything.
-    pub(crate) fn new(spec: &BackendSpec, clock: &Arc<dyn Clock>) -> Self {
+    /// What the operator says, if anything. What is remembered is not known before a start has borne it out.
+    pub(crate) fn new(spec: &BackendSpec, memory: &Memory, clock: &Arc<dyn Clock>) -> Self {
         let configured = |era| Some(Verdict { era, found: Source::Configured });
         let verdict = watch::Sender::new(match spec.era {
             EraChoice::Auto => None,
             EraChoice::Modern => configured(Era::Modern),
             EraChoice::Legacy => configured(Era::Legacy),
         });
-        Self { verdict: Arc::new(verdict), clock: Arc::clone(clock) }
+        Self {
+            verdict: Arc::new(verdict),
+            doubted: Arc::default(),
+            memory: memory.clone(),
+            server: spec.transport.server(),
+            clock: Arc::clone(clock),
+        }
     }
 
     /// The era, where it is known.
@@ -71,42 +91,46 @@ impl Known {
         let _ = changes.wait_for(|verdict| verdict.is_some_and(|verdict| verdict.era != era)).await;
     }
 
-    /// The era to begin the next life with: what is known is used again, for as long as it can be believed; `None` where it
-    /// is to be found out.
-    pub(crate) fn again(&self) -> Option<Era> {
-        let mut known = None;
+    /// What to begin the next life with: what the operator says, else what was found out in an earlier one, of this gateway
+    /// or one before it, for as long as that can be believed. `None` where it is to be found out.
+    pub(crate) fn again(&self) -> Option<Verdict> {
+        let configured = (*self.verdict.borrow()).filter(Verdict::is_configured);
+        if configured.is_some() || self.doubted.load(Ordering::Acquire) {
+            return configured;
+        }
+        let KnownEra { era, found, .. } = self.memory.lookup(&self.server?)?;
         let now = self.clock.now();
-        self.verdict.send_if_modified(|verdict| {
-            let Some(Verdict { era, found }) = *verdict else { return false };
-            let (Source::Probed(at) | Source::Cached(at)) = found else {
-                known = Some(era);
-                return false;
-            };
-            if era == Era::Modern || now.since(at) < LEGACY_FOR {
-                known = Some(era);
-                *verdict = Some(Verdict { era, found: Source::Cached(at) });
-                return true;
-            }
-            false
-        });
-        known
+        // the clock may have been put back, and then for as long as nobody knows
+        let is_believed = era == Era::Modern || (found <= now && now.since(found) < LEGACY_FOR);
+        is_believed.then_some(Verdict { era, found: Source::Cached(found) })
+    }
+
+    /// A start has borne this out.
+    pub(crate) fn holds(&self, verdict: Verdict) {
+        self.verdict.send_if_modified(|known| known.replace(verdict) != Some(verdict));
+    }
+
+    /// What is remembered has failed: it is not believed again.
+    pub(crate) fn doubt(&self) {
+        self.doubted.store(true, Ordering::Release);
     }
 
     /// Notes what was found out.
     pub(crate) fn found(&self, era: Era) {
-        let found = Source::Probed(self.clock.now());
-        self.verdict.send_if_modified(|verdict| {
-            let news = !matches!(verdict, Some(Verdict { found: Source::Configured, .. }));
-            if news {
-                *verdict = Some(Verdict { era, found });
-            }
-            news
-        });
+        if self.is_configured() {
+            return;
+        }
+        let found = self.clock.now();
+        self.holds(Verdict { era, found: Source::Probed(found) });
+        self.doubted.store(false, Ordering::Release);
+        if let Some(server) = self.server {
+            self.memory.add(KnownEra { server, era, found });
+        }
     }
 
     /// Whether the operator has said it.
     pub(crate) fn is_configured(&self) -> bool {
-        self.verdict.borrow().is_some_and(|verdict| verdict.found == Source::Configured)
+        self.verdict.borrow().as_ref().is_some_and(Verdict::is_configured)
     }
 
     /// What people and machines are shown.
@@ -119,5 +143,14 @@ impl Known {
         };
         let era = if era == Era::Modern { "modern" } else { "legacy" };
         Some(EraStatus { era: era.to_owned(), found, since: since.map(|at| at.to_string()) })
+    }
+}
+
+// === impl Verdict ===
+
+impl Verdict {
+    /// Whether the operator has said it.
+    pub(crate) fn is_configured(&self) -> bool {
+        self.found == Source::Configured
     }
 }

@@ -17,6 +17,7 @@ use super::{
         session::{self, Tasks},
     },
     link::{Incoming, Link},
+    memory::Memory,
     modern::{Peer, discover::Told, peer},
     served::Backend,
     stdio,
@@ -40,6 +41,8 @@ pub(crate) struct Room {
     pub(crate) tasks: Tasks,
     /// The time of day.
     pub(crate) clock: Arc<dyn Clock>,
+    /// What was found out about the servers' eras.
+    pub(super) memory: Memory,
     /// Who is told which client sessions are over because a backend has lost its side of them (`OnLoss::End`).
     pub(crate) lost: broadcast::Sender<SessionId>,
 }

@@ -124,6 +124,16 @@ impl Pool {
         life.and_then(Life::into_peer)
     }
 
+    /// Whether what serves the sharer of `key` is there and can be used, in whichever lane.
+    pub(crate) fn is_there(&self, key: &Key) -> bool {
+        let is_there = |slot: &Arc<Slot>| slot.life().is_some();
+        if key.is_base() {
+            return is_there(&self.base);
+        }
+        let (slots, sharer) = (self.slots.lock(), key.sharer());
+        slots.get(key).is_some_and(is_there) || slots.iter().any(|(key, slot)| key.sharer() == sharer && is_there(slot))
+    }
+
     /// Whether anything has served `key` before.
     pub(crate) fn has_lived(&self, key: &Key) -> bool {
         if key.is_base() {

@@ -17,6 +17,7 @@ use super::{
     listens::Listens,
     open::{Failure, Room},
     pool::{Lease, Pool, Slot, SlotState},
+    starting,
     wants::Wants,
 };
 use crate::{
@@ -44,25 +45,38 @@ pub(crate) struct Served(pub(crate) Arc<Backend>);
 impl Server for Served {
     fn call(&self, call: Call) -> Reply {
         let backend = Arc::clone(&self.0);
-        match backend.era.now() {
-            Some(era) => backend.dispatch(era, call),
-            None => Reply::later(async move {
-                match backend.found_era(&call.method).await {
-                    Ok(era) => backend.dispatch(era, call),
-                    Err(error) => Reply::failed(error),
-                }
-            }),
+        if backend.is_there(&call.context) {
+            return backend.begin_call(call);
+        }
+        let (token, context) = (starting::token(&call), call.context.clone());
+        let reply = Arc::clone(&backend).begin_call(call);
+        match token {
+            Some(token) => starting::heard(reply, token, &backend.spec.id.clone(), move || backend.is_there(&context)),
+            None => reply,
         }
     }
 }
 
 impl Backend {
+    /// Begins a call, once it is known how the server is spoken to.
+    fn begin_call(self: Arc<Self>, call: Call) -> Reply {
+        match self.era.now() {
+            Some(era) => self.dispatch(era, call),
+            None => Reply::later(async move {
+                match self.found_era(&call.method).await {
+                    Ok(era) => self.dispatch(era, call),
+                    Err(error) => Reply::failed(error),
+                }
+            }),
+        }
+    }
+
     /// A backend that is not started yet.
     pub(crate) fn new(spec: BackendSpec, room: Room) -> Self {
         let pool = Pool::new(room.sessions);
         let lanes = Lanes::new(spec.parallel);
         let (listens, wants, ledger) = (Arc::default(), Arc::default(), Arc::default());
-        let era = Known::new(&spec, &room.clock);
+        let era = Known::new(&spec, &room.memory, &room.clock);
         Self { spec, era, health: Health::starting(), pool, listens, wants, lanes, ledger, jobs: Jobs::default(), room }
     }
 
@@ -208,12 +222,17 @@ impl Backend {
 
     /// Opens what serves `key`, with what is to be logged and counted of it. The era must be known.
     pub(super) async fn open(&self, key: &Key, client: &Arc<ClientInfo>) -> Result<Life, Failure> {
-        let opened = match self.era.now() {
-            Some(Era::Modern) => self.meet(key).await.map(Life::Modern),
-            _ => self.greet(key, client).await.map(Life::Legacy),
-        };
+        let opened = self.open_in(self.era.now().unwrap_or(Era::Legacy), key, client).await;
         self.opened(opened.as_ref().ok());
         opened
+    }
+
+    /// Opens what serves `key` at a server of this era.
+    pub(super) async fn open_in(&self, era: Era, key: &Key, client: &Arc<ClientInfo>) -> Result<Life, Failure> {
+        match era {
+            Era::Modern => self.meet(key).await.map(Life::Modern),
+            Era::Legacy => self.greet(key, client).await.map(Life::Legacy),
+        }
     }
 
     /// Logs and counts a start.

@@ -95,8 +95,7 @@ impl Backend {
         let reason = tokio::select! {
             reason = life.over() => reason,
             era = doubt => {
-                self.era.found(era);
-                self.pool.end_others(era);
+                self.found(era);
                 life.end("the server was found to be of another era");
                 return Ended::Lived;
             }

@@ -3,19 +3,23 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use tokio::{sync::broadcast, time::timeout};
+use tokio::{
+    sync::{broadcast, watch},
+    time::timeout,
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Demo, http,
     legacy::session::Tasks,
+    memory::Memory,
     open::Room,
     served::{Backend, Served},
 };
 use crate::{
     mcp::Server,
     model::{
-        BackendId, BackendSpec, SessionId, TransportSpec,
+        BackendId, BackendSpec, KnownEra, SessionId, TransportSpec,
         status::{BackendState, BackendStatus, Counts},
     },
     support::Clock,
@@ -28,6 +32,8 @@ const LOST: usize = 1024;
 pub struct Deps {
     /// The time of day, for the demonstration backend.
     pub clock: Arc<dyn Clock>,
+    /// What was found out about the servers' eras before this start: what of it concerns none of them is left aside.
+    pub eras: Vec<KnownEra>,
     /// The gateway's environment, of which child processes see an allow list.
     pub environment: BTreeMap<String, String>,
     /// How many sessions (of a stdio backend: processes) each backend may have beside its base session.
@@ -41,6 +47,7 @@ pub struct Supervisor {
     members: Vec<Member>,
     tasks: Tasks,
     lost: broadcast::Sender<SessionId>,
+    memory: Memory,
     _end: DropGuard,
 }
 
@@ -56,6 +63,7 @@ impl Supervisor {
         let end = deps.shutdown.child_token();
         let tasks = Tasks::new(end.clone());
         let lost = broadcast::Sender::new(LOST);
+        let memory = Memory::of(&specs, deps.eras);
         let room = Room {
             sessions: deps.sessions,
             client: http::guarded(&deps.environment)?,
@@ -63,6 +71,7 @@ impl Supervisor {
             tasks: tasks.clone(),
             clock: Arc::clone(&deps.clock),
             lost: lost.clone(),
+            memory: memory.clone(),
         };
         let member = |spec: BackendSpec| {
             if matches!(spec.transport, TransportSpec::Demo) {
@@ -74,7 +83,7 @@ impl Supervisor {
             Member::Remote(backend)
         };
         let members = specs.into_iter().map(member).collect();
-        Ok(Self { members, tasks, lost, _end: end.drop_guard() })
+        Ok(Self { members, tasks, lost, memory, _end: end.drop_guard() })
     }
 
     /// Every backend as a server, in configured order.
@@ -138,6 +147,12 @@ impl Supervisor {
     /// ([`crate::model::OnLoss::End`]): whoever keeps client sessions answers 404 for them from then on.
     pub fn lost_sessions(&self) -> broadcast::Receiver<SessionId> {
         self.lost.subscribe()
+    }
+
+    /// What is known of the eras of those servers whose era is to be found out, and every change of it: for whoever keeps it
+    /// for the next start. None comes after [`Supervisor::shutdown`].
+    pub fn eras(&self) -> watch::Receiver<Vec<KnownEra>> {
+        self.memory.changes()
     }
 
     /// Ends every session and every process, and waits until they have ended: some seconds at most.

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
+use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -84,6 +85,8 @@ impl Probe {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let deps = backend::Deps {
             clock,
+            // what is checked is how it is now
+            eras: Vec::new(),
             environment: config.environment.to_strings(),
             sessions: config.limits.backend_sessions,
             shutdown: cancel.clone(),
@@ -92,11 +95,23 @@ impl Probe {
             .map_err(|error| Failure::failed("outbound HTTP cannot be set up").why(error))?;
         let mount = |(spec, (id, server)): (&BackendSpec, (BackendId, _))| {
             let title = id.to_string();
-            Mount { id, title, server, share: spec.share, read_only_tools: spec.read_only_tools.clone() }
+            Mount {
+                id,
+                title,
+                server,
+                share: spec.share,
+                read_only_tools: spec.read_only_tools.clone(),
+                introduction: None,
+            }
         };
         let mounts = config.backends.iter().zip(supervisor.servers()).map(mount).collect();
-        let deps =
-            gateway::Deps { random: Arc::new(OsRandom), tracker: TaskTracker::new(), cancel: cancel.child_token() };
+        let deps = gateway::Deps {
+            random: Arc::new(OsRandom),
+            // nobody keeps them: a check leaves no trace
+            introductions: mpsc::unbounded_channel().0,
+            tracker: TaskTracker::new(),
+            cancel: cancel.child_token(),
+        };
         let gateway = Gateway::new(mounts, gateway::Settings::default(), deps);
         Ok(Self { supervisor, gateway, cancel })
     }

@@ -177,6 +177,11 @@ impl Asking {
         &self.shown
     }
 
+    /// The server that asks, as its `Implementation`, where it is known.
+    pub(crate) fn server(&self) -> Option<&str> {
+        self.asked.server()
+    }
+
     /// Waits until the server no longer wants to know.
     pub(crate) async fn withdrawn(&mut self) {
         self.answer.withdrawn().await;

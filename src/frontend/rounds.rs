@@ -3,7 +3,6 @@
 //! reads the reply sees the questions of each round as those of a server that asks in mid-call. Knows nothing of streams,
 //! ids and time limits of questions.
 
-mod rising;
 mod round;
 
 use std::{sync::Arc, time::Duration};
@@ -11,15 +10,13 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::{task::yield_now, time::sleep};
 
-use self::{
-    rising::Rising,
-    round::{Entry, Round},
-};
+use self::round::{Entry, Round};
 use super::spoken::Spoken;
 use crate::mcp::{
     Answered, Call, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Server,
     json::{Object, quote},
     meta,
+    rising::Rising,
     translate::tool_error,
 };
 
@@ -125,7 +122,7 @@ impl Rounds {
     /// That the client is waited for, where it wants to know of progress.
     fn waiting(&self, rising: &mut Rising, number: u32) -> Option<Notification> {
         let token = meta::progress_token(&self.call.params)?;
-        rising.waiting(std::str::from_utf8(&token).ok()?, number)
+        rising.waiting(std::str::from_utf8(&token).ok()?, &format!("waiting for input (round {number})"))
     }
 
     /// Waits for every answer, and gives them as `inputResponses`. The first question without one ends the call, except

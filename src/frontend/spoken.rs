@@ -6,8 +6,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::Settings;
 use crate::mcp::{
     ClientInfo, ErrorObject, Facts, Method, Notification, Outcome, Payload, Revision, Untranslatable, json,
@@ -22,8 +20,6 @@ pub(crate) struct Spoken {
     method: Method,
     /// What `resources/read` asked for.
     uri: Option<String>,
-    /// The server's `Implementation`, for results that name it (2026-07-28).
-    server: Option<Bytes>,
 }
 
 /// What becomes of a client's answer.
@@ -42,22 +38,14 @@ impl Spoken {
     /// How `client` is spoken to about a call of `method`.
     pub(crate) fn about(client: &Arc<ClientInfo>, settings: &Settings, method: Method, params: &Payload) -> Self {
         let uri = if method == Method::ResourcesRead { params.string("uri") } else { None };
-        Self { client: Arc::clone(client), profile: settings.profile(client), method, uri, server: None }
+        Self { client: Arc::clone(client), profile: settings.profile(client), method, uri }
     }
 
-    /// The same, in the name of this server.
-    pub(crate) fn in_the_name_of(self, server: Option<Bytes>) -> Self {
-        Self { server, ..self }
-    }
-
-    /// The server that results are in the name of, as its `Implementation`.
-    pub(crate) fn server(&self) -> Option<&Bytes> {
-        self.server.as_ref()
-    }
-
-    /// The end of the call.
+    /// The end of the call. What no server says that it wrote is the gateway's own.
     pub(crate) fn outcome(&self, outcome: Outcome) -> Outcome {
-        let facts = Facts { uri: self.uri.as_deref(), ..self.facts(Kind::Result, &self.method) };
+        let gateway = ClientInfo::gateway_implementation();
+        let facts = self.facts(Kind::Result, &self.method);
+        let facts = Facts { uri: self.uri.as_deref(), server: Some(&gateway), ..facts };
         outcome.into_revision(self.revision(), &facts).unwrap_or_else(|refusal| {
             refusal.report();
             Outcome::Failed(refusal.error())
@@ -122,7 +110,6 @@ impl Spoken {
     }
 
     fn facts<'a>(&'a self, kind: Kind, method: &'a Method) -> Facts<'a> {
-        let (client, server) = (Some(&*self.client), self.server.as_ref());
-        Facts { profile: self.profile, client, server, ..Facts::new(kind, method) }
+        Facts { profile: self.profile, client: Some(&*self.client), ..Facts::new(kind, method) }
     }
 }

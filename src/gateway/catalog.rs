@@ -25,7 +25,7 @@ use std::{
 };
 
 use parking_lot::RwLock;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, mpsc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub(crate) use self::{
@@ -34,7 +34,8 @@ pub(crate) use self::{
     list::{Kind, List, TaskSupport},
 };
 use crate::{
-    mcp::{Capabilities, ClientInfo, Context, Farewell, Method, Server, Trace, translate::Profile},
+    gateway::Introduction,
+    mcp::{Capabilities, ClientInfo, Context, Farewell, Method, Payload, Server, Trace, translate::Profile},
     model::{BackendId, Caller, SessionId, Share, UserId},
 };
 
@@ -55,6 +56,8 @@ pub(crate) struct Catalog {
     uses: AtomicU64,
     /// Whether what it last listed was of a legacy version.
     legacy: AtomicBool,
+    /// What the backend last said of itself to the gateway, in an earlier life of it perhaps.
+    introduction: RwLock<Option<Arc<About>>>,
 }
 
 /// How a catalog works, and where it tells of changes.
@@ -64,6 +67,8 @@ pub(crate) struct Settings {
     pub(crate) refresh: Duration,
     /// Who hears of changes.
     pub(crate) changes: broadcast::Sender<Change>,
+    /// Who hears what the backend says of itself to the gateway.
+    pub(crate) introductions: mpsc::UnboundedSender<Introduction>,
     /// Who owns the fetches.
     pub(crate) tracker: TaskTracker,
     /// What ends them.
@@ -133,7 +138,13 @@ impl Catalog {
             racks: RwLock::default(),
             uses: AtomicU64::new(0),
             legacy: AtomicBool::new(false),
+            introduction: RwLock::default(),
         }
+    }
+
+    /// The same, where the backend has said this of itself before.
+    pub(crate) fn introduced(self, result: Option<Payload>) -> Self {
+        Self { introduction: RwLock::new(result.map(|result| Arc::new(About::new(result)))), ..self }
     }
 
     /// A context of the gateway's own that can be asked what `capabilities` say. Without any it has no session, and so
@@ -152,19 +163,35 @@ impl Catalog {
         }
     }
 
-    /// What the backend says of itself; a fetch is started where it is due. What it says to the gateway itself stands in
-    /// at once, so that no session waits for it twice.
+    /// What the backend says of itself; a fetch is started where it is due. What it says, or once said, to the gateway
+    /// itself stands in at once, so that no session waits for it twice (`translation` 6.7).
     pub(crate) fn about(self: &Arc<Self>, context: &Context) -> Asked<About> {
         let rack = self.rack(context);
         let mut look = self.look_about(&rack);
-        let fallback = self.base().and_then(|base| base.about.value());
+        let fallback = self.introduction();
         look.value = look.value.or_else(|| fallback.clone());
         Asked { cell: Arc::clone(&rack.about), look, fallback }
     }
 
     /// Whether the backend runs calls of tools as tasks, as far as it has said so to the gateway itself.
     pub(crate) fn runs_tools_as_tasks(&self) -> Option<bool> {
-        self.base()?.about.value().map(|about| about.runs_tools_as_tasks())
+        self.introduction().map(|about| about.runs_tools_as_tasks())
+    }
+
+    /// What the backend says, or last said, to the gateway itself.
+    fn introduction(&self) -> Option<Arc<About>> {
+        self.base().and_then(|base| base.about.value()).or_else(|| self.introduction.read().clone())
+    }
+
+    /// Notes what the backend says of itself to the gateway.
+    fn note_introduction(&self, about: &Arc<About>) {
+        let mut known = self.introduction.write();
+        if known.as_ref() != Some(about) {
+            *known = Some(Arc::clone(about));
+            let introduction = Introduction { backend: self.backend.clone(), result: about.result.clone() };
+            // nobody keeps it: then it is asked for in the next life
+            let _ = self.settings.introductions.send(introduction);
+        }
     }
 
     /// Whether the backend speaks a legacy version, as far as it has listed anything.
@@ -341,10 +368,14 @@ impl Rack {
         &self.lists[kind as usize]
     }
 
+    /// Whether it holds what the gateway itself sees.
+    fn is_own(&self) -> bool {
+        self.key.scope == Scope::Base && self.key.capabilities.is_empty()
+    }
+
     /// Whether a change of this list is fetched before somebody asks.
     fn is_followed(&self, kind: Kind) -> bool {
-        let own = self.key.capabilities.is_empty();
-        self.key.scope == Scope::Base && (own || self.wanted[kind as usize].load(Ordering::Relaxed))
+        self.is_own() || self.key.scope == Scope::Base && self.wanted[kind as usize].load(Ordering::Relaxed)
     }
 
     fn invalidate(&self, kinds: &[Kind]) {

@@ -147,11 +147,11 @@ impl Asked<'_> {
         hints.within(if limited { Scope::Private } else { Scope::Public })
     }
 
-    /// In whose name the list is: the gateway's own where it is of several, else the backend's. It is said in the version
-    /// alone that has a place for it.
+    /// In whose name the list is: the gateway's own where it is of several, else the backend's. Clients of 2026-07-28 alone
+    /// are told.
     async fn server(&self) -> Option<Bytes> {
         match (self.view, self.seen) {
-            _ if self.revision().era() == Era::Legacy => None,
+            _ if self.call.context.client.revision.era() == Era::Legacy => None,
             (View::Own, [one]) => {
                 let about = discover::about(one, &self.call.context).await.ok()?;
                 About::server(&about)

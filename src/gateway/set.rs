@@ -86,7 +86,8 @@ impl Mounted {
     pub(crate) fn new(mount: Mount, settings: catalog::Settings) -> Self {
         let stop = settings.cancel.child_token();
         let settings = catalog::Settings { cancel: stop.clone(), ..settings };
-        let catalog = Catalog::new(mount.id.clone(), Arc::clone(&mount.server), mount.share, settings);
+        let catalog = Catalog::new(mount.id.clone(), Arc::clone(&mount.server), mount.share, settings)
+            .introduced(mount.introduction);
         Self {
             id: mount.id,
             title: mount.title.into(),

@@ -43,7 +43,11 @@ impl Page {
             self.put_envelope(&mut text);
         }
         text.put_u8(b'}');
-        Payload::new(self.revision, text.freeze())
+        let page = Payload::new(self.revision, text.freeze());
+        match &self.server {
+            Some(server) => page.of_server(String::from_utf8_lossy(server).into()),
+            None => page,
+        }
     }
 
     /// What every list of 2026-07-28 says beside its entries.

@@ -1,4 +1,6 @@
-//! The parameters or result of one message: raw JSON, tagged with the version it was written in, and by which backend.
+//! The parameters or result of one message: raw JSON, tagged with the version it was written in, and by which server.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -16,6 +18,8 @@ pub struct Payload {
     /// The version that it was written in.
     pub revision: Revision,
     origin: Option<BackendId>,
+    /// The `Implementation` of the server that wrote it.
+    server: Option<Arc<str>>,
     /// How the client was shown the schema that it is to fit.
     schema: OutputSchema,
     json: Bytes,
@@ -25,13 +29,20 @@ impl Payload {
     /// What was read from the wire; `json` must be one JSON value, as the envelope's parser has made sure, or empty where
     /// the member was absent.
     pub fn new(revision: Revision, json: Bytes) -> Self {
-        Self { revision, origin: None, schema: OutputSchema::AsWritten, json }
+        Self { revision, origin: None, server: None, schema: OutputSchema::AsWritten, json }
     }
 
     /// The same payload, known to be written by this backend: what cannot be carried to a client is reported with it.
     #[must_use]
     pub fn of_backend(self, backend: &BackendId) -> Self {
         Self { origin: Some(backend.clone()), ..self }
+    }
+
+    /// The same payload, known to be written by the server with this `Implementation`, as JSON text: toward a client of
+    /// 2026-07-28 a result is in its name, where it does not say so itself. Edits keep the mark.
+    #[must_use]
+    pub fn of_server(self, implementation: Arc<str>) -> Self {
+        Self { server: Some(implementation), ..self }
     }
 
     /// The same result of a tool, whose output schema is shown wrapped to clients of legacy versions
@@ -52,24 +63,28 @@ impl Payload {
         self.origin.as_ref()
     }
 
+    /// The `Implementation` of the server that wrote it, where it was marked with one.
+    pub fn server(&self) -> Option<&str> {
+        self.server.as_deref()
+    }
+
     /// The absent payload: a message without `params`.
     pub const fn absent(revision: Revision) -> Self {
-        Self { revision, origin: None, schema: OutputSchema::AsWritten, json: Bytes::new() }
+        Self::new_static(revision, b"")
     }
 
     /// The empty object: what an `EmptyResult` is in the legacy versions.
     pub const fn empty(revision: Revision) -> Self {
-        Self { revision, origin: None, schema: OutputSchema::AsWritten, json: Bytes::from_static(b"{}") }
+        Self::new_static(revision, b"{}")
     }
 
     /// Writes a value of the gateway's own making.
     pub fn of<T: Serialize>(revision: Revision, value: &T) -> Self {
-        Self {
-            revision,
-            origin: None,
-            schema: OutputSchema::AsWritten,
-            json: serde_json::to_vec(value).unwrap_or_default().into(),
-        }
+        Self::new(revision, serde_json::to_vec(value).unwrap_or_default().into())
+    }
+
+    const fn new_static(revision: Revision, json: &'static [u8]) -> Self {
+        Self { revision, origin: None, server: None, schema: OutputSchema::AsWritten, json: Bytes::from_static(json) }
     }
 
     /// The JSON text; empty where absent.

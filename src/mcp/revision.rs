@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+pub use crate::model::Era;
+
 /// A protocol version of MCP. Versions are ordered by their age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {
@@ -15,15 +17,6 @@ pub enum Revision {
     V2025_11_25,
     /// 2026-07-28: stateless; every request carries its own version and capabilities.
     V2026_07_28,
-}
-
-/// Who keeps the state of a conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Era {
-    /// An `initialize` handshake opens a session.
-    Legacy,
-    /// Every request stands alone.
-    Modern,
 }
 
 /// A rule of the protocol that some versions have and others do not.

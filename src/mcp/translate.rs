@@ -53,7 +53,8 @@ pub struct Facts<'a> {
     /// The client: its capabilities bound what it can be asked, and are declared with each request of 2026-07-28. A request
     /// that is raised there without it gets no envelope.
     pub client: Option<&'a ClientInfo>,
-    /// The `Implementation` of the server that answers, for results toward 2026-07-28.
+    /// The `Implementation` that results toward 2026-07-28 are in the name of, where the payload does not say itself which
+    /// server wrote it ([`Payload::of_server`]).
     pub server: Option<&'a Bytes>,
     /// The question as its server asked it, where the payload answers one.
     pub question: Option<&'a Payload>,
@@ -115,6 +116,8 @@ struct Crossing<'a> {
     to: Revision,
     /// Of the payload, or else of the facts.
     schema: OutputSchema,
+    /// Likewise.
+    server: Option<&'a str>,
     facts: &'a Facts<'a>,
 }
 
@@ -150,7 +153,8 @@ impl Payload {
             return Ok(self);
         }
         let schema = if self.schema() == OutputSchema::Wrapped { OutputSchema::Wrapped } else { facts.schema };
-        let crossing = Crossing { from: self.revision, to: target, schema, facts };
+        let server = self.server().or_else(|| std::str::from_utf8(facts.server?).ok());
+        let crossing = Crossing { from: self.revision, to: target, schema, server, facts };
         crossing.require_method().map_err(|refusal| refusal.of(self.origin()))?;
         let json = self.json().clone();
         let Ok(text) = std::str::from_utf8(&json) else { return Ok(self.in_revision(target, json)) };

@@ -1,11 +1,13 @@
 //! The whole application, in this process: real sockets, a real database, the demonstration backend.
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
+mod eras;
+mod hostile;
+mod introductions;
+mod named;
 mod profile;
 
-mod hostile;
-
-use std::path::Path;
+use std::{path::Path, process::Command};
 
 use lockkeeper::{
     app::App,
@@ -16,6 +18,7 @@ use lockkeeper::{
     telemetry::Telemetry,
 };
 use reqwest::{Response, StatusCode};
+use serde_json::Value;
 use tokio::{sync::oneshot, task::JoinSet};
 
 /// A gateway that runs until it is stopped.
@@ -35,10 +38,13 @@ struct Events {
 // === impl Running ===
 
 impl Running {
+    #[expect(clippy::disallowed_methods, reason = "the test stands for `main` here")]
     async fn start(data_dir: &Path) -> Self {
         let given =
             Given { listen: Some("127.0.0.1:0".to_owned()), data_dir: Some(data_dir.to_owned()), ..Given::default() };
-        let config = config::load(&given, &Environment::default(), data_dir).unwrap();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let environment: Environment = [("PATH", path.as_str())].into_iter().collect();
+        let config = config::load(&given, &environment, data_dir).unwrap();
         let mut app = Box::pin(App::build(config, Telemetry::detached().unwrap())).await.unwrap();
         let (url, first_key) = (app.public_url().to_string(), app.take_first_key());
         let (stop, stopped) = oneshot::channel();
@@ -70,6 +76,14 @@ impl Running {
 
 fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().unwrap()
+}
+
+/// A key that is let in as it is, made as an operator makes it.
+fn direct_key(data: &Path) -> String {
+    let mut create = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    create.args(["keys", "create", "test", "--direct", "--json", "--data-dir"]).arg(data);
+    let made: Value = serde_json::from_slice(&create.output().unwrap().stdout).unwrap();
+    made["secret"].as_str().or_else(|| made["key"].as_str()).unwrap().to_owned()
 }
 
 // === impl Events ===

@@ -12,6 +12,7 @@ mod jobs;
 mod lanes;
 mod modern;
 mod peers;
+mod remembered;
 mod settings;
 mod starts;
 mod stdio;

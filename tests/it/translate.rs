@@ -56,6 +56,16 @@ fn the_strict_profile_removes_what_the_target_does_not_define() {
 }
 
 #[test]
+fn what_answers_questions_of_the_newest_version_reaches_no_older_server() {
+    let request = json!({ "x": 1, "inputResponses": { "k": {} }, "requestState": "made up" });
+    let of = |method| carried(Kind::Request, &method, Revision::V2026_07_28, Revision::V2025_11_25, &request);
+    for method in [Method::ToolsCall, Method::PromptsGet, Method::ResourcesRead, Method::ToolsList, Method::Complete] {
+        assert_eq!(of(method), json!({ "x": 1 }));
+    }
+    assert_eq!(of(Method::parse("acme/own")), request);
+}
+
+#[test]
 fn several_choices_become_yes_or_no_fields_and_come_back() {
     let question = json!({ "mode": "form", "message": "m", "requestedSchema": { "type": "object", "required": ["c", "n"],
         "properties": {

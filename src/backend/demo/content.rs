@@ -6,6 +6,12 @@ use serde_json::{Value, json};
 use super::{Demo, counter, duplex};
 use crate::mcp::{ErrorObject, Payload, meta};
 
+/// What it calls itself.
+pub(super) const IMPLEMENTATION: &str = concat!(
+    r#"{"name":"lockkeeper-demo","title":"Lockkeeper demonstration","version":""#,
+    env!("CARGO_PKG_VERSION"),
+    "\"}"
+);
 /// The one resource.
 const WELCOME: &str = "demo://welcome";
 /// What the resources of the template begin with.
@@ -29,9 +35,7 @@ pub(super) fn discover() -> Value {
             "tools": {}, "resources": { "subscribe": true }, "prompts": {}, "logging": {}, "completions": {},
         },
         "instructions": "A demonstration: try the tool `add`, or `countdown` to see progress and cancellation.",
-        "_meta": { meta::SERVER_INFO: {
-            "name": "lockkeeper-demo", "title": "Lockkeeper demonstration", "version": env!("CARGO_PKG_VERSION"),
-        } },
+        "_meta": { meta::SERVER_INFO: serde_json::from_str::<Value>(IMPLEMENTATION).unwrap_or_default() },
     })
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{Demo, complete, content::read_only, text_result};
+use super::{Demo, complete, content::read_only, said, text_result};
 use crate::mcp::{ClientInfo, ErrorObject, Event, Level, Method, Notification, Outcome, Payload, Question, Reply};
 
 /// The pause between two log messages.
@@ -111,7 +111,7 @@ pub(super) fn log(lowest: Option<Level>) -> Reply {
             sleep(PAUSE).await;
         }
         let text = format!("{written} of {} messages were written.", Level::ALL.len());
-        yield Event::Done(Outcome::Complete(Payload::of(Demo::REVISION, &text_result(&text))));
+        yield Event::Done(Outcome::Complete(said(&text_result(&text))));
     })
 }
 
@@ -126,7 +126,7 @@ fn ask(
     if !client.capabilities.has(capability) {
         return complete(&failed(&format!("This client did not declare `{capability}`, so it cannot be asked.")));
     }
-    let (question, answered) = Question::new(method, Payload::of(Demo::REVISION, &params));
+    let (question, answered) = Question::new(method, said(&params));
     Reply::new(async_stream::stream! {
         yield Event::Asked(question);
         let result = match answered.wait().await {
@@ -134,7 +134,7 @@ fn ask(
             Some(Err(error)) => failed(&refusal(&error)),
             None => failed("Nobody was there to be asked."),
         };
-        yield Event::Done(Outcome::Complete(Payload::of(Demo::REVISION, &result)));
+        yield Event::Done(Outcome::Complete(said(&result)));
     })
 }
 

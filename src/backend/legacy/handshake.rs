@@ -56,6 +56,8 @@ pub(crate) struct Offer {
 pub(crate) struct Greeting {
     /// The version that both speak from here on.
     pub(crate) revision: Revision,
+    /// The server's `Implementation`; one that gives none gets one, for display (`translation` 6.3).
+    pub(crate) implementation: Arc<str>,
     result: Bytes,
     /// Whether it completes arguments, where its version has no word for it and it was found out.
     completes: OnceLock<bool>,
@@ -128,7 +130,9 @@ impl Session {
             std::pin::pin!(self.request(Asked::of_gateway(Method::Initialize, params), Kind::Handshake, never));
         while let Some(event) = events.next().await {
             match event {
-                Ok(Event::Done(Outcome::Complete(result))) => return Greeting::read(result.json(), offer),
+                Ok(Event::Done(Outcome::Complete(result))) => {
+                    return Greeting::read(result.json(), offer, &self.about.backend);
+                }
                 Ok(Event::Done(Outcome::Failed(error))) if self.is_over() => {
                     tracing::debug!(%error, "the connection ended in the handshake");
                     return Err(StartError::Unreachable(self.reason()).into());
@@ -206,7 +210,7 @@ impl Offer {
 
 impl Greeting {
     /// Reads an `InitializeResult`. A version that is not known is answered by a lower offer, never by a guess.
-    fn read(result: &Bytes, offer: &Offer) -> Result<Self, HandshakeError> {
+    fn read(result: &Bytes, offer: &Offer, backend: &BackendId) -> Result<Self, HandshakeError> {
         let malformed = |what: &str| HandshakeError::from(StartError::Malformed(what.to_owned()));
         let Some(object) = Object::parse(result) else { return Err(malformed("the result is no object")) };
         let named = object.string("protocolVersion");
@@ -219,7 +223,12 @@ impl Greeting {
         let version = named.unwrap_or_default();
         let known = Revision::parse(&version).filter(|revision| revision.era() == Era::Legacy);
         match known.or(offer.assumed) {
-            Some(revision) => Ok(Self { revision, result: result.clone(), completes: OnceLock::new() }),
+            Some(revision) => {
+                let given = object.get("serverInfo").filter(|text| text.starts_with('{'));
+                let unnamed = || format!(r#"{{"name":"{backend}","version":"unknown"}}"#).into();
+                let implementation = given.map_or_else(unnamed, Arc::from);
+                Ok(Self { revision, implementation, result: result.clone(), completes: OnceLock::new() })
+            }
             None => Err(next_offer(offer.revision, &format!("it answered with `{version}`"))),
         }
     }
@@ -238,7 +247,7 @@ impl Greeting {
     }
 
     /// The answer to `server/discover`, in the form of 2026-07-28, every part as the server wrote it.
-    pub(crate) fn discover(&self, backend: &BackendId) -> Payload {
+    pub(crate) fn discover(&self) -> Payload {
         let object = Object::parse(&self.result).unwrap_or_default();
         let declared = object.get("capabilities").unwrap_or("{}");
         let capabilities = if self.revision.has(Feature::CoreTasks) {
@@ -253,9 +262,7 @@ impl Greeting {
             capabilities
         };
         let capabilities = String::from_utf8_lossy(&capabilities);
-        // 6.3: a server without a name gets one, for display
-        let unnamed = format!(r#"{{"name":"{backend}","version":"unknown"}}"#);
-        let info = object.get("serverInfo").filter(|text| text.starts_with('{')).unwrap_or(&unnamed);
+        let info = &self.implementation;
         let instructions = object.get("instructions").filter(|text| text.starts_with('"'));
         let instructions = instructions.map(|text| format!(r#","instructions":{text}"#)).unwrap_or_default();
         let text = format!(

@@ -216,7 +216,11 @@ impl Session {
     }
 
     fn payload(&self, json: Bytes) -> Payload {
-        Payload::new(self.revision(), json).of_backend(&self.about.backend)
+        let payload = Payload::new(self.revision(), json).of_backend(&self.about.backend);
+        match self.greeting() {
+            Some(greeting) => payload.of_server(Arc::clone(&greeting.implementation)),
+            None => payload,
+        }
     }
 
     /// The call that carries a question which came on no exchange: of the one client session that has calls here in which

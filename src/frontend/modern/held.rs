@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::{
     frontend::questions::Asking,
     mcp::{
-        ErrorObject, Event, Method, Outcome, Payload, Question, Reply, Revision,
+        ClientInfo, ErrorObject, Event, Method, Outcome, Payload, Question, Reply, Revision,
         json::{Object, quote},
         meta,
     },
@@ -100,16 +100,24 @@ impl Held {
         self.open.is_empty()
     }
 
-    /// The result that asks everything that is open, in the name of which server, and with which state the client comes back
-    /// (2026-07-28, MRTR).
-    pub(super) fn input_required(&self, state: &str, server: Option<&Bytes>) -> Bytes {
+    /// The result that asks everything that is open, and with which state the client comes back (2026-07-28, MRTR).
+    pub(super) fn input_required(&self, state: &str) -> Bytes {
         let requests: Vec<String> = self.open.iter().map(Open::request).collect();
         let (requests, state) = (requests.join(","), quote(state));
-        let server = server.map_or_else(String::new, |server| {
-            format!(r#","_meta":{{"{}":{}}}"#, meta::SERVER_INFO, String::from_utf8_lossy(server))
-        });
-        format!(r#"{{"resultType":"input_required","inputRequests":{{{requests}}},"requestState":{state}{server}}}"#)
-            .into()
+        let server = self.server();
+        let meta = format!(r#"{{"{}":{server}}}"#, meta::SERVER_INFO);
+        format!(
+            r#"{{"resultType":"input_required","inputRequests":{{{requests}}},"requestState":{state},"_meta":{meta}}}"#
+        )
+        .into()
+    }
+
+    /// In whose name it is asked: of the server that asks everything, else of the gateway itself.
+    fn server(&self) -> String {
+        let mut servers = self.open.iter().map(|open| open.asking.server());
+        let first = servers.next().flatten().filter(|first| servers.all(|server| server == Some(*first)));
+        let gateway = || String::from_utf8_lossy(&ClientInfo::gateway_implementation()).into_owned();
+        first.map_or_else(gateway, str::to_owned)
     }
 
     /// Gives the client's answers to whom they are for. What nobody asked is passed over; what has no answer stays open.

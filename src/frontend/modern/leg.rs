@@ -172,7 +172,7 @@ impl Leg {
         let Some(state) = self.sealer.seal(&State::Parked(name), &self.binding(asked)) else {
             return Err(Box::new(held));
         };
-        let result = held.input_required(&state, self.spoken.server());
+        let result = held.input_required(&state);
         self.parks.keep(name, held, &self.whose.owner, &self.tracker)?;
         Ok(result)
     }

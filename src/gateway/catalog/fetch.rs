@@ -29,7 +29,11 @@ pub(super) async fn about(catalog: Arc<Catalog>, rack: Arc<Rack>) {
         let asked = bounded(&catalog, ask(&catalog, &rack, Method::Discover, params)).await;
         let known = rack.about.look(Duration::MAX).failure;
         note(&catalog, &Method::Discover, asked.as_ref().err().filter(|error| known.as_ref() != Some(error)));
-        if !rack.about.finish(asked.map(About::new)).again || !rack.about.begin() {
+        let settled = rack.about.finish(asked.map(About::new));
+        if let (true, Some(about)) = (rack.is_own(), rack.about.value()) {
+            catalog.note_introduction(&about);
+        }
+        if !settled.again || !rack.about.begin() {
             return;
         }
         sleep(REST).await;

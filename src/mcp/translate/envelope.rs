@@ -23,10 +23,12 @@ pub(super) enum ResultType {
     Task,
 }
 
-/// Takes the envelope off a request.
+/// Takes the envelope off a request, and what answers questions of 2026-07-28, whichever request of the protocol it is in:
+/// an answer reaches a legacy server as a message of its own. What it means in a method that no version knows is that
+/// method's business.
 pub(super) fn open_request(request: &mut Draft<'_>, method: &Method) {
     consume_meta(request, &[PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL]);
-    if method.may_require_input() {
+    if !matches!(method, Method::Other(_)) {
         request.remove("inputResponses");
         request.remove("requestState");
     }
@@ -145,11 +147,11 @@ pub(super) fn seal_result(result: &mut Draft<'_>, kind: ResultType, crossing: &C
         result.set("ttlMs", "0");
         result.set("cacheScope", "\"private\"");
     }
-    let Some(server) = crossing.facts.server else { return };
+    let Some(server) = crossing.server else { return };
     if result.get(meta::META).is_none_or(|meta| !meta.is_object()) {
         result.set(meta::META, "{}");
     }
-    result.each(meta::META).for_each(|meta| meta.set(meta::SERVER_INFO, String::from_utf8_lossy(server)));
+    result.each(meta::META).for_each(|meta| meta.set(meta::SERVER_INFO, server));
 }
 
 /// What a legacy result must be beside its facets: the handshake names the version of the receiver, and an empty result

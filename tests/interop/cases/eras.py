@@ -79,6 +79,11 @@ def behind():
     return servers, processes
 
 
+def knows(gateway, servers, found):
+    """The gateway speaks 2026-07-28 with every server, as it was told or as it knows otherwise."""
+    equal(settled(gateway), {server.id: (MODERN, "configured" if server.era else found) for server in servers})
+
+
 def settled(gateway):
     """The version that is spoken with each backend, and how the gateway knows."""
     backends = json.loads(gateway.cli("status", "--json"))["backends"]
@@ -124,8 +129,12 @@ def main():
         gateway.start()
         gateway.ready()
         with check("the gateway speaks 2026-07-28 with every server, as it was told or found out"):
-            known = {server.id: (MODERN, "configured" if server.era else "probed") for server in servers}
-            equal(settled(gateway), known)
+            knows(gateway, servers, "probed")
+        gateway.stop()
+        gateway.start()
+        gateway.ready()
+        with check("started again, the gateway knows of which era each server is"):
+            knows(gateway, servers, "cached")
         visits(gateway, servers)
     finally:
         gateway.stop()

@@ -1,11 +1,11 @@
 //! `[clients.NAME] profile = "strict"`, from the file to the wire.
 
-use std::{collections::BTreeSet, fs, path::Path, process::Command};
+use std::{collections::BTreeSet, fs};
 
 use lockkeeper::mcp::Revision;
 use serde_json::{Value, json};
 
-use super::{Running, client};
+use super::{Running, client, direct_key};
 use crate::translate::schemas;
 
 /// What is asked, where the entries of the answer are, and what they are in the schemas.
@@ -74,20 +74,12 @@ impl<'a> Session<'a> {
     }
 }
 
-/// A key that is let in as it is, made as an operator makes it.
-fn key(data: &Path) -> String {
-    let mut create = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
-    create.args(["keys", "create", "profile", "--direct", "--json", "--data-dir"]).arg(data);
-    let made: Value = serde_json::from_slice(&create.output().unwrap().stdout).unwrap();
-    made["secret"].as_str().or_else(|| made["key"].as_str()).unwrap().to_owned()
-}
-
 #[tokio::test]
 async fn a_client_that_is_named_so_gets_nothing_that_its_version_does_not_define() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("lockkeeper.toml"), "[clients.picky]\nprofile = \"strict\"\n").unwrap();
     let gateway = Running::start(folder.path()).await;
-    let key = key(folder.path());
+    let key = direct_key(folder.path());
     for revision in [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_06_18] {
         let mut picky = Session::open((&gateway, &key), "picky", revision).await;
         let mut other = Session::open((&gateway, &key), "other", revision).await;

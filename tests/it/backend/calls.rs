@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper::{
-    mcp::{Event, Method, Outcome},
+    mcp::{Call, Event, Method, Outcome, Payload, Reply, Revision},
     model::{OnLoss, SessionId},
 };
 use serde_json::{Value, json};
@@ -32,6 +32,20 @@ async fn progress_goes_to_its_call_under_the_clients_own_token() {
 }
 
 #[tokio::test]
+async fn what_answers_questions_of_the_newest_version_is_not_said_to_a_server_of_an_older_one() {
+    let scripts = Scripts::new();
+    let (_supervisor, server) = started(scripts.spec("old", &[])).await;
+    let params = json!({ "name": "echo", "arguments": { "text": "x" }, "requestState": "ST", "inputResponses": {} });
+    let params = Payload::of(Revision::V2026_07_28, &params);
+    let reply = server.call(Call { method: Method::ToolsCall, params, context: client("s1", ASKABLE) });
+    assert_eq!(text(reply).await, "x");
+    let log = scripts.log("old");
+    let called = log.lines().find(|line| line.contains("tools/call")).unwrap();
+    let called: Value = serde_json::from_str(called).unwrap();
+    assert_eq!(called["params"], json!({ "name": "echo", "arguments": { "text": "x" } }));
+}
+
+#[tokio::test]
 async fn a_dropped_reply_is_cancelled_at_the_server() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("hang", &[])).await;
@@ -50,7 +64,7 @@ async fn a_dropped_reply_is_cancelled_at_the_server() {
 }
 
 /// Waits until the server says that it hangs; lists that changed go by.
-async fn hanging(listen: &mut lockkeeper::mcp::Reply) {
+async fn hanging(listen: &mut Reply) {
     loop {
         let Event::Notified(told) = next(listen).await else { panic!("a notification") };
         if told.method == Method::LoggingMessage {
@@ -79,7 +93,7 @@ async fn a_question_is_put_into_the_call_that_caused_it() {
     let Event::Asked(question) = next(&mut reply).await else { panic!("a question") };
     assert_eq!(question.method, Method::Elicit);
     assert_eq!(question.params.string("message").as_deref(), Some("Well?"));
-    let answer = lockkeeper::mcp::Payload::of(question.params.revision, &json!({ "action": "accept" }));
+    let answer = Payload::of(question.params.revision, &json!({ "action": "accept" }));
     question.answer.give(Ok(answer));
     assert_eq!(text(reply).await, r#"{"action": "accept"}"#);
     let log = scripts.log("asks");

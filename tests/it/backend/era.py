@@ -38,6 +38,8 @@ def discover(id):
         unsupported(id, mode[9:].split(","))
     elif mode == "exit":
         sys.exit(1)
+    elif mode.startswith("only"):
+        send({"id": id, "result": introduction("2026-07-28")})
     elif mode == "late":
         held = id
     # else silent
@@ -46,7 +48,13 @@ def discover(id):
 def initialize(id, params):
     if mode == "slow":
         return unsupported(id, ["2026-07-28"])
-    if introduced:
+    if mode == "only=exit":
+        sys.exit(1)
+    if mode == "only=silent":
+        return None
+    if mode.startswith("only-"):
+        return send({"id": id, "error": {"code": int(mode[4:]), "message": "no"}})
+    if introduced or mode == "only":
         return unsupported(id, ["2026-07-28"])
     send({"id": id, "result": {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
                                "serverInfo": {"name": "scripted", "version": "7"}}})

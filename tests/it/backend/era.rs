@@ -26,7 +26,8 @@ enum Verdict {
     Neither,
 }
 
-fn spec(scripts: &Scripts, mode: &[&str]) -> BackendSpec {
+/// The scripted server of `era.py`.
+pub(crate) fn spec(scripts: &Scripts, mode: &[&str]) -> BackendSpec {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/era.py");
     let mut args = vec![script.to_owned(), scripts.path("era").display().to_string()];
     args.extend(mode.iter().map(|word| (*word).to_owned()));
@@ -51,20 +52,22 @@ fn verdict(supervisor: &Supervisor, log: &str) -> Verdict {
     }
 }
 
+/// What a server answers to `server/discover` that speaks these versions.
+pub(crate) fn introduction(versions: &[&str]) -> Value {
+    json!({ "result": { "resultType": "complete", "supportedVersions": versions, "capabilities": {},
+        "ttlMs": 0, "cacheScope": "private", "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "s", "version": "1" } } } })
+}
+
 /// How a server answers `server/discover` over HTTP, and what follows from it.
 fn rows() -> Vec<(&'static str, u16, Value, Verdict)> {
     use Verdict::{Legacy, Modern, Neither};
-    let versions = |names: &[&str]| {
-        json!({ "result": { "resultType": "complete", "supportedVersions": names, "capabilities": {},
-        "ttlMs": 0, "cacheScope": "private", "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "s", "version": "1" } } } })
-    };
     let error = |code: i64, data: Value| json!({ "error": { "code": code, "message": "no", "data": data } });
     let supported = |names: &[&str]| error(-32022, json!({ "supported": names, "requested": "2026-07-28" }));
     vec![
-        ("modern", 200, versions(&["2026-07-28"]), Modern),
-        ("dual", 200, versions(&["2024-11-05", "2026-07-28"]), Modern),
-        ("older", 200, versions(&["2025-06-18", "2025-11-25"]), Legacy),
-        ("newer", 200, versions(&["2099-01-01"]), Neither),
+        ("modern", 200, introduction(&["2026-07-28"]), Modern),
+        ("dual", 200, introduction(&["2024-11-05", "2026-07-28"]), Modern),
+        ("older", 200, introduction(&["2025-06-18", "2025-11-25"]), Legacy),
+        ("newer", 200, introduction(&["2099-01-01"]), Neither),
         ("only newer", 400, supported(&["2099-01-01"]), Neither),
         ("only older", 400, supported(&["2025-11-25"]), Legacy),
         ("nothing supported", 400, error(-32022, Value::Null), Legacy),
@@ -89,7 +92,8 @@ fn rows() -> Vec<(&'static str, u16, Value, Verdict)> {
     ]
 }
 
-fn answered(seen: &Seen, code: u16, answer: &Value) -> axum::response::Response {
+/// The answer to a request with this status; without one, the status alone.
+pub(crate) fn answered(seen: &Seen, code: u16, answer: &Value) -> axum::response::Response {
     if answer.is_null() {
         return status(code);
     }

@@ -171,7 +171,8 @@ async fn a_task_is_told_with_what_it_came_to() {
     );
     assert_eq!(old.told().await["status"], "working");
     let mut expected = json!({ "resultType": "complete", "ttlMs": null, "pollIntervalMs": 50, "status": "completed",
-        "result": { "content": [], "isError": true } });
+        "result": { "content": [], "isError": true },
+        "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "old", "version": "1" } } });
     for key in ["taskId", "createdAt", "lastUpdatedAt"] {
         expected[key] = task("x")[key].clone();
     }

@@ -17,8 +17,8 @@ use lockkeeper::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Farewell, Method, Outcome, Payload, Reply,
         Revision, Server, Trace, translate::Profile,
     },
-    model::{BackendId, BackendSpec, Caller, EraChoice, SessionId, StdioSpec, TransportSpec, UserId},
-    support::ManualClock,
+    model::{BackendId, BackendSpec, Caller, EraChoice, KnownEra, SessionId, StdioSpec, TransportSpec, UserId},
+    support::{Clock, ManualClock},
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -107,15 +107,21 @@ pub(crate) async fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the test stands for `config` here")]
 pub(crate) fn start(specs: Vec<BackendSpec>) -> Supervisor {
+    start_knowing(specs, Vec::new(), Arc::new(ManualClock::default()))
+}
+
+/// The same with what was found out about eras before, at this time.
+#[expect(clippy::disallowed_methods, reason = "the test stands for `config` here")]
+pub(crate) fn start_knowing(specs: Vec<BackendSpec>, eras: Vec<KnownEra>, clock: Arc<dyn Clock>) -> Supervisor {
     let path = std::env::var("PATH").unwrap_or_default();
     // the proxy is not there: loopback addresses must be reached without it
     let proxy = "http://127.0.0.1:1";
     let environment = [("PATH", path.as_str()), ("HOME", "/tmp"), ("LOCKKEEPER_SECRET", "x"), ("http_proxy", proxy)];
     let deps = Deps {
         sessions: 64,
-        clock: Arc::new(ManualClock::default()),
+        clock,
+        eras,
         environment: environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         shutdown: CancellationToken::new(),
     };

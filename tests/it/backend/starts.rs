@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 use futures_util::FutureExt as _;
 use lockkeeper::{
-    mcp::Method,
+    mcp::{Method, Outcome},
     model::{TransportSpec, status::BackendState},
 };
 use serde_json::{Value, json};
@@ -109,7 +109,10 @@ async fn an_answer_that_is_no_handshake_is_not_guessed_at() {
     }
     let (_supervisor, server) = started(scripts.spec("nameless", &["without=serverInfo"])).await;
     let discovered = result(call(&server, gateway(), Method::Discover, &Value::Null)).await;
-    assert!(discovered.contains(r#"{"name":"nameless","version":"unknown"}"#), "{discovered}");
+    let name = r#"{"name":"nameless","version":"unknown"}"#;
+    assert!(discovered.contains(name), "{discovered}");
+    let Outcome::Complete(said) = tool(&server, gateway(), &echo()).outcome().await else { panic!("a result") };
+    assert_eq!(said.server(), Some(name));
 }
 
 #[tokio::test]

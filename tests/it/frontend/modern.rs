@@ -2,7 +2,10 @@
 
 use axum::body::Body;
 use http::{Method as Verb, Response, StatusCode};
-use lockkeeper::{mcp::Method, model::Serves};
+use lockkeeper::{
+    mcp::{Method, Payload, Reply, Revision},
+    model::Serves,
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -84,6 +87,20 @@ async fn a_request_stands_alone_and_its_answer_has_the_form_of_its_version() {
     let calls = world.server.calls.lock();
     let context = &calls[0].context;
     assert_eq!((context.session.clone(), context.client.name().as_deref()), (None, Some("modern")));
+}
+
+#[tokio::test]
+async fn a_result_that_no_server_says_is_its_own_is_the_gateways_and_nobody_is_asked_for_it() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", "{}");
+    let old = Payload::new(Revision::V2025_11_25, r#"{"content":[]}"#.into());
+    let of_server = old.clone().of_server(r#"{"name":"old","version":"1"}"#.into());
+    for (result, name) in [(old, "lockkeeper"), (of_server, "old")] {
+        world.server.plays.lock().push_back(Reply::complete(result));
+        let answer = body(client.tool(1, "play", json!({})).await).await;
+        assert_eq!(answer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], name);
+    }
+    assert_eq!(world.server.calls.lock().len(), 2);
 }
 
 #[tokio::test]
@@ -274,6 +291,28 @@ async fn a_client_is_asked_nothing_that_it_did_not_declare() {
         let answer = body(client.tool(1, "ask", json!({ "method": method })).await).await;
         assert_eq!(answer["result"]["code"], code, "{method}");
     }
+}
+
+#[tokio::test]
+async fn a_first_request_cannot_bring_what_belongs_to_a_later_one() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", ALL);
+    let ask = |more: Value| {
+        let mut params = json!({ "name": "ask", "arguments": { "method": "roots/list" } });
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        client.ask(1, "tools/call", params)
+    };
+    let answers = json!({ "q1": { "roots": [] } });
+    for state in [json!("gw1.AAAA"), json!("ST"), json!(""), json!(7), json!(null)] {
+        for more in [json!({ "requestState": state }), json!({ "requestState": state, "inputResponses": answers })] {
+            let error = json!({ "code": -32602, "message": "Invalid or expired requestState" });
+            assert_eq!(body(ask(more).await).await["error"], error, "{state}");
+        }
+    }
+    assert!(world.server.calls.lock().is_empty());
+    // answers to what was not asked are passed over
+    let asked = body(ask(json!({ "inputResponses": answers })).await).await;
+    assert_eq!(asked["result"]["inputRequests"]["q1"]["method"], "roots/list");
 }
 
 #[tokio::test]

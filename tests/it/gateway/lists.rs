@@ -4,12 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use insta::assert_snapshot;
 use lockkeeper::{
-    gateway::{Gateway, Naming, Settings},
+    gateway::{Gateway, Mount, Naming, Settings},
     mcp::{ErrorObject, Method},
     model::{Access, Rights, Share},
 };
 
-use super::script::{Backend, Client, about, background, gateway, gateway_with, heard, id, mount};
+use super::script::{
+    Backend, Client, about, background, gateway, gateway_that_tells, gateway_with, heard, id, mount, payload,
+};
 
 fn two() -> (Arc<Backend>, Arc<Backend>, Arc<Gateway>) {
     let (one, two) = (Backend::with_tools(&["look", "write"]), Backend::with_tools(&["look"]));
@@ -313,4 +315,22 @@ async fn a_session_opens_though_a_backend_is_still_starting() {
     let client = Client::new(gateway.merged());
     let result: serde_json::Value = serde_json::from_str(&client.ask(Method::Discover, "").await).unwrap();
     assert_eq!(result["capabilities"]["prompts"]["listChanged"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_backend_once_said_of_itself_is_given_at_once_until_it_answers() {
+    let backend = Backend::with_tools(&["look"]);
+    backend.awake.send_replace(false);
+    let before = payload(r#"{"capabilities":{"tools":{}},"instructions":"Look first."}"#);
+    let known = Mount { introduction: Some(before.clone()), ..mount("b1", &backend) };
+    let (gateway, mut told) = gateway_that_tells(Settings::default(), vec![known]);
+    let client = Client::new(gateway.single(&id("b1")).unwrap());
+    assert_eq!(client.ask(Method::Discover, "").await.as_bytes(), before.json());
+    assert!(told.try_recv().is_err());
+    *backend.about.lock() = about("tools", "Look twice.");
+    backend.awake.send_replace(true);
+    let introduction = told.recv().await.unwrap();
+    assert_eq!(introduction.backend, id("b1"));
+    assert_eq!(introduction.result.json(), about("tools", "Look twice.").as_bytes());
+    assert_eq!(client.ask(Method::Discover, "").await, about("tools", "Look twice."));
 }

@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use lockkeeper::{
-    gateway::{Deps, Gateway, Mount, Settings},
+    gateway::{Deps, Gateway, Introduction, Mount, Settings},
     mcp::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Farewell, Method, Notification, Outcome, Payload,
         Reply, Revision, Server, Step, Trace, listen, translate::Profile,
@@ -21,7 +21,7 @@ use lockkeeper::{
     support::SeededRandom,
 };
 use parking_lot::Mutex;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// Makes the reply to one call.
@@ -288,12 +288,23 @@ pub(crate) fn mount(name: &str, backend: &Arc<Backend>) -> Mount {
         server: Arc::new(Shared(Arc::clone(backend))),
         share: Share::Session,
         read_only_tools: vec!["look".to_owned()],
+        introduction: None,
     }
 }
 
 pub(crate) fn gateway_with(settings: Settings, mounts: Vec<Mount>) -> Arc<Gateway> {
+    gateway_that_tells(settings, mounts).0
+}
+
+/// A gateway, and what its backends say of themselves.
+pub(crate) fn gateway_that_tells(
+    settings: Settings,
+    mounts: Vec<Mount>,
+) -> (Arc<Gateway>, mpsc::UnboundedReceiver<Introduction>) {
+    let (introductions, told) = mpsc::unbounded_channel();
     let (tracker, cancel) = (TaskTracker::new(), CancellationToken::new());
-    Gateway::new(mounts, settings, Deps { random: Arc::new(SeededRandom::new(1)), tracker, cancel })
+    let deps = Deps { random: Arc::new(SeededRandom::new(1)), introductions, tracker, cancel };
+    (Gateway::new(mounts, settings, deps), told)
 }
 
 pub(crate) fn gateway(mounts: Vec<Mount>) -> Arc<Gateway> {

@@ -117,6 +117,18 @@ async fn all_pages_of_a_list_say_who_may_keep_it_alike() {
 }
 
 #[tokio::test]
+async fn a_page_of_one_servers_list_is_in_its_name() {
+    let old = Backend::with_tools(&["a", "b"]);
+    let about = r#"{"capabilities":{"tools":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"srv"}}}"#;
+    *old.about.lock() = about.to_owned();
+    let settings = Settings { page_size: 1, ..Settings::default() };
+    let gateway = gateway_with(settings, vec![mount("b1", &old)]);
+    let client = Client::new(gateway.single(&id("b1")).unwrap()).speaking(MODERN);
+    let Outcome::Complete(page) = client.call(Method::ToolsList, "").outcome().await else { panic!("a page") };
+    assert_eq!((page.revision, page.server()), (Revision::V2025_11_25, Some(r#"{"name":"srv"}"#)));
+}
+
+#[tokio::test]
 async fn a_modern_server_says_itself_what_it_can_do() {
     let (one, two, old) = (new(), new(), Backend::with_tools(&["old"]));
     *one.about.lock() = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{"mimeTypes":["a"]},"x/y":{"a":1,"b":2},"x/z":{}},"experimental":7},"ttlMs":9,"cacheScope":"public"}"#.to_owned();

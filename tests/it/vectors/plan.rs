@@ -99,7 +99,8 @@ impl Plan {
         }
         let listens = vector.ctx["listens"].as_object().into_iter().flatten();
         let about_tasks = listens.filter(|(_, filter)| filter["taskIds"].is_array()).count() > 0;
-        let support = vector.ctx.get("taskSupport").cloned().or_else(|| about_tasks.then(|| json!("required")));
+        let needs_tasks = about_tasks || vector.way() == Some(Way::Inputs);
+        let support = vector.ctx.get("taskSupport").cloned().or_else(|| needs_tasks.then(|| json!("required")));
         if let Some(support) = support {
             plan.offer("execution", &json!({ "taskSupport": support }));
         }

@@ -1,8 +1,8 @@
 //! Which conversation carries a vector, by the form of what it gives and expects.
 
 use super::{
-    across, behind, door, leaving, listening, parks, plan, probing, rounds, scene::Scene, stage::Transport, steps,
-    vector::Vector,
+    across, behind, door, inputs, leaving, listening, parks, plan, probing, rounds, scene::Scene, stage::Transport,
+    steps, vector::Vector,
 };
 
 /// The way that a vector goes.
@@ -27,6 +27,8 @@ pub(super) enum Way {
     Shutdown,
     /// The client leaves.
     Leave,
+    /// The answers to what a task wants to know.
+    Inputs,
     /// Step by step.
     Steps,
 }
@@ -49,6 +51,7 @@ impl Scene<'_> {
             Way::Listen => listening::tells(self).await,
             Way::Relisten => listening::listens_again(self).await,
             Way::Leave => leaving::plays(self).await,
+            Way::Inputs => inputs::plays(self).await,
             Way::Steps => steps::plays(self).await,
             Way::Shutdown => Err("it needs a gateway to end".to_owned()),
         }
@@ -71,6 +74,7 @@ impl Vector {
         let withdrawn = given["method"] == "notifications/cancelled" && self.direction == "backend>client";
         match given["params"]["requestState"].as_str() {
             _ if self.ctx["park"].is_object() || (withdrawn && to_modern) => Some(Way::Park),
+            _ if self.ctx["task_inputs"].is_object() => Some(Way::Inputs),
             _ if self.ctx.get("probe").is_some() || given.get("closed").is_some() => Some(Way::Probe),
             _ if event.contains("shutdown") => Some(Way::Shutdown),
             _ if !event.is_empty() => Some(Way::Leave),

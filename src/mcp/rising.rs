@@ -1,16 +1,16 @@
-//! Progress that rises over several calls which are one to their client (all versions, progress: the value increases with
-//! each notification). Knows nothing of why there are several.
+//! Progress that rises over all that is one call to its client: several calls, or a wait before the call (all versions,
+//! progress: the value increases with each notification). Knows nothing of why there are several.
 
 use serde::Deserialize;
 
-use crate::mcp::{Method, Notification, Payload, Revision};
+use super::{Method, Notification, Payload, Revision, json};
 
 /// How little a wait counts: what the server tells next may well be more.
 const LITTLE: f64 = 0.001;
 
 /// The progress of one call of a client.
 #[derive(Debug)]
-pub(super) struct Rising {
+pub(crate) struct Rising {
     /// The last that the client was told.
     last: Option<f64>,
     /// The last that a server told.
@@ -39,18 +39,18 @@ struct View {
 
 impl Rising {
     /// Nothing was told yet.
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { last: None, base: 0.0, leg: Leg::First }
     }
 
     /// From now on another call tells.
-    pub(super) fn next_call(&mut self) {
+    pub(crate) fn next_call(&mut self) {
         self.leg = Leg::Silent;
     }
 
     /// A notification as the client is told it; `None` where it would not rise. Those of the first call pass untouched,
     /// as do those of a later one that goes on above the last.
-    pub(super) fn pass(&mut self, told: Notification) -> Option<Notification> {
+    pub(crate) fn pass(&mut self, told: Notification) -> Option<Notification> {
         if told.method != Method::Progress {
             return Some(told);
         }
@@ -77,17 +77,15 @@ impl Rising {
         Some(Notification { params, ..told })
     }
 
-    /// That the client's answers are waited for, in the round of this number, under the JSON text of its token; `None`
-    /// where no number can say so.
-    pub(super) fn waiting(&mut self, token: &str, round: u32) -> Option<Notification> {
+    /// That something is waited for, under the JSON text of the client's token; `None` where no number can say so.
+    pub(crate) fn waiting(&mut self, token: &str, message: &str) -> Option<Notification> {
         let value = self.last.map_or(0.0, |last| last + LITTLE);
         if self.last.is_some_and(|last| value <= last) {
             return None;
         }
         self.last = Some(value);
-        let value = number(value);
-        let text =
-            format!(r#"{{"progressToken":{token},"progress":{value},"message":"waiting for input (round {round})"}}"#);
+        let (value, message) = (number(value), json::quote(message));
+        let text = format!(r#"{{"progressToken":{token},"progress":{value},"message":{message}}}"#);
         Some(Notification { method: Method::Progress, params: Payload::new(Revision::V2026_07_28, text.into()) })
     }
 
@@ -138,10 +136,7 @@ mod tests {
     fn a_later_call_that_begins_lower_is_raised_with_its_total() {
         let mut rising = Rising::new();
         rising.pass(told(r#"{"progress":5,"total":6}"#));
-        assert_eq!(
-            text(rising.waiting("\"p\"", 1)),
-            r#"{"progressToken":"p","progress":5.001,"message":"waiting for input (round 1)"}"#
-        );
+        assert_eq!(text(rising.waiting("\"p\"", "on")), r#"{"progressToken":"p","progress":5.001,"message":"on"}"#);
         rising.next_call();
         assert_eq!(text(rising.pass(told(r#"{"progress":1,"total":3, "x":1}"#))), r#"{"progress":6,"total":8, "x":1}"#);
         assert_eq!(text(rising.pass(told(r#"{"progress":2.5}"#))), r#"{"progress":7.5}"#);
@@ -154,7 +149,7 @@ mod tests {
     fn a_later_call_that_goes_on_above_is_left_alone() {
         let mut rising = Rising::new();
         rising.pass(told(r#"{"progress":5}"#));
-        rising.waiting("\"p\"", 1);
+        rising.waiting("\"p\"", "on");
         rising.next_call();
         assert_eq!(text(rising.pass(told(r#"{"progress" : 6.0}"#))), r#"{"progress" : 6.0}"#);
     }
@@ -162,10 +157,7 @@ mod tests {
     #[test]
     fn a_wait_before_any_progress_is_below_it() {
         let mut silent = Rising::new();
-        assert_eq!(
-            text(silent.waiting("7", 1)),
-            r#"{"progressToken":7,"progress":0,"message":"waiting for input (round 1)"}"#
-        );
+        assert_eq!(text(silent.waiting("7", "on")), r#"{"progressToken":7,"progress":0,"message":"on"}"#);
         silent.next_call();
         assert_eq!(text(silent.pass(told(r#"{"progress":0}"#))), r#"{"progress":1}"#);
     }

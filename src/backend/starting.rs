@@ -1,0 +1,123 @@
+//! Calls at a server that is still starting: who waits is told so (`translation` 6.7), which keeps clients patient that
+//! count from the last sign of life. Knows nothing of what is waited for.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, interval_at};
+
+use super::{key::Key, served::Backend};
+use crate::{
+    mcp::{Call, Context, Era, Event, Method, Reply, meta, rising::Rising},
+    model::BackendId,
+};
+
+/// How often who waits is told.
+const EVERY: Duration = Duration::from_secs(5);
+
+impl Backend {
+    /// Whether what serves this client is there.
+    pub(super) fn is_there(&self, context: &Context) -> bool {
+        let key = match self.era.now() {
+            Some(Era::Legacy) => Key::of(self.spec.share, context),
+            Some(Era::Modern) => Key::of_modern(&self.spec, context),
+            None => return false,
+        };
+        self.pool.is_there(&key)
+    }
+}
+
+/// The JSON text of the token under which a call wants to hear of progress, where it does.
+pub(super) fn token(call: &Call) -> Option<String> {
+    if call.method == Method::Listen {
+        return None;
+    }
+    String::from_utf8(meta::progress_token(&call.params)?.into()).ok()
+}
+
+/// The same reply, which makes itself heard under `token` until what serves it `is_there`.
+pub(super) fn heard(
+    reply: Reply,
+    token: String,
+    backend: &BackendId,
+    is_there: impl Fn() -> bool + Send + 'static,
+) -> Reply {
+    let message = format!("waiting for `{backend}` to start");
+    Reply::new(async_stream::stream! {
+        let (mut reply, mut rising) = (reply, Rising::new());
+        let mut ticks = interval_at(Instant::now() + EVERY, EVERY);
+        let mut waits = true;
+        loop {
+            tokio::select! {
+                biased;
+                event = reply.next_event() => match event {
+                    Some(Event::Notified(told)) => {
+                        if let Some(told) = rising.pass(told) {
+                            yield Event::Notified(told);
+                        }
+                    }
+                    Some(event) => yield event,
+                    None => return,
+                },
+                _ = ticks.tick(), if waits => {
+                    waits = !is_there();
+                    if waits && let Some(told) = rising.waiting(&token, &message) {
+                        yield Event::Notified(told);
+                        rising.next_call();
+                    }
+                }
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    };
+
+    use futures_util::FutureExt as _;
+    use serde_json::json;
+    use tokio::{sync::mpsc, time::advance};
+    use tokio_stream::wrappers::UnboundedReceiverStream;
+
+    use super::*;
+    use crate::mcp::{Notification, Outcome, Payload, Revision};
+
+    fn progress(value: u8) -> Event {
+        let params = Payload::of(Revision::V2025_11_25, &json!({ "progressToken": "p", "progress": value }));
+        Event::Notified(Notification { method: Method::Progress, params })
+    }
+
+    fn told(reply: &mut Reply) -> Option<String> {
+        match reply.next_event().now_or_never()?? {
+            Event::Notified(told) => Some(String::from_utf8_lossy(told.params.json()).into_owned()),
+            event => Some(format!("{event:?}")),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_is_told_so_until_the_server_is_there_and_progress_goes_on_rising() {
+        let (events, told_later) = mpsc::unbounded_channel();
+        let there = Arc::new(AtomicBool::new(false));
+        let is_there = {
+            let there = Arc::clone(&there);
+            move || there.load(Ordering::SeqCst)
+        };
+        let reply = Reply::new(UnboundedReceiverStream::new(told_later));
+        let mut reply = heard(reply, "\"p\"".to_owned(), &BackendId::parse("slow").unwrap(), is_there);
+        assert_eq!(told(&mut reply), None);
+        advance(EVERY).await;
+        let waits = r#"{"progressToken":"p","progress":0,"message":"waiting for `slow` to start"}"#;
+        assert_eq!(told(&mut reply).as_deref(), Some(waits));
+        assert_eq!(told(&mut reply), None);
+        there.store(true, Ordering::SeqCst);
+        advance(EVERY).await;
+        assert_eq!(told(&mut reply), None);
+        events.send(progress(0)).unwrap();
+        assert_eq!(told(&mut reply).as_deref(), Some(r#"{"progress":1,"progressToken":"p"}"#));
+        events.send(Event::Done(Outcome::Complete(Payload::empty(Revision::V2025_11_25)))).unwrap();
+        assert!(told(&mut reply).unwrap().contains("Done"));
+    }
+}

@@ -1,0 +1,51 @@
+//! Of which era the servers behind the gateway were found to be. Knows nothing of how long that is believed.
+
+use super::{Error, Storage, moment};
+use crate::{
+    model::{Era, KnownEra},
+    support::Digest,
+};
+
+impl Storage {
+    /// What is known, in no order.
+    pub async fn list_backend_eras(&self) -> Result<Vec<KnownEra>, Error> {
+        let rows: Vec<(Vec<u8>, String, i64)> =
+            sqlx::query_as("SELECT server, era, found FROM backend_eras").fetch_all(&self.pool).await?;
+        let inconsistent = |column| Error::Inconsistent { table: "backend_eras", column };
+        rows.into_iter()
+            .map(|(server, era, found)| {
+                Ok(KnownEra {
+                    server: Digest::from_slice(&server).ok_or_else(|| inconsistent("server"))?,
+                    era: read(&era).ok_or_else(|| inconsistent("era"))?,
+                    found: moment(found),
+                })
+            })
+            .collect()
+    }
+
+    /// Makes this all that is known: each server once.
+    pub async fn set_backend_eras(&self, known: &[KnownEra]) -> Result<(), Error> {
+        let mut change = self.change().await?;
+        sqlx::query("DELETE FROM backend_eras").execute(&mut *change).await?;
+        for KnownEra { server, era, found } in known {
+            sqlx::query("INSERT INTO backend_eras (server, era, found) VALUES (?, ?, ?)")
+                .bind(server.as_bytes().as_slice())
+                .bind(written(*era))
+                .bind(found.as_millis())
+                .execute(&mut *change)
+                .await?;
+        }
+        Ok(change.commit().await?)
+    }
+}
+
+const fn written(era: Era) -> &'static str {
+    match era {
+        Era::Legacy => "legacy",
+        Era::Modern => "modern",
+    }
+}
+
+fn read(era: &str) -> Option<Era> {
+    [Era::Legacy, Era::Modern].into_iter().find(|known| written(*known) == era)
+}

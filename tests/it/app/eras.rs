@@ -1,0 +1,81 @@
+//! What a gateway found out about the eras of its servers, after it was started again.
+
+use std::{fs, path::Path, process::Command, time::Duration};
+
+use lockkeeper::{
+    cli::Control,
+    model::status::{EraStatus, Found, Status},
+};
+use reqwest::StatusCode;
+
+use super::Running;
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/era.py");
+
+/// A server of both eras and an older one, each with a log of what it got.
+fn configure(folder: &Path, both: &str, older: &str) {
+    let server = |name: &str, mode: &str| {
+        let log = folder.join(name).display().to_string();
+        format!("[backends.{name}]\ncommand = \"python3\"\nargs = {:?}\n", [SCRIPT, log.as_str(), mode])
+    };
+    fs::write(folder.join("lockkeeper.toml"), server("both", both) + &server("older", older)).unwrap();
+}
+
+/// How often the server was asked of its era.
+fn asked(folder: &Path, name: &str) -> usize {
+    fs::read_to_string(folder.join(name)).unwrap().matches("server/discover").count()
+}
+
+/// What is shown of the two servers, once they have settled.
+async fn settled(gateway: &Running, folder: &Path) -> Vec<EraStatus> {
+    while gateway.get("/readyz", None).await.status() != StatusCode::OK {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let control = Control::read(folder).unwrap().unwrap();
+    let status: Status = gateway.get("/api/status", Some(control.token.expose())).await.json().await.unwrap();
+    status.backends.into_iter().map(|backend| backend.era.unwrap()).collect()
+}
+
+/// What `lockkeeper status` prints.
+async fn printed(folder: &Path) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    command.args(["status", "--data-dir"]).arg(folder).current_dir(folder);
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_started_again_knows_the_eras_of_its_servers() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    configure(folder, "dual", "code-32601");
+    let gateway = Running::start(folder).await;
+    let first = settled(&gateway, folder).await;
+    gateway.stop().await;
+    let told = |eras: &[EraStatus]| eras.iter().map(|era| (era.era.clone(), era.found)).collect::<Vec<_>>();
+    let expected =
+        |found: [Found; 2]| ["modern", "legacy"].map(str::to_owned).into_iter().zip(found).collect::<Vec<_>>();
+    assert_eq!(told(&first), expected([Found::Probed; 2]));
+    assert_eq!((asked(folder, "both"), asked(folder, "older")), (1, 1));
+
+    let gateway = Running::start(folder).await;
+    let again = settled(&gateway, folder).await;
+    assert_eq!(told(&again), expected([Found::Cached; 2]));
+    let since = |eras: &[EraStatus]| eras.iter().map(|era| era.since.clone()).collect::<Vec<_>>();
+    assert_eq!(since(&again), since(&first));
+    // who is said to speak 2026-07-28 still has to introduce itself
+    assert_eq!((asked(folder, "both"), asked(folder, "older")), (2, 1));
+    let printed = printed(folder).await;
+    assert!(printed.contains("modern, cached") && printed.contains("legacy, cached"), "{printed}");
+    gateway.stop().await;
+
+    // under the same names, others
+    configure(folder, "modern", "exit");
+    let gateway = Running::start(folder).await;
+    assert_eq!(told(&settled(&gateway, folder).await), expected([Found::Probed; 2]));
+    gateway.stop().await;
+    configure(folder, "dual", "code-32601");
+    let gateway = Running::start(folder).await;
+    assert_eq!(told(&settled(&gateway, folder).await), expected([Found::Probed; 2]), "what was left out is forgotten");
+    gateway.stop().await;
+}

@@ -1,0 +1,56 @@
+//! What a gateway tells of servers that are slow to start, after it was started again.
+
+use std::{fs, path::Path, process::Command};
+
+use super::{Running, client, direct_key};
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+
+/// A server that greets nobody while its gate is a pipe that nobody writes to.
+fn configure(folder: &Path, option: &str) {
+    let (log, gate) = (folder.join("log").display().to_string(), folder.join("gate").display().to_string());
+    let args = [SCRIPT, log.as_str(), &format!("gate={gate}"), option];
+    let text = format!("[backends.slow]\ncommand = \"python3\"\nera = \"legacy\"\nargs = {args:?}\n");
+    fs::write(folder.join("lockkeeper.toml"), text).unwrap();
+}
+
+/// What a client is told that opens a session with the slow server.
+async fn greeted(gateway: &Running, key: &str) -> String {
+    let request = client().post(format!("{}/mcp/slow", gateway.url)).bearer_auth(key);
+    let request = request.header("accept", "application/json, text/event-stream");
+    let response = request.header("content-type", "application/json").body(INITIALIZE).send().await.unwrap();
+    let text = response.text().await.unwrap();
+    // whole, or as an event where it took longer
+    let answer = text.lines().find(|line| line.contains(r#""id":1"#)).unwrap_or_else(|| panic!("{text}"));
+    answer.trim_start_matches("data: ").to_owned()
+}
+
+#[tokio::test]
+async fn after_a_restart_a_session_opens_at_once_though_its_server_is_slow() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let gate = folder.join("gate");
+    fs::write(&gate, "").unwrap();
+    configure(folder, "x=1");
+    let gateway = Running::start(folder).await;
+    let key = direct_key(folder);
+    let first = greeted(&gateway, &key).await;
+    assert!(first.contains("Be kind."), "{first}");
+    gateway.stop().await;
+
+    fs::remove_file(&gate).unwrap();
+    assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    let gateway = Running::start(folder).await;
+    assert_eq!(greeted(&gateway, &key).await, first);
+    gateway.stop().await;
+
+    // under the same name another, of which nothing is known
+    fs::remove_file(&gate).unwrap();
+    fs::write(&gate, "").unwrap();
+    configure(folder, "without=instructions");
+    let gateway = Running::start(folder).await;
+    let other = greeted(&gateway, &key).await;
+    assert!(other.contains(r#""serverInfo""#) && !other.contains("Be kind."), "{other}");
+    gateway.stop().await;
+}

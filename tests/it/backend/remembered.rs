@@ -1,0 +1,214 @@
+//! What was found out about a server's era before this start: believed for its time, and found out anew where it fails.
+
+use std::{sync::Arc, time::Duration};
+
+use http::Method as Verb;
+use lockkeeper::{
+    backend::Supervisor,
+    mcp::{Era, Server},
+    model::{
+        BackendSpec, EraChoice, KnownEra,
+        status::{BackendState, EraStatus, Found},
+    },
+    support::{Clock as _, Digest, ManualClock, Timestamp},
+};
+use serde_json::{Value, json};
+
+use super::{
+    endpoint::{Peer, Seen, greeting, named, reply, status},
+    era::{answered, introduction, spec},
+    peers::{SOON, Scripts, client, failure, gateway, start_knowing, text, tool, until},
+};
+
+const HOUR: Duration = Duration::from_hours(1);
+
+/// A backend of which it was found out, so long ago, of which era it is. Settled.
+async fn knowing(spec: BackendSpec, era: Era, ago: Duration) -> (Supervisor, Arc<dyn Server>) {
+    let supervisor = beginning(spec, era, ago);
+    assert!(supervisor.ready(SOON).await, "the backend has not settled");
+    let server = supervisor.servers().remove(0).1;
+    (supervisor, server)
+}
+
+fn beginning(spec: BackendSpec, era: Era, ago: Duration) -> Supervisor {
+    let clock = ManualClock::default();
+    let known = KnownEra { server: spec.transport.server().unwrap(), era, found: clock.now() - ago };
+    start_knowing(vec![spec], vec![known], Arc::new(clock))
+}
+
+fn era(supervisor: &Supervisor) -> (String, Found) {
+    let EraStatus { era, found, .. } = supervisor.status().remove(0).era.unwrap();
+    (era, found)
+}
+
+fn known(supervisor: &Supervisor) -> Vec<(Era, Timestamp)> {
+    supervisor.eras().borrow().iter().map(|known| (known.era, known.found)).collect()
+}
+
+/// How often a process was started, asked of its era, and greeted.
+fn starts(scripts: &Scripts) -> [usize; 3] {
+    let log = scripts.log("era");
+    ["start\n", "server/discover", r#""initialize""#].map(|what| log.matches(what).count())
+}
+
+#[tokio::test]
+async fn a_program_is_not_asked_of_its_era_again() {
+    let now = ManualClock::default().now();
+    for (mode, of, expected) in [("dual", Era::Modern, [1, 1, 0]), ("dual", Era::Legacy, [1, 0, 1])] {
+        let scripts = Scripts::new();
+        let (supervisor, server) = knowing(spec(&scripts, &[mode]), of, HOUR).await;
+        let since = Some("2025-12-31T23:00:00Z".to_owned());
+        let word = if of == Era::Modern { "modern" } else { "legacy" };
+        let status = supervisor.status().remove(0);
+        assert_eq!(status.era, Some(EraStatus { era: word.to_owned(), found: Found::Cached, since }));
+        assert_eq!(text(tool(&server, gateway(), &named("x"))).await, mode);
+        assert_eq!(starts(&scripts), expected, "{of:?}");
+        assert_eq!(known(&supervisor), [(of, now - HOUR)], "it was not found out now");
+    }
+}
+
+#[tokio::test]
+async fn a_server_on_the_network_is_not_asked_of_its_era_again() {
+    for (of, first) in [(Era::Modern, "server/discover"), (Era::Legacy, "initialize")] {
+        let peer = both().await;
+        let (supervisor, _) = knowing(auto(&peer), of, HOUR).await;
+        assert_eq!(era(&supervisor).1, Found::Cached);
+        let asked: Vec<String> = peer.seen().iter().map(|seen| seen.method().to_owned()).collect();
+        assert_eq!(asked[0], first);
+        let times = asked.iter().filter(|method| *method == "server/discover").count();
+        assert_eq!(times, usize::from(of == Era::Modern), "{asked:?}");
+    }
+}
+
+#[tokio::test]
+async fn that_a_server_is_an_older_one_is_believed_for_a_day() {
+    for (ago, found) in [(HOUR * 23, Found::Cached), (HOUR * 24, Found::Probed)] {
+        let scripts = Scripts::new();
+        let (supervisor, _) = knowing(spec(&scripts, &["code-32601"]), Era::Legacy, ago).await;
+        assert_eq!(era(&supervisor), ("legacy".to_owned(), found));
+    }
+    let scripts = Scripts::new();
+    let (supervisor, _) = knowing(spec(&scripts, &["modern"]), Era::Modern, HOUR * 24 * 365).await;
+    assert_eq!(era(&supervisor), ("modern".to_owned(), Found::Cached));
+}
+
+#[tokio::test]
+async fn what_was_found_out_by_a_clock_that_went_wrong_is_not_believed() {
+    let scripts = Scripts::new();
+    let spec = spec(&scripts, &["modern"]);
+    let clock = ManualClock::default();
+    let found = clock.now() + HOUR;
+    let known = KnownEra { server: spec.transport.server().unwrap(), era: Era::Legacy, found };
+    let supervisor = start_knowing(vec![spec], vec![known], Arc::new(clock));
+    assert!(supervisor.ready(SOON).await);
+    assert_eq!(era(&supervisor), ("modern".to_owned(), Found::Probed));
+}
+
+#[tokio::test]
+async fn a_program_that_is_of_another_era_now_is_found_out_anew() {
+    for (mode, before, now) in [
+        ("code-32601", Era::Modern, Era::Legacy),
+        ("exit", Era::Modern, Era::Legacy),
+        ("silent", Era::Modern, Era::Legacy),
+        ("only", Era::Legacy, Era::Modern),
+        ("only-32601", Era::Legacy, Era::Modern),
+        ("only-32602", Era::Legacy, Era::Modern),
+        ("only=exit", Era::Legacy, Era::Modern),
+        ("only=silent", Era::Legacy, Era::Modern),
+    ] {
+        let scripts = Scripts::new();
+        let (probe_timeout, silent) = (Duration::from_millis(50), mode.ends_with("silent"));
+        // what is silent is given up, and begun once more
+        let start_timeout = if silent { Duration::from_secs(2) } else { SOON };
+        let spec = BackendSpec { probe_timeout, start_timeout, ..spec(&scripts, &[mode]) };
+        let (supervisor, server) = knowing(spec, before, HOUR).await;
+        let ready = || Some(supervisor.status().remove(0).state).filter(|state| *state == BackendState::Ready);
+        until(&format!("`{mode}`"), ready).await;
+        let word = if now == Era::Modern { "modern" } else { "legacy" };
+        assert_eq!(era(&supervisor), (word.to_owned(), Found::Probed), "{mode}");
+        assert_eq!(known(&supervisor), [(now, ManualClock::default().now())], "{mode}");
+        assert_eq!(text(tool(&server, gateway(), &named("x"))).await, mode);
+    }
+}
+
+#[tokio::test]
+async fn a_server_on_the_network_that_opens_no_session_any_more_is_found_out_anew() {
+    let error = |code: i64| json!({ "error": { "code": code, "message": "no" } });
+    for (code, answer) in [(400, error(-32602)), (404, error(-32601)), (400, error(-32020)), (404, Value::Null)] {
+        let introduced = introduction(&["2026-07-28"]);
+        let peer = Peer::start(move |seen| match seen.method() {
+            "server/discover" => Some(answered(seen, 200, &introduced)),
+            "initialize" => Some(answered(seen, code, &answer)),
+            _ => None,
+        })
+        .await;
+        let (supervisor, _) = knowing(auto(&peer), Era::Legacy, HOUR).await;
+        assert_eq!(era(&supervisor), ("modern".to_owned(), Found::Probed), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_on_the_network_that_opens_sessions_now_is_found_out_anew() {
+    for (code, answer) in [(400, json!({ "error": { "code": -32000, "message": "no session" } })), (404, Value::Null)] {
+        let peer = Peer::start(move |seen| match seen.method() {
+            "server/discover" => Some(answered(seen, code, &answer)),
+            _ => None,
+        })
+        .await;
+        let (supervisor, _) = knowing(auto(&peer), Era::Modern, HOUR).await;
+        assert_eq!(era(&supervisor), ("legacy".to_owned(), Found::Probed), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_on_the_network_that_does_not_answer_is_of_the_era_that_it_was() {
+    for (code, of) in [(503, Era::Modern), (401, Era::Modern), (503, Era::Legacy), (401, Era::Legacy)] {
+        let peer = Peer::start(move |seen| (seen.verb == Verb::POST).then(|| status(code))).await;
+        let (supervisor, server) = knowing(auto(&peer), of, HOUR).await;
+        assert_eq!(supervisor.status().remove(0).era, None, "nothing has borne it out");
+        assert_eq!(known(&supervisor), [(of, ManualClock::default().now() - HOUR)]);
+        failure(tool(&server, gateway(), &named("x"))).await;
+    }
+}
+
+#[tokio::test]
+async fn who_calls_while_it_is_found_out_anew_is_answered() {
+    for (mode, before) in [("code-32601", Era::Modern), ("only", Era::Legacy)] {
+        let scripts = Scripts::new();
+        let supervisor = beginning(spec(&scripts, &[mode]), before, HOUR);
+        let server = supervisor.servers().remove(0).1;
+        for caller in [client("one", "{}"), client("two", r#"{"elicitation":{}}"#), gateway()] {
+            assert_eq!(text(tool(&server, caller, &named("x"))).await, mode);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_known_is_told_and_what_concerns_no_server_is_forgotten() {
+    let (found, told, stranger) = (Scripts::new(), Scripts::new(), Digest::sha256("another"));
+    let asked = spec(&found, &["dual"]);
+    let server = asked.transport.server().unwrap();
+    let configured = BackendSpec { era: EraChoice::Legacy, ..spec(&told, &["dual"]) };
+    let clock = ManualClock::default();
+    let now = clock.now();
+    let known = |server| KnownEra { server, era: Era::Legacy, found: now - HOUR * 48 };
+    let before = vec![known(stranger), known(configured.transport.server().unwrap()), known(server)];
+    let supervisor = start_knowing(vec![asked, configured], before, Arc::new(clock));
+    assert!(supervisor.ready(SOON).await);
+    assert_eq!(*supervisor.eras().borrow(), [KnownEra { server, era: Era::Modern, found: now }]);
+}
+
+/// A server that speaks both.
+async fn both() -> Peer {
+    let introduced = introduction(&["2025-11-25", "2026-07-28"]);
+    Peer::start(move |seen: &Seen| match seen.method() {
+        "server/discover" => Some(answered(seen, 200, &introduced)),
+        "initialize" => Some(reply(&seen.result(&greeting("2025-11-25")))),
+        _ => None,
+    })
+    .await
+}
+
+fn auto(peer: &Peer) -> BackendSpec {
+    BackendSpec { era: EraChoice::Auto, ..peer.spec() }
+}
