@@ -13,7 +13,8 @@ use tokio::time::sleep;
 use self::counter::Counter;
 use crate::{
     mcp::{
-        Call, Context, ErrorObject, Event, Level, Method, Notification, Outcome, Payload, Reply, Revision, Server, meta,
+        Call, Context, ErrorObject, Event, Level, Method, Notification, Outcome, Payload, Reply, Revision, Server,
+        listen, meta,
     },
     model::SessionId,
     support::Clock,
@@ -96,7 +97,7 @@ impl Server for Demo {
     fn call(&self, call: Call) -> Reply {
         match call.method {
             Method::Discover => Reply::complete(Payload::of(Revision::V2026_07_28, &content::discover())),
-            Method::Listen => self.counter.listen(call.context.holder()),
+            Method::Listen => listen::without_tasks(&call.params, self.counter.listen(call.context.holder())),
             Method::SetLevel => match call.params.string("level").as_deref().and_then(Level::parse) {
                 Some(level) => {
                     self.counter.set_level(call.context.holder(), level);

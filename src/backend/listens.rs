@@ -20,15 +20,36 @@ pub(crate) struct Listens(Mutex<HashMap<Key, Vec<Listener>>>);
 #[derive(Debug)]
 struct Listener {
     holder: Holder,
+    /// What alone it hears; `None`: everything, questions too.
+    only: Option<Method>,
     events: mpsc::Sender<Event>,
 }
 
 impl Listens {
     /// Everything that is said to `holder` on the sessions of `key` from now on. It never ends by itself.
     pub(crate) fn listen(self: &Arc<Self>, key: &Key, holder: Holder) -> impl Stream<Item = Event> + Send + use<> {
+        self.open(key, holder, None)
+    }
+
+    /// The same of notifications of this method alone.
+    pub(crate) fn listen_for(
+        self: &Arc<Self>,
+        method: Method,
+        key: &Key,
+        holder: Holder,
+    ) -> impl Stream<Item = Event> + Send + use<> {
+        self.open(key, holder, Some(method))
+    }
+
+    fn open(
+        self: &Arc<Self>,
+        key: &Key,
+        holder: Holder,
+        only: Option<Method>,
+    ) -> impl Stream<Item = Event> + Send + use<> {
         let (events, receiver) = mpsc::channel(QUEUE);
         let key = key.sharer();
-        self.0.lock().entry(key.clone()).or_default().push(Listener { holder, events });
+        self.0.lock().entry(key.clone()).or_default().push(Listener { holder, only, events });
         let ear = Ear { listens: Arc::clone(self), key, receiver };
         stream::unfold(ear, async |mut ear| ear.receiver.recv().await.map(|event| (event, ear))).fuse()
     }
@@ -37,8 +58,9 @@ impl Listens {
     pub(crate) fn tell(&self, key: &Key, notification: &Notification, is_for: impl Fn(&Holder) -> bool) -> bool {
         let listens = self.0.lock();
         let listeners = listens.get(&key.sharer()).into_iter().flatten();
+        let is_of_it = |listener: &&Listener| listener.only.as_ref().is_none_or(|only| *only == notification.method);
         let mut heard = false;
-        for listener in listeners.filter(|listener| is_for(&listener.holder)) {
+        for listener in listeners.filter(is_of_it).filter(|listener| is_for(&listener.holder)) {
             heard = true;
             if listener.events.try_send(Event::Notified(notification.clone())).is_err() {
                 metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
@@ -62,14 +84,15 @@ impl Listens {
     /// The question itself, where nobody listens.
     pub(crate) fn ask(&self, key: &Key, question: Question) -> Result<(), Question> {
         let listens = self.0.lock();
-        match listens.get(&key.sharer()).map(Vec::as_slice) {
-            Some([listener]) => {
+        let mut able = listens.get(&key.sharer()).into_iter().flatten().filter(|listener| listener.only.is_none());
+        match (able.next(), able.next()) {
+            (Some(listener), None) => {
                 // a full queue drops the question, which refuses it
                 let _ = listener.events.try_send(Event::Asked(question));
                 Ok(())
             }
-            None | Some([]) => Err(question),
-            Some(_) => Ok(()),
+            (None, _) => Err(question),
+            (Some(_), Some(_)) => Ok(()),
         }
     }
 }

@@ -76,8 +76,10 @@ pub(crate) fn listen(gateway: Arc<Gateway>, target: Target, call: Call) -> Reply
     };
     Reply::new(async_stream::stream! {
         ears.open();
-        for event in ears.acknowledge().await {
-            yield event;
+        if !listen::task_ids(&ears.call.params).is_empty() {
+            for event in Box::pin(ears.acknowledge()).await {
+                yield event;
+            }
         }
         loop {
             for event in ears.hear().await {
@@ -108,11 +110,8 @@ impl Ears {
         (self.view, self.seen) = (view, seen);
     }
 
-    /// The acknowledgement of the tasks that the listen names, where it names any, and what came before it.
+    /// The acknowledgement of the tasks that the listen names, and what came before it.
     async fn acknowledge(&mut self) -> VecDeque<Event> {
-        if listen::task_ids(&self.call.params).is_empty() {
-            return VecDeque::new();
-        }
         let (mut honoured, mut early) = (Vec::new(), VecDeque::new());
         let mut waiting = self.seen.iter().filter(|one| !part(one, self.view, &self.call).params.is_absent()).count();
         let end = Instant::now() + PATIENCE;

@@ -1,9 +1,10 @@
 //! What `subscriptions/listen` can choose beside resources (2026-07-28, subscriptions; tasks extension, *Task Status
 //! Notifications*), and the parameters and acknowledgements that name tasks. Data alone.
 
+use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use super::{Event, Method, Notification, Payload, Revision};
+use super::{Event, Method, Notification, Payload, Reply, Revision};
 
 /// The lists whose changes can be listened to: the member of the filter, the capability, the notification.
 pub const LISTS: [(&str, &str, Method); 3] = [
@@ -40,4 +41,13 @@ pub fn honouring<'a>(ids: impl IntoIterator<Item = &'a str>) -> Event {
     let ids: Vec<&str> = ids.into_iter().collect();
     let params = Payload::of(Revision::V2026_07_28, &json!({ "notifications": { TASK_IDS: ids } }));
     Event::Notified(Notification { method: Method::SubscriptionsAcknowledged, params })
+}
+
+/// The same reply to a listen of these parameters, by who tells of no task.
+#[must_use]
+pub fn without_tasks(params: &Payload, reply: Reply) -> Reply {
+    if task_ids(params).is_empty() {
+        return reply;
+    }
+    Reply::new(stream::iter([honouring([])]).chain(reply))
 }

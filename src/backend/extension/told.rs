@@ -33,7 +33,7 @@ impl Backend {
         heard: impl Stream<Item = Event> + Send + 'static,
     ) -> Reply {
         Reply::new(async_stream::stream! {
-            let interest = if ids.is_empty() { None } else { Some(self.interest(ids, &context).await) };
+            let interest = if ids.is_empty() { None } else { Some(Box::pin(self.interest(ids, &context)).await) };
             if let Some(interest) = &interest {
                 yield listen::honouring(interest.topics.iter().filter_map(Topic::task));
             }

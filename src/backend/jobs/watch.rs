@@ -96,7 +96,8 @@ impl Watch {
             let Ok(Some(job)) = backend.jobs.find(&id, &context) else { continue };
             let key = Key::of(backend.spec.share, &job.context);
             if keys.insert(key.clone()) {
-                watch.told.push(backend.listens.listen(&key, job.context.holder()).boxed());
+                let told = backend.listens.listen_for(Method::TaskStatus, &key, job.context.holder());
+                watch.told.push(told.boxed());
             }
             let (push, pushed) = watch::channel(Payload::absent(Revision::NEWEST_LEGACY));
             watch.pushes.insert(id.clone(), push);
@@ -118,7 +119,7 @@ impl Watch {
     }
 
     fn push(&self, event: Event) {
-        let Event::Notified(Notification { method: Method::TaskStatus, params }) = event else { return };
+        let Event::Notified(Notification { params, .. }) = event else { return };
         if let Some(push) = params.string("taskId").and_then(|id| self.pushes.get(&id)) {
             push.send_replace(params);
         }

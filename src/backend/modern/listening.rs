@@ -45,6 +45,16 @@ pub(crate) struct Listening {
     heard: watch::Sender<Heard>,
 }
 
+/// What becomes of a listen that was asked for.
+enum Answer {
+    /// It tells of these.
+    Acknowledged(HashSet<Topic>),
+    /// The server answers with an error.
+    Refused,
+    /// It ended, or nothing came in time.
+    Lost,
+}
+
 /// What the server has acknowledged.
 #[derive(Debug, Clone, Default)]
 struct Heard {
@@ -87,9 +97,13 @@ impl Peer {
         let mut ears = Ears::default();
         let mut pause = PAUSE.0;
         let mut is_first = true;
+        let mut refused_at = None;
         loop {
             let count = *wanted.borrow_and_update();
-            let topics = self.about.wants.topics(&self.about.key);
+            let mut topics = self.about.wants.topics(&self.about.key);
+            if refused_at == Some(count) {
+                topics.retain(|topic| !self.is_new_task(topic));
+            }
             let Some(filter) = self.filter(&topics) else {
                 ears.close();
                 self.listening.heard.send_replace(Heard { upto: count, topics: HashSet::new() });
@@ -101,7 +115,13 @@ impl Peer {
             let (began, is_lost_one) = (Instant::now(), ears.is_empty() && !is_first);
             let is_another = ears.is_empty() && self.about.is_another;
             ears.add(self.events(&filter));
-            if let Ok(Some(heard)) = timeout(ACKNOWLEDGED, self.acknowledged(&mut ears)).await {
+            let answer = timeout(ACKNOWLEDGED, self.answer(&mut ears)).await.unwrap_or(Answer::Lost);
+            if matches!(answer, Answer::Refused) && topics.iter().any(|topic| self.is_new_task(topic)) {
+                // it may be for a task that one client names: that must cost nobody else theirs
+                refused_at = Some(count);
+                continue;
+            }
+            if let Answer::Acknowledged(heard) = answer {
                 self.listening.heard.send_replace(Heard { upto: count, topics: heard });
                 is_first = false;
                 // that a connection is another than before was told when it was made, as far as lists go
@@ -122,6 +142,11 @@ impl Peer {
             sleep(pause).await;
             pause = (pause * 2).min(PAUSE.1);
         }
+    }
+
+    /// Whether it is a task that the server has not acknowledged yet.
+    fn is_new_task(&self, topic: &Topic) -> bool {
+        topic.task().is_some() && !self.listening.heard.borrow().topics.contains(topic)
     }
 
     fn events(self: &Arc<Self>, filter: &Value) -> Events {
@@ -146,16 +171,18 @@ impl Peer {
         (!filter.is_empty()).then_some(Value::Object(filter))
     }
 
-    /// Waits for the acknowledgement of the newest listen while the others go on; gives what it tells of.
-    async fn acknowledged(&self, ears: &mut Ears) -> Option<HashSet<Topic>> {
+    /// Waits for what becomes of the newest listen while the others go on.
+    async fn answer(&self, ears: &mut Ears) -> Answer {
         loop {
             match ears.hear().await {
                 ears::Heard::Acknowledged(filter) => {
                     let uris = strings(&filter["resourceSubscriptions"]).into_iter().map(Topic::Resource);
-                    return Some(uris.chain(strings(&filter[TASK_IDS]).into_iter().map(Topic::Task)).collect());
+                    let tasks = strings(&filter[TASK_IDS]).into_iter().map(Topic::Task);
+                    return Answer::Acknowledged(uris.chain(tasks).collect());
                 }
                 ears::Heard::Told(notification) => self.give(&notification),
-                ears::Heard::Ended => return None,
+                ears::Heard::Refused => return Answer::Refused,
+                ears::Heard::Ended => return Answer::Lost,
             }
         }
     }
@@ -166,7 +193,7 @@ impl Peer {
             match ears.hear().await {
                 ears::Heard::Told(notification) => self.give(&notification),
                 ears::Heard::Acknowledged(_) => {}
-                ears::Heard::Ended => return,
+                ears::Heard::Refused | ears::Heard::Ended => return,
             }
         }
     }

@@ -46,7 +46,7 @@ fn task(id: &str, status: &str) -> Value {
 }
 
 impl Job {
-    /// It tells of the tasks whose ids begin with T, and of no others.
+    /// It tells of the tasks whose ids begin with T, and of no others; a listen that names one with X it refuses.
     async fn new() -> Self {
         Self::with(json!({ "tools": {}, "extensions": { TASKS: {} } })).await
     }
@@ -71,6 +71,15 @@ impl Job {
                 }
                 "subscriptions/listen" => {
                     let mut filter = seen.body["params"]["notifications"].clone();
+                    if filter["taskIds"]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .any(|id| id.as_str().unwrap().starts_with('X'))
+                    {
+                        let error = json!({ "code": -32602, "message": "Task not found" });
+                        return Some(reply(&json!({ "jsonrpc": "2.0", "id": seen.body["id"], "error": error })));
+                    }
                     if let Some(ids) = filter["taskIds"].as_array_mut() {
                         ids.retain(|id| id.as_str().unwrap().starts_with('T'));
                     }
@@ -254,4 +263,19 @@ async fn after_a_listen_that_ended_its_tasks_are_named_again_and_asked_for() {
     assert_eq!((&params["status"], &params["result"]), (&json!("completed"), &text_of("done")));
     assert_eq!(params.get("resultType"), None);
     assert_eq!(job.peer.seen_of("subscriptions/listen").len(), 2);
+}
+
+#[tokio::test]
+async fn a_task_for_which_the_server_refuses_the_listen_costs_nobody_else_theirs() {
+    let job = Job::new().await;
+    let (mut one, _) = job.listen("one", &["T1"]).await;
+    let (_other, honoured) = job.listen("other", &["X1"]).await;
+    assert_eq!(honoured, json!([]));
+    let (mut third, honoured) = job.listen("third", &["T3"]).await;
+    assert_eq!(honoured, json!(["T3"]));
+    for id in ["T1", "T3"] {
+        job.tell(&task(id, "completed"));
+    }
+    assert_eq!(told(&mut one, Revision::V2026_07_28).await.1["taskId"], "T1");
+    assert_eq!(told(&mut third, Revision::V2026_07_28).await.1["taskId"], "T3");
 }

@@ -59,6 +59,8 @@ pub(super) enum Heard {
     Acknowledged(Value),
     /// Something was told, for the first time.
     Told(Notification),
+    /// The server answers the newest listen with an error.
+    Refused,
     /// The newest listen is over.
     Ended,
 }
@@ -116,13 +118,18 @@ impl Ears {
                 // a listen cannot be asked: a question that is dropped is refused
                 Some(Ok(Event::Asked(_))) => {}
                 Some(Ok(Event::Done(_)) | Err(_)) | None => {
+                    let mut heard = Heard::Ended;
                     if let Some(Ok(Event::Done(Outcome::Failed(error)))) = event {
                         tracing::debug!(%error, "the server does not let itself be listened to");
+                        // the server's own, and not that the connection was lost
+                        if error.revision().is_some() {
+                            heard = Heard::Refused;
+                        }
                     }
                     let is_newest = at + 1 == self.open.len();
                     self.remove(at);
                     if is_newest {
-                        return Heard::Ended;
+                        return heard;
                     }
                 }
             }

@@ -18,12 +18,16 @@ impl Old {
         (listen, params["notifications"]["taskIds"].clone())
     }
 
-    /// The server tells of its own accord how its task is, in the session of the gateway and in that of its client.
+    /// The server tells of its own accord how its task is.
     async fn tell(&self, task: &Value) {
-        let told = json!({ "jsonrpc": "2.0", "method": "notifications/tasks/status", "params": task });
+        self.say(&json!({ "jsonrpc": "2.0", "method": "notifications/tasks/status", "params": task })).await;
+    }
+
+    /// The server says this of its own accord, in the session of the gateway and in that of its client.
+    async fn say(&self, message: &Value) {
         until("both streams", || (self.aside.lock().len() == 2).then_some(())).await;
         for say in self.aside.lock().iter() {
-            say.send(event(&told)).unwrap();
+            say.send(event(message)).unwrap();
         }
     }
 }
@@ -146,4 +150,15 @@ async fn who_listens_no_more_lets_the_server_be() {
     asked.await;
     drop(listen);
     over.recv().await.unwrap().closed().await;
+}
+
+#[tokio::test]
+async fn who_listens_for_a_task_is_still_the_one_who_can_be_asked_outside_of_calls() {
+    let old = Old::with(&["working"], Value::Null, false).await;
+    old.made().await;
+    let (mut listen, _) = old.listened("ann", &["T1"]).await;
+    let params = json!({ "message": "Name?", "requestedSchema": { "type": "object", "properties": {} } });
+    old.say(&json!({ "jsonrpc": "2.0", "id": "s8", "method": "elicitation/create", "params": params })).await;
+    let Event::Asked(question) = next(&mut listen).await else { panic!("a question") };
+    assert_eq!(question.params.string("message").as_deref(), Some("Name?"));
 }
