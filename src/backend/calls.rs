@@ -6,17 +6,17 @@ use futures_util::{StreamExt as _, future::join_all};
 use tokio::time::timeout;
 
 use super::{
+    attempts::{Attempts, Next},
     key::Key,
     lanes::Turn,
     legacy::{Session, call::Asked},
     life::Life,
-    link::NotRun,
     pool::Lease,
     served::Backend,
 };
 use crate::{
     mcp::{Call, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, meta},
-    model::{OnLoss, SessionId, TransportSpec},
+    model::{SessionId, TransportSpec},
 };
 
 /// What one call wants of a session for as long as it runs.
@@ -45,24 +45,22 @@ impl Backend {
     pub(super) fn serve(self: Arc<Self>, call: Call) -> Reply {
         Reply::new(async_stream::stream! {
             let Call { method, params, context } = call;
-            let mut again = self.spec.on_loss == OnLoss::Reinit;
+            let mut attempts = Attempts::of(&self, &method);
             let (home, holder) = (self.home(&method, &params, &context), context.holder());
             let mut turn = match self.turn(&method, &home, &context).await {
                 Ok(turn) => turn,
                 Err(error) => {
-                    self.count(&method, "unavailable");
-                    yield Event::Done(Outcome::Failed(error));
+                    yield attempts.unavailable(error);
                     return;
                 }
             };
             let key = turn.as_ref().map_or_else(|| home.clone(), |turn| turn.key().clone());
             let _wish = self.wish(&key, &params, &context);
             loop {
-                let (lease, session) = match self.session(&key, &context).await {
+                let (_lease, session) = match self.session(&key, &context).await {
                     Ok(found) => found,
                     Err(error) => {
-                        self.count(&method, "unavailable");
-                        yield Event::Done(Outcome::Failed(error));
+                        yield attempts.unavailable(error);
                         return;
                     }
                 };
@@ -71,35 +69,26 @@ impl Backend {
                     return;
                 }
                 if let Err(error) = session.may_be_asked_for(&method, &params, &context) {
-                    self.count(&method, "error");
-                    yield Event::Done(Outcome::Failed(error));
+                    yield attempts.refused(error);
                     return;
                 }
                 let asked = Asked::by(&context, &method, &params);
                 let calling = session.call_for(&context.client, asked, self.spec.call_timeout);
                 let mut events = std::pin::pin!(calling);
-                let mut lost = None;
                 while let Some(event) = events.next().await {
-                    match event {
-                        Ok(event) => {
-                            if let Event::Done(outcome) = &event {
-                                if let Some(turn) = &mut turn {
-                                    turn.answered();
-                                }
-                                self.count_end(&method, outcome);
-                            }
-                            yield session.own_part(&method, event, &holder);
-                        }
-                        Err(NotRun(reason)) => lost = Some(reason),
+                    let Some(event) = attempts.take(event) else { continue };
+                    if let (Event::Done(_), Some(turn)) = (&event, &mut turn) {
+                        turn.answered();
                     }
+                    yield session.own_part(&method, event, &holder);
                 }
-                let Some(reason) = lost else { return };
-                drop(lease);
-                // it has certainly not run, so this is no second time; once only, lest two sides chase each other
-                if !std::mem::take(&mut again) {
-                    self.count(&method, "lost");
-                    yield Event::Done(Outcome::Failed(self.unavailable(&reason)));
-                    return;
+                match attempts.next() {
+                    Next::Again => {}
+                    Next::Over => return,
+                    Next::GivenUp(event) => {
+                        yield event;
+                        return;
+                    }
                 }
             }
         })

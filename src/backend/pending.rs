@@ -117,3 +117,56 @@ pub(crate) fn cancellation(id: u64, farewell: &Farewell) -> Message {
     let params = format!(r#"{{"requestId":{id},"reason":{reason}}}"#);
     Message::Notification { method: Method::Cancelled, params: params.into() }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::mcp::{Notification, Payload, Revision};
+
+    fn told() -> Event {
+        let params = Payload::absent(Revision::NEWEST_LEGACY);
+        Event::Notified(Notification { method: Method::LoggingMessage, params })
+    }
+
+    fn done() -> Event {
+        Event::Done(Outcome::Complete(Payload::empty(Revision::NEWEST_LEGACY)))
+    }
+
+    #[test]
+    fn a_slow_reader_loses_what_comes_on_the_way_and_never_the_end() {
+        let (pending, end) = (Pending::default(), End::within(&CancellationToken::new()));
+        let (id, mut events) = pending.open("one", &end).unwrap();
+        for _ in 0..QUEUE * 2 {
+            assert!(pending.deliver(id, told()).is_none());
+        }
+        assert!(pending.deliver(id, done()).is_none());
+        for _ in 1..QUEUE {
+            assert!(matches!(events.try_recv(), Ok(Event::Notified(_))));
+        }
+        assert!(matches!(events.try_recv(), Ok(Event::Done(_))), "the end has a place of its own");
+        assert!(pending.deliver(id, told()).is_some(), "it runs no more");
+    }
+
+    #[test]
+    fn nothing_is_left_behind_on_a_connection_that_is_over() {
+        let (pending, end) = (Pending::default(), End::within(&CancellationToken::new()));
+        let (_, mut events) = pending.open("one", &end).unwrap();
+        end.comes("it broke");
+        pending.fail_all(&ErrorObject::internal("lost"));
+        assert!(matches!(events.try_recv(), Ok(Event::Done(Outcome::Failed(_)))));
+        assert_eq!(pending.open("two", &end).err().as_deref(), Some("it broke"));
+    }
+
+    #[test]
+    fn what_came_on_the_exchange_of_another_request_goes_to_that() {
+        let (pending, end) = (Pending::default(), End::within(&CancellationToken::new()));
+        let (id, _events) = pending.open("one", &end).unwrap();
+        let mut others = Vec::new();
+        assert!(pending.own(id, (id + 1, told()), |to, _| others.push(to)).is_none());
+        assert_eq!(others, [id + 1]);
+        assert!(pending.own(id, (id, done()), |_, _| ()).is_some());
+        assert_eq!(pending.close(id), None);
+    }
+}

@@ -6,10 +6,10 @@ use std::{pin::pin, sync::Arc};
 use futures_util::StreamExt as _;
 
 use super::{
+    attempts::{Attempts, Next},
     extension,
     key::Key,
     life::Life,
-    link::NotRun,
     modern::{Peer, call::Asked, discover::Told},
     pool::Lease,
     served::Backend,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     mcp::{Call, Context, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision},
-    model::{OnLoss, TransportSpec},
+    model::TransportSpec,
 };
 
 impl Backend {
@@ -42,13 +42,12 @@ impl Backend {
         Reply::new(async_stream::stream! {
             let Call { method, params, context } = call;
             let key = Key::of_modern(&self.spec, &context);
-            let mut again = self.spec.on_loss == OnLoss::Reinit;
+            let mut attempts = Attempts::of(&self, &method);
             loop {
-                let (lease, peer) = match self.peer(&key, &context).await {
+                let (_lease, peer) = match self.peer(&key, &context).await {
                     Ok(found) => found,
                     Err(error) => {
-                        self.count(&method, "unavailable");
-                        yield Event::Done(Outcome::Failed(error));
+                        yield attempts.unavailable(error);
                         return;
                     }
                 };
@@ -61,25 +60,18 @@ impl Backend {
                 }
                 let asked = self.asked(&key, (&method, &params), &context);
                 let mut events = pin!(peer.call(asked, self.spec.call_timeout));
-                let mut lost = None;
                 while let Some(event) = events.next().await {
-                    match event {
-                        Ok(event) => {
-                            if let Event::Done(outcome) = &event {
-                                self.count_end(&method, outcome);
-                            }
-                            yield event;
-                        }
-                        Err(NotRun(reason)) => lost = Some(reason),
+                    if let Some(event) = attempts.take(event) {
+                        yield event;
                     }
                 }
-                let Some(reason) = lost else { return };
-                drop(lease);
-                // it has certainly not run, so this is no second time; once only, lest two sides chase each other
-                if !std::mem::take(&mut again) {
-                    self.count(&method, "lost");
-                    yield Event::Done(Outcome::Failed(self.unavailable(&reason)));
-                    return;
+                match attempts.next() {
+                    Next::Again => {}
+                    Next::Over => return,
+                    Next::GivenUp(event) => {
+                        yield event;
+                        return;
+                    }
                 }
             }
         })
