@@ -123,6 +123,8 @@ pub(crate) struct Asked<T> {
     pub(crate) look: Look<T>,
     /// What the gateway itself sees, for the time until it is there.
     pub(crate) fallback: Option<Arc<T>>,
+    /// Whether it is asked for because it changed: then only what it is now will do, where nobody else is kept waiting.
+    pub(crate) is_told: bool,
 }
 
 // === impl Catalog ===
@@ -170,7 +172,7 @@ impl Catalog {
         let mut look = self.look_about(&rack);
         let fallback = self.introduction();
         look.value = look.value.or_else(|| fallback.clone());
-        Asked { cell: Arc::clone(&rack.about), look, fallback }
+        Asked { cell: Arc::clone(&rack.about), look, fallback, is_told: false }
     }
 
     /// Whether the backend runs calls of tools as tasks, as far as it has said so to the gateway itself.
@@ -206,7 +208,9 @@ impl Catalog {
         let alike = RackKey { scope: Scope::Base, ..rack.key.clone() };
         let alike = self.racks.read().get(&alike).and_then(|alike| alike.list(kind).value());
         let fallback = alike.or_else(|| self.base()?.list(kind).value());
-        Asked { cell: Arc::clone(rack.list(kind)), look: self.look_list(&rack, kind), fallback }
+        // a session has a rack once it was told of a change
+        let is_told = matches!(rack.key.scope, Scope::Session(_));
+        Asked { cell: Arc::clone(rack.list(kind)), look: self.look_list(&rack, kind), fallback, is_told }
     }
 
     /// A whole list, asked for anew because the backend answered as if it were another; `None` where it cannot be had.

@@ -1,7 +1,8 @@
 //! Waiting for what several backends were asked, and for how long. Knows nothing of what it is.
 //!
 //! A cold start waits for a short budget, counted from the start of each fetch, so that a backend which never answers
-//! delays the first calls alone. A sole backend of which nothing is known is waited for to the end (`translation` 6.7).
+//! delays the first calls alone. A sole backend of which nothing is known is waited for to the end (`translation` 6.7), and so
+//! is one whose reader was told of a change.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +27,7 @@ pub(crate) enum Patience {
 /// What each asked one has to give, in their order. Those who come later are owed: a change is told when they come.
 pub(crate) async fn gather<T: PartialEq>(asked: Vec<Asked<T>>, budget: Duration, patience: Patience) -> Vec<Given<T>> {
     if let [one] = asked.as_slice()
-        && one.fallback.is_none()
+        && (one.fallback.is_none() || one.is_told)
     {
         return join_all(asked.into_iter().map(sole)).await;
     }
