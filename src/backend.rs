@@ -22,6 +22,7 @@ mod life;
 mod link;
 mod listens;
 mod memory;
+mod missed;
 mod modern;
 mod open;
 mod pool;

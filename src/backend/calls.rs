@@ -11,11 +11,12 @@ use super::{
     legacy::{Session, call::Asked},
     life::Life,
     link::NotRun,
+    missed::Missed,
     pool::Lease,
     served::Backend,
 };
 use crate::{
-    mcp::{Call, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, meta},
+    mcp::{Call, Context, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, meta},
     model::{OnLoss, SessionId, TransportSpec},
 };
 
@@ -60,9 +61,11 @@ impl Backend {
             loop {
                 let (lease, session) = match self.session(&key, &context).await {
                     Ok(found) => found,
-                    Err(error) => {
-                        self.count(&method, "unavailable");
-                        yield Event::Done(Outcome::Failed(error));
+                    Err(missed) => {
+                        let mut reply = Arc::clone(&self).missed(missed, Call { method, params, context });
+                        while let Some(event) = reply.next_event().await {
+                            yield event;
+                        }
                         return;
                     }
                 };
@@ -83,9 +86,7 @@ impl Backend {
                     match event {
                         Ok(event) => {
                             if let Event::Done(outcome) = &event {
-                                if let Some(turn) = &mut turn {
-                                    turn.answered();
-                                }
+                                turn.iter_mut().for_each(Turn::answered);
                                 self.count_end(&method, outcome);
                             }
                             yield session.own_part(&method, event, &holder);
@@ -138,11 +139,9 @@ impl Backend {
     }
 
     /// The session of `key`, opened where there is none. Waits up to `start_timeout`.
-    async fn session(self: &Arc<Self>, key: &Key, context: &Context) -> Result<(Lease, Arc<Session>), ErrorObject> {
-        let (lease, life) = self.life(key, context).await?;
-        let Life::Legacy(session) = life else {
-            return Err(self.unavailable("it was found to be of another era in this moment; try again"));
-        };
+    async fn session(self: &Arc<Self>, key: &Key, context: &Context) -> Result<(Lease, Arc<Session>), Missed> {
+        let (lease, life) = self.life(key, context, Era::Legacy).await?;
+        let Life::Legacy(session) = life else { return Err(Missed::Turned(Era::Modern)) };
         if context.session.is_none() && context.request.is_some() {
             self.bring_to_level(key, &session).await;
         }

@@ -6,16 +6,18 @@ use std::{pin::pin, sync::Arc};
 use futures_util::StreamExt as _;
 
 use super::{
+    error::StartError,
     extension,
     key::Key,
     life::Life,
     link::NotRun,
+    missed::Missed,
     modern::{Peer, call::Asked, discover::Told},
     pool::Lease,
     served::Backend,
 };
 use crate::{
-    mcp::{Call, Context, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision},
+    mcp::{Call, Context, Era, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision},
     model::{OnLoss, TransportSpec},
 };
 
@@ -45,14 +47,16 @@ impl Backend {
             loop {
                 let (lease, peer) = match self.peer(&key, &context).await {
                     Ok(found) => found,
-                    Err(error) => {
-                        self.count(&method, "unavailable");
-                        yield Event::Done(Outcome::Failed(error));
+                    Err(missed) => {
+                        let mut reply = Arc::clone(&self).missed(missed, Call { method, params, context });
+                        while let Some(event) = reply.next_event().await {
+                            yield event;
+                        }
                         return;
                     }
                 };
-                if method == Method::Discover {
-                    self.keep_fresh(&peer).await;
+                if method == Method::Discover && peer.introduction().is_some_and(|introduction| !introduction.is_fresh()) {
+                    self.introduce(&peer).await;
                 }
                 if let (Method::Discover, Some(introduction)) = (&method, peer.introduction()) {
                     yield Event::Done(Outcome::Complete(introduction.discover(&self.spec.id)));
@@ -74,6 +78,9 @@ impl Backend {
                 }
                 let Some(reason) = lost else { return };
                 drop(lease);
+                if !peer.is_over() {
+                    self.introduce(&peer).await;
+                }
                 // it has certainly not run, so this is no second time; once only, lest two sides chase each other
                 if !std::mem::take(&mut again) {
                     self.count(&method, "lost");
@@ -84,17 +91,20 @@ impl Backend {
         })
     }
 
-    /// Asks a server that is reached over HTTP again what it says of itself, where it was asked long ago. What it said holds
+    /// Asks a server that is reached over HTTP again what it says of itself: it may be replaced unseen. What it said holds
     /// where it does not answer; where it is of another era now, that is found out anew.
-    async fn keep_fresh(&self, peer: &Arc<Peer>) {
-        let is_fresh = peer.introduction().is_none_or(|introduction| introduction.is_fresh());
-        if is_fresh || !matches!(self.spec.transport, TransportSpec::Http(_)) {
+    async fn introduce(&self, peer: &Arc<Peer>) {
+        if !matches!(self.spec.transport, TransportSpec::Http(_)) {
             return;
         }
         match peer.discover(self.spec.start_timeout).await {
             Told::Modern(introduction) => peer.introduced(introduction),
-            Told::Legacy(reason) => peer.end(&format!("the server no longer speaks 2026-07-28: {reason}")),
-            Told::Unusable(_) | Told::Nothing(_) => {}
+            Told::Legacy(reason) => {
+                self.era.doubt();
+                peer.end(&format!("the server no longer speaks 2026-07-28: {reason}"));
+            }
+            Told::Unusable(error @ StartError::Incompatible(_)) => peer.end(&error.to_string()),
+            Told::Ended(_) | Told::Unusable(_) | Told::Nothing(_) => {}
         }
     }
 
@@ -111,16 +121,10 @@ impl Backend {
     }
 
     /// The connection of `key`, made where there is none. Waits up to `start_timeout`.
-    pub(super) async fn peer(
-        self: &Arc<Self>,
-        key: &Key,
-        context: &Context,
-    ) -> Result<(Lease, Arc<Peer>), ErrorObject> {
-        match self.life(key, context).await? {
+    pub(super) async fn peer(self: &Arc<Self>, key: &Key, context: &Context) -> Result<(Lease, Arc<Peer>), Missed> {
+        match self.life(key, context, Era::Modern).await? {
             (lease, Life::Modern(peer)) => Ok((lease, peer)),
-            (_, Life::Legacy(_)) => {
-                Err(self.unavailable("it was found to be of another era in this moment; try again"))
-            }
+            (_, Life::Legacy(_)) => Err(Missed::Turned(Era::Legacy)),
         }
     }
 
@@ -146,7 +150,7 @@ impl Backend {
         };
         let (_lease, peer) = match self.peer(&key, &call.context).await {
             Ok(found) => found,
-            Err(error) => return Reply::failed(error),
+            Err(missed) => return Reply::failed(self.missed_error(missed)),
         };
         if peer.introduction().is_some_and(|introduction| !introduction.offers("resources", Some("subscribe"))) {
             return Reply::failed(ErrorObject::method_not_found(Method::ResourcesSubscribe.as_str()));
