@@ -23,6 +23,7 @@ mod life;
 mod link;
 mod listens;
 mod memory;
+mod missed;
 mod modern;
 mod open;
 mod pending;

@@ -24,7 +24,7 @@ impl<'a> Attempts<'a> {
         Self { backend, method, left: u8::from(backend.spec.on_loss == OnLoss::Reinit), lost: None }
     }
 
-    /// The end of a call for which no connection could be had.
+    /// The end of a call that cannot be begun.
     pub(super) fn unavailable(&self, error: ErrorObject) -> Event {
         self.backend.count(self.method, "unavailable");
         Event::Done(Outcome::Failed(error))
@@ -50,6 +50,11 @@ impl<'a> Attempts<'a> {
                 None
             }
         }
+    }
+
+    /// Whether the present attempt has not run.
+    pub(super) const fn is_lost(&self) -> bool {
+        self.lost.is_some()
     }
 
     /// Whether the call is to be made once more, now that there is nothing more to take: it has certainly not run, so that

@@ -11,11 +11,12 @@ use super::{
     lanes::Turn,
     legacy::{Session, call::Asked},
     life::Life,
+    missed::Missed,
     pool::Lease,
     served::Backend,
 };
 use crate::{
-    mcp::{Call, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, meta},
+    mcp::{Call, Context, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, meta},
     model::{SessionId, TransportSpec},
 };
 
@@ -59,8 +60,12 @@ impl Backend {
             loop {
                 let (_lease, session) = match self.session(&key, &context).await {
                     Ok(found) => found,
-                    Err(error) => {
-                        yield attempts.unavailable(error);
+                    Err(missed) => {
+                        let call = Call { method: method.clone(), params: params.clone(), context: context.clone() };
+                        let mut reply = Arc::clone(&self).missed(missed, call);
+                        while let Some(event) = reply.next_event().await {
+                            yield event;
+                        }
                         return;
                     }
                 };
@@ -127,11 +132,9 @@ impl Backend {
     }
 
     /// The session of `key`, opened where there is none. Waits up to `start_timeout`.
-    async fn session(self: &Arc<Self>, key: &Key, context: &Context) -> Result<(Lease, Arc<Session>), ErrorObject> {
-        let (lease, life) = self.life(key, context).await?;
-        let Life::Legacy(session) = life else {
-            return Err(self.unavailable("it was found to be of another era in this moment; try again"));
-        };
+    async fn session(self: &Arc<Self>, key: &Key, context: &Context) -> Result<(Lease, Arc<Session>), Missed> {
+        let (lease, life) = self.life(key, context, Era::Legacy).await?;
+        let Life::Legacy(session) = life else { return Err(Missed::Turned(Era::Modern)) };
         if context.session.is_none() && context.request.is_some() {
             self.bring_to_level(key, &session).await;
         }

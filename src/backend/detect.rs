@@ -14,8 +14,9 @@ use super::{
     era::Verdict,
     error::StartError,
     key::Key,
+    legacy::Session,
     life::Life,
-    modern::{Peer, discover::Told},
+    modern::{Introduction, Peer, discover::Told},
     open::Failure,
     served::Backend,
 };
@@ -31,42 +32,26 @@ pub(crate) struct Opened {
     pub(crate) doubt: BoxFuture<'static, Era>,
 }
 
+/// A connection that was made to ask. Dropping it ends it, unless it was kept.
+struct Spare {
+    peer: Arc<Peer>,
+    is_kept: bool,
+}
+
 impl Backend {
     /// Opens the base connection.
     pub(super) async fn open_base(&self) -> Result<Opened, Failure> {
         let client = Arc::new(ClientInfo::gateway());
         let opened = match self.era.again() {
-            Some(verdict) => self.open_known(verdict, &client).await,
             None => self.find_out(&client).await,
+            Some(verdict) if verdict.is_configured() => {
+                self.open_in(verdict.era, &Key::base(), &client).await.map(Opened::sure)
+            }
+            Some(verdict) if verdict.era == Era::Modern => self.confirm_modern(verdict, &client).await,
+            Some(verdict) => self.confirm_legacy(verdict, &client).await,
         };
         self.opened(opened.as_ref().ok().map(|opened| &opened.life));
         opened
-    }
-
-    /// Opens it as a verdict says that was found earlier. Where the server does not bear it out, it is found out anew: at
-    /// once where the server has said so, and the next time where a process was silent or ended.
-    async fn open_known(&self, verdict: Verdict, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
-        let failure = match self.open_in(verdict.era, &Key::base(), client).await {
-            Ok(life) => {
-                self.era.holds(verdict);
-                self.pool.end_others(verdict.era);
-                return Ok(Opened::sure(life));
-            }
-            Err(failure) if verdict.is_configured() => return Err(failure),
-            Err(failure) => failure,
-        };
-        match (verdict.era, &failure.error) {
-            (_, StartError::Incompatible(_)) | (Era::Legacy, StartError::Refused(_) | StartError::Malformed(_)) => {
-                tracing::info!(backend = %self.spec.id, reason = %failure.error, "it is found out anew of which era the server is");
-                self.find_out(client).await
-            }
-            // over HTTP an outage says nothing
-            (_, StartError::Unreachable(_) | StartError::TimedOut(_)) if self.is_channel() => {
-                self.era.doubt();
-                Err(failure)
-            }
-            _ => Err(failure),
-        }
     }
 
     /// Notes of which era the server was found to be, and ends what is left of another.
@@ -75,18 +60,93 @@ impl Backend {
         self.pool.end_others(era);
     }
 
+    /// A session or a connection beside the base one could not be opened, since the server says that it is of another era:
+    /// then the base one is an older process of it, or does not know yet that it is lost, and it is found out anew.
+    pub(super) fn contradicted(&self, era: Option<Era>, error: &StartError) {
+        let base = self.pool.base();
+        if matches!(error, StartError::OtherEra(_)) && !self.era.is_configured() && base.era() == era {
+            self.era.doubt();
+            base.end("the server seems to be of another era than it was");
+        }
+    }
+
+    /// Opens it as one that was found to be modern. It is asked who it is, and so the answer tells if it is not; but it may
+    /// take its time.
+    async fn confirm_modern(&self, verdict: Verdict, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
+        let spare = self.spare()?;
+        match self.told(&spare).await? {
+            Told::Modern(introduction) => {
+                spare.peer.introduced(introduction);
+                self.holds(verdict);
+                Ok(Opened::sure(Life::Modern(spare.keep())))
+            }
+            told => {
+                if self.is_channel() && matches!(told, Told::Nothing(_)) {
+                    // a process of an older server may be silent for ever
+                    self.era.doubt();
+                }
+                self.settle(spare, told, client).await
+            }
+        }
+    }
+
+    /// Opens it as one that was found to be legacy. Where the server turns the handshake down it is found out anew at once,
+    /// and where a process is silent or ends, the next time. Over HTTP an outage says nothing.
+    async fn confirm_legacy(&self, verdict: Verdict, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
+        let failure = match self.greet(&Key::base(), client).await {
+            Ok(session) => {
+                self.holds(verdict);
+                return Ok(Opened::sure(Life::Legacy(session)));
+            }
+            Err(failure) => failure,
+        };
+        match failure.error {
+            StartError::OtherEra(_)
+            | StartError::Incompatible(_)
+            | StartError::Refused(_)
+            | StartError::Malformed(_) => {
+                tracing::info!(backend = %self.spec.id, reason = %failure.error, "it is found out anew of which era the server is");
+                self.find_out(client).await
+            }
+            StartError::Unreachable(_) | StartError::TimedOut(_) if self.is_channel() => {
+                self.era.doubt();
+                Err(failure)
+            }
+            _ => Err(failure),
+        }
+    }
+
+    /// Notes that the server is what it was, and ends what is left of another era.
+    fn holds(&self, verdict: Verdict) {
+        self.era.holds(verdict);
+        self.pool.end_others(verdict.era);
+    }
+
     async fn find_out(&self, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
-        let spare = self.approach(&Key::base())?;
+        let spare = self.spare()?;
         let mut asking = {
-            let (spare, patience) = (Arc::clone(&spare), self.spec.start_timeout);
-            async move { spare.discover(patience).await }.boxed()
+            let (peer, patience) = (Arc::clone(&spare.peer), self.spec.start_timeout);
+            async move { peer.discover(patience).await }.boxed()
         };
         let told = tokio::select! {
             told = &mut asking => told,
             () = self.room.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
-            () = sleep(self.spec.probe_timeout), if self.is_channel() => return self.find_out_between(&spare, asking, client).await,
+            () = sleep(self.spec.probe_timeout), if self.is_channel() => return self.find_out_between(spare, asking, client).await,
         };
-        self.settle(&spare, told, client).await
+        self.settle(spare, told, client).await
+    }
+
+    /// A connection on which it is only asked, unless it is kept.
+    fn spare(&self) -> Result<Spare, Failure> {
+        Ok(Spare { peer: self.approach(&Key::base())?, is_kept: false })
+    }
+
+    /// What the server tells on it.
+    async fn told(&self, spare: &Spare) -> Result<Told, Failure> {
+        tokio::select! {
+            told = spare.peer.discover(self.spec.start_timeout) => Ok(told),
+            () = self.room.tasks.end().cancelled() => Err(StartError::Stopping.into()),
+        }
     }
 
     fn is_channel(&self) -> bool {
@@ -94,31 +154,44 @@ impl Backend {
     }
 
     /// Acts on what the server told.
-    async fn settle(&self, spare: &Arc<Peer>, told: Told, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
+    async fn settle(&self, spare: Spare, told: Told, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
         match told {
-            Told::Modern(introduction) => {
-                spare.introduced(introduction);
-                self.found(Era::Modern);
-                Ok(Opened::sure(Life::Modern(Arc::clone(spare))))
-            }
-            Told::Legacy(reason) => {
+            Told::Modern(introduction) => Ok(self.is_modern(spare, introduction)),
+            Told::Legacy(reason) | Told::Ended(reason) => {
                 tracing::debug!(backend = %self.spec.id, reason, "the server is taken for one with a handshake");
-                spare.end("the handshake is made on another connection");
-                let session = self.greet(&Key::base(), client).await?;
-                self.found(Era::Legacy);
-                Ok(Opened::sure(Life::Legacy(session)))
+                drop(spare);
+                match self.greet(&Key::base(), client).await {
+                    Ok(session) => Ok(self.is_legacy(session)),
+                    Err(Failure { error: StartError::OtherEra(contrary), last_words }) => {
+                        let spare = self.spare()?;
+                        match self.told(&spare).await? {
+                            Told::Modern(introduction) => Ok(self.is_modern(spare, introduction)),
+                            // perhaps it is being replaced in this moment
+                            _ => Err(Failure { error: StartError::Refused(contrary), last_words }),
+                        }
+                    }
+                    Err(failure) => Err(failure),
+                }
             }
-            Told::Unusable(error) | Told::Nothing(error) => {
-                spare.end("it did not say who it is");
-                Err(Failure { error, last_words: spare.last_words() })
-            }
+            Told::Unusable(error) | Told::Nothing(error) => Err(Failure { error, last_words: spare.peer.last_words() }),
         }
+    }
+
+    fn is_modern(&self, spare: Spare, introduction: Introduction) -> Opened {
+        spare.peer.introduced(introduction);
+        self.found(Era::Modern);
+        Opened::sure(Life::Modern(spare.keep()))
+    }
+
+    fn is_legacy(&self, session: Arc<Session>) -> Opened {
+        self.found(Era::Legacy);
+        Opened::sure(Life::Legacy(session))
     }
 
     /// Goes on waiting for the process that is silent, and tries the handshake with another meanwhile.
     async fn find_out_between(
         &self,
-        spare: &Arc<Peer>,
+        spare: Spare,
         mut asking: BoxFuture<'static, Told>,
         client: &Arc<ClientInfo>,
     ) -> Result<Opened, Failure> {
@@ -127,34 +200,26 @@ impl Backend {
         tokio::select! {
             biased;
             told = &mut asking => {
-                if matches!(told, Told::Modern(_)) {
-                    return self.settle(spare, told, client).await;
+                if let Told::Modern(introduction) = told {
+                    return Ok(self.is_modern(spare, introduction));
                 }
-                spare.end("the handshake is made on another connection");
-                let session = greeting.await?;
-                self.found(Era::Legacy);
-                Ok(Opened::sure(Life::Legacy(session)))
+                drop(spare);
+                Ok(self.is_legacy(greeting.await?))
             }
             greeted = &mut greeting => match greeted {
                 Ok(session) => {
-                    self.found(Era::Legacy);
-                    let spare = Arc::clone(spare);
-                    // who answers late has answered
+                    // who answers late has answered; what holds the process is over with the session
                     let doubt = async move {
                         let told = asking.await;
-                        spare.end("the handshake is made on another connection");
+                        drop(spare);
                         if matches!(told, Told::Modern(_)) { Era::Modern } else { std::future::pending().await }
                     };
-                    Ok(Opened { life: Life::Legacy(session), doubt: doubt.boxed() })
+                    Ok(Opened { doubt: doubt.boxed(), ..self.is_legacy(session) })
                 }
-                Err(failure) => {
-                    let told = asking.await;
-                    if matches!(told, Told::Modern(_)) {
-                        return self.settle(spare, told, client).await;
-                    }
-                    spare.end("it did not say who it is");
-                    Err(failure)
-                }
+                Err(failure) => match asking.await {
+                    Told::Modern(introduction) => Ok(self.is_modern(spare, introduction)),
+                    _ => Err(failure),
+                },
             },
         }
     }
@@ -163,5 +228,22 @@ impl Backend {
 impl Opened {
     fn sure(life: Life) -> Self {
         Self { life, doubt: std::future::pending().boxed() }
+    }
+}
+
+// === impl Spare ===
+
+impl Spare {
+    fn keep(mut self) -> Arc<Peer> {
+        self.is_kept = true;
+        Arc::clone(&self.peer)
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.peer.end("it was made to ask of which era the server is");
+        }
     }
 }

@@ -27,7 +27,7 @@ const LEGACY_FOR: Duration = Duration::from_hours(24);
 #[derive(Clone)]
 pub(crate) struct Known {
     verdict: Arc<watch::Sender<Option<Verdict>>>,
-    /// Whether what is remembered has failed since it was found out.
+    /// Whether what was found out has failed since.
     doubted: Arc<AtomicBool>,
     memory: Memory,
     server: Option<Digest>,
@@ -95,7 +95,7 @@ impl Known {
     /// or one before it, for as long as that can be believed. `None` where it is to be found out.
     pub(crate) fn again(&self) -> Option<Verdict> {
         let configured = (*self.verdict.borrow()).filter(Verdict::is_configured);
-        if configured.is_some() || self.doubted.load(Ordering::Acquire) {
+        if configured.is_some() || self.is_doubted() {
             return configured;
         }
         let KnownEra { era, found, .. } = self.memory.lookup(&self.server?)?;
@@ -110,9 +110,14 @@ impl Known {
         self.verdict.send_if_modified(|known| known.replace(verdict) != Some(verdict));
     }
 
-    /// What is remembered has failed: it is not believed again.
+    /// What was found out has failed: it is not believed again.
     pub(crate) fn doubt(&self) {
         self.doubted.store(true, Ordering::Release);
+    }
+
+    /// Whether it has failed, and nothing was found out since.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.doubted.load(Ordering::Acquire)
     }
 
     /// Notes what was found out.

@@ -11,6 +11,9 @@ pub enum StartError {
     /// The two have no protocol version in common (`translation` 6.1).
     #[error("{0}")]
     Incompatible(String),
+    /// The server says that it is of the other era than it was taken for (`translation` 2.7).
+    #[error("{0}: set `era = \"auto\"`, or leave it out")]
+    OtherEra(String),
     /// The server cannot be reached, or the connection broke in the handshake.
     #[error("{0}")]
     Unreachable(String),
@@ -31,6 +34,6 @@ pub enum StartError {
 impl StartError {
     /// Whether trying again soon is of no use.
     pub const fn is_lasting(&self) -> bool {
-        matches!(self, Self::NoCommand(_) | Self::Incompatible(_))
+        matches!(self, Self::NoCommand(_) | Self::Incompatible(_) | Self::OtherEra(_))
     }
 }

@@ -96,7 +96,7 @@ impl Backend {
             return Ok(false);
         }
         let key = Key::of_modern(&self.spec, context);
-        let (_lease, peer) = self.peer(&key, context).await?;
+        let (_lease, peer) = self.peer(&key, context).await.map_err(|missed| self.missed_error(missed))?;
         Ok(peer.introduction().is_some_and(|introduction| introduction.has_tasks()))
     }
 

@@ -114,9 +114,8 @@ impl Backend {
                 peer.introduced(introduction);
                 return Ok(peer);
             }
-            Told::Legacy(reason) => StartError::Incompatible(format!(
-                "the server does not speak 2026-07-28 ({reason}): set `era = \"auto\"`, or leave it out"
-            )),
+            Told::Legacy(reason) => StartError::OtherEra(format!("the server does not speak 2026-07-28 ({reason})")),
+            Told::Ended(reason) => StartError::Unreachable(reason),
             Told::Unusable(error) | Told::Nothing(error) => error,
         };
         peer.end("it did not say who it is");

@@ -254,6 +254,11 @@ impl Slot {
         }
     }
 
+    /// Of which era what is here is.
+    pub(crate) fn era(&self) -> Option<Era> {
+        self.life().map(|life| life.era())
+    }
+
     /// Binds a client session to the session that is here: it ends with it ([`crate::model::OnLoss::End`]).
     pub(crate) fn bind(&self, client: &SessionId) {
         self.bound.lock().insert(client.clone());

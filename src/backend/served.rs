@@ -15,6 +15,7 @@ use super::{
     lanes::Lanes,
     life::Life,
     listens::Listens,
+    missed::Missed,
     open::{Failure, Room},
     pool::{Lease, Pool, Slot, SlotState},
     starting,
@@ -81,7 +82,7 @@ impl Backend {
     }
 
     /// The way of a call at a server of this era.
-    fn dispatch(self: Arc<Self>, era: Era, call: Call) -> Reply {
+    pub(super) fn dispatch(self: Arc<Self>, era: Era, call: Call) -> Reply {
         match (era, &call.method) {
             (_, Method::Initialize) => Reply::failed(ErrorObject::method_not_found("initialize")),
             (_, Method::Listen) => self.listen(era, call),
@@ -140,9 +141,15 @@ impl Backend {
         self.era.now() == Some(Era::Legacy) || matches!(self.spec.transport, TransportSpec::Stdio(_))
     }
 
-    /// What serves `key`, opened where there is nothing. Waits up to `start_timeout`.
-    pub(super) async fn life(self: &Arc<Self>, key: &Key, context: &Context) -> Result<(Lease, Life), ErrorObject> {
-        let lease = self.pool.lease(key).map_err(|full| self.unavailable(&full.to_string()))?;
+    /// What serves `key` at a server of this era, opened where there is nothing. Waits up to `start_timeout`.
+    pub(super) async fn life(
+        self: &Arc<Self>,
+        key: &Key,
+        context: &Context,
+        era: Era,
+    ) -> Result<(Lease, Life), Missed> {
+        let unavailable = |reason: &str| Missed::Unavailable(self.unavailable(reason));
+        let lease = self.pool.lease(key).map_err(|full| unavailable(&full.to_string()))?;
         if let (OnLoss::End, Some(session)) = (self.spec.on_loss, &context.session)
             && self.can_lose_state()
         {
@@ -150,19 +157,24 @@ impl Backend {
         }
         let found = async {
             loop {
+                if let Some(other) = self.era.now().filter(|now| *now != era) {
+                    return Err(Missed::Turned(other));
+                }
                 if !key.is_base() {
                     self.begin(lease.slot(), key, &context.client);
                 }
                 match lease.slot().wait().await {
-                    Ok(Some(life)) => return Ok(life),
-                    Ok(None) => {}
-                    Err(error) => return Err(self.unavailable(&error.to_string())),
+                    Ok(Some(life)) if life.era() == era => return Ok(life),
+                    // it is of another era and being ended, unless the server is
+                    Ok(Some(life)) if self.era.now() == Some(era) => drop(life.over().await),
+                    Ok(_) => {}
+                    Err(error) => return Err(unavailable(&error.to_string())),
                 }
             }
         };
         let patience = self.spec.start_timeout;
         let found = timeout(patience, found).await;
-        let late = || self.unavailable(&format!("it is still starting after {} s", patience.as_secs()));
+        let late = || unavailable(&format!("it is still starting after {} s", patience.as_secs()));
         Ok((lease, found.unwrap_or_else(|_| Err(late()))?))
     }
 
@@ -177,11 +189,15 @@ impl Backend {
         }
         let (backend, slot, key, client) = (Arc::clone(self), Arc::clone(slot), key.clone(), Arc::clone(client));
         self.room.tasks.spawn(async move {
+            let era = backend.era.now();
             match backend.open(&key, &client).await {
                 Ok(life) => backend.live_in(&slot, &key, life).await,
+                // who waits begins again
+                Err(_) if backend.era.now() != era => slot.set(SlotState::Gone),
                 Err(Failure { error, last_words }) => {
                     tracing::warn!(backend = %backend.spec.id, %error, stderr = ?last_words, "no session could be opened");
-                    slot.set(SlotState::Failed(error));
+                    slot.set(SlotState::Failed(error.clone()));
+                    backend.contradicted(era, &error);
                 }
             }
         });
@@ -196,6 +212,10 @@ impl Backend {
             self.tell_fresh(key, &life);
         }
         slot.set(SlotState::Ready(life.clone()));
+        if self.era.now() != Some(life.era()) {
+            // it was being opened when the others were ended
+            life.end("the server was found to be of another era");
+        }
         if let Life::Legacy(session) = &life {
             // who set one in the moment before did not find the session yet
             self.bring_to_level(key, session).await;

@@ -7,16 +7,18 @@ use futures_util::StreamExt as _;
 
 use super::{
     attempts::{Attempts, Next},
+    error::StartError,
     extension,
     key::Key,
     life::Life,
+    missed::Missed,
     modern::{Peer, call::Asked, discover::Told},
     pool::Lease,
     served::Backend,
     wants::Topic,
 };
 use crate::{
-    mcp::{Call, Context, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision},
+    mcp::{Call, Context, Era, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision},
     model::TransportSpec,
 };
 
@@ -46,13 +48,17 @@ impl Backend {
             loop {
                 let (_lease, peer) = match self.peer(&key, &context).await {
                     Ok(found) => found,
-                    Err(error) => {
-                        yield attempts.unavailable(error);
+                    Err(missed) => {
+                        let call = Call { method: method.clone(), params: params.clone(), context: context.clone() };
+                        let mut reply = Arc::clone(&self).missed(missed, call);
+                        while let Some(event) = reply.next_event().await {
+                            yield event;
+                        }
                         return;
                     }
                 };
-                if method == Method::Discover {
-                    self.keep_fresh(&peer).await;
+                if method == Method::Discover && peer.introduction().is_some_and(|introduction| !introduction.is_fresh()) {
+                    self.introduce(&peer).await;
                 }
                 if let (Method::Discover, Some(introduction)) = (&method, peer.introduction()) {
                     yield Event::Done(Outcome::Complete(introduction.discover(&self.spec.id)));
@@ -64,6 +70,9 @@ impl Backend {
                     if let Some(event) = attempts.take(event) {
                         yield event;
                     }
+                }
+                if attempts.is_lost() && !peer.is_over() {
+                    self.introduce(&peer).await;
                 }
                 match attempts.next() {
                     Next::Again => {}
@@ -77,17 +86,20 @@ impl Backend {
         })
     }
 
-    /// Asks a server that is reached over HTTP again what it says of itself, where it was asked long ago. What it said holds
+    /// Asks a server that is reached over HTTP again what it says of itself: it may be replaced unseen. What it said holds
     /// where it does not answer; where it is of another era now, that is found out anew.
-    async fn keep_fresh(&self, peer: &Arc<Peer>) {
-        let is_fresh = peer.introduction().is_none_or(|introduction| introduction.is_fresh());
-        if is_fresh || !matches!(self.spec.transport, TransportSpec::Http(_)) {
+    async fn introduce(&self, peer: &Arc<Peer>) {
+        if !matches!(self.spec.transport, TransportSpec::Http(_)) {
             return;
         }
         match peer.discover(self.spec.start_timeout).await {
             Told::Modern(introduction) => peer.introduced(introduction),
-            Told::Legacy(reason) => peer.end(&format!("the server no longer speaks 2026-07-28: {reason}")),
-            Told::Unusable(_) | Told::Nothing(_) => {}
+            Told::Legacy(reason) => {
+                self.era.doubt();
+                peer.end(&format!("the server no longer speaks 2026-07-28: {reason}"));
+            }
+            Told::Unusable(error @ StartError::Incompatible(_)) => peer.end(&error.to_string()),
+            Told::Ended(_) | Told::Unusable(_) | Told::Nothing(_) => {}
         }
     }
 
@@ -104,16 +116,10 @@ impl Backend {
     }
 
     /// The connection of `key`, made where there is none. Waits up to `start_timeout`.
-    pub(super) async fn peer(
-        self: &Arc<Self>,
-        key: &Key,
-        context: &Context,
-    ) -> Result<(Lease, Arc<Peer>), ErrorObject> {
-        match self.life(key, context).await? {
+    pub(super) async fn peer(self: &Arc<Self>, key: &Key, context: &Context) -> Result<(Lease, Arc<Peer>), Missed> {
+        match self.life(key, context, Era::Modern).await? {
             (lease, Life::Modern(peer)) => Ok((lease, peer)),
-            (_, Life::Legacy(_)) => {
-                Err(self.unavailable("it was found to be of another era in this moment; try again"))
-            }
+            (_, Life::Legacy(_)) => Err(Missed::Turned(Era::Legacy)),
         }
     }
 
@@ -139,7 +145,7 @@ impl Backend {
         };
         let (_lease, peer) = match self.peer(&key, &call.context).await {
             Ok(found) => found,
-            Err(error) => return Reply::failed(error),
+            Err(missed) => return Reply::failed(self.missed_error(missed)),
         };
         if peer.introduction().is_some_and(|introduction| !introduction.offers("resources", Some("subscribe"))) {
             return Reply::failed(ErrorObject::method_not_found(Method::ResourcesSubscribe.as_str()));

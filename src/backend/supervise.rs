@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, interval, sleep};
 
-use super::{detect::Opened, key::Key, life::Life, open::Failure, pool::SlotState, served::Backend};
+use super::{detect::Opened, error::StartError, key::Key, life::Life, open::Failure, pool::SlotState, served::Backend};
 use crate::model::OnLoss;
 
 /// The longest wait between two starts.
@@ -45,9 +45,20 @@ impl Backend {
 
     async fn hold_base(&self) {
         let mut failures = 0;
+        let mut turned: Option<Instant> = None;
         loop {
-            failures = match self.live().await {
+            let ended = match self.live().await {
+                Ended::Turned(failure) if turned.is_some_and(|last| last.elapsed() < SHORT_LIFE) => {
+                    Ended::Failed(failure)
+                }
+                ended => ended,
+            };
+            failures = match ended {
                 Ended::Lived => 0,
+                Ended::Turned(_) => {
+                    turned = Some(Instant::now());
+                    0
+                }
                 Ended::Failed(Failure { error, last_words }) if error.is_lasting() => {
                     tracing::error!(backend = %self.spec.id, %error, stderr = ?last_words, "the backend cannot be used");
                     self.health.failed(&error, last_words);
@@ -96,14 +107,18 @@ impl Backend {
             reason = life.over() => reason,
             era = doubt => {
                 self.found(era);
-                life.end("the server was found to be of another era");
-                return Ended::Lived;
+                self.lost(base);
+                return Ended::Turned(late().into());
             }
         };
         self.lost(base);
         let last_words = life.last_words();
+        if self.era.is_doubted() {
+            tracing::info!(backend = %self.spec.id, reason, "it is found out anew of which era the server is");
+            return Ended::Turned(Failure { error: StartError::Unreachable(reason), last_words });
+        }
         if began.elapsed() < SHORT_LIFE {
-            let error = super::error::StartError::Unreachable(reason);
+            let error = StartError::Unreachable(reason);
             return Ended::Failed(Failure { error, last_words });
         }
         tracing::warn!(backend = %self.spec.id, reason, stderr = ?last_words, "the connection to the backend was lost");
@@ -116,8 +131,14 @@ impl Backend {
 enum Ended {
     /// After a while: it is started again at once.
     Lived,
+    /// Since the server is of another era: it is started again at once, unless that has just been done.
+    Turned(Failure),
     /// It did not start, or ended soon after.
     Failed(Failure),
+}
+
+fn late() -> StartError {
+    StartError::Unreachable("the server was slow to say of which era it is".to_owned())
 }
 
 /// 1, 2, 4 … 60 seconds (`translation` 6.4).

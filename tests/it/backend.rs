@@ -7,6 +7,7 @@ mod edges;
 mod endpoint;
 mod era;
 mod extension;
+mod flips;
 mod http;
 mod jobs;
 mod lanes;

@@ -284,11 +284,8 @@ fn refused(error: &ErrorObject, offered: Revision) -> HandshakeError {
     {
         Some(revision) => HandshakeError::Offer(revision),
         None if supported.iter().any(|name| Revision::parse(name).is_some_and(|known| known.era() == Era::Modern)) => {
-            StartError::Incompatible(format!(
-                "the server speaks protocol {} and opens no session: set `era = \"auto\"`, or leave it out",
-                supported.join(", "),
-            ))
-            .into()
+            StartError::OtherEra(format!("the server speaks protocol {} and opens no session", supported.join(", ")))
+                .into()
         }
         None if !supported.is_empty() => StartError::Incompatible(format!(
             "the server speaks protocol {} only, which this gateway does not know; update one of the two",

@@ -18,6 +18,8 @@ pub(crate) enum Told {
     Modern(Introduction),
     /// It does not: why this is supposed.
     Legacy(String),
+    /// The process ended instead of answering: how. An older one may do so.
+    Ended(String),
     /// It speaks 2026-07-28, or a version after it, and cannot be used.
     Unusable(StartError),
     /// Nothing, since it could not be reached or failed.
@@ -65,10 +67,10 @@ impl Peer {
         }
     }
 
-    /// A process that ends instead of answering is of an older kind; a connection that breaks says nothing.
+    /// A process that ends instead of answering may be of an older kind; a connection that breaks says nothing.
     fn gone(&self, reason: &str) -> Told {
         match self.about.transport {
-            Transport::Channel => Told::Legacy(reason.to_owned()),
+            Transport::Channel => Told::Ended(reason.to_owned()),
             Transport::Http => Told::Nothing(StartError::Unreachable(reason.to_owned())),
         }
     }

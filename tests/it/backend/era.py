@@ -1,9 +1,14 @@
 """A server on stdio of one era or another. Usage: era.py LOG MODE; every line that it reads is appended to LOG, and a line
-`start` when it starts."""
+`start` when it starts, `end` when nothing more can come. The MODE `as FILE` is what the file says when it starts, and
+`turns` is another at each start."""
 import json, sys
 
 log, mode = open(sys.argv[1], "a", buffering=1), sys.argv[2]
 log.write("start\n")
+if mode == "as":
+    mode = open(sys.argv[3]).read()
+if mode == "turns":
+    mode = "only" if open(sys.argv[1]).read().count("start\n") % 2 == 0 else "code-32601"
 introduced = False
 held = None
 
@@ -72,6 +77,9 @@ for line in sys.stdin:
             send({"id": held, "result": introduction("2026-07-28")})
     elif method == "initialize":
         initialize(id, message["params"])
+    elif method == "tools/call" and message["params"]["name"] == "exit":
+        sys.exit(1)
     elif method == "tools/call":
         kind = {"resultType": "complete"} if "io.modelcontextprotocol/protocolVersion" in message["params"].get("_meta", {}) else {}
         send({"id": id, "result": {"content": [{"type": "text", "text": mode}], **kind}})
+log.write("end\n")

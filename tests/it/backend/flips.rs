@@ -1,0 +1,149 @@
+//! A server that turns out to be of another era while it is used.
+
+use std::{convert::Infallible, fs, sync::Arc, time::Duration};
+
+use axum::{body::Body, response::Response};
+use futures_util::StreamExt as _;
+use lockkeeper::{
+    backend::Supervisor,
+    mcp::{Context, Outcome, Server},
+    model::{BackendSpec, EraChoice, OnLoss, SessionId, Share, status::BackendState},
+};
+use serde_json::{Value, json};
+use tokio::{sync::mpsc, task::JoinSet};
+
+use super::{
+    endpoint::{Peer, Seen, event, named, text_of},
+    era::{answered, introduction, spec},
+    peers::{Scripts, client, failure, gateway, mkfifo, started, text, tool, until},
+};
+
+fn unsupported() -> Value {
+    json!({ "error": { "code": -32022, "message": "no", "data": { "supported": ["2025-11-25"], "requested": "2026-07-28" } } })
+}
+
+fn done(seen: &Seen, words: &str) -> Value {
+    let mut result = text_of(words);
+    result["resultType"] = "complete".into();
+    seen.result(&result)
+}
+
+fn auto(peer: &Peer) -> BackendSpec {
+    BackendSpec { era: EraChoice::Auto, ..peer.spec() }
+}
+
+fn era(supervisor: &Supervisor) -> Option<String> {
+    supervisor.status().remove(0).era.map(|era| era.era)
+}
+
+/// Calls until it is answered: a call that comes while the server is found out anew is told to try again.
+async fn answered_in_the_end(server: &Arc<dyn Server>, caller: &Context) -> String {
+    loop {
+        if let Outcome::Complete(result) = tool(server, caller.clone(), &named("x")).outcome().await {
+            let result: Value = result.view().unwrap();
+            return result["content"][0]["text"].as_str().unwrap().to_owned();
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Behind one address a server may be replaced machine by machine.
+#[tokio::test]
+async fn one_call_that_is_refused_in_its_version_ends_no_other() {
+    let (events, receiver) = mpsc::unbounded_channel::<String>();
+    let open = parking_lot::Mutex::new(Some(receiver));
+    let peer = Peer::start(move |seen| match seen.method() {
+        "server/discover" => Some(answered(seen, 200, &introduction(&["2026-07-28"]))),
+        "tools/call" if seen.is_tool("refused") => Some(answered(seen, 400, &unsupported())),
+        "tools/call" => {
+            let stream = tokio_stream::wrappers::UnboundedReceiverStream::new(open.lock().take().unwrap());
+            let body = Body::from_stream(stream.map(Ok::<_, Infallible>));
+            Some(Response::builder().header("content-type", "text/event-stream").body(body).unwrap())
+        }
+        _ => None,
+    })
+    .await;
+    let (supervisor, server) = started(auto(&peer)).await;
+    let mut long = JoinSet::new();
+    long.spawn(text(tool(&server, client("one", "{}"), &named("long"))));
+    let asked = peer.saw("tools/call").await;
+    let error = failure(tool(&server, client("two", "{}"), &named("refused"))).await;
+    assert!(error.message().contains("another version"), "{error}");
+    assert_eq!(peer.seen_of("tools/call").iter().filter(|seen| seen.is_tool("refused")).count(), 2);
+    events.send(event(&done(&asked, "came"))).unwrap();
+    assert_eq!(long.join_next().await.unwrap().unwrap(), "came");
+    assert_eq!((era(&supervisor).as_deref(), supervisor.status()[0].restarts), (Some("modern"), 0));
+}
+
+#[tokio::test]
+async fn a_program_that_was_replaced_is_found_out_anew_when_its_next_process_says_so() {
+    for (before, after, turned) in [("code-32601", "only", "modern"), ("only", "code-32601", "legacy")] {
+        let scripts = Scripts::new();
+        let file = scripts.path("mode");
+        fs::write(&file, before).unwrap();
+        let (supervisor, server) = started(spec(&scripts, &["as", file.to_str().unwrap()])).await;
+        let (old, new) = (client("old", "{}"), client("new", "{}"));
+        assert_eq!(text(tool(&server, old.clone(), &named("x"))).await, before);
+        fs::write(&file, after).unwrap();
+        assert_eq!(answered_in_the_end(&server, &new).await, after);
+        assert_eq!(era(&supervisor).as_deref(), Some(turned));
+        // a process of the other era serves nobody any more
+        assert_eq!(answered_in_the_end(&server, &old).await, after);
+        assert_eq!(supervisor.eras().borrow().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_ends_at_its_start_says_nothing_of_the_others() {
+    let scripts = Scripts::new();
+    let file = scripts.path("mode");
+    fs::write(&file, "only").unwrap();
+    let (supervisor, server) = started(spec(&scripts, &["as", file.to_str().unwrap()])).await;
+    fs::write(&file, "exit").unwrap();
+    failure(tool(&server, client("one", "{}"), &named("x"))).await;
+    assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "only");
+    let status = supervisor.status().remove(0);
+    assert_eq!((status.state, status.restarts), (BackendState::Ready, 0));
+    assert_eq!(era(&supervisor).as_deref(), Some("modern"));
+}
+
+#[tokio::test]
+async fn a_program_that_is_another_at_each_start_is_used_in_the_end() {
+    let scripts = Scripts::new();
+    let (supervisor, server) = started(spec(&scripts, &["turns"])).await;
+    assert_eq!(answered_in_the_end(&server, &gateway()).await, "only");
+    assert_eq!(era(&supervisor).as_deref(), Some("modern"));
+    assert!(scripts.log("era").matches("start\n").count() <= 6, "it is not started without end");
+}
+
+#[tokio::test]
+async fn a_process_that_was_asked_in_vain_ends_with_the_session_that_was_opened_meanwhile() {
+    let scripts = Scripts::new();
+    let spec = BackendSpec { probe_timeout: Duration::from_millis(50), ..spec(&scripts, &["silent"]) };
+    let (_supervisor, server) = started(spec).await;
+    assert!(!scripts.logged("era", "server/discover").await.contains("end\n"));
+    failure(tool(&server, gateway(), &named("exit"))).await;
+    scripts.logged("era", "end\n").await;
+}
+
+#[tokio::test]
+async fn client_sessions_end_with_the_era_in_which_their_server_kept_something() {
+    let scripts = Scripts::new();
+    let gate = scripts.path("gate");
+    mkfifo(&gate);
+    let spec = BackendSpec {
+        probe_timeout: Duration::from_millis(50),
+        share: Share::All,
+        on_loss: OnLoss::End,
+        ..spec(&scripts, &["late", gate.to_str().unwrap()])
+    };
+    let (supervisor, server) = started(spec).await;
+    let mut lost = supervisor.lost_sessions();
+    assert_eq!(text(tool(&server, client("one", "{}"), &named("x"))).await, "late");
+    until("the question", || scripts.log("era").contains("server/discover").then_some(())).await;
+    let opened = gate.clone();
+    tokio::task::spawn_blocking(move || fs::write(opened, "go").unwrap()).await.unwrap();
+    assert_eq!(lost.recv().await.unwrap(), SessionId::new("one"));
+    // whoever waits at the gate next does not outlive the test
+    fs::remove_file(gate).unwrap();
+}
