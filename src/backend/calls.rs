@@ -82,7 +82,10 @@ impl Backend {
                 let mut events = std::pin::pin!(calling);
                 while let Some(event) = events.next().await {
                     let Some(event) = attempts.take(event) else { continue };
-                    if let (Event::Done(_), Some(turn)) = (&event, &mut turn) {
+                    // before the client hears of it: whoever calls next finds the lane free
+                    if matches!(event, Event::Done(_))
+                        && let Some(turn) = turn.take()
+                    {
                         turn.answered();
                     }
                     yield session.own_part(&method, event, &holder);

@@ -100,8 +100,8 @@ impl Lanes {
 }
 
 impl Turn {
-    /// Notes that the server has answered: nothing of this call follows.
-    pub(crate) const fn answered(&mut self) {
+    /// Ends the turn: the server has answered, and nothing of this call follows.
+    pub(crate) fn answered(mut self) {
         self.answered = true;
     }
 
@@ -147,15 +147,13 @@ mod tests {
             let (lanes, key) = (Arc::clone(&lanes), key.clone());
             async move { lanes.turn(&key, &Some(session(name)), None).await }
         };
-        let (mut one, again, mut two) = (turn("a").await, turn("a").await, turn("b").await);
+        let (one, again, two) = (turn("a").await, turn("a").await, turn("b").await);
         assert_eq!([one.key().lane(), again.key().lane(), two.key().lane()], [0, 0, 1]);
         let mut three = Box::pin(turn("c"));
         assert!(three.as_mut().now_or_never().is_none());
         one.answered();
-        drop(one);
         assert!(three.as_mut().now_or_never().is_none(), "the other call of that client still runs");
         two.answered();
-        drop(two);
         assert_eq!(three.await.key().lane(), 1);
     }
 

@@ -35,7 +35,10 @@ with ThreadPoolExecutor(8) as threads:
     with check("a string id comes back as a string"):
         equal(client().call("1", "everything__get-sum", {"a": 1, "b": 1})["id"], "1")
 with check("on the wire, every step of progress comes before the answer, on the stream of its call"):
-    stream = client().open(7, "everything__trigger-long-running-operation", {"duration": 0.6, "steps": 3})
+    wire = client()
+    # its server is there: that one is still starting is progress, too
+    wire.echo(1, "ready")
+    stream = wire.open(7, "everything__trigger-long-running-operation", {"duration": 0.6, "steps": 3})
     events = [json.loads(data) for data in iter(stream.next_event, "")]
     steps = [event["params"] for event in events[:-1] if event.get("method") == "notifications/progress"]
     equal([(step["progress"], step["progressToken"]) for step in steps], [(1, "p7"), (2, "p7"), (3, "p7")])

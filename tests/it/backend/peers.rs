@@ -14,8 +14,8 @@ use futures_util::StreamExt as _;
 use lockkeeper::{
     backend::{Deps, Supervisor},
     mcp::{
-        Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Farewell, Method, Outcome, Payload, Reply,
-        Revision, Server, Trace, translate::Profile,
+        Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Farewell, Method, Notification, Outcome, Payload,
+        Reply, Revision, Server, Trace, translate::Profile,
     },
     model::{BackendId, BackendSpec, Caller, EraChoice, KnownEra, SessionId, StdioSpec, TransportSpec, UserId},
     support::{Clock, ManualClock},
@@ -24,7 +24,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::strict;
+use crate::support::{is_a_start, strict};
 
 /// How long a test waits for something that happens at once. It ends a hang: how fast the machine is, no test asks.
 pub(crate) const SOON: Duration = Duration::from_mins(1);
@@ -210,7 +210,13 @@ pub(crate) async fn failure(reply: Reply) -> ErrorObject {
     }
 }
 
-/// The next event of a reply, which stays alive.
+/// The next event of a reply, which stays alive. That the server is still starting is passed over.
 pub(crate) async fn next(reply: &mut Reply) -> Event {
-    tokio::time::timeout(SOON, reply.next()).await.expect("an event in time").expect("an event")
+    loop {
+        let event = tokio::time::timeout(SOON, reply.next()).await.expect("an event in time").expect("an event");
+        let starts = |told: &Notification| told.params.view().is_some_and(|params: Value| is_a_start(&params));
+        if !matches!(&event, Event::Notified(told) if starts(told)) {
+            return event;
+        }
+    }
 }

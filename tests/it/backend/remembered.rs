@@ -119,7 +119,7 @@ async fn a_program_that_is_of_another_era_now_is_found_out_anew() {
         let scripts = Scripts::new();
         let (probe_timeout, silent) = (Duration::from_millis(50), mode.ends_with("silent"));
         // what is silent is given up, and begun once more
-        let start_timeout = if silent { Duration::from_secs(2) } else { SOON };
+        let start_timeout = if silent { Duration::from_secs(8) } else { SOON };
         let spec = BackendSpec { probe_timeout, start_timeout, ..spec(&scripts, &[mode]) };
         let (supervisor, server) = knowing(spec, before, HOUR).await;
         let ready = || Some(supervisor.status().remove(0).state).filter(|state| *state == BackendState::Ready);

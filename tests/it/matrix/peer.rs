@@ -19,7 +19,7 @@ use super::{
     Pair,
     tap::{Event, Tap},
 };
-use crate::support::strict;
+use crate::support::{is_a_start, strict};
 
 /// How long a message that must come may take.
 pub(super) const SOON: Duration = Duration::from_mins(1);
@@ -328,11 +328,11 @@ impl Peer {
     fn keep(&mut self, arrived: Arrived) {
         if self.is_stateless() {
             let messages = self.checked_alone(arrived);
-            self.kept.extend(messages.into_iter().filter(|(_, message)| !is_a_start(message)));
+            self.kept.extend(messages.into_iter().filter(|(_, message)| !is_a_start(&message["params"])));
         } else {
             let (on, message) = self.checked(arrived);
             let waits = message["method"] == "notifications/progress" && self.is_a_wait(&message["params"]);
-            if !waits && !is_a_start(&message) {
+            if !waits && !is_a_start(&message["params"]) {
                 self.kept.push_back((on, message));
             }
         }
@@ -425,12 +425,6 @@ pub(crate) fn capabilities(client: Revision) -> Value {
 /// The parameters of a call of the script.
 pub(super) fn script(steps: &Value) -> Value {
     json!({ "name": "script", "arguments": { "steps": steps }, "_meta": { "progressToken": "t" } })
-}
-
-/// Whether it says that a server is still starting: how long it takes is the machine's business.
-fn is_a_start(message: &Value) -> bool {
-    let text = message["params"]["message"].as_str().unwrap_or_default();
-    message["method"] == "notifications/progress" && text.starts_with("waiting for `") && text.ends_with("` to start")
 }
 
 /// The id and the method of each request in a message or a batch.

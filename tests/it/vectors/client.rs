@@ -12,7 +12,10 @@ use tokio::{
 };
 
 use super::plan::MODERN;
-use crate::matrix::tap::{Event, Tap};
+use crate::{
+    matrix::tap::{Event, Tap},
+    support::is_a_start,
+};
 
 /// How long a message that must come may take.
 pub(super) const SOON: Duration = Duration::from_mins(1);
@@ -225,8 +228,13 @@ impl Client {
 
     /// The next message, whatever it came on.
     pub(super) async fn next(&mut self) -> Result<Value, String> {
-        let next = timeout(SOON, self.inbox.recv()).await;
-        next.ok().flatten().unwrap_or_else(|| Err("the client gets nothing".to_owned()))
+        loop {
+            let next = timeout(SOON, self.inbox.recv()).await;
+            let next = next.ok().flatten().unwrap_or_else(|| Err("the client gets nothing".to_owned()));
+            if !next.as_ref().is_ok_and(|message| is_a_start(&message["params"])) {
+                return next;
+            }
+        }
     }
 
     /// The answer to a request, and what came before it.
