@@ -327,13 +327,12 @@ async def http(port):
         answer = Answer(writer)
         task, gone = asyncio.ensure_future(server.answer(message, answer.write, path)), asyncio.ensure_future(reader.read(1))
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            # closing the connection is what cancels
-            task.cancel()
+        # closing the connection is what cancels
+        left = gone if task.done() else task
+        left.cancel()
+        await asyncio.gather(left, gone, return_exceptions=True)
+        if left is task:
             raise ConnectionError()
-        gone.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await gone
         try:
             response = task.result()
         except Dropped:
