@@ -253,7 +253,9 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if self.peer.calls.lock().close(self.id).is_some() && !self.peer.is_over() {
+        let open = self.peer.calls.lock().close(self.id);
+        if let Some(slot) = open.filter(|_| !self.peer.is_over()) {
+            self.peer.given_up(self.id, slot.level);
             let reason = json::quote(self.farewell.reason());
             let params = format!(r#"{{"requestId":{},"reason":{reason}}}"#, self.id);
             self.peer.errands.tell(Message::Notification { method: Method::Cancelled, params: params.into() });
