@@ -22,6 +22,8 @@ class LegacyClient(Client):
         self.sse = self.version == "2024-11-05" or self.dice.random() < 0.15
         self.capabilities = CAPABILITIES if self.dice.random() < 0.75 else {}
         self.ear = Ear(self.name, self.share, exact=self.at_http or self.at_modern, level="debug")
+        # on a channel of its own alone, a log message is the session's: the server says of no call that it belongs to it
+        self.ear.logs_apart = self.at_http or self.share != "session"
         self.calls, self.listens, self.refused = {}, self.sse, set()
         self.post_path, self.waiting = None, {}
 

@@ -39,9 +39,10 @@ class ModernClient(Client):
         self.world.count("clients without sessions")
 
     async def close(self):
-        for listen in self.listens:
-            await listen.close()
+        closed = await asyncio.gather(*(listen.close() for listen in self.listens), return_exceptions=True)
         await self.end_streams()
+        for wrong in filter(None, closed):
+            raise wrong
 
     async def act(self):
         chance = self.dice.random()
