@@ -1,16 +1,19 @@
-"""One client session of the soak: it does what people's clients do, at random, and checks whose everything is."""
+"""What clients of both eras have in common: who they are, what they ask the servers to do, and what may go wrong.
+
+A client is one of a person, at one server, and does what people's clients do, at random.
+"""
 
 import asyncio
 import random
 import time
 
-from ear import Ear, Wrong
-from wire import Gone, post, request
+from ear import Wrong
+from question import ABILITIES
+from wire import Gone
 
-VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-CAPABILITIES = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}
 RETRYABLE = "retryable errors"
 HEARD_WITHIN = 10
+SUBJECTS = 4
 
 
 class Client:
@@ -18,16 +21,12 @@ class Client:
         self.world, self.user, self.name = world, user, f"{user}.{number}"
         self.dice = random.Random(f"{world.seed}/{self.name}")
         self.backend, self.share = self.dice.choice(world.backends)
-        self.version = self.dice.choice(VERSIONS)
-        self.sse = self.version == "2024-11-05" or self.dice.random() < 0.15
-        self.capabilities = CAPABILITIES if self.dice.random() < 0.75 else {}
+        self.at_modern, self.at_http = self.backend.startswith("modern"), "-http-" in self.backend
         self.headers = {"Authorization": f"Bearer {world.keys[user]}", "Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-        self.ear = Ear(self.name, self.share, self.backend.startswith("http"))
         self.mortal = self.backend.endswith("-end")
-        self.next, self.calls, self.breaks, self.listens = 0, {}, 0, self.sse
-        self.post_path, self.streams, self.waiting = None, [], {}
+        self.next, self.streams = 0, []
 
-    # === the life of a session
+    # === its life
 
     async def live(self):
         try:
@@ -47,36 +46,8 @@ class Client:
         finally:
             await self.close()
 
-    async def open(self):
-        if self.sse:
-            response = await request(self.world.port, "GET", f"/sse/{self.backend}", {**self.headers, "Accept": "text/event-stream"})
-            if response.status != 200:
-                raise Gone(f"/sse {response.status}")
-            opened = asyncio.get_running_loop().create_future()
-            self.streams.append(asyncio.ensure_future(self.connected(response, opened)))
-            self.post_path = await asyncio.wait_for(opened, self.world.longest)
-        else:
-            self.post_path = f"/mcp/{self.backend}"
-        params = {"protocolVersion": self.version, "capabilities": self.capabilities, "clientInfo": {"name": "soak", "version": "1"}}
-        answer = await self.ask("initialize", params)
-        if answer.get("result", {}).get("protocolVersion") != self.version:
-            raise Wrong(f"initialize of {self.version}: {answer}")
-        await self.tell({"method": "notifications/initialized"})
-        if not self.sse:
-            self.headers["MCP-Protocol-Version"] = self.version
-            self.listens = self.dice.random() < 0.8
-            if self.listens:
-                self.streams.append(asyncio.ensure_future(self.standalone()))
-        self.world.count("sessions")
-
-    async def close(self):
-        for task in list(self.calls.values()):
-            task.cancel()
-        if not self.sse and self.dice.random() < 0.8:
-            response = await request(self.world.port, "DELETE", self.post_path, self.headers)
-            if response.status not in (204, 404):
-                raise Wrong(f"DELETE: {response.status}")
-            response.close()
+    async def end_streams(self):
+        """Ends what is beside its acts; what went wrong there is told."""
         for stream in self.streams:
             stream.cancel()
         await asyncio.gather(*self.streams, return_exceptions=True)
@@ -86,263 +57,51 @@ class Client:
 
     # === what it does
 
-    async def act(self):
-        chance = self.dice.random()
-        if chance < 0.72:
-            await asyncio.gather(*(self.work() for _ in range(self.dice.choice((1, 1, 1, 2, 4)))))
-        elif chance < 0.80:
-            await self.subscribe()
-        elif chance < 0.86:
-            await self.set_level(self.dice.choice(("debug", "warning", "error")))
-        elif chance < 0.92:
-            await self.ask("tools/list", {})
-        elif chance < 0.92 + self.world.deaths:
-            await self.die()
-        else:
-            await self.ask("ping", {})
-
-    async def work(self):
+    def job(self, fates):
+        """The arguments of a call of `work`, and what becomes of it: one of `fates`, which are chances by name."""
         owner = f"{self.name}.{self.next}"
-        kinds = [kind for kind in ("elicit", "sample", "roots") if self.can(kind)]
-        ask = self.dice.sample(kinds, self.dice.choice((0, 0, 1, 1, len(kinds)))) if kinds else []
-        fate = self.dice.choices(("stay", "cancel", "leave", "resume"), (80, 7, 4, 9))[0]
-        if self.sse and fate in ("leave", "resume"):
-            fate = "stay"
+        kinds = [kind for kind in ABILITIES if self.can(kind)]
+        fate = self.dice.choices(list(fates), list(fates.values()))[0]
         steps, pause = self.dice.randint(0, 4), self.dice.choice((0, 0.01, 0.1))
+        # each part of the work ends with questions; with none, a server of 2026-07-28 wants to be called again
+        ask = lambda: self.dice.sample(kinds, self.dice.choice((0, 1, 1, len(kinds)))) if kinds else []
+        asks = [ask() for _ in range(self.dice.choice((0, 0, 1, 1, 2)))]
         if fate == "cancel" and self.dice.random() < 0.5:
             # it would go on for long: the cancel must end it
-            steps, pause, ask = 80, 0.1, []
+            steps, pause, asks = 80, 0.1, []
             self.world.cancelled.add(owner)
-        arguments = {"owner": owner, "steps": steps, "pause": pause, "ask": ask, "log": self.dice.random() < 0.3}
-        token = self.next
-        answer = await self.call("work", arguments, fate)
-        if answer is None:
-            return
-        if "error" in answer:
-            return self.failed(answer["error"], fate)
-        self.ear.answered(token, answer["result"], steps)
-        for told in answer["result"]["_meta"]["soak/answers"]:
-            self.world.count(f"questions {told}")
-        self.world.count("calls")
+        # a server of 2026-07-28 needs no state for one question, and may count its steps afresh after each
+        bare, afresh = len(asks) == 1 and asks[0] != [] and self.dice.random() < 0.3, self.dice.random() < 0.5
+        arguments = {"owner": owner, "steps": steps, "pause": pause, "asks": asks, "log": self.dice.random() < 0.3, "bare": bare, "afresh": afresh}
+        return arguments, fate
 
-    def can(self, kind):
-        return {"elicit": "elicitation", "sample": "sampling", "roots": "roots"}[kind] in self.capabilities and (kind != "elicit" or self.version >= "2025-06-18")
-
-    async def set_level(self, level):
-        if "error" in await self.ask("logging/setLevel", {"level": level}):
-            raise Wrong(f"{self.who()}: the level {level} was refused")
-        self.ear.level = level
-
-    async def subscribe(self):
+    def resource(self):
+        """A resource of its own, or one that all have."""
         common = self.share != "session" and self.dice.random() < 0.5
-        uri = f"soak://common/{self.dice.randint(0, 3)}" if common else f"soak://{self.name}/{self.dice.randint(0, 3)}"
-        uris = self.ear.uris
-        on = uri not in uris or uris[uri] is not None
-        uris[uri] = None if on else time.monotonic()
-        heard = self.ear.updated[uri] = asyncio.Event()
-        breaks = self.breaks
-        set_up = await self.ask("resources/subscribe" if on else "resources/unsubscribe", {"uri": uri})
-        answer = await self.call("touch", {"owner": f"{self.name}.{self.next}", "uri": uri}, "stay")
-        for told in (set_up, answer):
-            if "error" in told:
-                return self.failed(told["error"])
-        # where sharers have several processes, the one that was touched may be another than the one subscribed at
-        one = self.share == "session" or self.backend.startswith("http")
-        if on and one and self.listens:
-            await self.expect(heard, uri, breaks)
+        return f"soak://{'common' if common else self.name}/{self.dice.randrange(SUBJECTS)}"
 
-    async def expect(self, heard, uri, breaks):
+    async def heard(self, event, uri):
+        """Waits for the update of a resource that was touched."""
         until = time.monotonic() + HEARD_WITHIN
-        while not heard.is_set() and time.monotonic() < until and self.breaks == breaks:
+        while not event.is_set() and time.monotonic() < until:
             await asyncio.sleep(0.02)
-        if not heard.is_set() and self.breaks == breaks:
+        if not event.is_set():
             raise Wrong(f"{self.who()} heard of no update of {uri} within {HEARD_WITHIN} s")
         self.world.count("updates awaited")
 
     async def die(self):
-        answer = await self.call("die", {"owner": self.name}, "stay")
+        answer = await self.call("die", {"owner": f"{self.name}.{self.next}"}, "stay")
         if answer is not None:
             self.failed(answer.get("error") or {"code": 0, "message": "die answered"})
+
+    def worked(self, result):
+        for told in result["_meta"]["soak/answers"]:
+            self.world.count(f"questions {told}")
+        self.world.count("calls")
+        self.world.count(f"calls, {self.era} client at {'modern' if self.at_modern else 'legacy'} server")
 
     def failed(self, error, fate="stay"):
         if (error.get("data") or {}).get("retryable"):
             self.world.count(RETRYABLE)
         else:
             raise Wrong(f"{self.who()} got an error that says nothing of a retry ({fate}): {error}")
-
-    def who(self):
-        return f"{self.name} on {self.backend} ({self.version}{' sse' if self.sse else ''})"
-
-    # === what it says
-
-    async def call(self, name, arguments, fate):
-        token = self.next
-        self.ear.begins(token, arguments["owner"])
-        params = {"name": name, "arguments": arguments, "_meta": {"progressToken": token}}
-        return await self.ask("tools/call", params, fate)
-
-    async def ask(self, method, params, fate="stay"):
-        """A request; its answer, or None where it was cancelled or left."""
-        id, self.next = self.next + 1, self.next + 1
-        asked = asyncio.ensure_future(self.exchange(id, {"id": id, "method": method, "params": params}, fate))
-        self.calls[id] = asked
-        try:
-            if fate == "cancel":
-                # a cancel may overtake its call, and then cancels nothing: what must end is known to run first
-                owner = params.get("arguments", {}).get("owner")
-                while owner in self.world.cancelled and not asked.done() and not self.ear.steps[id - 1]:
-                    await asyncio.sleep(0.02)
-                await asyncio.wait({asked}, timeout=self.dice.uniform(0, 0.3))
-                if not asked.done():
-                    await self.tell({"method": "notifications/cancelled", "params": {"requestId": id}})
-                    self.world.count("cancels")
-            done, _ = await asyncio.wait({asked}, timeout=self.world.longest)
-            if not done:
-                asked.cancel()
-                if self.sse and fate == "cancel":
-                    return None
-                raise Wrong(f"{self.who()}: no end of {method} {params} within {self.world.longest} s ({fate})")
-            return asked.result()
-        finally:
-            self.calls.pop(id, None)
-
-    async def exchange(self, id, message, fate):
-        if self.sse:
-            future = self.waiting[id] = asyncio.get_running_loop().create_future()
-            await self.tell(message)
-            # a cancelled request is not answered
-            done, _ = await asyncio.wait({future}, timeout=5 if fate == "cancel" else None)
-            self.waiting.pop(id, None)
-            return future.result() if done else None
-        response = await post(self.world.port, self.post_path, self.headers, {"jsonrpc": "2.0", **message})
-        if response.status == 404:
-            raise Gone("session")
-        if "mcp-session-id" in response.headers:
-            self.headers["Mcp-Session-Id"] = response.headers["mcp-session-id"]
-        last, leave = None, self.dice.randint(1, 3) if fate in ("leave", "resume") else 0
-        try:
-            while True:
-                async for event, answer in response.messages():
-                    last = event or last
-                    if answer is None:
-                        continue
-                    if "method" not in answer:
-                        if answer.get("id") != id:
-                            raise Wrong(f"{self.name} asked {id} and was answered {answer}")
-                        return answer
-                    await self.hear(answer, self.ear.owners.get(id - 1))
-                    leave -= 1
-                    if leave == 0:
-                        break
-                else:
-                    if fate == "cancel":
-                        return None
-                    raise Gone("a stream without an answer")
-                response.close()
-                if fate == "leave" or last is None:
-                    self.world.count("streams left")
-                    self.ear.left = True
-                    return None
-                self.world.count("resumptions")
-                response = await request(self.world.port, "GET", self.post_path, {**self.headers, "Last-Event-ID": last})
-                if response.status != 200:
-                    raise Wrong(f"resumption: {response.status} {await response.body()}")
-        finally:
-            response.close()
-
-    async def tell(self, message):
-        response = await post(self.world.port, self.post_path, self.headers, {"jsonrpc": "2.0", **message})
-        if response is None:
-            return
-        response.close()
-        if response.status == 404:
-            raise Gone("session")
-        if response.status not in (200, 202):
-            raise Wrong(f"{message} was answered {response.status}")
-
-    # === what it hears
-
-    async def connected(self, response, opened):
-        try:
-            async for _, message in response.messages():
-                if isinstance(message, str):
-                    opened.set_result(message)
-                elif message:
-                    await self.receive(message)
-        finally:
-            response.close()
-
-    async def receive(self, message):
-        if "method" in message:
-            await self.hear(message, None)
-        elif message["id"] in self.waiting:
-            self.waiting.pop(message["id"]).set_result(message)
-        elif message["id"] not in range(1, self.next + 1):
-            raise Wrong(f"{self.name} never asked {message}")
-
-    async def standalone(self):
-        last = None
-        while True:
-            headers = {**self.headers, **({"Last-Event-ID": last} if last and self.dice.random() < 0.7 else {})}
-            response = await request(self.world.port, "GET", self.post_path, headers)
-            if response.status != 200:
-                return
-            until = time.monotonic() + self.dice.uniform(1, 30)
-            try:
-                messages = response.messages()
-                while time.monotonic() < until:
-                    last, message = await asyncio.wait_for(anext(messages), max(0.01, until - time.monotonic()))
-                    if message:
-                        await self.hear(message, None)
-            except (asyncio.TimeoutError, StopAsyncIteration, Gone):
-                pass
-            finally:
-                response.close()
-            self.world.count("standalone streams")
-
-    async def hear(self, message, call):
-        """A message that is no answer; `call` is whose stream it came on, where it came on one."""
-        method, params = message["method"], message.get("params") or {}
-        if method == "notifications/progress":
-            self.ear.progress(params, call)
-        elif method == "notifications/message":
-            if isinstance(params["data"], dict):
-                self.ear.log(params, call)
-        elif method == "notifications/resources/updated":
-            self.ear.update(params)
-            self.world.count("updates")
-        elif method == "notifications/cancelled":
-            self.ear.withdrawn(params)
-        elif "id" in message and method != "ping":
-            await self.answer(message, call)
-        self.world.count("notifications")
-
-    async def answer(self, question, call):
-        method, params = question["method"], question.get("params") or {}
-        if method == "elicitation/create":
-            owner = params["message"]
-        elif method == "sampling/createMessage":
-            owner = params["messages"][0]["content"]["text"]
-        else:
-            owner = params["_meta"]["soak/owner"]
-        self.ear.question(question, owner, call)
-        chance = self.dice.random()
-        if chance < 0.03:
-            return self.world.count("questions left open")
-        if chance < 0.15:
-            reply = {"error": {"code": -1, "message": owner}}
-        elif method == "elicitation/create":
-            reply = {"result": {"action": "accept", "content": {"owner": owner}}}
-        elif method == "roots/list":
-            reply = {"result": {"roots": [{"uri": f"file:///{owner}"}]}}
-        else:
-            reply = {"result": {"role": "assistant", "model": "soak", "content": {"type": "text", "text": owner}}}
-
-        async def later():
-            await asyncio.sleep(self.dice.choice((0, 0, 0.05, 0.5)))
-            try:
-                await self.tell({"id": question["id"], **reply})
-            except Gone:
-                pass
-
-        self.streams.append(asyncio.ensure_future(later()))

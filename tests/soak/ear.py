@@ -1,8 +1,12 @@
-"""What one client session of the soak hears, checked against what it asked for. Knows nothing of transports."""
+"""What one client of the soak hears, checked against what it asked for. Knows nothing of transports."""
 
 import time
 
+from question import owner as owner_of
+
 FORGOTTEN = 5
+# what the gateway itself says meanwhile
+WAITING = ("waiting for input (round ", "waiting for `")
 
 
 class Wrong(Exception):
@@ -10,18 +14,21 @@ class Wrong(Exception):
 
 
 class Ear:
-    """`name` is the session's, `share` its backend's; `exact` where the stream of a call carries that call's alone."""
+    """`name` is the client's, `share` its backend's; `exact` where the stream of a call carries that call's alone, `level`
+    what a session begins with; without sessions each call has its own."""
 
-    def __init__(self, name, share, exact):
+    def __init__(self, name, share, exact, level=None):
         self.name, self.share, self.exact = name, share, exact
-        self.owners, self.levels, self.steps, self.ended = {}, {}, {}, set()
+        self.owners, self.levels, self.steps, self.last, self.ended = {}, {}, {}, {}, set()
         self.logged, self.asked, self.questions = set(), set(), set()
-        self.uris, self.updated, self.level, self.left = {}, {}, "debug", False
+        self.uris, self.updated, self.level, self.left, self.logs_apart = {}, {}, level, False, True
 
     # === what the client does
 
-    def begins(self, token, owner):
-        self.owners[token], self.steps[token], self.levels[owner] = owner, 0, self.level
+    def begins(self, token, owner, level=None, base=0):
+        """`base` is the progress after which it goes on."""
+        self.owners[token], self.steps[token], self.last[token] = owner, base, -1
+        self.levels[owner] = level or self.level
 
     def answered(self, token, result, steps):
         """The call's own answer, after all of its progress."""
@@ -36,14 +43,18 @@ class Ear:
 
     def progress(self, params, call):
         token, owner = params["progressToken"], params["message"]
-        self.check(owner, call, params)
-        if self.owners.get(token) != owner:
+        known = self.owners.get(token)
+        waits = owner.startswith(WAITING)
+        self.check(known or "?" if waits else owner, call, params)
+        if not waits and known != owner:
             raise Wrong(f"{self.name}: progress under another token: {params}")
         if token in self.ended:
             raise Wrong(f"{self.name}: progress after the answer: {params}")
-        if params["progress"] != self.steps[token] + 1:
-            raise Wrong(f"{self.name}: step {self.steps[token]}, then {params}")
-        self.steps[token] += 1
+        # the gateway's own word is above the last step and below the next
+        last, value, step = self.last[token], params["progress"], self.steps[token] + 1
+        if not (last < value < step if waits else value == step):
+            raise Wrong(f"{self.name}: step {last}, then {params}")
+        self.last[token], self.steps[token] = value, step - waits
 
     def log(self, params, call):
         owner, step = params["data"].get("owner"), params["data"].get("step")
@@ -53,11 +64,11 @@ class Ear:
             if owner.split(".")[0] != self.name.split(".")[0]:
                 raise Wrong(f"{self.name} read another person's log: {params}")
         else:
-            self.check(owner, call, params)
+            self.check(owner, call if self.logs_apart else None, params)
         if (owner, step) in self.logged:
             raise Wrong(f"{self.name}: a log message twice: {params}")
         self.logged.add((owner, step))
-        if self.levels.get(owner) == self.level == "error":
+        if owner in self.levels and {self.levels[owner], self.level} <= {"error", None}:
             raise Wrong(f"{self.name}: below the level: {params}")
 
     def update(self, params):
@@ -67,12 +78,18 @@ class Ear:
         if params["uri"] in self.updated:
             self.updated[params["uri"]].set()
 
-    def question(self, message, owner, call):
-        self.check(owner, call, message)
-        for seen, what in ((self.questions, message["id"]), (self.asked, (owner, message["method"]))):
+    def question(self, message, subject, call):
+        self.check(owner_of(subject), call, message)
+        for seen, what in ((self.questions, message["id"]), (self.asked, (subject, message["method"]))):
             if what in seen:
                 raise Wrong(f"{self.name}: a question twice: {message}")
             seen.add(what)
+
+    def asks(self, known, key, method, subject, owner):
+        """A question that a call of this owner was ended with; `known` are those of it that have an answer."""
+        self.check(owner_of(subject), owner, (key, method))
+        if key in known or (method, subject) in known:
+            raise Wrong(f"{self.name}: a question twice: {key} {method} {subject}")
 
     def withdrawn(self, params):
         # a question may have gone down a stream that the client left

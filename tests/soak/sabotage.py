@@ -1,7 +1,9 @@
 """What a broken gateway would do, done on purpose between it and the soak's clients, to see that the soak notices."""
 
 import copy
+import json
 import random
+import re
 
 KINDS = {
     "answer": "the answer of another call of the session",
@@ -21,8 +23,14 @@ KINDS = {
     "unheard": "an update that is swallowed",
     "unwanted": "an update that nobody subscribed to",
     "loud": "a log message below the level",
+    "state": "the requestState of another call",
+    "round": "answers that are given to another round",
+    "foreign": "an update of what another listens to",
+    "untagged": "a message on another's listen",
 }
 EVERY = 12
+TAG = "io.modelcontextprotocol/subscriptionId"
+LEVEL = "io.modelcontextprotocol/logLevel"
 
 
 class Silence(Exception):
@@ -53,6 +61,8 @@ class Sabotage:
         if kind == "unheard" and method == "notifications/resources/updated":
             self.done += 1
             return []
+        if kind in ("foreign", "untagged") and TAG in (message.get("params", {}).get("_meta") or {}) and self.strikes():
+            return [listened(message, kind)]
         if kind == "unwanted" and method == "notifications/tools/list_changed" and self.strikes():
             return [message, {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "soak://nobody/9"}}]
         return [message]
@@ -72,9 +82,14 @@ class Sabotage:
         return [message]
 
     def answered(self, message):
-        kind, content = self.kind, (message.get("result") or {}).get("content")
+        kind, result = self.kind, message.get("result") or {}
+        content = result.get("content")
         if kind == "late" and message["id"] in self.held:
             return [message, self.held.pop(message["id"])]
+        if kind == "state" and "requestState" in result:
+            others, self.seen = self.seen, [*self.seen[-50:], result["requestState"]]
+            if others and self.strikes():
+                return [{**message, "result": {**result, "requestState": others[-1]}}]
         if content is None:
             return [message]
         if kind == "answer":
@@ -98,9 +113,18 @@ class Sabotage:
         if kind == "deaf" and method == "notifications/cancelled":
             self.done += 1
             return []
+        meta = (message.get("params") or {}).get("_meta") or {}
         if kind == "loud" and method == "logging/setLevel":
             self.done += 1
             return [{**message, "params": {"level": "debug"}}]
+        if kind == "loud" and LEVEL in meta:
+            self.done += 1
+            return [{**message, "params": {**message["params"], "_meta": {**meta, LEVEL: "debug"}}}]
+        responses = (message.get("params") or {}).get("inputResponses")
+        if kind in ("reply", "round") and responses and self.strikes():
+            change = another if kind == "reply" else of_another_round
+            responses = {key: change({"result": response})["result"] for key, response in responses.items()}
+            return [{**message, "params": {**message["params"], "inputResponses": responses}}]
         if kind in ("reply", "refused") and method is None and ("result" in message) == (kind == "reply") and self.strikes():
             return [another(message)]
         if kind == "rerun" and method == "tools/call" and self.strikes():
@@ -110,13 +134,22 @@ class Sabotage:
 
 def another(reply):
     """The same answer, of a call whose name begins as this one's does."""
-    reply = copy.deepcopy(reply)
-    result = reply.get("result", {})
-    if "error" in reply:
-        reply["error"]["message"] += "0"
-    elif "content" in result:
-        key = "text" if "text" in result["content"] else "owner"
-        result["content"][key] = f"{result['content'].get(key)}0"
-    elif "roots" in result:
-        result["roots"][0]["uri"] += "0"
-    return reply
+    return json.loads(re.sub(r'/(\d+)\"', r'0/\1"', json.dumps(reply)))
+
+
+def of_another_round(reply):
+    """The same answer, of the part of the work that follows."""
+    return json.loads(re.sub(r'/(\d+)\"', lambda part: f'/{int(part[1]) + 1}"', json.dumps(reply)))
+
+
+def listened(message, kind):
+    """What comes on a listen, as another's."""
+    message = copy.deepcopy(message)
+    params = message["params"]
+    if kind == "untagged":
+        params["_meta"][TAG] = 1_000_000
+    elif "uri" in params:
+        params["uri"] = "soak://zoe.7/0"
+    else:
+        message["method"] = "notifications/prompts/list_changed"
+    return message

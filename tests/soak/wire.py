@@ -88,6 +88,7 @@ async def post(port, path, headers, message):
 
 async def request(port, verb, path, headers, body=None):
     """One request on a connection of its own."""
+    writer = None
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
         text = json.dumps(body).encode() if body is not None else b""
@@ -98,5 +99,9 @@ async def request(port, verb, path, headers, body=None):
         fields = dict(line.split(": ", 1) for line in head[1:] if ": " in line)
         fields = {name.lower(): value for name, value in fields.items()}
         return Response(reader, writer, int(head[0].split()[1]), fields)
-    except (asyncio.IncompleteReadError, ConnectionError) as error:
+    except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError) as error:
+        if writer:
+            writer.close()
+        if isinstance(error, asyncio.CancelledError):
+            raise
         raise Gone(str(error)) from None

@@ -219,7 +219,9 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if self.peer.calls.close(self.id).is_some() && !self.peer.is_over() {
+        let running = self.peer.calls.close(self.id);
+        if let Some(running) = running.filter(|_| !self.peer.is_over()) {
+            self.peer.given_up(self.id, running.level);
             self.peer.errands.tell(cancellation(self.id, &self.farewell));
         }
     }

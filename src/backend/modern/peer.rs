@@ -1,9 +1,10 @@
 //! One connection to one server of 2026-07-28: its open requests, and its end.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use arc_swap::ArcSwapOption;
-use tokio::sync::mpsc;
+use parking_lot::Mutex;
+use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{Introduction, call::Running, listening::Listening};
@@ -12,13 +13,14 @@ use crate::{
         end::End,
         errands::Errands,
         key::Key,
+        lanes::LINGER,
         legacy::session::Tasks,
         link::{Incoming, Link, pump},
         listens::Listens,
         pending::Pending,
         wants::Wants,
     },
-    mcp::{ErrorObject, Event, Revision, translate::Transport},
+    mcp::{ErrorObject, Event, Level, Revision, translate::Transport},
     model::BackendId,
 };
 
@@ -33,6 +35,8 @@ pub(crate) struct Peer {
     pub(super) calls: Pending<Running>,
     pub(super) errands: Errands,
     pub(super) listening: Listening,
+    /// Which log messages the calls wanted that were given up of late, and until when the server may still tell them.
+    lingering: Mutex<HashMap<u64, (Level, Instant)>>,
     introduction: ArcSwapOption<Introduction>,
     end: End,
 }
@@ -67,6 +71,7 @@ impl Peer {
             calls: Pending::default(),
             errands,
             listening: Listening::default(),
+            lingering: Mutex::default(),
             introduction: ArcSwapOption::empty(),
             end,
         });
@@ -130,6 +135,29 @@ impl Peer {
     pub(crate) fn end(&self, reason: &str) {
         self.end.comes(reason);
         self.calls.fail_all(&self.lost_error());
+    }
+
+    /// Notes that a call was given up: on a channel that several clients share, what the server still logs of it is not to
+    /// be taken for another's.
+    pub(super) fn given_up(&self, call: u64, level: Option<Level>) {
+        let Some(level) = level.filter(|_| self.about.transport != Transport::Http) else { return };
+        if !self.about.key.is_of_one_client() {
+            let (mut lingering, now) = (self.lingering.lock(), Instant::now());
+            lingering.retain(|_, (_, until)| *until > now);
+            lingering.insert(call, (level, now + LINGER));
+        }
+    }
+
+    /// Notes that the server has answered a call that was given up: it says nothing more of it.
+    pub(super) fn answered_late(&self, call: u64) {
+        self.lingering.lock().remove(&call);
+    }
+
+    /// Whether a log message of this level may be of a call that was given up.
+    pub(super) fn may_linger(&self, level: Option<Level>) -> bool {
+        let now = Instant::now();
+        let may = |(lowest, until): &(Level, Instant)| *until > now && level.is_none_or(|level| level >= *lowest);
+        self.lingering.lock().values().any(may)
     }
 
     /// The error of a call that the end of this connection left without an answer.

@@ -39,6 +39,9 @@ impl Peer {
         };
         let method = call.and_then(|call| self.calls.lock().get(call).map(|slot| slot.note.method.clone()));
         let (Some(call), Some(method)) = (call, method) else {
+            if let Some(call) = call {
+                self.answered_late(call);
+            }
             tracing::debug!(backend = %self.about.backend, "an answer to no open request is passed over");
             metrics::counter!("lockkeeper_backend_stray_answers_total").increment(1);
             return None;
@@ -87,7 +90,7 @@ impl Peer {
     }
 
     /// The request that a log message is for: the one on whose exchange it came; on a channel the only one that asked for
-    /// such (`translation` 3.4, LOG).
+    /// such (`translation` 3.4, LOG), calls that were given up of late among them.
     fn logger(&self, told: &Notification, on: Option<u64>) -> Option<u64> {
         if on.is_some() {
             return on;
@@ -97,7 +100,7 @@ impl Peer {
         let wants =
             |slot: &Slot<Running>| slot.note.level.is_some_and(|lowest| level.is_none_or(|level| level >= lowest));
         let mut able = calls.ids().filter(|id| calls.get(*id).is_some_and(wants));
-        let only = able.next().filter(|_| able.next().is_none());
+        let only = able.next().filter(|_| able.next().is_none() && !self.may_linger(level));
         if only.is_none() {
             metrics::counter!("lockkeeper_backend_unattributed_total").increment(1);
         }

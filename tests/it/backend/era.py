@@ -79,6 +79,13 @@ for line in sys.stdin:
         initialize(id, message["params"])
     elif method == "tools/call" and message["params"]["name"] == "exit":
         sys.exit(1)
+    elif mode == "modern" and method == "notifications/cancelled":
+        # it has something to say of the call that was given up, and then answers the other
+        send({"method": "notifications/message", "params": {"level": "warning", "data": "of the other"}})
+        if held is not None:
+            send({"id": held, "result": {"resultType": "complete", "content": [{"type": "text", "text": "mine"}]}})
+    elif method == "tools/call" and message["params"]["name"] in ("given up", "held"):
+        held = id
     elif method == "tools/call":
         kind = {"resultType": "complete"} if "io.modelcontextprotocol/protocolVersion" in message["params"].get("_meta", {}) else {}
         send({"id": id, "result": {"content": [{"type": "text", "text": mode}], **kind}})

@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 use http::Method as Verb;
 use lockkeeper::{
     backend::Supervisor,
+    mcp::{Event, Outcome},
     model::{
-        BackendId, BackendSpec, EraChoice, StdioSpec, TransportSpec,
+        BackendId, BackendSpec, EraChoice, Share, StdioSpec, TransportSpec,
         status::{BackendState, EraStatus, Found},
     },
 };
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{
     endpoint::{Peer, Seen, greeting, named, open_events, reply, status},
-    peers::{Scripts, failure, gateway, mkfifo, started, text, tool, until},
+    peers::{Scripts, client, failure, gateway, mkfifo, next, started, text, tool, until},
 };
 
 /// What becomes of a backend.
@@ -210,6 +211,31 @@ async fn a_process_that_answers_late_is_what_it_says() {
     let ready = || Some(supervisor.status().remove(0).state).filter(|state| *state == BackendState::Ready);
     until("the new connection", ready).await;
     assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "late");
+}
+
+#[tokio::test]
+async fn what_is_logged_of_a_call_that_was_given_up_is_nobody_elses() {
+    let scripts = Scripts::new();
+    let spec = BackendSpec { share: Share::All, ..spec(&scripts, &["modern"]) };
+    let (_supervisor, server) = started(spec).await;
+    let loud = |name: &str| {
+        let level = json!({ "io.modelcontextprotocol/logLevel": "debug" });
+        json!({ "name": name, "arguments": {}, "_meta": level })
+    };
+    let mut given_up = tool(&server, client("a", "{}"), &loud("given up"));
+    let mut held = tool(&server, client("b", "{}"), &loud("held"));
+    tokio::select! {
+        event = given_up.next_event() => panic!("{event:?}"),
+        _ = scripts.logged("era", "given up") => {}
+    }
+    tokio::select! {
+        event = held.next_event() => panic!("{event:?}"),
+        _ = scripts.logged("era", "held") => {}
+    }
+    assert_eq!(scripts.log("era").matches("logLevel").count(), 2, "both want to read logs");
+    drop(given_up);
+    let first = next(&mut held).await;
+    assert!(matches!(first, Event::Done(Outcome::Complete(_))), "{first:?}");
 }
 
 #[tokio::test]

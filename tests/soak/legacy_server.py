@@ -1,7 +1,4 @@
-"""A server for the soak: every payload says whose it is. `server.py stdio LEDGER` or `server.py http LEDGER PORT`.
-
-Each call of `work` is noted in the ledger, so that one that runs twice is found; so is an answer that is another's.
-"""
+"""A legacy server for the soak: every payload says whose it is. `legacy_server.py stdio LEDGER` or `legacy_server.py http LEDGER PORT`."""
 
 import asyncio
 import json
@@ -9,22 +6,12 @@ import os
 import secrets
 import sys
 
-LEDGER = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-QUESTIONS = {
-    "elicit": ("elicitation/create", lambda owner: {"message": owner, "requestedSchema": {"type": "object", "properties": {"owner": {"type": "string"}}}}),
-    "sample": ("sampling/createMessage", lambda owner: {"messages": [{"role": "user", "content": {"type": "text", "text": owner}}], "maxTokens": 9}),
-    "roots": ("roots/list", lambda owner: {"_meta": {"soak/owner": owner}}),
-}
+import listener
+from ledger import Ledger
+from listener import Events, respond
+from question import found, question
 
-ANSWERS = {
-    "elicit": lambda result: result["content"]["owner"],
-    "sample": lambda result: result["content"]["text"],
-    "roots": lambda result: result["roots"][0]["uri"].removeprefix("file:///"),
-}
-
-
-def note(*words):
-    os.write(LEDGER, (" ".join(words) + "\n").encode())
+LEDGER = Ledger(sys.argv[2])
 
 
 class Session:
@@ -59,7 +46,7 @@ class Session:
         except KeyError as error:
             await write({"id": id, "error": {"code": -32601, "message": f"Method not found: {error}"}})
         except asyncio.CancelledError:
-            note("cancelled", params.get("arguments", {}).get("owner", "?"))
+            LEDGER.note("cancelled", params.get("arguments", {}).get("owner", "?"))
         finally:
             if done:
                 await done()
@@ -86,24 +73,26 @@ class Session:
 
     async def work(self, params, write):
         arguments = params["arguments"]
-        owner, token = arguments["owner"], params.get("_meta", {}).get("progressToken")
-        note("ran", owner)
-        for step in range(arguments.get("steps", 0)):
-            if token is not None:
-                await write({"method": "notifications/progress", "params": {"progressToken": token, "progress": step + 1, "message": owner}})
-            if arguments.get("log"):
-                await write({"method": "notifications/message", "params": {"level": "warning", "logger": "soak", "data": {"owner": owner, "step": step}}})
-            await asyncio.sleep(arguments.get("pause", 0))
-        answers = await asyncio.gather(*(self.ask(kind, owner, write) for kind in arguments.get("ask", [])))
-        note("finished", owner)
+        owner, token, told, answers = arguments["owner"], params.get("_meta", {}).get("progressToken"), 0, []
+        LEDGER.note("ran", owner)
+        for part, kinds in enumerate([*arguments["asks"], []]):
+            for _ in range(arguments["steps"]):
+                told += 1
+                if token is not None:
+                    await write({"method": "notifications/progress", "params": {"progressToken": token, "progress": told, "message": owner}})
+                if arguments["log"]:
+                    await write({"method": "notifications/message", "params": {"level": "warning", "logger": "soak", "data": {"owner": owner, "step": told}}})
+                await asyncio.sleep(arguments["pause"])
+            answers += await asyncio.gather(*(self.ask(kind, owner, part, write) for kind in kinds))
+        LEDGER.note("finished", owner)
         return {"content": [{"type": "text", "text": owner}], "_meta": {"soak/answers": answers}}
 
-    async def ask(self, kind, owner, write):
-        method, params = QUESTIONS[kind]
+    async def ask(self, kind, owner, part, write):
+        method, params = question(kind, owner, part)
         self.next += 1
         id = f"q{self.next}"
         self.asked[id] = asyncio.get_running_loop().create_future()
-        await write({"id": id, "method": method, "params": params(owner)})
+        await write({"id": id, "method": method, "params": params})
         try:
             answer = await self.asked[id]
         except asyncio.CancelledError:
@@ -113,9 +102,11 @@ class Session:
         error, result = answer.get("error"), answer.get("result")
         if error and error["code"] != -1:
             return "expired"
-        found = error["message"] if error else ANSWERS[kind](result)
-        if found != owner:
-            note("WRONG", owner, json.dumps(answer))
+        about = error["message"] if error else found(kind, result)
+        if about is None:
+            return "declined"
+        if about != f"{owner}/{part}":
+            LEDGER.note("WRONG", owner, f"an answer of another: {json.dumps(answer)}")
             return "wrong"
         return "refused" if error else "answered"
 
@@ -133,7 +124,7 @@ class Session:
         raise asyncio.CancelledError
 
 
-SESSIONS, HELD = {}, set()
+SESSIONS = {}
 
 
 def forget(session):
@@ -157,46 +148,8 @@ async def stdio():
         await session.receive(json.loads(line), write)
 
 
-async def connection(reader, writer):
-    # the loop alone would let a task go that nothing else holds
-    held = asyncio.current_task()
-    HELD.add(held)
-    held.add_done_callback(HELD.discard)
-    try:
-        while True:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-            headers = dict(line.lower().split(": ", 1) for line in head[1:] if ": " in line)
-            body = await reader.readexactly(int(headers.get("content-length", 0)))
-            await exchange(head[0].split()[0], headers.get("mcp-session-id"), body, writer)
-    except (asyncio.IncompleteReadError, ConnectionError):
-        pass
-    finally:
-        writer.close()
-
-
-def respond(writer, status, extra=""):
-    writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n{extra}\r\n".encode())
-
-
-class Events:
-    """A response of server-sent events."""
-
-    def __init__(self, writer, extra=""):
-        self.writer, self.over = writer, asyncio.Event()
-        writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n{extra}\r\n".encode())
-
-    async def write(self, message):
-        data = b"data: " + json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n\n"
-        if not self.writer.is_closing():
-            self.writer.write(b"%x\r\n%s\r\n" % (len(data), data))
-
-    async def end(self):
-        if not self.writer.is_closing():
-            self.writer.write(b"0\r\n\r\n")
-        self.over.set()
-
-
-async def exchange(verb, id, body, writer):
+async def exchange(verb, path, headers, body, reader, writer):
+    id = headers.get("mcp-session-id")
     message = json.loads(body) if body else {}
     if message.get("method") == "initialize":
         id = secrets.token_hex(8)
@@ -235,8 +188,7 @@ async def main():
     if sys.argv[1] == "stdio":
         await stdio()
     else:
-        async with await asyncio.start_server(connection, "127.0.0.1", int(sys.argv[3]), limit=1 << 24) as server:
-            await server.serve_forever()
+        await listener.listen(int(sys.argv[3]), exchange)
 
 
 asyncio.run(main())
