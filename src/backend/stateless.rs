@@ -155,13 +155,19 @@ impl Backend {
         }
         let topic = Topic::Resource(uri);
         self.wants.subscribed(&key, holder.clone(), topic.clone());
-        if !peer.honoured(vec![topic.clone()]).await.is_empty() {
-            return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
-        }
+        let error = match peer.honoured(vec![topic.clone()]).await {
+            Some(honoured) if !honoured.is_empty() => {
+                return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
+            }
+            Some(_) => {
+                let text = format!("Backend `{}` does not tell when this resource changes", self.spec.id);
+                ErrorObject::invalid_params(&text)
+            }
+            None => self.unavailable("it does not say in time whether it tells when this resource changes; try again"),
+        };
         self.wants.unsubscribed(&key, &holder, &topic);
         peer.want_anew();
-        let text = format!("Backend `{}` does not tell when this resource changes", self.spec.id);
-        Reply::failed(ErrorObject::invalid_params(&text))
+        Reply::failed(error)
     }
 
     /// `resources/unsubscribe`.

@@ -62,7 +62,7 @@ impl Backend {
             }
         }
         if !interest.topics.is_empty() {
-            let honoured = peer.honoured(interest.topics.clone()).await;
+            let honoured = peer.honoured(interest.topics.clone()).await.unwrap_or_default();
             interest.narrow(honoured);
         }
         interest

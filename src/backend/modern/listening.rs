@@ -70,15 +70,16 @@ impl Default for Listening {
 }
 
 impl Peer {
-    /// Sees to it that what the clients want is listened to; gives those of `topics` that the server tells of.
-    pub(crate) async fn honoured(&self, topics: Vec<Topic>) -> Vec<Topic> {
+    /// Sees to it that what the clients want is listened to; gives those of `topics` that the server tells of, or `None` where
+    /// it does not say so in time.
+    pub(crate) async fn honoured(&self, topics: Vec<Topic>) -> Option<Vec<Topic>> {
         let count = self.want_anew();
         let mut heard = self.listening.heard.subscribe();
         let acknowledged = async {
-            let heard = heard.wait_for(|heard| heard.upto >= count).await;
-            heard.map(|heard| topics.into_iter().filter(|topic| heard.topics.contains(topic)).collect())
+            let heard = heard.wait_for(|heard| heard.upto >= count).await.ok()?;
+            Some(topics.into_iter().filter(|topic| heard.topics.contains(topic)).collect())
         };
-        timeout(PATIENCE, acknowledged).await.map_or_else(|_| Vec::new(), Result::unwrap_or_default)
+        timeout(PATIENCE, acknowledged).await.ok().flatten()
     }
 
     /// Notes that what the clients want has changed.
@@ -112,7 +113,7 @@ impl Peer {
                 }
                 continue;
             };
-            let (began, is_lost_one) = (Instant::now(), ears.is_empty() && !is_first);
+            let (began, was_lost) = (Instant::now(), ears.is_empty() && !is_first);
             let is_another = ears.is_empty() && self.about.is_another;
             ears.add(self.events(&filter));
             let answer = timeout(ACKNOWLEDGED, self.answer(&mut ears)).await.unwrap_or(Answer::Lost);
@@ -124,6 +125,7 @@ impl Peer {
             if let Answer::Acknowledged(heard) = answer {
                 self.listening.heard.send_replace(Heard { upto: count, topics: heard });
                 is_first = false;
+                let is_lost_one = ears.take_broken() || was_lost;
                 // that a connection is another than before was told when it was made, as far as lists go
                 if is_lost_one {
                     self.about.listens.tell_all_changed(&self.about.key);
@@ -139,7 +141,11 @@ impl Peer {
             ears.close();
             pause = if began.elapsed() > PAUSE.1 { PAUSE.0 } else { pause };
             tracing::debug!(backend = %self.about.backend, wait = pause.as_secs(), "a listen ended and is opened again");
-            sleep(pause).await;
+            tokio::select! {
+                () = sleep(pause) => {}
+                // who wants something is not kept waiting for what others met with
+                _ = wanted.changed() => {}
+            }
             pause = (pause * 2).min(PAUSE.1);
         }
     }

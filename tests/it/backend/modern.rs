@@ -211,6 +211,21 @@ async fn a_resource_that_the_server_does_not_acknowledge_is_not_subscribed_to() 
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_acknowledge_in_time_can_be_asked_again() {
+    let silent = |seen: &Seen| (seen.method() == "subscriptions/listen").then(|| open_events(": x\n\n".to_owned()));
+    let peer = Peer::start(modern(json!({ "resources": { "subscribe": true } }), silent)).await;
+    let (_supervisor, server) = started(spec(&peer)).await;
+    let error = failure(subscribe(&server, "s1", "x:a"));
+    let lets_time_pass = async {
+        until("the listen", || peer.seen_of("subscriptions/listen").pop()).await;
+        tokio::time::pause();
+    };
+    let (error, ()) = tokio::join!(error, lets_time_pass);
+    assert_eq!(error.code(), ErrorObject::INTERNAL_ERROR);
+    assert!(error.message().ends_with("try again"), "{error}");
+}
+
+#[tokio::test]
 async fn a_server_that_cannot_be_subscribed_to_says_so() {
     let peer = Peer::start(modern(json!({ "resources": {} }), |_| None)).await;
     let (_supervisor, server) = started(spec(&peer)).await;

@@ -35,6 +35,8 @@ pub(super) struct Ears {
     open: Vec<Ear>,
     /// How often each was told to those behind, while several are open.
     told: Counts,
+    /// Whether one broke off before the one that was to take its place told anything.
+    has_broken: bool,
 }
 
 /// One listen.
@@ -75,6 +77,12 @@ impl Ears {
     /// Whether nothing is heard.
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
+    }
+
+    /// Whether something may have gone unheard since this was last asked: a listen broke off before the one that was to take
+    /// its place was acknowledged.
+    pub(super) fn take_broken(&mut self) -> bool {
+        std::mem::take(&mut self.has_broken)
     }
 
     /// Closes all.
@@ -127,6 +135,7 @@ impl Ears {
                         }
                     }
                     let is_newest = at + 1 == self.open.len();
+                    self.has_broken |= !is_newest && self.open[at].state == State::Acknowledged;
                     self.remove(at);
                     if is_newest {
                         return heard;
@@ -212,12 +221,19 @@ mod tests {
         told(Method::ToolsListChanged, &json!({}))
     }
 
+    fn acknowledged() -> Event {
+        told(Method::SubscriptionsAcknowledged, &json!({ "notifications": {} }))
+    }
+
+    fn events(receiver: mpsc::UnboundedReceiver<Event>) -> Events {
+        Box::pin(stream::unfold(receiver, async |mut come| come.recv().await.map(|event| (Ok(event), come))))
+    }
+
     /// One more listen, acknowledged; what is sent comes on it.
     async fn listen(ears: &mut Ears) -> mpsc::UnboundedSender<Event> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let events = stream::unfold(receiver, async |mut come| come.recv().await.map(|event| (Ok(event), come)));
-        ears.add(Box::pin(events));
-        sender.send(told(Method::SubscriptionsAcknowledged, &json!({ "notifications": {} }))).unwrap();
+        ears.add(events(receiver));
+        sender.send(acknowledged()).unwrap();
         assert!(matches!(ears.hear().await, Heard::Acknowledged(_)));
         sender
     }
@@ -251,6 +267,24 @@ mod tests {
         assert!(old.is_closed());
         new.send(change()).unwrap();
         assert!(is_told(&mut ears));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_breaks_off_before_the_next_is_acknowledged_has_left_something_unheard() {
+        let mut ears = Ears::default();
+        let old = listen(&mut ears).await;
+        let (next, receiver) = mpsc::unbounded_channel();
+        ears.add(events(receiver));
+        drop(old);
+        assert!(ears.hear().now_or_never().is_none());
+        next.send(acknowledged()).unwrap();
+        assert!(matches!(ears.hear().await, Heard::Acknowledged(_)));
+        assert!(ears.take_broken() && !ears.take_broken());
+        let newest = listen(&mut ears).await;
+        drop(next);
+        assert!(ears.hear().now_or_never().is_none());
+        assert!(!ears.take_broken());
+        drop(newest);
     }
 
     #[tokio::test(start_paused = true)]
