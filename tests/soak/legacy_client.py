@@ -96,6 +96,9 @@ class LegacyClient(Client):
         text = result["content"][0]["text"]
         if not result.get("isError") or not text.startswith(f"Input '{owner}/"):
             raise Wrong(f"{owner} went on without an answer: {result}")
+        about, reason = text.split("'")[1].rsplit("/", 1)[0], text.split(": ", 1)[1]
+        if reason != about and not reason.startswith("the client did not answer"):
+            raise Wrong(f"{owner} ended with a refusal of another: {result}")
         self.ear.ended.add(token)
         self.world.count("calls that ended without an answer")
 
