@@ -4,6 +4,7 @@
 //! back it gets from the client ([`seal`]).
 
 mod asked;
+mod early;
 mod envelope;
 mod held;
 mod introduction;

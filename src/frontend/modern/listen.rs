@@ -10,14 +10,15 @@ use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
+    early::Early,
     load::Busy,
     strays::{Strays, Whose},
 };
-use crate::frontend::spoken::Spoken;
 use crate::{
+    frontend::spoken::Spoken,
     mcp::{
-        Call, ClientInfo, Context, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Reply,
-        RequestId, Revision, Server,
+        Call, ClientInfo, Context, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId,
+        Revision, Server,
         json::draft::Draft,
         listen::{self, LISTS, TASK_IDS},
         meta,
@@ -85,17 +86,16 @@ impl Listen {
             let hold = Hold(Arc::clone(&self.ended), self.context.holder());
             let params = listen::for_tasks(&chosen.tasks);
             let call = Call { method: Method::Listen, params, context: self.context.clone() };
-            // from here on nothing is missed; it is told after the acknowledgement
             let mut told = self.server.call(call);
-            let (honoured, (tasks, mut early)) =
-                tokio::join!(self.honoured(&chosen), tasks_told(&mut told, &chosen.tasks));
-            let honoured = Filter { tasks, ..honoured };
+            let (honoured, mut early) =
+                Early::until(&mut told, &chosen.tasks, PATIENCE, self.honoured(&chosen)).await;
+            let honoured = Filter { tasks: early.tasks.take().unwrap_or_default(), ..honoured };
             yield self.tagged(Method::SubscriptionsAcknowledged, &Payload::of(Revision::V2026_07_28, &honoured.acknowledged()));
             loop {
                 let event = tokio::select! {
                     biased;
                     () = drained.cancelled() => break,
-                    event = next(&mut early, &mut told) => event,
+                    event = early.next(&mut told) => event,
                 };
                 match event {
                     Some(Event::Notified(told)) => {
@@ -177,28 +177,6 @@ impl Listen {
         let id = String::from_utf8_lossy(self.id.json()).into_owned();
         draft.each(meta::META).for_each(|meta| meta.set(meta::SUBSCRIPTION_ID, id.clone()));
         Message::Notification { method, params: Bytes::from(draft.text()) }
-    }
-}
-
-/// The tasks among `ids` that the server tells of, where it says so in time, and what it told in the place of that.
-async fn tasks_told(told: &mut Reply, ids: &BTreeSet<String>) -> (BTreeSet<String>, Option<Event>) {
-    if ids.is_empty() {
-        return (BTreeSet::new(), None);
-    }
-    match timeout(PATIENCE, told.next_event()).await {
-        Ok(Some(Event::Notified(told))) if told.method == Method::SubscriptionsAcknowledged => {
-            let named = listen::task_ids(&told.params);
-            (named.into_iter().filter(|id| ids.contains(id)).collect(), None)
-        }
-        Ok(other) => (BTreeSet::new(), other),
-        Err(_) => (BTreeSet::new(), None),
-    }
-}
-
-async fn next(early: &mut Option<Event>, told: &mut Reply) -> Option<Event> {
-    match early.take() {
-        Some(event) => Some(event),
-        None => told.next_event().await,
     }
 }
 
