@@ -3,11 +3,13 @@
 use bytes::Bytes;
 
 use super::{Peer, call::Running, peer::SPOKEN};
-use crate::backend::pending::Slot;
-use crate::mcp::{
-    ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, RequestId,
-    json::{self, At, Object},
-    meta,
+use crate::{
+    backend::pending::Slot,
+    mcp::{
+        ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, RequestId,
+        json::{self, At, Object},
+        meta,
+    },
 };
 
 impl Peer {
