@@ -62,8 +62,7 @@ impl Backend {
                     Ok(found) => found,
                     Err(missed) => {
                         let call = Call { method: method.clone(), params: params.clone(), context: context.clone() };
-                        let mut reply = Arc::clone(&self).missed(missed, call);
-                        while let Some(event) = reply.next_event().await {
+                        for await event in Arc::clone(&self).missed(missed, call) {
                             yield event;
                         }
                         return;

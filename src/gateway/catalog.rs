@@ -182,7 +182,7 @@ impl Catalog {
 
     /// What the backend says, or last said, to the gateway itself.
     fn introduction(&self) -> Option<Arc<About>> {
-        self.base().and_then(|base| base.about.value()).or_else(|| self.introduction.read().clone())
+        self.introduction.read().clone()
     }
 
     /// Notes what the backend says of itself to the gateway.
