@@ -251,6 +251,7 @@ impl Foundation<'_> {
             settings: web::Settings::new(public_url.clone()),
             status,
         };
+        world.tracker.spawn(web.clone().sweep_sessions(world.cancel.clone()));
         let router = resource::protect(frontend.router(), gate)
             .merge(self.oauth.router())
             .merge(machine::router(machine))

@@ -31,7 +31,8 @@ pub mod verify;
 use std::{fmt, net::IpAddr, sync::Arc};
 
 pub use authorize::{
-    Begun, Browser, ClientOrigin, Login, Pending, Redirect, RedirectTarget, Refusal, TransactionId, Trust,
+    Begun, Browser, ClientOrigin, Kept, Login, Pending, Redirect, RedirectTarget, Refusal, Transaction, TransactionId,
+    Trust, Unusable,
 };
 pub use error::Error;
 pub use grants::GrantView;
@@ -58,6 +59,8 @@ struct Inner {
     /// What API keys are hashed with, so that a copy of the database alone cannot be searched for them.
     pepper: Zeroizing<Vec<u8>>,
     signing: signing::SigningKeys,
+    /// What authorization requests are sealed under that wait for a login.
+    transactions: seal::SealingKey,
     index: revocation::RevocationIndex,
     /// The number of the newest revocation that the index knows.
     seen: tokio::sync::Mutex<i64>,
@@ -80,6 +83,7 @@ impl OAuth {
         let master = seal::SealingKey::master(&settings.master_key, &*random)?;
         let pepper = master.kept(&storage, "pepper", &*random).await?;
         let signing = signing::SigningKeys::load(&storage, &master, &*random, clock.now()).await?;
+        let transactions = master.for_purpose("authorization requests");
         let seen = storage.newest_revocation().await?;
         Ok(Self(Arc::new(Inner {
             storage,
@@ -88,6 +92,7 @@ impl OAuth {
             settings,
             pepper,
             signing,
+            transactions,
             index: revocation::RevocationIndex::default(),
             seen: tokio::sync::Mutex::new(seen),
             remembered: verify::remembered(),

@@ -34,6 +34,7 @@ use sqlx::{
     Sqlite, SqlitePool, Transaction,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
+pub use transactions::TransactionRow;
 
 use crate::support::Timestamp;
 

@@ -11,6 +11,7 @@ mod error;
 mod forms;
 mod login;
 mod pages;
+mod posted;
 mod same_origin;
 mod session;
 mod start;
@@ -26,6 +27,7 @@ use axum::{
     response::IntoResponse as _,
     routing::{get, post},
 };
+use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 use url::Url;
 
@@ -128,6 +130,11 @@ impl Settings {
 // === impl State ===
 
 impl State {
+    /// Deletes expired browser sessions every 10 minutes, until `cancel`. Run it on the app's task tracker.
+    pub async fn sweep_sessions(self, cancel: CancellationToken) {
+        session::Store::new(&self).keep_swept(cancel).await;
+    }
+
     /// What every page shows.
     fn frame(&self) -> pages::Frame {
         pages::Frame {

@@ -1,20 +1,22 @@
 //! The authorization request (RFC 6749 4.1) as a state machine. Knows nothing of HTML, cookies and CSRF tokens.
 
 mod request;
+mod transaction;
 
 use std::{fmt, time::Duration};
 
-use request::{AuthorizationRequest, Rejected};
+use request::{AuthorizationRequest, Rejected, Resolved};
 use serde::{Deserialize, Serialize};
 
+pub use self::transaction::{Kept, Transaction, Unusable};
 use super::{Error, KeyHolder, OAuth, opaque, redirect_uri::RedirectUri};
 use crate::{
     model::{ClientId, Endpoint, Grant, GrantId, Scope, Scopes, Target},
     support::{Digest, Secret, Timestamp},
 };
 
-/// A browser: the digest of its session id, to which transactions are bound (`OA-68`). A browser that is not logged in
-/// has one too; the binding moves with [`OAuth::rebind`] when the id is rotated at login.
+/// A browser: the digest of what its cookie says, to which transactions are bound (`OA-68`). Before the login that is a
+/// random value of which nothing is stored, after it a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Browser(pub Digest);
 
@@ -25,15 +27,15 @@ pub struct TransactionId(String);
 /// How an authorization request goes on.
 #[derive(Debug)]
 pub enum Begun {
-    /// It is valid: a person must log in and decide.
-    Consent(TransactionId),
+    /// It is valid: a person must log in and decide. Nothing is stored yet.
+    Valid(Box<Transaction>),
     /// It is wrong, and the client is to be told so.
     Redirect(Redirect),
     /// It is wrong, and the client cannot be told: a local page without a `Location` (`OA-63`).
     Page(Refusal),
 }
 
-/// A valid authorization request as the person must see it (`OA-70`).
+/// A valid authorization request as the person who is logged in must see it (`OA-70`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pending {
     /// Its id.
@@ -54,10 +56,8 @@ pub struct Pending {
     pub scopes: Scopes,
     /// How long the grant will live at most.
     pub grant_lifetime: Duration,
-    /// When the request lapses.
+    /// When the request expires.
     pub expires: Timestamp,
-    /// Whether the person must give the key again although a session is live (`prompt=login`, `OA-77`).
-    pub login: Login,
 }
 
 /// Whether the person must log in again.
@@ -123,20 +123,16 @@ pub struct Refusal {
 }
 
 impl OAuth {
-    /// Checks the raw query string of an authorization request in the order of `OA-63`. A valid one is stored, bound
-    /// to the browser.
-    pub async fn begin(&self, query: &str, browser: &Browser) -> Begun {
-        let request = match self.read_request(query).await {
-            Ok(request) => request,
+    /// Checks the raw query string of an authorization request in the order of `OA-63`. Nothing is stored.
+    pub async fn begin(&self, query: &str) -> Begun {
+        let (request, client_name) = match self.read_request(query).await {
+            Ok(valid) => valid,
             Err(Rejected::Page(refusal)) => return Begun::Page(refusal),
             Err(Rejected::Client(answer)) => return Begun::Redirect(answer.redirect(self.settings())),
         };
-        let id = TransactionId(self.0.random.token());
-        match self.wait(&request, &id, browser).await {
-            Ok(true) => Begun::Consent(id),
-            Ok(false) => Begun::Page(Refusal::busy()),
-            Err(error) => Begun::Page(Refusal::internal(&error)),
-        }
+        let expires = self.0.clock.now() + self.settings().transaction_lifetime;
+        let (id, login) = (TransactionId(self.0.random.token()), request.login);
+        Begun::Valid(Box::new(Transaction { id, client_name, login, expires, request }))
     }
 
     /// The request that waits, for rendering; `None` where it lapsed, was decided, or belongs to another browser.
@@ -146,25 +142,22 @@ impl OAuth {
         };
         let request = AuthorizationRequest::from_text(&text)?;
         let client = self.0.storage.lookup_client(&request.client).await?;
-        let Some(client) = client.filter(|_| self.0.clock.now() < expires) else { return Ok(None) };
+        let client = client.filter(|_| self.0.clock.now() < expires);
+        let (Some(client), Some(Resolved { endpoint, scopes })) = (client, request.resolve(self.settings())) else {
+            return Ok(None);
+        };
         Ok(Some(Pending {
             id: id.clone(),
             client: client.id,
             client_name: client.name,
             client_origin: ClientOrigin::Registered,
             redirect: RedirectUri::stored(&request.redirect_uri).target().clone(),
-            resource: self.settings().resource(&request.endpoint),
-            endpoint: request.endpoint,
-            scopes: request.scopes,
+            resource: self.settings().resource(&endpoint),
+            endpoint,
+            scopes,
             grant_lifetime: self.settings().refresh_absolute,
             expires,
-            login: request.login,
         }))
-    }
-
-    /// Moves what waits from one browser session id to the next, for the rotation at login (`OA-69`).
-    pub async fn rebind(&self, from: &Browser, to: &Browser) -> Result<(), Error> {
-        Ok(self.0.storage.rebind_transactions(&from.0, &to.0).await?)
     }
 
     /// The person approves: makes the grant and the code. Works once; afterwards the transaction is gone.
@@ -178,8 +171,11 @@ impl OAuth {
             return Err(Refusal::logged_out());
         }
         let request = self.take_request(id, browser).await?;
-        let scopes = request.scopes_for(holder);
-        let reached = match &request.endpoint.target {
+        let Some(mut resolved) = request.resolve(self.settings()) else {
+            return Ok(request.unknown_target().redirect(self.settings()));
+        };
+        resolved.scopes = grantable(&resolved.scopes, holder);
+        let reached = match &resolved.endpoint.target {
             Target::Merged => true,
             Target::Backend(backend) => holder.rights.backends.access(backend).is_some(),
         };
@@ -189,7 +185,7 @@ impl OAuth {
                 .redirect(self.settings()));
         }
         let code = Secret::new(self.0.random.token());
-        match self.grant(&request, scopes, holder, &code).await {
+        match self.grant(&request, resolved, holder, &code).await {
             Ok(()) => Ok(request.succeed(&code, self.settings())),
             Err(error) => Err(Refusal::internal(&error)),
         }
@@ -199,24 +195,12 @@ impl OAuth {
     pub async fn deny(&self, id: &TransactionId, browser: &Browser) -> Result<Redirect, Refusal> {
         let request = self.take_request(id, browser).await?;
         tracing::info!(target: "audit", client = %request.client, "authorization denied");
-        Ok(request.fail("access_denied", "the person did not approve").redirect(self.settings()))
+        Ok(request.deny().redirect(self.settings()))
     }
 
-    /// Keeps a request until a person decides; where too many wait, those that lapsed make room. False where there is
-    /// none even so.
-    async fn wait(&self, request: &AuthorizationRequest, id: &TransactionId, browser: &Browser) -> Result<bool, Error> {
-        let now = self.0.clock.now();
-        let (digest, text, expires) = (id.digest(), request.to_text()?, now + self.settings().transaction_lifetime);
-        if self.0.storage.add_transaction(&digest, &browser.0, &text, expires).await? {
-            return Ok(true);
-        }
-        self.0.storage.purge_authorization(now).await?;
-        Ok(self.0.storage.add_transaction(&digest, &browser.0, &text, expires).await?)
-    }
-
-    /// Takes the request out, so that it is decided once.
+    /// Takes the request out, so that it is decided once: of two that do so at the same time, one gets it.
     async fn take_request(&self, id: &TransactionId, browser: &Browser) -> Result<AuthorizationRequest, Refusal> {
-        let taken = self.0.storage.take_transaction(&id.digest(), &browser.0).await;
+        let taken = self.0.storage.decide_transaction(&id.digest(), &browser.0, self.0.clock.now()).await;
         let taken = taken.map_err(|error| Refusal::internal(&error.into()))?;
         let Some((text, expires)) = taken else { return Err(Refusal::gone()) };
         if self.0.clock.now() >= expires {
@@ -228,7 +212,7 @@ impl OAuth {
     async fn grant(
         &self,
         request: &AuthorizationRequest,
-        scopes: Scopes,
+        resolved: Resolved,
         holder: &KeyHolder,
         code: &Secret,
     ) -> Result<(), Error> {
@@ -239,8 +223,8 @@ impl OAuth {
             user: holder.user.clone(),
             key: holder.key.clone(),
             client: request.client.clone(),
-            endpoint: request.endpoint.clone(),
-            scopes,
+            endpoint: resolved.endpoint,
+            scopes: resolved.scopes,
             redirect_uri: request.redirect_uri.clone(),
             created: now,
             expires: self.key_expires(&holder.key).await?.map_or(end, |key_end| key_end.min(end)),
@@ -286,7 +270,8 @@ impl Refusal {
         Self::request("invalid_request", "This request has lapsed. Start again from your MCP client.")
     }
 
-    fn logged_out() -> Self {
+    /// The API key of the browser session was revoked or has expired (`OA-128`).
+    pub fn logged_out() -> Self {
         let description = "The API key of this session has ended. Log in with another one.".to_owned();
         Self { error: "access_denied", description, status: 403 }
     }
@@ -317,10 +302,13 @@ fn grantable(scopes: &Scopes, holder: &KeyHolder) -> Scopes {
 // === impl TransactionId ===
 
 impl TransactionId {
+    /// How long the text of an id is, in bytes.
+    const LENGTH: usize = 43;
+
     /// Reads an id back from a form or URL; `None` where it cannot be one.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-        (text.len() == 43 && text.chars().all(fits)).then(|| Self(text.to_owned()))
+        (text.len() == Self::LENGTH && text.chars().all(fits)).then(|| Self(text.to_owned()))
     }
 
     /// The id's text.

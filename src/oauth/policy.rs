@@ -31,6 +31,12 @@ impl Settings {
 
     /// The endpoint that the `resource` parameters of a request name; `None` where there is none (`OA-65`).
     pub fn endpoint_of(&self, resources: &[String]) -> Result<Option<Endpoint>, UnknownResource> {
+        let named = self.named_endpoint(resources)?;
+        if named.as_ref().is_none_or(|endpoint| self.knows(endpoint)) { Ok(named) } else { Err(UnknownResource) }
+    }
+
+    /// The same, whether or not the backend exists, which strangers are not told (`OA-6`).
+    pub fn named_endpoint(&self, resources: &[String]) -> Result<Option<Endpoint>, UnknownResource> {
         let resource = match resources {
             [] => return Ok(None),
             [resource] => resource,
@@ -43,11 +49,10 @@ impl Settings {
         // the parser lowers scheme and host and elides default ports, which is all that may differ
         let issuer = Url::parse(&self.issuer).map_err(|_| UnknownResource)?;
         let path = url.as_str().strip_prefix(issuer.as_str().trim_end_matches('/')).ok_or(UnknownResource)?;
-        let endpoint = match path {
-            "" | "/" => Endpoint::MERGED,
-            path => Endpoint::from_path(path).ok_or(UnknownResource)?,
-        };
-        if self.knows(&endpoint) { Ok(Some(endpoint)) } else { Err(UnknownResource) }
+        match path {
+            "" | "/" => Ok(Some(Endpoint::MERGED)),
+            path => Endpoint::from_path(path).map(Some).ok_or(UnknownResource),
+        }
     }
 
     /// Whether the endpoint exists.

@@ -53,10 +53,13 @@ impl SealingKey {
 
     /// A key derived from a secret that the gateway does not keep (RFC 5869), for this purpose alone.
     pub fn derived(secret: &Secret, purpose: &str) -> Self {
-        let mut key = Zeroizing::new([0; 32]);
-        // 32 bytes are far below the 255 hashes that HKDF can expand to, so that this cannot fail
-        let _ = Hkdf::<Sha256>::new(None, secret.expose().as_bytes()).expand(purpose.as_bytes(), key.as_mut_slice());
-        Self(key)
+        Self::expanded(secret.expose().as_bytes(), purpose)
+    }
+
+    /// A key derived from this one, for this purpose alone: the same in every process with the same master key.
+    #[must_use]
+    pub fn for_purpose(&self, purpose: &str) -> Self {
+        Self::expanded(&*self.0, purpose)
     }
 
     /// Seals `plain`; it opens with the same `context` alone.
@@ -71,6 +74,13 @@ impl SealingKey {
         let (nonce, sealed) = sealed.split_first_chunk::<NONCE>().ok_or(Error::Sealed)?;
         let plain = self.cipher().decrypt(&(*nonce).into(), Payload { msg: sealed, aad: context.as_bytes() });
         plain.map(Zeroizing::new).map_err(|_| Error::Sealed)
+    }
+
+    fn expanded(secret: &[u8], purpose: &str) -> Self {
+        let mut key = Zeroizing::new([0; 32]);
+        // 32 bytes are far below the 255 hashes that HKDF can expand to, so that this cannot fail
+        let _ = Hkdf::<Sha256>::new(None, secret).expand(purpose.as_bytes(), key.as_mut_slice());
+        Self(key)
     }
 
     fn cipher(&self) -> XChaCha20Poly1305 {
@@ -121,6 +131,7 @@ mod tests {
         assert_eq!(key.open(&sealed, "lock").unwrap().as_slice(), b"boat");
         assert!(key.open(&sealed, "canal").is_err());
         assert!(SealingKey::derived(&Secret::new("other"), "lock").open(&sealed, "lock").is_err());
+        assert!(key.for_purpose("boats").open(&sealed, "lock").is_err());
         assert!(key.open(b"short", "lock").is_err());
     }
 

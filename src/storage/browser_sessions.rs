@@ -1,4 +1,4 @@
-//! The table of browser sessions. Knows nothing of cookies and of what the pages remember.
+//! The table of browser sessions of people who have logged in. Knows nothing of cookies and of what the pages remember.
 
 use sqlx::Row as _;
 
@@ -8,13 +8,16 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
+/// How many browser sessions one API key may have open.
+const MAX_PER_KEY: i64 = 64;
+
 /// One browser session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrowserSession {
     /// The digest of its id.
     pub id: Digest,
-    /// The API key that the person logged in with; `None` before the login.
-    pub key: Option<KeyId>,
+    /// The API key that the person logged in with.
+    pub key: KeyId,
     /// What the pages remember, as JSON.
     pub data: String,
     /// When it began; a login begins a new one.
@@ -24,19 +27,30 @@ pub struct BrowserSession {
 }
 
 impl Storage {
-    /// Adds a session.
+    /// Adds a session. Of more than 64 with the same key, those that were not used for the longest time are deleted.
     pub async fn add_browser_session(&self, session: &BrowserSession) -> Result<(), Error> {
+        let mut change = self.change().await?;
         sqlx::query(
             "INSERT INTO browser_sessions (id_digest, key_id, data, created_at, used_at) VALUES (?, ?, ?, ?, ?)",
         )
         .bind(session.id.as_bytes().as_slice())
-        .bind(session.key.as_ref().map(KeyId::as_str))
+        .bind(session.key.as_str())
         .bind(&session.data)
         .bind(session.created.as_millis())
         .bind(session.used.as_millis())
-        .execute(&self.pool)
+        .execute(&mut *change)
         .await?;
-        Ok(())
+        sqlx::query(
+            "DELETE FROM browser_sessions WHERE id_digest IN (
+                SELECT id_digest FROM browser_sessions WHERE key_id = ?1 AND id_digest <> ?2
+                ORDER BY used_at DESC LIMIT -1 OFFSET ?3 - 1)",
+        )
+        .bind(session.key.as_str())
+        .bind(session.id.as_bytes().as_slice())
+        .bind(MAX_PER_KEY)
+        .execute(&mut *change)
+        .await?;
+        Ok(change.commit().await?)
     }
 
     /// The session with this id, stale or not.
@@ -48,7 +62,7 @@ impl Storage {
         let Some(row) = row else { return Ok(None) };
         Ok(Some(BrowserSession {
             id: *id,
-            key: row.try_get::<Option<String>, _>("key_id")?.map(KeyId::new),
+            key: KeyId::new(row.try_get::<String, _>("key_id")?),
             data: row.try_get("data")?,
             created: Timestamp::from_millis(row.try_get("created_at")?),
             used: Timestamp::from_millis(row.try_get("used_at")?),
@@ -58,7 +72,7 @@ impl Storage {
     /// Writes what changed in a session. One that was deleted meanwhile stays deleted.
     pub async fn update_browser_session(&self, session: &BrowserSession) -> Result<(), Error> {
         sqlx::query("UPDATE browser_sessions SET key_id = ?, data = ?, used_at = ? WHERE id_digest = ?")
-            .bind(session.key.as_ref().map(KeyId::as_str))
+            .bind(session.key.as_str())
             .bind(&session.data)
             .bind(session.used.as_millis())
             .bind(session.id.as_bytes().as_slice())
@@ -99,19 +113,6 @@ impl Storage {
             .await?;
         Ok(done.rows_affected())
     }
-
-    /// Deletes the oldest sessions without a login where there are more than `keep`, so that strangers cannot fill the
-    /// disk.
-    pub async fn trim_anonymous_browser_sessions(&self, keep: u32) -> Result<u64, Error> {
-        let done = sqlx::query(
-            "DELETE FROM browser_sessions WHERE id_digest IN (
-                SELECT id_digest FROM browser_sessions WHERE key_id IS NULL ORDER BY used_at DESC LIMIT -1 OFFSET ?)",
-        )
-        .bind(keep)
-        .execute(&self.pool)
-        .await?;
-        Ok(done.rows_affected())
-    }
 }
 
 #[cfg(test)]
@@ -120,36 +121,50 @@ mod tests {
 
     use super::*;
 
-    fn session(name: &str, key: Option<&str>, used: Timestamp) -> BrowserSession {
-        let data = "{}".to_owned();
-        BrowserSession { id: Digest::sha256(name), key: key.map(KeyId::new), data, created: used, used }
+    fn session(name: &str, key: &str, used: Timestamp) -> BrowserSession {
+        let (id, key, data) = (Digest::sha256(name), KeyId::new(key), "{}".to_owned());
+        BrowserSession { id, key, data, created: used, used }
+    }
+
+    async fn there(storage: &Storage, name: &str) -> bool {
+        storage.lookup_browser_session(&Digest::sha256(name)).await.unwrap().is_some()
     }
 
     #[tokio::test]
-    async fn strangers_cannot_fill_the_table_and_the_stale_go() {
+    async fn the_stale_sessions_go() {
         let storage = Storage::in_memory().await.unwrap();
         let start = Timestamp::from_seconds(1000);
-        storage.add_browser_session(&session("known", Some("k1"), start)).await.unwrap();
-        for number in 1..=5 {
+        for number in 1..=3 {
             let used = start + Duration::from_secs(number);
-            storage.add_browser_session(&session(&format!("stranger {number}"), None, used)).await.unwrap();
+            storage.add_browser_session(&session(&format!("{number}"), "k1", used)).await.unwrap();
         }
-        assert_eq!(storage.trim_anonymous_browser_sessions(2).await.unwrap(), 3);
-        let there = async |name: &str| storage.lookup_browser_session(&Digest::sha256(name)).await.unwrap().is_some();
-        assert!(there("known").await && there("stranger 5").await && there("stranger 4").await);
-        assert!(!there("stranger 3").await, "the oldest go first");
-
-        let stale = start + Duration::from_secs(4);
+        let stale = start + Duration::from_secs(2);
         assert_eq!(storage.delete_stale_browser_sessions(stale, start).await.unwrap(), 2);
-        assert!(there("stranger 5").await && !there("known").await);
+        assert!(there(&storage, "3").await && !there(&storage, "2").await);
+    }
+
+    #[tokio::test]
+    async fn one_key_has_a_bounded_number_of_sessions() {
+        let storage = Storage::in_memory().await.unwrap();
+        let start = Timestamp::from_seconds(1000);
+        storage.add_browser_session(&session("other", "k2", start)).await.unwrap();
+        for number in 0..70 {
+            let used = start + Duration::from_secs(number);
+            storage.add_browser_session(&session(&format!("{number}"), "k1", used)).await.unwrap();
+        }
+        assert!(there(&storage, "69").await && there(&storage, "6").await && there(&storage, "other").await);
+        assert!(!there(&storage, "5").await && !there(&storage, "0").await, "the oldest go first");
+        // a clock that was set back does not delete the session that was just begun
+        storage.add_browser_session(&session("new", "k1", start)).await.unwrap();
+        assert!(there(&storage, "new").await);
     }
 
     #[tokio::test]
     async fn a_deleted_session_does_not_come_back() {
         let storage = Storage::in_memory().await.unwrap();
-        let mut row = session("a", None, Timestamp::from_seconds(1));
+        let mut row = session("a", "k1", Timestamp::from_seconds(1));
         storage.add_browser_session(&row).await.unwrap();
-        row.key = Some(KeyId::new("k1"));
+        row.key = KeyId::new("k2");
         storage.update_browser_session(&row).await.unwrap();
         assert_eq!(storage.lookup_browser_session(&row.id).await.unwrap().as_ref(), Some(&row));
         storage.delete_browser_session(&row.id).await.unwrap();

@@ -1,67 +1,105 @@
-//! The table of authorization requests that wait for a person. Knows nothing of what they ask.
+//! The table of authorization requests that wait for the decision of a person who has logged in. Knows nothing of what
+//! they ask.
 
 use super::{Error, Storage, moment};
-use crate::support::{Digest, Timestamp};
+use crate::{
+    model::UserId,
+    support::{Digest, Timestamp},
+};
 
-/// How many requests may wait: strangers make them, so they are bounded.
-const MOST_TRANSACTIONS: i64 = 10_000;
+/// How many requests one browser session may have waiting, decided ones included until they expire.
+const MAX_PER_BROWSER: i64 = 16;
+
+/// How many requests one user may have waiting in all browsers.
+const MAX_PER_USER: i64 = 64;
+
+/// An authorization request that waits for a decision.
+#[derive(Debug)]
+pub struct TransactionRow {
+    /// The digest of its id.
+    pub id: Digest,
+    /// The browser session that may decide it.
+    pub browser: Digest,
+    /// The user who is logged in there.
+    pub user: UserId,
+    /// The request, as text.
+    pub request: String,
+    /// When it expires.
+    pub expires: Timestamp,
+}
 
 impl Storage {
-    /// Adds a request, as text, bound to a browser. False, and nothing done, where 10,000 wait already.
-    pub async fn add_transaction(
-        &self,
-        id: &Digest,
-        browser: &Digest,
-        request: &str,
-        expires: Timestamp,
-    ) -> Result<bool, Error> {
-        let insert = "INSERT INTO transactions (id, browser, request, expires) SELECT ?, ?, ?, ?
-                      WHERE (SELECT COUNT(*) FROM transactions) < ?";
+    /// Adds a request, or moves one that the same user has not decided yet to another browser session. The oldest of more
+    /// than 16 requests of this browser session, and of more than 64 of this user, make room. False, and nothing done,
+    /// if the request was decided already or another user added it.
+    pub async fn add_transaction(&self, row: &TransactionRow) -> Result<bool, Error> {
+        let mut change = self.change().await?;
+        let insert = "INSERT INTO transactions (id, browser, user, request, expires) VALUES (?, ?, ?, ?, ?)
+                      ON CONFLICT (id) DO UPDATE SET browser = excluded.browser
+                      WHERE user = excluded.user AND decided IS NULL";
         let done = sqlx::query(insert)
-            .bind(id.as_bytes().as_slice())
-            .bind(browser.as_bytes().as_slice())
-            .bind(request)
-            .bind(expires.as_millis())
-            .bind(MOST_TRANSACTIONS)
-            .execute(&self.pool)
+            .bind(row.id.as_bytes().as_slice())
+            .bind(row.browser.as_bytes().as_slice())
+            .bind(row.user.as_str())
+            .bind(&row.request)
+            .bind(row.expires.as_millis())
+            .execute(&mut *change)
             .await?;
-        Ok(done.rows_affected() > 0)
+        if done.rows_affected() == 0 {
+            return Ok(false);
+        }
+        sqlx::query(
+            "DELETE FROM transactions WHERE id IN (
+                SELECT id FROM transactions WHERE browser = ? ORDER BY expires DESC, rowid DESC LIMIT -1 OFFSET ?)",
+        )
+        .bind(row.browser.as_bytes().as_slice())
+        .bind(MAX_PER_BROWSER)
+        .execute(&mut *change)
+        .await?;
+        sqlx::query(
+            "DELETE FROM transactions WHERE id IN (
+                SELECT id FROM transactions WHERE user = ? ORDER BY expires DESC, rowid DESC LIMIT -1 OFFSET ?)",
+        )
+        .bind(row.user.as_str())
+        .bind(MAX_PER_USER)
+        .execute(&mut *change)
+        .await?;
+        change.commit().await?;
+        Ok(true)
     }
 
-    /// The request of this id and browser, and when it lapses.
+    /// The undecided request of this id and browser session, and when it expires.
     pub async fn lookup_transaction(
         &self,
         id: &Digest,
         browser: &Digest,
     ) -> Result<Option<(String, Timestamp)>, Error> {
-        let row: Option<(String, i64)> =
-            sqlx::query_as("SELECT request, expires FROM transactions WHERE id = ? AND browser = ?")
-                .bind(id.as_bytes().as_slice())
-                .bind(browser.as_bytes().as_slice())
-                .fetch_optional(&self.pool)
-                .await?;
-        Ok(row.map(|(request, expires)| (request, moment(expires))))
-    }
-
-    /// Takes the request of this id and browser out: of two that ask, one gets it.
-    pub async fn take_transaction(&self, id: &Digest, browser: &Digest) -> Result<Option<(String, Timestamp)>, Error> {
-        let row: Option<(String, i64)> =
-            sqlx::query_as("DELETE FROM transactions WHERE id = ? AND browser = ? RETURNING request, expires")
-                .bind(id.as_bytes().as_slice())
-                .bind(browser.as_bytes().as_slice())
-                .fetch_optional(&self.pool)
-                .await?;
-        Ok(row.map(|(request, expires)| (request, moment(expires))))
-    }
-
-    /// Binds the requests of one browser to another.
-    pub async fn rebind_transactions(&self, from: &Digest, to: &Digest) -> Result<(), Error> {
-        sqlx::query("UPDATE transactions SET browser = ? WHERE browser = ?")
-            .bind(to.as_bytes().as_slice())
-            .bind(from.as_bytes().as_slice())
-            .execute(&self.pool)
+        let select = "SELECT request, expires FROM transactions WHERE id = ? AND browser = ? AND decided IS NULL";
+        let row: Option<(String, i64)> = sqlx::query_as(select)
+            .bind(id.as_bytes().as_slice())
+            .bind(browser.as_bytes().as_slice())
+            .fetch_optional(&self.pool)
             .await?;
-        Ok(())
+        Ok(row.map(|(request, expires)| (request, moment(expires))))
+    }
+
+    /// Marks the request of this id and browser session as decided, and returns it and when it expires. Only the first of
+    /// several concurrent calls gets it.
+    pub async fn decide_transaction(
+        &self,
+        id: &Digest,
+        browser: &Digest,
+        now: Timestamp,
+    ) -> Result<Option<(String, Timestamp)>, Error> {
+        let update = "UPDATE transactions SET decided = ? WHERE id = ? AND browser = ? AND decided IS NULL
+                      RETURNING request, expires";
+        let row: Option<(String, i64)> = sqlx::query_as(update)
+            .bind(now.as_millis())
+            .bind(id.as_bytes().as_slice())
+            .bind(browser.as_bytes().as_slice())
+            .fetch_optional(&self.pool)
+            .await?;
+        Ok(row.map(|(request, expires)| (request, moment(expires))))
     }
 
     /// Deletes what lapsed before `now` and can be of no use: requests, codes, and revocations of single tokens.
@@ -83,5 +121,60 @@ impl Storage {
             sqlx::query(statement).bind(now.as_millis()).execute(&mut *change).await?;
         }
         Ok(change.commit().await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const START: Timestamp = Timestamp::from_seconds(1000);
+
+    fn row(name: &str, browser: &str, user: &str, age: u64) -> TransactionRow {
+        TransactionRow {
+            id: Digest::sha256(name),
+            browser: Digest::sha256(browser),
+            user: UserId::new(user),
+            request: name.to_owned(),
+            expires: START + Duration::from_secs(age),
+        }
+    }
+
+    async fn waits(storage: &Storage, row: &TransactionRow) -> bool {
+        storage.lookup_transaction(&row.id, &row.browser).await.unwrap().is_some()
+    }
+
+    #[tokio::test]
+    async fn the_oldest_requests_make_room_in_their_browser_session_and_for_their_user_only() {
+        let storage = Storage::in_memory().await.unwrap();
+        let other = row("other", "elsewhere", "eve", 0);
+        assert!(storage.add_transaction(&other).await.unwrap());
+        let rows: Vec<_> = (0..100).map(|n| row(&format!("{n}"), &format!("browser {}", n / 20), "ada", n)).collect();
+        for row in &rows {
+            assert!(storage.add_transaction(row).await.unwrap());
+        }
+        let kept = futures_util::future::join_all(rows.iter().map(|row| waits(&storage, row))).await;
+        let kept: Vec<usize> = kept.iter().enumerate().filter(|(_, kept)| **kept).map(|(n, _)| n).collect();
+        // five browser sessions keep their newest 16, of which the user keeps the newest 64
+        let expected: Vec<usize> = (1..5).flat_map(|browser| browser * 20 + 4..browser * 20 + 20).collect();
+        assert_eq!(kept, expected);
+        assert!(waits(&storage, &other).await);
+    }
+
+    #[tokio::test]
+    async fn a_request_is_decided_once_and_never_added_again() {
+        let storage = Storage::in_memory().await.unwrap();
+        let (first, moved) = (row("a", "one", "ada", 9), row("a", "two", "ada", 9));
+        assert!(storage.add_transaction(&first).await.unwrap());
+        assert!(storage.add_transaction(&moved).await.unwrap(), "the same user, still undecided");
+        assert!(!waits(&storage, &first).await && waits(&storage, &moved).await);
+        assert!(!storage.add_transaction(&row("a", "one", "eve", 9)).await.unwrap(), "another user");
+        assert!(storage.decide_transaction(&first.id, &first.browser, START).await.unwrap().is_none());
+        assert!(storage.decide_transaction(&moved.id, &moved.browser, START).await.unwrap().is_some());
+        assert!(storage.decide_transaction(&moved.id, &moved.browser, START).await.unwrap().is_none());
+        assert!(!storage.add_transaction(&moved).await.unwrap());
+        assert!(!waits(&storage, &moved).await);
     }
 }

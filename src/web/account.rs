@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    Form,
     extract::{self, Query, rejection::QueryRejection},
     response::{IntoResponse as _, Redirect, Response},
 };
@@ -16,6 +15,7 @@ use super::{
     forms::Purpose,
     login::ButtonForm,
     pages::{self, Health, Page},
+    posted::Posted,
     visit::Visitor,
     words,
 };
@@ -45,14 +45,16 @@ pub(super) struct Shown {
 /// What the button beside a grant sends.
 #[derive(Deserialize)]
 pub(super) struct RevokeForm {
+    #[serde(default)]
     token: String,
+    #[serde(default)]
     grant: String,
 }
 
 /// `GET /account`.
 pub(super) async fn show(
     extract::State(state): extract::State<Arc<State>>,
-    visitor: Visitor,
+    mut visitor: Visitor,
     shown: Result<Query<Shown>, QueryRejection>,
 ) -> Result<Response, Problem> {
     let Some(holder) = visitor.holder().await? else {
@@ -78,7 +80,7 @@ pub(super) async fn show(
 pub(super) async fn revoke(
     extract::State(state): extract::State<Arc<State>>,
     mut visitor: Visitor,
-    Form(form): Form<RevokeForm>,
+    Posted(form): Posted<RevokeForm>,
 ) -> Result<Response, Problem> {
     visitor.spend(Purpose::Account, &form.token).await?;
     let Some(holder) = visitor.holder().await? else { return Err(Problem::foreign_form()) };
@@ -90,7 +92,7 @@ pub(super) async fn revoke(
 pub(super) async fn revoke_all(
     extract::State(state): extract::State<Arc<State>>,
     mut visitor: Visitor,
-    Form(form): Form<ButtonForm>,
+    Posted(form): Posted<ButtonForm>,
 ) -> Result<Response, Problem> {
     visitor.spend(Purpose::Account, &form.token).await?;
     let Some(holder) = visitor.holder().await? else { return Err(Problem::foreign_form()) };

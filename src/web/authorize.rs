@@ -4,9 +4,8 @@
 use std::sync::Arc;
 
 use axum::{
-    Form,
     extract::{self, Path, RawQuery},
-    response::{IntoResponse as _, Redirect, Response},
+    response::{IntoResponse as _, Response},
 };
 use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
@@ -17,22 +16,25 @@ use super::{
     forms::Purpose,
     login,
     pages::{self, Page},
+    posted::Posted,
     visit::Visitor,
     words,
 };
 use crate::{
-    oauth::{self, Begun, KeyHolder, Login, Pending, TransactionId, Trust},
+    oauth::{self, Begun, Browser, Kept, Login, Pending, Transaction, TransactionId, Trust},
     support::Secret,
 };
 
-/// What the login and consent pages send.
+/// What the login and consent pages send. A field that is missing counts as empty.
 #[derive(Deserialize)]
 pub(super) struct DecisionForm {
-    transaction: String,
-    token: String,
-    decision: Decision,
-    /// The API key; only the login page has it.
+    /// The id of a request that waits for a decision, or, on a login page, the whole request, sealed (`OA-68`).
     #[serde(default)]
+    transaction: String,
+    #[serde(default)]
+    token: String,
+    decision: Option<Decision>,
+    /// The API key; only the login page has it.
     key: Option<Secret>,
 }
 
@@ -48,11 +50,11 @@ enum Decision {
 /// `GET /oauth/authorize`: an app sends the browser here (RFC 6749 4.1.1).
 pub(super) async fn begin(
     extract::State(state): extract::State<Arc<State>>,
-    visitor: Visitor,
+    mut visitor: Visitor,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    match state.oauth.begin(query.as_deref().unwrap_or_default(), &visitor.browser()).await {
-        Begun::Consent(id) => ask(&state, &visitor, &id).await,
+    match state.oauth.begin(query.as_deref().unwrap_or_default()).await {
+        Begun::Valid(transaction) => proceed(&state, &mut visitor, &transaction).await,
         Begun::Redirect(redirect) => hand_over(&state, StatusCode::BAD_REQUEST, &redirect),
         Begun::Page(refusal) => Err(refusal.into()),
     }
@@ -61,72 +63,111 @@ pub(super) async fn begin(
 /// `GET /oauth/consent/{transaction}`: where a login leads, so that reloading does not send the key again.
 pub(super) async fn show(
     extract::State(state): extract::State<Arc<State>>,
-    visitor: Visitor,
+    mut visitor: Visitor,
     Path(transaction): Path<String>,
 ) -> Result<Response, Problem> {
     let id = TransactionId::parse(&transaction).ok_or_else(Problem::lapsed)?;
-    ask(&state, &visitor, &id).await
+    ask(&state, &mut visitor, &id).await
 }
 
 /// `POST /oauth/authorize`: the forms of both pages.
 pub(super) async fn decide(
     extract::State(state): extract::State<Arc<State>>,
     mut visitor: Visitor,
-    Form(form): Form<DecisionForm>,
+    Posted(form): Posted<DecisionForm>,
 ) -> Result<Response, Problem> {
-    let id = TransactionId::parse(&form.transaction).ok_or_else(Problem::foreign_form)?;
-    visitor.spend(Purpose::Transaction(id.as_str()), &form.token).await?;
-    match form.decision {
-        Decision::LogIn => log_in(&state, &mut visitor, &id, form.key).await,
-        Decision::Approve => approve(&state, &visitor, &id).await,
-        Decision::Deny => {
-            pending(&state, &visitor, &id).await?;
-            let redirect = state.oauth.deny(&id, &visitor.browser()).await?;
-            hand_over(&state, StatusCode::OK, &redirect)
+    visitor.spend(Purpose::Transaction(&form.transaction), &form.token).await?;
+    match TransactionId::parse(&form.transaction) {
+        Some(id) => decide_waiting(&state, &mut visitor, &id, form.decision).await,
+        None => decide_sealed(&state, &mut visitor, form).await,
+    }
+}
+
+/// The form of the consent page. Every approval is a click of a person who is logged in, whatever was approved before
+/// (`OA-71`).
+async fn decide_waiting(
+    state: &State,
+    visitor: &mut Visitor,
+    id: &TransactionId,
+    decision: Option<Decision>,
+) -> Result<Response, Problem> {
+    let browser = visitor.browser().await?;
+    let redirect = match decision {
+        Some(Decision::Approve) => {
+            pending(state, &browser, id).await?;
+            let holder = visitor.holder().await?.ok_or_else(Problem::logged_out)?;
+            state.oauth.approve(id, &browser, &holder).await?
         }
+        Some(Decision::Deny) => {
+            pending(state, &browser, id).await?;
+            state.oauth.deny(id, &browser).await?
+        }
+        Some(Decision::LogIn) | None => return ask(state, visitor, id).await,
+    };
+    hand_over(state, StatusCode::OK, &redirect)
+}
+
+/// The form of the login page. Nobody has to log in to say no.
+async fn decide_sealed(state: &State, visitor: &mut Visitor, form: DecisionForm) -> Result<Response, Problem> {
+    let transaction = state.oauth.unseal(&form.transaction, &visitor.browser().await?).await?;
+    match form.decision {
+        Some(Decision::LogIn) => log_in(state, visitor, &transaction, form).await,
+        Some(Decision::Deny) => hand_over(state, StatusCode::OK, &state.oauth.decline(&transaction)),
+        Some(Decision::Approve) | None => proceed(state, visitor, &transaction).await,
     }
 }
 
 async fn log_in(
     state: &State,
     visitor: &mut Visitor,
-    id: &TransactionId,
-    key: Option<Secret>,
+    transaction: &Transaction,
+    form: DecisionForm,
 ) -> Result<Response, Problem> {
-    let pending = pending(state, visitor, id).await?;
-    let key = key.unwrap_or_else(|| Secret::new(""));
-    match login::check(state, visitor, &key).await? {
+    match login::check(state, visitor, form.key).await? {
         Ok(holder) => {
-            visitor.log_in(&holder, Some(id)).await?;
-            Ok(Redirect::to(&format!("{}/oauth/consent/{id}", state.settings.base())).into_response())
+            visitor.log_in(&holder).await?;
+            match state.oauth.keep(transaction, &visitor.browser().await?, &holder).await? {
+                Kept::Waiting => {
+                    let next = format!("{}/oauth/consent/{}", state.settings.base(), transaction.id);
+                    Ok(axum::response::Redirect::to(&next).into_response())
+                }
+                Kept::Refused(redirect) => hand_over(state, StatusCode::BAD_REQUEST, &redirect),
+                Kept::Spent => Err(Problem::foreign_form()),
+            }
         }
-        // the request waits on (`OA-73`)
+        // the request waits on in the form (`OA-73`)
         Err(failure) => {
-            let page = login_page(state, visitor, &pending, Some(failure.alert())).await?;
+            let page = login_page(state, visitor, transaction, &form.transaction);
+            let page = pages::Login { alert: Some(failure.alert()), ..page.await? };
             Ok(failure.answer(page))
         }
     }
 }
 
-/// Every approval is a click of a person who is logged in, whatever was approved before (`OA-71`).
-async fn approve(state: &State, visitor: &Visitor, id: &TransactionId) -> Result<Response, Problem> {
-    let pending = pending(state, visitor, id).await?;
-    match able(visitor, &pending).await? {
-        Some(holder) => {
-            let redirect = state.oauth.approve(id, &visitor.browser(), &holder).await?;
-            hand_over(state, StatusCode::OK, &redirect)
-        }
-        None => ask(state, visitor, id).await,
+/// The page that comes next for a valid request: the login, or the decision if somebody is logged in and the app asks
+/// for no fresh login (`OA-77`).
+async fn proceed(state: &State, visitor: &mut Visitor, transaction: &Transaction) -> Result<Response, Problem> {
+    let holder = match transaction.login {
+        Login::IfNeeded => visitor.holder().await?,
+        Login::Fresh => None,
+    };
+    let browser = visitor.browser().await?;
+    let Some(holder) = holder else {
+        let sealed = state.oauth.seal(transaction, &browser)?;
+        let page = login_page(state, visitor, transaction, &sealed).await?;
+        return Ok(Page(StatusCode::OK, page).into_response());
+    };
+    match state.oauth.keep(transaction, &browser, &holder).await? {
+        Kept::Waiting => ask(state, visitor, &transaction.id).await,
+        Kept::Refused(redirect) => hand_over(state, StatusCode::BAD_REQUEST, &redirect),
+        Kept::Spent => Err(Problem::foreign_form()),
     }
 }
 
-/// The page that comes next for a request that waits: the login, or the decision.
-async fn ask(state: &State, visitor: &Visitor, id: &TransactionId) -> Result<Response, Problem> {
-    let pending = pending(state, visitor, id).await?;
-    let Some(holder) = able(visitor, &pending).await? else {
-        let page = login_page(state, visitor, &pending, None).await?;
-        return Ok(Page(StatusCode::OK, page).into_response());
-    };
+/// The decision on a request that waits for it. That it waits means that the person logged in for it (`OA-77`).
+async fn ask(state: &State, visitor: &mut Visitor, id: &TransactionId) -> Result<Response, Problem> {
+    let pending = pending(state, &visitor.browser().await?, id).await?;
+    let holder = visitor.holder().await?.ok_or_else(Problem::logged_out)?;
     let page = pages::Consent {
         frame: state.frame(),
         token: visitor.token(Purpose::Transaction(id.as_str())).await?,
@@ -141,28 +182,19 @@ async fn ask(state: &State, visitor: &Visitor, id: &TransactionId) -> Result<Res
     Ok(Page(StatusCode::OK, page).into_response())
 }
 
-async fn pending(state: &State, visitor: &Visitor, id: &TransactionId) -> Result<Pending, Problem> {
-    state.oauth.pending(id, &visitor.browser()).await?.ok_or_else(Problem::lapsed)
-}
-
-/// Who may decide: whoever is logged in, for this very request where the app asked for a fresh login (`OA-77`).
-async fn able(visitor: &Visitor, pending: &Pending) -> Result<Option<KeyHolder>, Problem> {
-    match pending.login {
-        Login::Fresh if !visitor.logged_in_for(&pending.id) => Ok(None),
-        Login::Fresh | Login::IfNeeded => visitor.holder().await,
-    }
+async fn pending(state: &State, browser: &Browser, id: &TransactionId) -> Result<Pending, Problem> {
+    state.oauth.pending(id, browser).await?.ok_or_else(Problem::lapsed)
 }
 
 async fn login_page<'a>(
     state: &State,
-    visitor: &Visitor,
-    pending: &'a Pending,
-    alert: Option<String>,
+    visitor: &mut Visitor,
+    transaction: &'a Transaction,
+    sealed: &'a str,
 ) -> Result<pages::Login<'a>, Problem> {
-    let transaction = pending.id.as_str();
-    let token = visitor.token(Purpose::Transaction(transaction)).await?;
-    let request = Some(pages::Request { transaction, client: &pending.client_name });
-    Ok(pages::Login { frame: state.frame(), token, alert, request })
+    let token = visitor.token(Purpose::Transaction(sealed)).await?;
+    let request = Some(pages::Request { transaction: sealed, client: &transaction.client_name });
+    Ok(pages::Login { frame: state.frame(), token, alert: None, request })
 }
 
 /// Sends the browser back to the app: at once, or by a link that a person follows (`OA-74`, `OA-75`).

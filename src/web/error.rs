@@ -15,10 +15,11 @@ use serde_json::json;
 use super::{
     State, accept,
     pages::{self, Page},
+    session,
 };
 use crate::{
     model::RequestId,
-    oauth::{self, Refusal},
+    oauth::{self, Refusal, Unusable},
 };
 
 /// What went wrong, for people: what happened, why, and what to do.
@@ -98,6 +99,11 @@ impl Problem {
                 .to_owned(),
             advice: vec!["Go back to the app that you want to connect, and start the login there again."],
         }
+    }
+
+    /// The key of the login has ended (`OA-128`).
+    pub(super) fn logged_out() -> Self {
+        Refusal::logged_out().into()
     }
 
     /// No page at this address.
@@ -213,6 +219,16 @@ impl From<Refusal> for Problem {
     }
 }
 
+impl From<Unusable> for Problem {
+    fn from(unusable: Unusable) -> Self {
+        match unusable {
+            Unusable::Foreign => Self::foreign_form(),
+            Unusable::Expired => Self::lapsed(),
+            Unusable::Refused(refusal) => refusal.into(),
+        }
+    }
+}
+
 impl From<oauth::Error> for Problem {
     fn from(error: oauth::Error) -> Self {
         tracing::error!(%error, "a page could not be made");
@@ -226,6 +242,6 @@ impl From<oauth::Error> for Problem {
 impl From<tower_sessions::session::Error> for Problem {
     fn from(error: tower_sessions::session::Error) -> Self {
         tracing::error!(%error, "a browser session could not be read or written");
-        Self::internal()
+        if session::is_busy(&error) { Self::of_status(StatusCode::SERVICE_UNAVAILABLE) } else { Self::internal() }
     }
 }

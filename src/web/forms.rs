@@ -1,5 +1,5 @@
-//! Tokens in forms, against requests that another site forges (`OA-72`): bound to the browser session and to a purpose,
-//! each good for one use. Knows nothing of HTTP.
+//! Tokens in forms, against requests that another site forges (`OA-72`): bound to the browser session and to a purpose.
+//! Knows nothing of HTTP.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub(super) struct Forms {
 /// What a form is for; its tokens open nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose<'a> {
-    /// The decision on one authorization request, and the login on the way to it.
+    /// One authorization request: the login that it waits for, or the decision. Named by what the form carries of it.
     Transaction(&'a str),
     /// The login page by itself.
     Login,
@@ -38,7 +38,12 @@ pub(super) enum Purpose<'a> {
 impl Forms {
     /// Forms with a fresh secret: none that was shown before is valid.
     pub(super) fn mint(random: &dyn Random) -> Self {
-        Self { secret: random.token(), spent: Vec::new() }
+        Self::with_secret(random.token())
+    }
+
+    /// Forms with this secret.
+    pub(super) const fn with_secret(secret: String) -> Self {
+        Self { secret, spent: Vec::new() }
     }
 
     /// A token for a form that is about to be shown.
@@ -48,13 +53,15 @@ impl Forms {
         format!("{nonce}.{}", URL_SAFE_NO_PAD.encode(mark))
     }
 
+    /// Whether a token that came back is of one of these forms and for this purpose, spent or not.
+    pub(super) fn is_genuine(&self, purpose: Purpose<'_>, token: &str) -> bool {
+        self.nonce(purpose, token).is_some()
+    }
+
     /// Spends a token that came back; false where it is not one of these forms, for another purpose, or was spent.
     pub(super) fn spend(&mut self, purpose: Purpose<'_>, token: &str, random: &dyn Random) -> bool {
-        let Some((nonce, mark)) = token.split_once('.') else { return false };
-        let Ok(mark) = URL_SAFE_NO_PAD.decode(mark) else { return false };
-        // compared in constant time
-        let genuine = self.mac(purpose, nonce).verify_slice(&mark).is_ok();
-        if !genuine || self.spent.iter().any(|spent| spent == nonce) {
+        let Some(nonce) = self.nonce(purpose, token) else { return false };
+        if self.spent.iter().any(|spent| spent == nonce) {
             return false;
         }
         if self.spent.len() >= SPENT {
@@ -63,6 +70,14 @@ impl Forms {
             self.spent.push(nonce.to_owned());
         }
         true
+    }
+
+    /// The nonce of a token, if the token is genuine.
+    fn nonce<'a>(&self, purpose: Purpose<'_>, token: &'a str) -> Option<&'a str> {
+        let (nonce, mark) = token.split_once('.')?;
+        let mark = URL_SAFE_NO_PAD.decode(mark).ok()?;
+        // compared in constant time
+        self.mac(purpose, nonce).verify_slice(&mark).ok().map(|()| nonce)
     }
 
     #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
@@ -100,8 +115,10 @@ mod tests {
         assert!(!forms.spend(Purpose::Transaction("b"), &token, &random));
         assert!(!forms.spend(Purpose::Account, &token, &random));
         assert!(!others.spend(Purpose::Transaction("a"), &token, &random));
+        assert!(!others.is_genuine(Purpose::Transaction("a"), &token));
         assert!(forms.spend(Purpose::Transaction("a"), &token, &random));
         assert!(!forms.spend(Purpose::Transaction("a"), &token, &random));
+        assert!(forms.is_genuine(Purpose::Transaction("a"), &token), "spent, but genuine");
         for nonsense in ["", ".", "x", "x.y", &token[..60]] {
             assert!(!forms.spend(Purpose::Transaction("a"), nonsense, &random), "{nonsense}");
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    Form, extract,
+    extract,
     response::{IntoResponse as _, Redirect, Response},
 };
 use http::{HeaderValue, StatusCode, header};
@@ -14,6 +14,7 @@ use super::{
     error::Problem,
     forms::Purpose,
     pages::{self, Page},
+    posted::Posted,
     visit::Visitor,
 };
 use crate::{
@@ -21,16 +22,18 @@ use crate::{
     support::Secret,
 };
 
-/// What the login page sends.
+/// What the login page sends. A field that is missing counts as empty.
 #[derive(Deserialize)]
 pub(super) struct LoginForm {
+    #[serde(default)]
     token: String,
-    key: Secret,
+    key: Option<Secret>,
 }
 
 /// What a form sends that has buttons alone.
 #[derive(Deserialize)]
 pub(super) struct ButtonForm {
+    #[serde(default)]
     pub(super) token: String,
 }
 
@@ -45,12 +48,12 @@ pub(super) struct Failure {
 /// `GET /login`.
 pub(super) async fn show(
     extract::State(state): extract::State<Arc<State>>,
-    visitor: Visitor,
+    mut visitor: Visitor,
 ) -> Result<Response, Problem> {
     if visitor.holder().await?.is_some() {
         return Ok(to_account(&state));
     }
-    let page = page(&state, &visitor, None).await?;
+    let page = page(&state, &mut visitor, None).await?;
     Ok(Page(StatusCode::OK, page).into_response())
 }
 
@@ -58,16 +61,16 @@ pub(super) async fn show(
 pub(super) async fn log_in(
     extract::State(state): extract::State<Arc<State>>,
     mut visitor: Visitor,
-    Form(form): Form<LoginForm>,
+    Posted(form): Posted<LoginForm>,
 ) -> Result<Response, Problem> {
     visitor.spend(Purpose::Login, &form.token).await?;
-    match check(&state, &visitor, &form.key).await? {
+    match check(&state, &visitor, form.key).await? {
         Ok(holder) => {
-            visitor.log_in(&holder, None).await?;
+            visitor.log_in(&holder).await?;
             Ok(to_account(&state))
         }
         Err(failure) => {
-            let page = page(&state, &visitor, Some(failure.alert.clone())).await?;
+            let page = page(&state, &mut visitor, Some(failure.alert.clone())).await?;
             Ok(failure.answer(page))
         }
     }
@@ -77,7 +80,7 @@ pub(super) async fn log_in(
 pub(super) async fn log_out(
     extract::State(state): extract::State<Arc<State>>,
     mut visitor: Visitor,
-    Form(form): Form<ButtonForm>,
+    Posted(form): Posted<ButtonForm>,
 ) -> Result<Response, Problem> {
     visitor.spend(Purpose::Account, &form.token).await?;
     visitor.log_out().await?;
@@ -90,8 +93,9 @@ pub(super) async fn log_out(
 pub(super) async fn check(
     state: &State,
     visitor: &Visitor,
-    key: &Secret,
+    key: Option<Secret>,
 ) -> Result<Result<KeyHolder, Failure>, Problem> {
+    let key = key.unwrap_or_else(|| Secret::new(""));
     match state.oauth.authenticate_key(key.expose().trim(), visitor.from).await {
         Ok(holder) => {
             tracing::info!(target: "audit", user = %holder.user, key = %holder.key, "login");
@@ -103,7 +107,7 @@ pub(super) async fn check(
     }
 }
 
-async fn page(state: &State, visitor: &Visitor, alert: Option<String>) -> Result<pages::Login<'static>, Problem> {
+async fn page(state: &State, visitor: &mut Visitor, alert: Option<String>) -> Result<pages::Login<'static>, Problem> {
     let token = visitor.token(Purpose::Login).await?;
     Ok(pages::Login { frame: state.frame(), token, alert, request: None })
 }

@@ -51,6 +51,7 @@ pub(super) struct Login<'a> {
 /// The authorization request that a login is for.
 #[derive(Debug)]
 pub(super) struct Request<'a> {
+    /// The request itself, sealed.
     pub(super) transaction: &'a str,
     pub(super) client: &'a str,
 }

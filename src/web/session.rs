@@ -1,13 +1,15 @@
-//! Browser sessions in the store (`OA-69`): 128 random bits in a cookie, a digest of them at rest, 30 minutes idle,
-//! 8 hours at most. Knows nothing of what the pages remember, but for the key of the login.
+//! Browser sessions (`OA-69`): 128 random bits in a cookie. From the login on there is a row, with a digest of them, for
+//! 30 minutes idle and 8 hours at most; before it nothing is stored, and any id stands for itself. Knows nothing of what
+//! the pages remember, but for the key of the login.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
 use tower_sessions::{
     SessionManagerLayer, SessionStore,
     cookie::SameSite,
-    session::{Id, Record},
+    session::{self, Id, Record},
     session_store,
 };
 use url::Url;
@@ -27,8 +29,11 @@ const ABSOLUTE: Duration = Duration::from_hours(8);
 /// How exactly the last use is known; it spares a write per page.
 const TOUCH: Duration = Duration::from_mins(1);
 
-/// How many sessions without a login there may be.
-const ANONYMOUS: u32 = 10_000;
+/// How often expired sessions are deleted.
+const SWEEP: Duration = Duration::from_mins(10);
+
+/// How a busy store is told apart in an error of `tower_sessions`, which carries text alone.
+const BUSY: &str = "the database is busy";
 
 /// The session store on the gateway's own database.
 #[derive(Clone)]
@@ -59,11 +64,29 @@ impl Store {
         Self { storage: state.storage.clone(), clock, random }
     }
 
-    fn row(&self, record: &Record) -> session_store::Result<BrowserSession> {
+    /// What is stored of a session: nothing if nobody is logged in.
+    fn row(&self, record: &Record) -> session_store::Result<Option<BrowserSession>> {
+        let Some(key) = visit::key_in(&record.data) else { return Ok(None) };
         let now = self.clock.now();
         let data = serde_json::to_string(&record.data).map_err(|error| encode(&error))?;
-        let key = visit::key_in(&record.data);
-        Ok(BrowserSession { id: digest(&record.id), key, data, created: now, used: now })
+        Ok(Some(BrowserSession { id: digest(&record.id), key, data, created: now, used: now }))
+    }
+
+    /// Deletes the sessions that have expired; says how many there were.
+    async fn sweep(&self) -> Result<u64, storage::Error> {
+        let now = self.clock.now();
+        self.storage.delete_stale_browser_sessions(now - IDLE, now - ABSOLUTE).await
+    }
+
+    /// Deletes expired sessions every 10 minutes, until `cancel`.
+    pub(super) async fn keep_swept(self, cancel: CancellationToken) {
+        let mut timer = tokio::time::interval(SWEEP);
+        timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while cancel.run_until_cancelled(timer.tick()).await.is_some() {
+            if let Err(error) = self.sweep().await {
+                tracing::warn!(%error, "expired browser sessions could not be deleted; tried again in 10 min");
+            }
+        }
     }
 }
 
@@ -72,29 +95,36 @@ impl SessionStore for Store {
     async fn create(&self, record: &mut Record) -> session_store::Result<()> {
         let random: &dyn Random = &*self.random;
         record.id = Id(i128::from_le_bytes(random.bytes()));
-        let now = self.clock.now();
-        // a session begins: the time to sweep out what ended
-        self.storage.delete_stale_browser_sessions(now - IDLE, now - ABSOLUTE).await.map_err(backend)?;
-        self.storage.trim_anonymous_browser_sessions(ANONYMOUS).await.map_err(backend)?;
-        self.storage.add_browser_session(&self.row(record)?).await.map_err(backend)
+        match self.row(record)? {
+            Some(row) => self.storage.add_browser_session(&row).await.map_err(backend),
+            None => Ok(()),
+        }
     }
 
+    /// Writes what changed. The layer saves once more what a page has saved, which is not written again.
     async fn save(&self, record: &Record) -> session_store::Result<()> {
-        self.storage.update_browser_session(&self.row(record)?).await.map_err(backend)
+        let Some(row) = self.row(record)? else { return Ok(()) };
+        let known = self.storage.lookup_browser_session(&row.id).await.map_err(backend)?;
+        if known.is_some_and(|known| known.data == row.data) {
+            return Ok(());
+        }
+        self.storage.update_browser_session(&row).await.map_err(backend)
     }
 
     async fn load(&self, id: &Id) -> session_store::Result<Option<Record>> {
         let digest = digest(id);
-        let Some(row) = self.storage.lookup_browser_session(&digest).await.map_err(backend)? else { return Ok(None) };
         let now = self.clock.now();
-        if now >= row.used + IDLE || now >= row.created + ABSOLUTE {
-            self.storage.delete_browser_session(&digest).await.map_err(backend)?;
-            return Ok(None);
-        }
-        if now >= row.used + TOUCH {
-            self.storage.touch_browser_session(&digest, now).await.map_err(backend)?;
-        }
-        let data = serde_json::from_str(&row.data).map_err(|error| session_store::Error::Decode(error.to_string()))?;
+        let row = self.storage.lookup_browser_session(&digest).await.map_err(backend)?;
+        let row = row.filter(|row| now < row.used + IDLE && now < row.created + ABSOLUTE);
+        let data = match row {
+            Some(row) => {
+                if now >= row.used + TOUCH {
+                    self.storage.touch_browser_session(&digest, now).await.map_err(backend)?;
+                }
+                serde_json::from_str(&row.data).map_err(|error| session_store::Error::Decode(error.to_string()))?
+            }
+            None => HashMap::new(),
+        };
         // the limits are those above; this date is never looked at
         let expiry_date = time::OffsetDateTime::UNIX_EPOCH;
         Ok(Some(Record { id: *id, data, expiry_date }))
@@ -111,13 +141,18 @@ impl fmt::Debug for Store {
     }
 }
 
+/// Whether the store was only busy and the same may be tried again.
+pub(super) fn is_busy(error: &session::Error) -> bool {
+    matches!(error, session::Error::Store(session_store::Error::Backend(text)) if text == BUSY)
+}
+
 fn digest(id: &Id) -> Digest {
     Digest::sha256(id.to_string())
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "`map_err` gives the error away")]
 fn backend(error: storage::Error) -> session_store::Error {
-    session_store::Error::Backend(error.to_string())
+    session_store::Error::Backend(if error.is_busy() { BUSY.to_owned() } else { error.to_string() })
 }
 
 fn encode(error: &serde_json::Error) -> session_store::Error {

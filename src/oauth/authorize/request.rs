@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Login, Redirect, RedirectTarget, Refusal, Trust, grantable};
+use super::{Login, Redirect, RedirectTarget, Refusal, Trust};
 use crate::{
     model::{Client, ClientId, Endpoint, Scopes},
     oauth::{
-        Error, KeyHolder, OAuth, Settings,
+        ConcealBackends, Error, OAuth, Settings,
         form::{Params, Repeated},
         pkce::Challenge,
         redirect_uri::RedirectUri,
@@ -18,29 +18,48 @@ use crate::{
 const UNKNOWN_CLIENT: &str = "The gateway does not know this client. Remove the server from your MCP client, clear the \
                               authorization it has stored for it, and add it again.";
 
-/// The longest query that is read, in bytes: strangers send them, and they are stored.
+/// A redirect URI that the client did not register.
+const FOREIGN_URI: &str = "The request asks for an answer at an address that the client has not registered.";
+
+/// A `resource` that is no endpoint of this gateway (`OA-65`).
+const UNKNOWN_RESOURCE: &str = "the resource is none of this gateway, or there is more than one";
+
+/// The longest query that is read, in bytes.
 const LONGEST_QUERY: usize = 16 * 1024;
 
-/// A checked authorization request.
+/// The longest text of a checked request, in bytes: sealed, it must fit the form of the login page (`OA-30`, `OA-68`).
+pub(super) const MAX_REQUEST: usize = 5 * 1024;
+
+/// A checked authorization request. Which backends exist must not show before the login, not even by its length
+/// (`OA-6`): so it holds what was asked for, and [`Self::resolve`] cuts that to what there is.
+#[derive(Debug)]
 pub(super) struct AuthorizationRequest {
     pub(super) client: ClientId,
     pub(super) redirect_uri: String,
     pub(super) state: Option<String>,
     pub(super) challenge: Challenge,
-    pub(super) endpoint: Endpoint,
-    pub(super) scopes: Scopes,
+    /// The endpoint that `resource` names; its backend need not exist.
+    pub(super) named: Option<Endpoint>,
+    /// The scopes that the client asks for, of any backends.
+    pub(super) asked: Scopes,
     pub(super) login: Login,
 }
 
-/// How the store keeps it.
+/// What a request asks for of what there is.
+pub(super) struct Resolved {
+    pub(super) endpoint: Endpoint,
+    pub(super) scopes: Scopes,
+}
+
+/// How the store and the sealed form keep it.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     client: ClientId,
     redirect_uri: String,
     state: Option<String>,
     challenge: String,
-    endpoint: String,
-    scopes: String,
+    named: Option<String>,
+    asked: String,
     login: Login,
 }
 
@@ -62,7 +81,8 @@ pub(super) struct ErrorAnswer {
 
 impl OAuth {
     /// The checks in their order: client, redirect URI (both failing on a page), response type, PKCE, resource, scope.
-    pub(super) async fn read_request(&self, query: &str) -> Result<AuthorizationRequest, Rejected> {
+    /// Gives the request and the name of its client.
+    pub(super) async fn read_request(&self, query: &str) -> Result<(AuthorizationRequest, String), Rejected> {
         let page = |error, description: &str| Rejected::Page(Refusal::request(error, description));
         if query.len() > LONGEST_QUERY {
             return Err(page("invalid_request", "The request is too long."));
@@ -71,20 +91,26 @@ impl OAuth {
         let once = |repeated: Repeated| page("invalid_request", &format!("In this request {repeated}."));
         let id = params.get("client_id").map_err(once)?;
         let id = id.ok_or_else(|| page("invalid_request", "The request names no client."))?;
-        let client = self.find_client(id).await.map_err(|error| Rejected::Page(Refusal::internal(&error)))?;
-        let client = client.ok_or_else(|| page("invalid_client", UNKNOWN_CLIENT))?;
-        let uri = redirect_uri(&client, params.get("redirect_uri").map_err(once)?);
-        let uri = uri.ok_or_else(|| {
-            page("invalid_request", "The request asks for an answer at an address that the client has not registered.")
-        })?;
+        let given = params.get("redirect_uri").map_err(once)?;
+        let (client, uri) = self.find_target(id, given).await.map_err(Rejected::Page)?;
         // given twice, it is sent back not at all (N-50)
         let state = params.get("state").ok().flatten().map(str::to_owned);
         let answer = |(error, description)| {
             Rejected::Client(ErrorAnswer { uri: uri.clone(), state: state.clone(), error, description })
         };
-        let (challenge, endpoint, scopes, login) = self.read_rest(&params, &client).map_err(answer)?;
-        let redirect_uri = uri.as_str().to_owned();
-        Ok(AuthorizationRequest { client: client.id, redirect_uri, state, challenge, endpoint, scopes, login })
+        let request = self.read_rest(&params, &client, &uri).map_err(answer)?;
+        if request.to_text().map_err(|error| Rejected::Page(Refusal::internal(&error)))?.len() > MAX_REQUEST {
+            return Err(answer(("invalid_request", "the request is too long; send a shorter state".to_owned())));
+        }
+        Ok((request, client.name))
+    }
+
+    /// The client of this id, and the redirect URI of the request as far as it registered that (`OA-63`).
+    pub(super) async fn find_target(&self, id: &str, uri: Option<&str>) -> Result<(Client, RedirectUri), Refusal> {
+        let client = self.find_client(id).await.map_err(|error| Refusal::internal(&error))?;
+        let client = client.ok_or_else(|| Refusal::request("invalid_client", UNKNOWN_CLIENT))?;
+        let uri = redirect_uri(&client, uri).ok_or_else(|| Refusal::request("invalid_request", FOREIGN_URI))?;
+        Ok((client, uri))
     }
 
     /// What is checked once the client can be told.
@@ -92,10 +118,11 @@ impl OAuth {
         &self,
         params: &Params,
         client: &Client,
-    ) -> Result<(Challenge, Endpoint, Scopes, Login), (&'static str, String)> {
+        uri: &RedirectUri,
+    ) -> Result<AuthorizationRequest, (&'static str, String)> {
         let once = |repeated: Repeated| ("invalid_request", repeated.to_string());
         let refuse = |error, text: &str| Err((error, text.to_owned()));
-        params.get("state").map_err(once)?;
+        let state = params.get("state").map_err(once)?.map(str::to_owned);
         match params.get("response_type").map_err(once)? {
             Some("code") => {}
             Some(_) => return refuse("unsupported_response_type", "the response type is code"),
@@ -114,15 +141,17 @@ impl OAuth {
             return refuse("invalid_request", "PKCE with S256 is required: 43 to 128 unreserved characters");
         };
         let settings = self.settings();
-        let Ok(named) = settings.endpoint_of(params.all("resource")) else {
-            return refuse("invalid_target", "the resource is none of this gateway, or there is more than one");
+        let named = settings.named_endpoint(params.all("resource")).ok();
+        // strangers are not told which backends exist: this one is refused after the login (OA-6)
+        let told = settings.conceal_backends == ConcealBackends::No;
+        let Some(named) = named.filter(|named| !told || named.as_ref().is_none_or(|named| settings.knows(named)))
+        else {
+            return refuse("invalid_target", UNKNOWN_RESOURCE);
         };
         let asked = params.get("scope").map_err(once)?.or(client.scope.as_deref()).unwrap_or_default();
         let Ok(asked) = Scopes::parse(asked) else {
             return refuse("invalid_scope", "a scope holds a character that RFC 6749 3.3 does not allow");
         };
-        let endpoint = named.unwrap_or_else(|| settings.inferred_endpoint(&asked));
-        let scopes = settings.scopes_at(&endpoint, &asked);
         let login = match params.get("prompt").map_err(once)? {
             Some(prompt) if prompt.split(' ').any(|word| word == "none") => {
                 return refuse("interaction_required", "a person must approve every request");
@@ -130,7 +159,8 @@ impl OAuth {
             Some(prompt) if prompt.split(' ').any(|word| word == "login") => Login::Fresh,
             _ => Login::IfNeeded,
         };
-        Ok((challenge, endpoint, scopes, login))
+        let (client, redirect_uri) = (client.id.clone(), uri.as_str().to_owned());
+        Ok(AuthorizationRequest { client, redirect_uri, state, challenge, named, asked, login })
     }
 }
 
@@ -156,8 +186,8 @@ impl AuthorizationRequest {
             redirect_uri: self.redirect_uri.clone(),
             state: self.state.clone(),
             challenge: self.challenge.as_str().to_owned(),
-            endpoint: self.endpoint.to_string(),
-            scopes: self.scopes.to_string(),
+            named: self.named.as_ref().map(ToString::to_string),
+            asked: self.asked.to_string(),
             login: self.login,
         };
         serde_json::to_string(&stored).map_err(|_| Error::Transaction)
@@ -170,14 +200,23 @@ impl AuthorizationRequest {
             redirect_uri: stored.redirect_uri,
             state: stored.state,
             challenge: Challenge::parse(&stored.challenge).ok_or(Error::Transaction)?,
-            endpoint: Endpoint::from_path(&stored.endpoint).ok_or(Error::Transaction)?,
-            scopes: Scopes::parse(&stored.scopes).map_err(|_| Error::Transaction)?,
+            named: match stored.named {
+                Some(path) => Some(Endpoint::from_path(&path).ok_or(Error::Transaction)?),
+                None => None,
+            },
+            asked: Scopes::parse(&stored.asked).map_err(|_| Error::Transaction)?,
             login: stored.login,
         })
     }
 
-    pub(super) fn scopes_for(&self, holder: &KeyHolder) -> Scopes {
-        grantable(&self.scopes, holder)
+    /// The endpoint and the scopes that there are; `None` if the backend that the request names does not exist.
+    pub(super) fn resolve(&self, settings: &Settings) -> Option<Resolved> {
+        let endpoint = match &self.named {
+            Some(named) => Some(named.clone()).filter(|named| settings.knows(named))?,
+            None => settings.inferred_endpoint(&self.asked),
+        };
+        let scopes = settings.scopes_at(&endpoint, &self.asked);
+        Some(Resolved { endpoint, scopes })
     }
 
     /// The answer with a code: `code`, `state` as it was sent, `iss`, each once (`OA-74`).
@@ -187,6 +226,16 @@ impl AuthorizationRequest {
         parameters.push(("iss", &settings.issuer));
         let location = RedirectUri::stored(&self.redirect_uri).with(&parameters);
         Redirect { location, trust: Trust::Automatic }
+    }
+
+    /// The answer where the person does not approve (N-71).
+    pub(super) fn deny(&self) -> ErrorAnswer {
+        self.fail("access_denied", "the person did not approve")
+    }
+
+    /// The answer where the resource is a backend that does not exist.
+    pub(super) fn unknown_target(&self) -> ErrorAnswer {
+        self.fail("invalid_target", UNKNOWN_RESOURCE)
     }
 
     pub(super) fn fail(&self, error: &'static str, description: &str) -> ErrorAnswer {

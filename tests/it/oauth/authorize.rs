@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use lockkeeper::{
-    model::Rights,
-    oauth::{Begun, Login, RedirectTarget, Trust},
+    model::{ClientId, Rights},
+    oauth::{Begun, ConcealBackends, Kept, Login, MasterKeySource, RedirectTarget, Settings, Trust, Unusable},
+    storage::Storage,
+    support::Secret,
 };
 use serde_json::json;
 
@@ -12,14 +14,14 @@ use crate::support::oauth::{Authority, CALLBACK, browser, parameter};
 
 /// How a request is refused: `page <error>` or `redirect <error>`.
 async fn refusal(authority: &Authority, query: &str) -> String {
-    match authority.oauth.begin(query, &browser("a")).await {
+    match authority.oauth.begin(query).await {
         Begun::Page(refusal) => format!("page {}", refusal.error),
         Begun::Redirect(redirect) => {
             assert_eq!(parameter(&redirect.location, "iss").as_deref(), Some("https://gw.example"));
             assert_eq!(parameter(&redirect.location, "code"), None);
             format!("redirect {}", parameter(&redirect.location, "error").unwrap())
         }
-        Begun::Consent(_) => "consent".to_owned(),
+        Begun::Valid(_) => "consent".to_owned(),
     }
 }
 
@@ -29,13 +31,13 @@ async fn a_person_sees_what_is_asked_for_and_approves_once() {
     let client = authority.client().await;
     let browser = browser("a");
     let query = Authority::query(&client, &[("scope", "mcp:use mcp:git:read openid"), ("prompt", "login")]);
-    let Begun::Consent(id) = authority.oauth.begin(&query, &browser).await else { panic!("no consent") };
+    assert_eq!(authority.begin(&query).await.login, Login::Fresh);
+    let id = authority.waiting(&query).await;
     let pending = authority.oauth.pending(&id, &browser).await.unwrap().unwrap();
     assert_eq!(pending.client_name, "A test");
     assert_eq!(pending.redirect, RedirectTarget::Loopback("127.0.0.1:7777".to_owned()));
     assert_eq!(pending.resource, "https://gw.example/mcp");
     assert_eq!(pending.scopes.to_string(), "mcp:use mcp:git:read");
-    assert_eq!(pending.login, Login::Fresh);
     let redirect = authority.oauth.approve(&id, &browser, &authority.holder).await.unwrap();
     assert_eq!(redirect.trust, Trust::Automatic);
     assert!(redirect.location.starts_with(CALLBACK));
@@ -62,13 +64,132 @@ async fn another_browser_does_not_see_the_request() {
     // N-65
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[]);
-    let Begun::Consent(id) = authority.oauth.begin(&query, &browser("a")).await else { panic!("no consent") };
+    let id = authority.waiting(&query).await;
     assert_eq!(authority.oauth.pending(&id, &browser("b")).await.unwrap(), None);
     assert!(authority.oauth.approve(&id, &browser("b"), &authority.holder).await.is_err());
     assert!(authority.oauth.deny(&id, &browser("b")).await.is_err());
-    // at login the session id is rotated and what waits goes along
-    authority.oauth.rebind(&browser("a"), &browser("c")).await.unwrap();
-    assert!(authority.oauth.approve(&id, &browser("c"), &authority.holder).await.is_ok());
+    assert!(authority.oauth.approve(&id, &browser("a"), &authority.holder).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_sealed_request_opens_for_its_browser_until_it_expires() {
+    // OA-68
+    let authority = Authority::new().await;
+    let transaction = authority.begin(&Authority::query(&authority.client().await, &[])).await;
+    let sealed = authority.oauth.seal(&transaction, &browser("a")).unwrap();
+    let opened = authority.oauth.unseal(&sealed, &browser("a")).await.unwrap();
+    assert_eq!((&opened.id, opened.client_name.as_str()), (&transaction.id, "A test"));
+    let stolen = authority.oauth.unseal(&sealed, &browser("b")).await;
+    assert!(matches!(stolen, Err(Unusable::Foreign)), "{stolen:?}");
+    let (start, end) = sealed.split_at(sealed.len() / 2);
+    let changed = format!("{start}{}{}", if end.starts_with('A') { 'B' } else { 'A' }, &end[1..]);
+    for made_up in ["", "x", start, &changed, &"A".repeat(100_000)] {
+        let opened = authority.oauth.unseal(made_up, &browser("a")).await;
+        assert!(matches!(opened, Err(Unusable::Foreign)), "{made_up:.40}: {opened:?}");
+    }
+    authority.clock.advance(Duration::from_mins(10));
+    let opened = authority.oauth.unseal(&sealed, &browser("a")).await;
+    assert!(matches!(opened, Err(Unusable::Expired)), "{opened:?}");
+}
+
+#[tokio::test]
+async fn another_process_opens_what_one_sealed() {
+    let storage = Storage::in_memory().await.unwrap();
+    let master = MasterKeySource::Given(Secret::new("A".repeat(43)));
+    let settings = Settings { master_key: master, ..Authority::settings() };
+    let one = Authority::on(storage.clone(), settings.clone(), 1).await;
+    let other = Authority::on(storage, settings, 2).await;
+    let transaction = one.begin(&Authority::query(&one.client().await, &[])).await;
+    let sealed = one.oauth.seal(&transaction, &browser("a")).unwrap();
+    assert!(other.oauth.unseal(&sealed, &browser("a")).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_sealed_request_does_not_outlive_its_client() {
+    // OA-68: client and redirect URI are checked again when the form returns
+    let authority = Authority::new().await;
+    let client = authority.client().await;
+    let transaction = authority.begin(&Authority::query(&client, &[])).await;
+    let sealed = authority.oauth.seal(&transaction, &browser("a")).unwrap();
+    assert!(authority.oauth.revoke_client(&ClientId::new(client)).await.unwrap());
+    let opened = authority.oauth.unseal(&sealed, &browser("a")).await;
+    assert!(matches!(&opened, Err(Unusable::Refused(refusal)) if refusal.error == "invalid_client"), "{opened:?}");
+}
+
+#[tokio::test]
+async fn a_request_is_decided_once_however_often_it_comes_back() {
+    // OA-68, N-65
+    let authority = Authority::new().await;
+    let transaction = authority.begin(&Authority::query(&authority.client().await, &[])).await;
+    let (id, here) = (&transaction.id, browser("a"));
+    for _ in 0..2 {
+        let kept = authority.oauth.keep(&transaction, &here, &authority.holder).await.unwrap();
+        assert!(matches!(kept, Kept::Waiting), "{kept:?}");
+    }
+    let approve = || authority.oauth.approve(id, &here, &authority.holder);
+    let (one, other) = tokio::join!(approve(), approve());
+    let statuses = [one, other].map(|answer| answer.map_or_else(|refusal| refusal.status, |_| 303));
+    assert!(statuses == [303, 403] || statuses == [403, 303], "{statuses:?}");
+    let kept = authority.oauth.keep(&transaction, &here, &authority.holder).await.unwrap();
+    assert!(matches!(kept, Kept::Spent), "{kept:?}");
+    assert_eq!(authority.oauth.pending(id, &here).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_request_fits_the_form_of_the_login_page() {
+    // OA-30: a form has at most 8 KiB
+    let authority = Authority::new().await;
+    let client = authority.client().await;
+    let mut longest = 0;
+    for length in [2000, 4000, 4500, 5000, 9000] {
+        let query = Authority::query(&client, &[("state", &"s".repeat(length))]);
+        match authority.oauth.begin(&query).await {
+            Begun::Valid(transaction) => longest = authority.oauth.seal(&transaction, &browser("a")).unwrap().len(),
+            begun => {
+                assert!(length > 4500, "a state of {length} bytes: {begun:?}");
+                assert_eq!(refusal(&authority, &query).await, "redirect invalid_request");
+            }
+        }
+    }
+    assert!((6000..7500).contains(&longest), "{longest}");
+}
+
+#[tokio::test]
+async fn only_who_is_logged_in_learns_which_backends_exist() {
+    // OA-6, OA-65
+    let authority = Authority::new().await;
+    let client = authority.client().await;
+    for (known, unknown) in [
+        ([("resource", "https://gw.example/mcp/git")], [("resource", "https://gw.example/mcp/not")]),
+        ([("resource", "https://gw.example/sse/git")], [("resource", "https://gw.example/sse/not")]),
+        ([("scope", "mcp:git mcp:use")], [("scope", "mcp:not mcp:use")]),
+    ] {
+        let known = authority.begin(&Authority::query(&client, &known)).await;
+        let strange = authority.begin(&Authority::query(&client, &unknown)).await;
+        let seal = |transaction| authority.oauth.seal(transaction, &browser("a")).unwrap().len();
+        assert_eq!(seal(&known), seal(&strange), "its length tells nothing either");
+        assert!(
+            authority
+                .oauth
+                .unseal(&authority.oauth.seal(&strange, &browser("a")).unwrap(), &browser("a"))
+                .await
+                .is_ok()
+        );
+        let kept = authority.oauth.keep(&strange, &browser("a"), &authority.holder).await.unwrap();
+        match (unknown[0].0, kept) {
+            ("resource", Kept::Refused(redirect)) => {
+                assert_eq!(parameter(&redirect.location, "error").as_deref(), Some("invalid_target"));
+            }
+            ("scope", Kept::Waiting) => {
+                let pending = authority.oauth.pending(&strange.id, &browser("a")).await.unwrap().unwrap();
+                assert_eq!(pending.scopes.to_string(), "mcp:use");
+            }
+            (name, kept) => panic!("{name}: {kept:?}"),
+        }
+    }
+    let told = Authority::with(Settings { conceal_backends: ConcealBackends::No, ..Authority::settings() }).await;
+    let query = Authority::query(&told.client().await, &[("resource", "https://gw.example/mcp/not")]);
+    assert_eq!(refusal(&told, &query).await, "redirect invalid_target");
 }
 
 #[tokio::test]
@@ -76,7 +197,7 @@ async fn a_request_lapses_after_ten_minutes() {
     // N-67
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[]);
-    let Begun::Consent(id) = authority.oauth.begin(&query, &browser("a")).await else { panic!("no consent") };
+    let id = authority.waiting(&query).await;
     authority.clock.advance(Duration::from_mins(10));
     assert_eq!(authority.oauth.pending(&id, &browser("a")).await.unwrap(), None);
     assert_eq!(authority.oauth.approve(&id, &browser("a"), &authority.holder).await.unwrap_err().status, 400);
@@ -119,7 +240,7 @@ async fn a_request_that_is_wrong_otherwise_is_told_to_the_client() {
         (query(&[("code_challenge", &long[..42])]), "redirect invalid_request"), // N-54
         (query(&[("code_challenge", &long)]), "redirect invalid_request"),
         (query(&[("resource", "https://evil/mcp")]), "redirect invalid_target"), // N-55
-        (query(&[("resource", "https://gw.example/mcp/nope")]), "redirect invalid_target"),
+        (query(&[("resource", "https://gw.example/mcp/Nope")]), "redirect invalid_target"),
         (format!("{}&resource=https://gw.example/sse", query(&[])), "redirect invalid_target"), // N-57
         (query(&[("scope", "mcp:use \"")]), "redirect invalid_scope"),
         (query(&[("prompt", "none")]), "redirect interaction_required"), // OA-77
@@ -136,7 +257,7 @@ async fn an_error_is_not_sent_by_itself_to_a_site_that_anybody_may_have_register
     let metadata = json!({ "redirect_uris": ["https://somewhere.example/cb"] });
     let client = authority.register(&metadata).await.json()["client_id"].as_str().unwrap().to_owned();
     let changes = [("redirect_uri", "https://somewhere.example/cb"), ("response_type", "token")];
-    let begun = authority.oauth.begin(&Authority::query(&client, &changes), &browser("a")).await;
+    let begun = authority.oauth.begin(&Authority::query(&client, &changes)).await;
     let Begun::Redirect(redirect) = begun else { panic!("{begun:?}") };
     assert!(matches!(redirect.trust, Trust::ShowLink { host, .. } if host == "somewhere.example"));
     // what the person approved goes there at once
@@ -149,7 +270,7 @@ async fn a_denial_is_told_to_the_client() {
     // N-71
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[]);
-    let Begun::Consent(id) = authority.oauth.begin(&query, &browser("a")).await else { panic!("no consent") };
+    let id = authority.waiting(&query).await;
     let redirect = authority.oauth.deny(&id, &browser("a")).await.unwrap();
     assert_eq!(parameter(&redirect.location, "error").as_deref(), Some("access_denied"));
     assert_eq!(parameter(&redirect.location, "state").as_deref(), Some("xyz"));
@@ -161,7 +282,7 @@ async fn administration_is_granted_by_a_key_that_has_it_alone() {
     // N-61
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[("scope", "mcp:use mcp:admin")]);
-    let Begun::Consent(id) = authority.oauth.begin(&query, &browser("a")).await else { panic!("no consent") };
+    let id = authority.waiting(&query).await;
     let pending = authority.oauth.pending(&id, &browser("a")).await.unwrap().unwrap();
     assert_eq!(pending.scopes_for(&authority.holder).to_string(), "mcp:use");
     let admin = Rights { admin: true, ..Rights::all_backends() };
@@ -174,7 +295,7 @@ async fn administration_is_granted_by_a_key_that_has_it_alone() {
 async fn a_key_that_ended_meanwhile_approves_nothing() {
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[]);
-    let Begun::Consent(id) = authority.oauth.begin(&query, &browser("a")).await else { panic!("no consent") };
+    let id = authority.waiting(&query).await;
     assert!(authority.oauth.revoke_key(&authority.holder.key).await.unwrap());
     assert_eq!(authority.oauth.approve(&id, &browser("a"), &authority.holder).await.unwrap_err().status, 403);
 }
@@ -184,7 +305,7 @@ async fn a_key_that_does_not_reach_the_backend_grants_nothing_there() {
     let authority = Authority::new().await;
     let changes = [("resource", "https://gw.example/mcp/git")];
     let query = Authority::query(&authority.client().await, &changes);
-    let Begun::Consent(id) = authority.oauth.begin(&query, &browser("a")).await else { panic!("no consent") };
+    let id = authority.waiting(&query).await;
     let (_, nobody) = Authority::key(&authority.oauth, "eve", Rights::none()).await;
     let redirect = authority.oauth.approve(&id, &browser("a"), &nobody).await.unwrap();
     assert_eq!(parameter(&redirect.location, "error").as_deref(), Some("access_denied"));

@@ -7,7 +7,7 @@ use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use lockkeeper::{
     model::{BackendId, Direct, NewKey, Rights, UserId},
-    oauth::{Begun, Browser, KeyHolder, OAuth, Redirect, Settings},
+    oauth::{Begun, Browser, Kept, KeyHolder, OAuth, Redirect, Settings, Transaction, TransactionId},
     storage::Storage,
     support::{Clock, Digest, ManualClock, Random, Secret, SeededRandom},
 };
@@ -112,12 +112,25 @@ impl Authority {
         form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish()
     }
 
+    /// A valid authorization request before anybody has logged in for it.
+    pub(crate) async fn begin(&self, query: &str) -> Transaction {
+        let begun = self.oauth.begin(query).await;
+        let Begun::Valid(transaction) = begun else { panic!("not valid: {begun:?}") };
+        *transaction
+    }
+
+    /// Walks an authorization request to the decision, in the browser `a`.
+    pub(crate) async fn waiting(&self, query: &str) -> TransactionId {
+        let transaction = self.begin(query).await;
+        let kept = self.oauth.keep(&transaction, &browser("a"), &self.holder).await.unwrap();
+        assert!(matches!(kept, Kept::Waiting), "{kept:?}");
+        transaction.id
+    }
+
     /// Walks an authorization request to the approval.
     pub(crate) async fn approve(&self, query: &str) -> Redirect {
-        let browser = browser("a");
-        let begun = self.oauth.begin(query, &browser).await;
-        let Begun::Consent(id) = begun else { panic!("no consent page: {begun:?}") };
-        self.oauth.approve(&id, &browser, &self.holder).await.unwrap()
+        let id = self.waiting(query).await;
+        self.oauth.approve(&id, &browser("a"), &self.holder).await.unwrap()
     }
 
     /// Walks an authorization request to its code.

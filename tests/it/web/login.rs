@@ -130,13 +130,21 @@ async fn only_a_form_logs_out() {
 }
 
 #[tokio::test]
-async fn a_login_form_works_once() {
+async fn a_form_works_in_its_own_browser_and_not_after_the_login() {
     let site = Site::open().await;
-    let mut browser = site.browser();
+    let (mut browser, mut other) = (site.browser(), site.browser());
     let page = browser.get("/login").await;
-    let fields = [("token", &*page.field("token")), ("key", "wrong")];
-    assert_eq!(browser.post("/login", &fields).await.status, StatusCode::FORBIDDEN);
-    assert_eq!(browser.post("/login", &fields).await.heading(), "This form cannot be used");
+    let token = page.field("token");
+    let (wrong, right) = ([("token", &*token), ("key", "wrong")], [("token", &*token), ("key", &*site.key)]);
+    assert_eq!(other.post("/login", &right).await.heading(), "This form cannot be used", "no cookie");
+    other.get("/login").await;
+    assert_eq!(other.post("/login", &right).await.heading(), "This form cannot be used", "another cookie");
+    // nothing is remembered of a browser that is not logged in, so that a second try needs no new page
+    for _ in 0..2 {
+        assert_eq!(browser.post("/login", &wrong).await.heading(), "Log in");
+    }
+    assert_eq!(browser.post("/login", &right).await.status, StatusCode::SEE_OTHER);
+    assert_eq!(browser.post("/login", &right).await.heading(), "This form cannot be used");
 }
 
 #[tokio::test]

@@ -1,0 +1,26 @@
+//! The form that a page sends (`OA-30`). Knows nothing of its fields.
+
+use axum::{
+    Form,
+    body::HttpBody as _,
+    extract::{FromRequest, Request},
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, header};
+use serde::de::DeserializeOwned;
+
+/// The fields of a form. A request without a body is an empty form, whatever its `Content-Type`.
+pub(super) struct Posted<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Posted<T> {
+    type Rejection = Response;
+
+    async fn from_request(mut request: Request, state: &S) -> Result<Self, Response> {
+        if request.body().is_end_stream() {
+            let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+            request.headers_mut().insert(header::CONTENT_TYPE, form);
+        }
+        let form = Form::from_request(request, state).await;
+        form.map(|Form(fields)| Self(fields)).map_err(IntoResponse::into_response)
+    }
+}
