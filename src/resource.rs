@@ -85,7 +85,10 @@ impl Gate {
     async fn check(&self, credential: Credential, from: IpAddr) -> Result<Arc<Verified>, Refusal> {
         let presented = match credential {
             Credential::Header(presented) | Credential::Query(presented) => presented,
-            Credential::Ticket(ticket) => return self.tickets.find(&ticket).ok_or(Refusal::InvalidToken),
+            Credential::Ticket(ticket) => {
+                let found = self.tickets.find(&ticket).filter(|verified| self.oauth.holds(verified));
+                return found.ok_or(Refusal::InvalidToken);
+            }
             Credential::Absent => return Err(Refusal::NoCredential),
             Credential::Malformed => return Err(Refusal::InvalidToken),
             Credential::Ambiguous => return Err(Refusal::Ambiguous),
@@ -130,7 +133,8 @@ pub fn protect(router: Router, gate: Gate) -> Router {
 }
 
 /// Puts the gate before routes of `router` that administer the gateway, such as `/api/status`: an access token for the
-/// merged endpoint with `mcp:admin`, or an API key with administration, in the `Authorization` header.
+/// merged endpoint with `mcp:admin`, or an API key with administration that may be sent directly (`OA-118`), in the
+/// `Authorization` header.
 pub fn protect_administration(router: Router, gate: Gate) -> Router {
     router.route_layer(middleware::from_fn_with_state(gate, admit_administrator))
 }
@@ -173,6 +177,7 @@ async fn admit_administrator(State(gate): State<Gate>, mut request: Request, nex
     let refused = match gate.check(credential, client_ip(&request)).await {
         Ok(verified) => match &verified.opens {
             Opens::Endpoint(own, _) if *own != endpoint => Some(Refusal::InvalidToken),
+            Opens::Key(Direct::Refused) => Some(Refusal::InvalidToken),
             _ if verified.caller.rights.admin => {
                 request.extensions_mut().insert(Admission::of(&verified));
                 None

@@ -91,6 +91,11 @@ impl OAuth {
         Ok(verified)
     }
 
+    /// Whether a credential that was verified before may still be used.
+    pub fn holds(&self, verified: &Verified) -> bool {
+        verified.holds(self.0.clock.now())
+    }
+
     async fn verify_key(&self, presented: &str, from: IpAddr) -> Result<Verified, KeyRefusal> {
         let holder = self.authenticate_key(presented, from).await?;
         let expires = self.key_expires(&holder.key).await?;

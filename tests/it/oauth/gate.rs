@@ -12,9 +12,10 @@ use lockkeeper::{
     model::{Direct, NewKey, Rights, UserId},
     resource::{Admission, Gate, GateSettings, Ticket, protect, protect_administration},
     storage::Storage,
+    support::Clock as _,
 };
 
-use crate::support::oauth::{Answer, Authority, send};
+use crate::support::oauth::{Answer, Authority, HOME, send};
 
 /// What stands behind the gate: it tells who came in, and by which URI.
 fn gated(authority: &Authority) -> Router {
@@ -168,10 +169,8 @@ async fn a_key_opens_sse_by_header_or_query_and_leaves_no_trace() {
     assert_eq!(answer.error(), "401 unauthorized");
 }
 
-#[tokio::test]
-async fn a_stream_opened_with_a_key_in_the_query_has_a_ticket_for_its_messages_while_it_is_open() {
-    // OA-122: clients drop the query of `/sse` when they post to `/messages`
-    let authority = Authority::new().await;
+/// Streams at `/sse` that stay open as long as their ticket is kept, and what tells who posts to `/messages`.
+fn ticketed(authority: &Authority) -> (Router, Arc<Mutex<Option<Arc<Ticket>>>>) {
     let open = Arc::new(Mutex::new(None));
     let stream = {
         let open = Arc::clone(&open);
@@ -184,6 +183,14 @@ async fn a_stream_opened_with_a_key_in_the_query_has_a_ticket_for_its_messages_w
     let who = async |Extension(admission): Extension<Admission>, uri: Uri| format!("{} {uri}", admission.caller.user);
     let router = Router::new().route("/sse", any(stream)).route("/messages", any(who)).route("/mcp", any(who));
     let router = protect(router, Gate::new(authority.oauth.clone(), GateSettings::default()));
+    (router, open)
+}
+
+#[tokio::test]
+async fn a_stream_opened_with_a_key_in_the_query_has_a_ticket_for_its_messages_while_it_is_open() {
+    // OA-122: clients drop the query of `/sse` when they post to `/messages`
+    let authority = Authority::new().await;
+    let (router, open) = ticketed(&authority);
     let post = async |uri: String| send(&router, Request::post(uri).body(Body::empty()).unwrap()).await;
 
     let key = authority.key.expose();
@@ -197,6 +204,36 @@ async fn a_stream_opened_with_a_key_in_the_query_has_a_ticket_for_its_messages_w
     assert_eq!(post(format!("/messages?session_id=1&ticket={key}")).await.error(), "401 invalid_token");
 
     open.lock().unwrap().take();
+    assert_eq!(post(format!("/messages?session_id=1&{ticket}")).await.error(), "401 invalid_token");
+}
+
+#[tokio::test]
+async fn a_ticket_ends_with_the_key_that_it_stands_for() {
+    // OA-122, OA-128
+    let authority = Authority::new().await;
+    let (router, open) = ticketed(&authority);
+    let post = async |uri: String| send(&router, Request::post(uri).body(Body::empty()).unwrap()).await;
+    let key = async |expires| {
+        let (name, user) = ("old client".to_owned(), UserId::new("ada"));
+        let new = NewKey { name, user, rights: Rights::all_backends(), direct: Direct::Refused, expires };
+        authority.oauth.create_key(new).await.unwrap()
+    };
+
+    // by its time: the connection is still open then, for as long as its reader takes
+    let (_, short) = key(Some(authority.clock.now() + Duration::from_mins(1))).await;
+    let ticket = post(format!("/sse?api_key={}", short.expose())).await.body;
+    assert_eq!(post(format!("/messages?session_id=1&{ticket}")).await.status, StatusCode::OK);
+    authority.clock.advance(Duration::from_mins(1));
+    assert!(open.lock().unwrap().is_some());
+    assert_eq!(post(format!("/messages?session_id=1&{ticket}")).await.error(), "401 invalid_token");
+
+    // and by its revocation, which ends the stream too
+    let (made, long) = key(None).await;
+    let ticket = post(format!("/sse?api_key={}", long.expose())).await.body;
+    assert_eq!(post(format!("/messages?session_id=1&{ticket}")).await.status, StatusCode::OK);
+    let lease = authority.oauth.verify(long.expose(), HOME).await.unwrap();
+    authority.oauth.revoke_key(&made.id).await.unwrap();
+    assert!(open.lock().unwrap().is_some() && lease.revoked.is_cancelled());
     assert_eq!(post(format!("/messages?session_id=1&{ticket}")).await.error(), "401 invalid_token");
 }
 
@@ -239,6 +276,13 @@ async fn administration_needs_its_scope() {
     assert_eq!(knock(&authority, "/api/status", Some(&bearer)).await.status, StatusCode::OK);
     let bearer = format!("Bearer {}", authority.key.expose());
     assert_eq!(knock(&authority, "/api/status", Some(&bearer)).await.error(), "403 access_denied");
+    // OA-118: a key that is for the login page alone is no bearer here either, whatever it may administer
+    let (name, user) = ("login".to_owned(), UserId::new("grace"));
+    let rights = Rights { admin: true, ..Rights::all_backends() };
+    let new = NewKey { name, user, rights, direct: Direct::Refused, expires: None };
+    let (_, login) = authority.oauth.create_key(new).await.unwrap();
+    let bearer = format!("Bearer {}", login.expose());
+    assert_eq!(knock(&authority, "/api/status", Some(&bearer)).await.error(), "401 invalid_token");
     assert_eq!(knock(&authority, "/api/status", None).await.error(), "401 unauthorized");
 }
 
