@@ -32,7 +32,7 @@ use crate::{
     http,
     mcp::{Payload, Server},
     model::{BackendId, BackendSpec, KnownEra, SessionId, status::Status},
-    oauth::{OAuth, seal::SealingKey},
+    oauth::{self, OAuth, seal::SealingKey},
     resource::{self, Gate},
     storage::Storage,
     support::{Clock, OsRandom, Random, Secret, SystemClock},
@@ -134,6 +134,7 @@ impl App {
             introductions,
         };
         let (router, parts, introductions) = foundation.assemble(world)?;
+        tell_shared_users(&parts.oauth).await?;
         // last of all: a key that is made must be shown, and so nothing may fail between the two
         let first_key = parts.oauth.first_key().await?;
         let data_dir = config.data_dir;
@@ -210,6 +211,17 @@ impl Parts {
         self.storage.close().await;
         tracing::info!("stopped");
     }
+}
+
+/// Tells the operator, once, which keys share a user since the time when that was the default.
+async fn tell_shared_users(oauth: &OAuth) -> Result<(), oauth::Error> {
+    for (user, keys) in oauth.take_shared_users().await? {
+        tracing::warn!(%user, keys, "{keys} API keys share the user `{user}`, as keys did that were created without --user: \
+            their holders share sessions, processes and quotas, and see each other's connected apps as far as their \
+            rights reach. Existing keys stay so; keys created without --user are users of their own from now on. \
+            To part a key from the others: lockkeeper keys rotate ID --own-user (lockkeeper keys list shows the ids)");
+    }
+    Ok(())
 }
 
 /// Ends each client session whose state at a backend is gone, where the operator wants it so (`on_loss = "end"`).

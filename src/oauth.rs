@@ -21,6 +21,7 @@ pub mod redirect_uri;
 mod registration;
 pub mod revocation;
 mod revoke;
+mod rotation;
 mod routes;
 pub mod seal;
 pub mod settings;

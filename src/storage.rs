@@ -11,6 +11,7 @@ mod codes;
 mod facts;
 mod file;
 mod grants;
+mod key_rotation;
 mod keys;
 mod refresh_tokens;
 mod revocations;
@@ -27,6 +28,7 @@ use std::{
 pub use backend_introductions::IntroductionRow;
 pub use browser_sessions::BrowserSession;
 pub use codes::CodeRow;
+pub use grants::ListedGrant;
 pub use refresh_tokens::{NewRefreshToken, RefreshTokenRow, Rotation};
 pub use revocations::Revocation;
 pub use signing_keys::{KeyState, SigningKeyRow};

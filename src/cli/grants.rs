@@ -9,7 +9,10 @@ use super::{
     store::{Absent, Store},
     table::{Cell, Table},
 };
-use crate::{model::UserId, oauth::GrantView};
+use crate::{
+    model::{ApiKey, UserId},
+    oauth::GrantView,
+};
 
 /// What can be done with grants.
 #[derive(Debug, Subcommand)]
@@ -23,8 +26,8 @@ pub enum Command {
 /// `grants list`.
 #[derive(Debug, clap::Args)]
 pub struct List {
-    /// The grants of this user alone
-    #[arg(long)]
+    /// The grants of this user alone; of a key that is a user of its own, by the key's id or name
+    #[arg(long, value_name = "USER")]
     user: Option<String>,
     #[command(flatten)]
     form: Form,
@@ -38,8 +41,8 @@ pub struct Revoke {
     /// The grant's id, as `grants list` shows it
     #[arg(required_unless_present = "user", conflicts_with = "user")]
     id: Option<String>,
-    /// All grants of this user
-    #[arg(long)]
+    /// All grants of this user, or of a key that is a user of its own, by the key's id or name
+    #[arg(long, value_name = "USER")]
     user: Option<String>,
     #[command(flatten)]
     data: Data,
@@ -60,10 +63,7 @@ impl Command {
 impl List {
     async fn run(self, process: &mut Process) -> Result<(), Failure> {
         let store = Store::open(&self.data, process, Absent::Refuse).await?;
-        let listed = match &self.user {
-            Some(user) => store.oauth.grants_of(&UserId::new(user.as_str())).await,
-            None => store.oauth.list_grants().await,
-        };
+        let listed = self.list(&store).await;
         store.close().await;
         let grants = listed?;
         if self.form.json {
@@ -79,7 +79,7 @@ impl List {
             let grant = &view.grant;
             table.row([
                 Cell::from(&grant.id),
-                Cell::from(&grant.user),
+                Cell::from(if grant.user.is_of_key() { &*view.key_name } else { grant.user.as_str() }),
                 Cell::from(&view.client_name),
                 Cell::from(&grant.endpoint),
                 Cell::from(&grant.scopes),
@@ -90,6 +90,15 @@ impl List {
         let text = table.render(process.output.out);
         process.output.print(&text);
         Ok(())
+    }
+}
+
+impl List {
+    async fn list(&self, store: &Store) -> Result<Vec<GrantView>, Failure> {
+        match &self.user {
+            Some(user) => Ok(store.oauth.grants_of(&meant(store, user).await?).await?),
+            None => Ok(store.oauth.list_grants().await?),
+        }
     }
 }
 
@@ -105,7 +114,7 @@ impl Revoke {
     /// What was revoked.
     async fn revoke(&self, store: &Store) -> Result<String, Failure> {
         if let Some(user) = &self.user {
-            let count = store.oauth.revoke_all(&UserId::new(user.as_str())).await?;
+            let count = store.oauth.revoke_all(&meant(store, user).await?).await?;
             return Ok(format!("{count} {} of {user} revoked", if count == 1 { "grant" } else { "grants" }));
         }
         let id = self.id.as_deref().unwrap_or_default();
@@ -122,10 +131,33 @@ impl Revoke {
     }
 }
 
+/// The user that an argument means: the user of this id; else the one that a key of this id or name is by itself. What
+/// names neither is the id of a user who has no keys.
+async fn meant(store: &Store, text: &str) -> Result<UserId, Failure> {
+    let keys = store.oauth.list_keys().await?;
+    if keys.iter().any(|key| key.user.as_str() == text) {
+        return Ok(UserId::new(text));
+    }
+    let by_id: Vec<&ApiKey> = keys.iter().filter(|key| key.id.as_str() == text).collect();
+    let by_name = || keys.iter().filter(|key| key.name == text).collect();
+    let named: Vec<&ApiKey> = if by_id.is_empty() { by_name() } else { by_id };
+    let mut users: Vec<&UserId> = named.iter().map(|key| &key.user).collect();
+    users.sort();
+    users.dedup();
+    match users[..] {
+        [] => Ok(UserId::new(text)),
+        [user] if user.is_of_key() => Ok(user.clone()),
+        [user] => Err(Failure::usage(format!("the key {text} is no user of its own: it belongs to the user {user}"))
+            .advise(format!("`--user {user}` means all keys of {user}; `lockkeeper grants revoke ID` ends one grant"))),
+        _ => Err(Failure::usage(format!("{} keys are called {text}, and not all are the same user", named.len()))
+            .advise("name one by its id: `lockkeeper keys list --all` shows them")),
+    }
+}
+
 fn document(view: &GrantView) -> Value {
     let grant = &view.grant;
     json!({
-        "id": grant.id, "user": grant.user, "client": grant.client, "client_name": view.client_name,
+        "id": grant.id, "user": grant.user, "key": grant.key, "key_name": view.key_name, "client": grant.client, "client_name": view.client_name,
         "endpoint": grant.endpoint.to_string(), "scopes": grant.scopes.to_string(),
         "redirect_uri": grant.redirect_uri, "created": grant.created.to_string(),
         "expires": grant.expires.to_string(), "last_used": grant.last_used.map(|moment| moment.to_string()),

@@ -1,5 +1,7 @@
 //! `lockkeeper keys`: API keys. The running gateway takes notice within a second.
 
+mod rotate;
+
 use std::time::Duration;
 
 use clap::Subcommand;
@@ -15,14 +17,15 @@ use super::{
 use crate::{
     config::units,
     model::{Access, ApiKey, BackendId, Backends, Direct, KeyId, NewKey, Rights, UserId},
-    support::Timestamp,
+    support::{Secret, Timestamp},
 };
 
 const CREATE_EXAMPLES: &str = "\
 Examples:
   lockkeeper keys create laptop                       all backends, for logging in through the browser
   lockkeeper keys create ci --direct --expires 90d    a program without a browser sends it as a bearer token
-  lockkeeper keys create guest --user guest --backend docs --backend git:read
+  lockkeeper keys create guest --backend docs --backend git:read
+  lockkeeper keys create desktop --user ann            one of several keys of ann: they share sessions, quotas and apps
   KEY=$(lockkeeper keys create ci --direct)           standard output holds the key alone";
 
 /// What can be done with keys.
@@ -32,6 +35,8 @@ pub enum Command {
     Create(Box<Create>),
     /// Lists the keys
     List(List),
+    /// Puts a new key in the place of another: same name, rights, user and connected apps, another secret
+    Rotate(Box<rotate::Rotate>),
     /// Revokes a key, and with it every grant, token and stream that came from it
     Revoke(Revoke),
 }
@@ -43,9 +48,9 @@ pub struct Create {
     /// What the key is called, such as the device it is for
     #[arg(value_parser = name)]
     name: String,
-    /// Whose it is
-    #[arg(long, default_value = "owner", value_parser = name)]
-    user: String,
+    /// Joins it to the other keys of this user; without this it is a user of its own
+    #[arg(long, value_name = "NAME", value_parser = UserId::parse)]
+    user: Option<UserId>,
     /// Lets programs without a browser send it as a bearer token on /mcp
     #[arg(long)]
     direct: bool,
@@ -93,6 +98,7 @@ impl Command {
         match self {
             Self::Create(create) => create.run(process).await,
             Self::List(list) => list.run(process).await,
+            Self::Rotate(rotate) => rotate.run(process).await,
             Self::Revoke(revoke) => revoke.run(process).await,
         }
     }
@@ -110,19 +116,11 @@ impl Create {
         }
         let direct = if self.direct { Direct::Allowed } else { Direct::Refused };
         let expires = self.expires.map(|lifetime| store::now() + lifetime);
-        let new = NewKey { name: self.name, user: UserId::new(self.user), rights, direct, expires };
+        let new = NewKey { name: self.name, user: self.user, rights, direct, expires };
         let created = store.oauth.create_key(new).await;
         store.close().await;
         let (key, secret) = created?;
-        if self.form.json {
-            let mut document = document(&key);
-            document["key"] = json!(secret.expose());
-            process.output.json(&document);
-            return Ok(());
-        }
-        process.output.print(secret.expose());
-        let what = format!("key {} ({}) of {}: {}", key.id, key.name, key.user, rights_text(&key.rights));
-        process.output.remark(&format!("{what}\nIt is shown this once. Revoke it: lockkeeper keys revoke {}", key.id));
+        show_once(process, self.form, (&key, &secret));
         Ok(())
     }
 }
@@ -160,21 +158,39 @@ impl Revoke {
     }
 }
 
+/// Prints a key that was just made: the key alone on standard output, what it is beside it.
+fn show_once(process: &mut Process, form: Form, (key, secret): (&ApiKey, &Secret)) {
+    if form.json {
+        let mut document = document(key);
+        document["key"] = json!(secret.expose());
+        process.output.json(&document);
+        return;
+    }
+    process.output.print(secret.expose());
+    let user = if key.user.is_of_key() { "a user of its own".to_owned() } else { format!("user {}", key.user) };
+    let what = format!("key {} ({}), {user}: {}", key.id, key.name, rights_text(&key.rights));
+    process.output.remark(&format!("{what}\nIt is shown this once. Revoke it: lockkeeper keys revoke {}", key.id));
+}
+
 /// The keys as a table.
 fn render(keys: &[ApiKey], now: Timestamp, style: Style) -> String {
     let mut table = Table::new(&["ID", "NAME", "USER", "RIGHTS", "DIRECT", "CREATED", "EXPIRES", "LAST USED", "STATE"]);
     let moment = |moment: Option<Timestamp>| Cell::from(moment.map_or("never".to_owned(), |moment| moment.to_string()));
     for key in keys {
-        let state = match key.revoked {
-            Some(_) => Cell::from("revoked").ink(Ink::Bad),
-            None if key.is_live(now) => Cell::from("live").ink(Ink::Good),
-            None => Cell::from("expired").ink(Ink::Waiting),
+        let state = match (&key.rotated, key.revoked) {
+            (None, Some(_)) => Cell::from("revoked").ink(Ink::Bad),
+            (None, None) if key.is_live(now) => Cell::from("live").ink(Ink::Good),
+            (None, None) => Cell::from("expired").ink(Ink::Waiting),
+            (Some(rotated), None) if key.is_live(now) => {
+                Cell::from(format!("until {}, then {}", rotated.until, rotated.successor)).ink(Ink::Waiting)
+            }
+            (Some(rotated), _) => Cell::from(format!("replaced by {}", rotated.successor)).ink(Ink::Bad),
         };
         let direct = if key.direct == Direct::Allowed { "yes" } else { "no" };
         table.row([
             Cell::from(&key.id),
             Cell::from(&key.name),
-            Cell::from(&key.user),
+            if key.user.is_of_key() { Cell::from("(own)").ink(Ink::Faint) } else { Cell::from(&key.user) },
             Cell::from(rights_text(&key.rights)),
             Cell::from(direct),
             Cell::from(key.created),
@@ -194,6 +210,8 @@ fn document(key: &ApiKey) -> Value {
         "expires": key.expires.map(|moment| moment.to_string()),
         "last_used": key.last_used.map(|moment| moment.to_string()),
         "revoked": key.revoked.map(|moment| moment.to_string()),
+        "successor": key.rotated.as_ref().map(|rotated| &rotated.successor),
+        "ends": key.ends().map(|moment| moment.to_string()),
     })
 }
 

@@ -126,7 +126,7 @@ pub fn sessions(sessions: &[SessionStatus], style: Style) -> String {
     }
     let mut table = Table::new(&["SESSION", "USER", "CLIENT", "ENDPOINT", "VERSION", "IDLE"]);
     for session in sessions {
-        let SessionStatus { id, user, client, endpoint, protocol_version, idle_seconds } = session;
+        let SessionStatus { id, user, client, endpoint, protocol_version, idle_seconds, .. } = session;
         let id = id.as_deref().unwrap_or("-");
         let cells = [id, user, client, endpoint, protocol_version].map(Cell::from);
         table.row(cells.into_iter().chain([Cell::from(format!("{idle_seconds}s"))]));
@@ -184,6 +184,7 @@ mod tests {
             ],
             sessions: vec![SessionStatus {
                 id: Some("0123abcd".to_owned()),
+                rights: None,
                 user: "owner".to_owned(),
                 client: "claude-code 2.1".to_owned(),
                 endpoint: "/mcp".to_owned(),

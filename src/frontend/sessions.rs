@@ -122,7 +122,7 @@ impl Sessions {
     pub(crate) async fn find(&self, id: &str, endpoint: &Endpoint, caller: &Caller) -> Result<Arc<Session>, Missing> {
         let session = match self.table.get(id) {
             Some(session) => session,
-            None => self.revive(id).await?,
+            None => self.revive(id, caller).await?,
         };
         if session.endpoint != *endpoint {
             return Err(Missing::Unknown);
@@ -212,7 +212,7 @@ impl Sessions {
     }
 
     /// Looks the session up in the store, and takes it into memory where it is not idle for too long.
-    async fn revive(&self, id: &str) -> Result<Arc<Session>, Missing> {
+    async fn revive(&self, id: &str, caller: &Caller) -> Result<Arc<Session>, Missing> {
         let _store = self.store.lock().await;
         if let Some(session) = self.table.get(id) {
             return Ok(session);
@@ -225,7 +225,7 @@ impl Sessions {
         if self.now().since(row.state.last_seen) >= self.settings.session_idle {
             return Err(Missing::Unknown);
         }
-        let opening = record::opening(&row, SessionId::new(id)).ok_or(Missing::Unknown)?;
+        let opening = record::opening(&row, SessionId::new(id), caller).ok_or(Missing::Unknown)?;
         let session = self.build(opening);
         record::restore(&session, &row);
         tracing::info!(session = ?session.id, "a session of the process before this one goes on");

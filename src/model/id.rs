@@ -39,7 +39,8 @@ macro_rules! identifier {
 }
 
 identifier! {
-    /// A person or service that owns API keys; `sub` in access tokens.
+    /// A person or service that owns API keys; `sub` in access tokens. It is a chosen name ([`UserId::parse`]), or an API
+    /// key that is a user of its own ([`UserId::of_key`]); the two never meet, since a name has no `:`.
     UserId
 }
 identifier! {
@@ -65,10 +66,50 @@ pub struct SessionId(Arc<str>);
 #[serde(transparent)]
 pub struct BackendId(Arc<str>);
 
+/// The text is no name of a user.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no user name: it takes 1 to 64 of a-z, A-Z, 0-9, `.`, `_`, `-`, `@` and `+`, and begins with a letter or digit"
+)]
+pub struct InvalidUserName(pub String);
+
 /// The text is no backend name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no backend name: it takes a letter, then up to 31 of a-z, 0-9 and `-`")]
 pub struct InvalidBackendId(pub String);
+
+// === impl UserId ===
+
+/// How the id of a user begins who is an API key.
+const OF_KEY: &str = "key:";
+
+impl UserId {
+    /// The operator, to whom the first key of a gateway belongs.
+    pub fn owner() -> Self {
+        Self::new("owner")
+    }
+
+    /// The user that the key `id` is by itself. It outlives the key where that is rotated.
+    pub fn of_key(id: &KeyId) -> Self {
+        Self::new(format!("{OF_KEY}{id}"))
+    }
+
+    /// Accepts exactly the names that an operator may choose: `[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}`.
+    pub fn parse(name: &str) -> Result<Self, InvalidUserName> {
+        let starts_well = name.starts_with(|first: char| first.is_ascii_alphanumeric());
+        let goes_well = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._@+-".contains(&byte));
+        if starts_well && goes_well && name.len() <= 64 {
+            Ok(Self::new(name))
+        } else {
+            Err(InvalidUserName(name.to_owned()))
+        }
+    }
+
+    /// Whether this is an API key's own user, which nobody chose a name for.
+    pub fn is_of_key(&self) -> bool {
+        self.0.starts_with(OF_KEY)
+    }
+}
 
 // === impl SessionId ===
 
@@ -147,6 +188,21 @@ mod tests {
         assert_eq!(name(&"x".repeat(40)).map(|id| id.len()), Ok(32));
         assert_eq!(name("2fast"), Err(InvalidBackendId("2fast".to_owned())));
         assert_eq!(name(""), Err(InvalidBackendId(String::new())));
+    }
+
+    #[test]
+    fn a_chosen_user_name_never_meets_the_user_of_a_key() {
+        for name in ["ann", "Ann.Smith+ci@example.com", "7", &"x".repeat(64)] {
+            let user = UserId::parse(name).unwrap();
+            assert!(user.as_str() == name && !user.is_of_key(), "{name}");
+        }
+        let own = UserId::of_key(&KeyId::new("ann"));
+        assert!(own.is_of_key() && own != UserId::new("ann"));
+        for name in
+            [own.as_str(), "", " ann", "-ann", "ann smith", "ann\n", "j\u{fc}rgen", "(gateway)", &"x".repeat(65)]
+        {
+            assert_eq!(UserId::parse(name), Err(InvalidUserName(name.to_owned())), "{name}");
+        }
     }
 
     #[test]

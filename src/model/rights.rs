@@ -53,6 +53,11 @@ impl Rights {
     pub fn intersect(&self, other: &Self) -> Self {
         Self { backends: self.backends.intersect(&other.backends), admin: self.admin && other.admin }
     }
+
+    /// Whether `other` allows everything that this allows.
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.intersect(other) == *self
+    }
 }
 
 // === impl Backends ===
@@ -72,6 +77,12 @@ impl Backends {
             let held = backends.entry(backend.as_str().to_owned()).or_insert(access);
             *held = (*held).max(access);
         }
+    }
+
+    /// The right to `backend` alone, as far as there is one.
+    #[must_use]
+    pub fn only(&self, backend: &BackendId) -> Self {
+        Self::Only(self.access(backend).map(|access| (backend.as_str().to_owned(), access)).into_iter().collect())
     }
 
     fn intersect(&self, other: &Self) -> Self {
@@ -97,5 +108,22 @@ mod tests {
         assert_eq!(both.backends.access(&git), Some(Access::ReadOnly));
         assert_eq!(both.backends.access(&BackendId::parse("time").unwrap()), None);
         assert!(!both.admin);
+    }
+
+    #[test]
+    fn a_right_is_within_another_that_allows_all_of_it() {
+        let only = |access: &[(&str, Access)]| {
+            let backends = access.iter().map(|(id, access)| ((*id).to_owned(), *access)).collect();
+            Rights { backends: Backends::Only(backends), admin: false }
+        };
+        let (all, admin) = (Rights::all_backends(), Rights { admin: true, ..Rights::all_backends() });
+        let (git, read) = (only(&[("git", Access::Full)]), only(&[("git", Access::ReadOnly)]));
+        let two = only(&[("git", Access::Full), ("time", Access::Full)]);
+        for (inner, outer) in [(&git, &git), (&read, &git), (&git, &two), (&two, &all), (&all, &admin)] {
+            assert!(inner.is_within(outer), "{inner:?} {outer:?}");
+        }
+        for (inner, outer) in [(&git, &read), (&two, &git), (&all, &two), (&admin, &all)] {
+            assert!(!inner.is_within(outer), "{inner:?} {outer:?}");
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Rights;
+
 /// Everything that `/api/status` tells.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Status {
@@ -116,7 +118,7 @@ pub struct SessionStatus {
     /// The first characters of its id; `None` for a client of 2026-07-28, which has no session and is listed for as long
     /// as it was here of late.
     pub id: Option<String>,
-    /// The user it belongs to.
+    /// The id of the user it belongs to.
     pub user: String,
     /// What the client calls itself, `name version`.
     pub client: String,
@@ -126,4 +128,7 @@ pub struct SessionStatus {
     pub protocol_version: String,
     /// Seconds since the last sign of activity.
     pub idle_seconds: u64,
+    /// What it may do, as the gateway itself knows it; never part of the document.
+    #[serde(skip)]
+    pub rights: Option<Rights>,
 }

@@ -232,6 +232,8 @@ impl OAuth {
             revoked: None,
         };
         let lapses = now + self.settings().code_lifetime;
+        // which grant lay longest unused depends on them (OA-135)
+        self.settle_uses().await?;
         self.0.storage.add_grant(&grant, &code.digest(), request.challenge.as_str(), lapses).await?;
         tracing::info!(target: "audit", client = %grant.client, user = %grant.user, grant = %grant.id, endpoint = %grant.endpoint, scopes = %grant.scopes, "authorization approved");
         Ok(())

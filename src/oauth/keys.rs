@@ -13,6 +13,8 @@ use crate::{
 pub struct KeyHolder {
     /// The key.
     pub key: KeyId,
+    /// What the key is called.
+    pub name: String,
     /// Whose it is.
     pub user: UserId,
     /// What it may do.
@@ -65,7 +67,7 @@ impl OAuth {
         let is_right = mac == expected;
         if let Some((key, _)) = found.filter(|(key, _)| is_right && key.is_live(now)) {
             self.note_key(&key.id);
-            return Ok(KeyHolder { key: key.id, user: key.user, rights: key.rights, direct: key.direct });
+            return Ok(key.into());
         }
         self.0.key_limits.networks.charge(network, now);
         metrics::counter!("lockkeeper_key_refusals_total").increment(1);
@@ -78,7 +80,7 @@ impl OAuth {
         }
     }
 
-    /// Makes a key and, where it is new, its user. The secret is shown here and never again.
+    /// Makes a key and, where it is new, its user: the key itself, unless one is named. The secret is shown here and never again.
     pub async fn create_key(&self, new: NewKey) -> Result<(ApiKey, Secret), Error> {
         let name = new.name.trim().to_owned();
         if !(1..=100).contains(&name.chars().count()) {
@@ -86,15 +88,16 @@ impl OAuth {
         }
         let (text, parts) = opaque::mint_key(&*self.0.random);
         let key = ApiKey {
+            user: new.user.unwrap_or_else(|| UserId::of_key(&parts.id)),
             id: parts.id,
             name,
-            user: new.user,
             rights: new.rights,
             direct: new.direct,
             created: self.0.clock.now(),
             expires: new.expires,
             last_used: None,
             revoked: None,
+            rotated: None,
         };
         self.0.storage.add_key(&key, &self.mac(parts.secret.expose())).await?;
         tracing::info!(target: "audit", key = %key.id, user = %key.user, "API key created");
@@ -123,7 +126,7 @@ impl OAuth {
     pub async fn key_holder(&self, key: &KeyId) -> Result<Option<KeyHolder>, Error> {
         let found = self.0.storage.lookup_key(key).await?;
         let live = found.map(|(key, _)| key).filter(|key| key.is_live(self.0.clock.now()));
-        Ok(live.map(|key| KeyHolder { key: key.id, user: key.user, rights: key.rights, direct: key.direct }))
+        Ok(live.map(KeyHolder::from))
     }
 
     /// Makes the operator's first key (user `owner`, every backend and administration) when there was never any.
@@ -133,7 +136,7 @@ impl OAuth {
         }
         let new = NewKey {
             name: "first key".to_owned(),
-            user: UserId::new("owner"),
+            user: Some(UserId::owner()),
             rights: Rights { admin: true, ..Rights::all_backends() },
             direct: Direct::Refused,
             expires: None,
@@ -142,17 +145,37 @@ impl OAuth {
     }
 
     /// The end of a key, for those who need it beside its holder.
+    pub(super) async fn key_ends(&self, key: &KeyId) -> Result<Option<Timestamp>, Error> {
+        Ok(self.0.storage.lookup_key(key).await?.and_then(|(key, _)| key.ends()))
+    }
+
+    /// The end of what is granted with a key: where the key is rotated, its grants go on with the new one.
     pub(super) async fn key_expires(&self, key: &KeyId) -> Result<Option<Timestamp>, Error> {
         Ok(self.0.storage.lookup_key(key).await?.and_then(|(key, _)| key.expires))
     }
 
     /// HMAC-SHA-256 under the pepper: what the store holds of a key.
-    fn mac(&self, secret: &str) -> Digest {
+    pub(super) fn mac(&self, secret: &str) -> Digest {
         use hmac::{KeyInit as _, Mac as _};
         // a key of any length is accepted (RFC 2104 2), so that this cannot fail
         let mac = hmac::Hmac::<sha2::Sha256>::new_from_slice(&self.0.pepper).map(|mac| mac.chain_update(secret));
         let bytes = mac.map(|mac| mac.finalize().into_bytes().to_vec()).unwrap_or_default();
         Digest::from_slice(&bytes).unwrap_or_else(|| Digest::sha256(self.0.random.bytes::<32>()))
+    }
+}
+
+// === impl KeyHolder ===
+
+impl KeyHolder {
+    /// What people know the user by: the name that was chosen for the user, or that of the key that is its own user.
+    pub fn user_name(&self) -> &str {
+        if self.user.is_of_key() { &self.name } else { self.user.as_str() }
+    }
+}
+
+impl From<ApiKey> for KeyHolder {
+    fn from(key: ApiKey) -> Self {
+        Self { key: key.id, name: key.name, user: key.user, rights: key.rights, direct: key.direct }
     }
 }
 

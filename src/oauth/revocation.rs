@@ -85,6 +85,7 @@ impl OAuth {
     /// One round: reads what was revoked since the last, by whomever, and writes down what was used.
     pub async fn sync(&self) -> Result<(), Error> {
         self.write_uses().await?;
+        self.0.storage.retire_keys(self.0.clock.now()).await?;
         let mut seen = self.0.seen.lock().await;
         loop {
             let news = self.0.storage.revocations_after(*seen).await?;

@@ -98,7 +98,7 @@ impl OAuth {
 
     async fn verify_key(&self, presented: &str, from: IpAddr) -> Result<Verified, KeyRefusal> {
         let holder = self.authenticate_key(presented, from).await?;
-        let expires = self.key_expires(&holder.key).await?;
+        let expires = self.key_ends(&holder.key).await?;
         let until = expires.unwrap_or(Timestamp::from_millis(i64::MAX));
         let revoked = self.0.index.watch(Revocation::Key(holder.key.clone()), until);
         // again, now that nothing can come in between

@@ -13,4 +13,10 @@ impl Storage {
             .await?;
         Ok(sqlx::query_scalar("SELECT value FROM gateway WHERE name = ?").bind(name).fetch_one(&self.pool).await?)
     }
+
+    /// Takes a notice that a migration left for the next start. Of two processes that take it, one gets true.
+    pub async fn take_notice(&self, name: &'static str) -> Result<bool, Error> {
+        let done = sqlx::query("DELETE FROM gateway WHERE name = ?").bind(name).execute(&self.pool).await?;
+        Ok(done.rows_affected() > 0)
+    }
 }

@@ -4,12 +4,25 @@ use sqlx::SqliteConnection;
 
 use super::{Error, Storage, moment};
 use crate::{
-    model::{ClientId, Endpoint, Grant, GrantId, KeyId, Scopes, UserId},
+    model::{ClientId, Endpoint, Grant, GrantId, KeyId, Rights, Scopes, UserId},
     support::{Digest, Timestamp},
 };
 
-/// How many live grants one user may have given to one client.
-const MOST_LIVE: i64 = 20;
+/// How many live grants one user may have given to one client at one redirect origin.
+const MOST_LIVE: usize = 20;
+
+/// A live grant with what people want to know of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedGrant {
+    /// The grant.
+    pub grant: Grant,
+    /// What its client calls itself.
+    pub client_name: String,
+    /// The name of the key that it came from.
+    pub key_name: String,
+    /// The rights of that key.
+    pub key_rights: Rights,
+}
 
 #[derive(sqlx::FromRow)]
 struct Row {
@@ -31,11 +44,14 @@ struct NamedRow {
     #[sqlx(flatten)]
     grant: Row,
     client_name: String,
+    key_name: String,
+    key_rights: String,
 }
 
 impl Storage {
-    /// Adds a grant with the code that redeems it, and notes that its client was consented to. Of more than 20 live
-    /// grants of this user to this client those that lay longest unused are revoked (`OA-135`).
+    /// Adds a grant with the code that redeems it, and notes that its client was consented to. Where its key was rotated
+    /// meanwhile, it is a grant of the new key. Of more than 20 live grants of this user to this client at this redirect
+    /// origin those that lay longest unused are revoked (`OA-135`).
     pub async fn add_grant(
         &self,
         grant: &Grant,
@@ -44,6 +60,7 @@ impl Storage {
         code_expires: Timestamp,
     ) -> Result<(), Error> {
         let mut change = self.change().await?;
+        let grant = &for_newest_key(&mut change, grant).await?;
         sqlx::query(
             "INSERT INTO grants (id, user, api_key, client, endpoint, scopes, redirect_uri, created, expires)
              VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -82,11 +99,11 @@ impl Storage {
         row.map(Row::read).transpose()
     }
 
-    /// The live grants of one user, or of everybody, newest first, each with its client's name. A grant counts once its
-    /// code was redeemed.
-    pub async fn list_grants(&self, user: Option<&UserId>, now: Timestamp) -> Result<Vec<(Grant, String)>, Error> {
+    /// The live grants of one user, or of everybody, newest first. A grant counts once its code was redeemed.
+    pub async fn list_grants(&self, user: Option<&UserId>, now: Timestamp) -> Result<Vec<ListedGrant>, Error> {
         let rows: Vec<NamedRow> = sqlx::query_as(
-            "SELECT grants.*, clients.name AS client_name FROM grants JOIN clients ON clients.id = grants.client
+            "SELECT grants.*, clients.name AS client_name, api_keys.name AS key_name, api_keys.rights AS key_rights
+             FROM grants JOIN clients ON clients.id = grants.client JOIN api_keys ON api_keys.id = grants.api_key
              WHERE grants.revoked IS NULL AND grants.last_used IS NOT NULL AND grants.expires > ?1
              AND (?2 IS NULL OR grants.user = ?2)
              ORDER BY grants.created DESC, grants.rowid DESC",
@@ -95,7 +112,7 @@ impl Storage {
         .bind(user.map(UserId::as_str))
         .fetch_all(&self.pool)
         .await?;
-        rows.into_iter().map(|row| Ok((row.grant.read()?, row.client_name))).collect()
+        rows.into_iter().map(NamedRow::read).collect()
     }
 
     /// Notes that a token of the grant was used.
@@ -123,40 +140,78 @@ impl Storage {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Revokes every grant of a user and announces each; says how many there were.
-    pub async fn revoke_grants_of(&self, user: &UserId, now: Timestamp) -> Result<u64, Error> {
+    /// Revokes those grants of a user that `chosen` holds of, given the rights of the key that each came from, and
+    /// announces each; says how many there were.
+    pub async fn revoke_grants_of(
+        &self,
+        user: &UserId,
+        chosen: impl Fn(&Grant, &Rights) -> bool,
+        now: Timestamp,
+    ) -> Result<u64, Error> {
         let mut change = self.change().await?;
-        let revoked: Vec<String> =
-            sqlx::query_scalar("UPDATE grants SET revoked = ? WHERE user = ? AND revoked IS NULL RETURNING id")
-                .bind(now.as_millis())
-                .bind(user.as_str())
-                .fetch_all(&mut *change)
-                .await?;
-        for grant in &revoked {
-            announce(&mut change, "grant", grant, now).await?;
+        let rows: Vec<NamedRow> = sqlx::query_as(
+            "SELECT grants.*, '' AS client_name, '' AS key_name, api_keys.rights AS key_rights
+             FROM grants JOIN api_keys ON api_keys.id = grants.api_key WHERE grants.user = ? AND grants.revoked IS NULL",
+        )
+        .bind(user.as_str())
+        .fetch_all(&mut *change)
+        .await?;
+        let mut count = 0;
+        for row in rows {
+            let listed = row.read()?;
+            if chosen(&listed.grant, &listed.key_rights) {
+                revoke(&mut change, &listed.grant.id, now).await?;
+                count += 1;
+            }
         }
         change.commit().await?;
-        Ok(u64::try_from(revoked.len()).unwrap_or(u64::MAX))
+        Ok(count)
     }
 }
 
-async fn revoke_unused(change: &mut SqliteConnection, newest: &Grant) -> Result<(), Error> {
-    let revoked: Vec<String> = sqlx::query_scalar(
-        "UPDATE grants SET revoked = ?1 WHERE id IN (
-             SELECT id FROM grants WHERE user = ?2 AND client = ?3 AND revoked IS NULL
-             ORDER BY coalesce(last_used, created) DESC, rowid DESC LIMIT -1 OFFSET ?4
-         ) RETURNING id",
+/// The grant as one of the key that took the place of its own, where that was rotated while the person decided.
+async fn for_newest_key(change: &mut SqliteConnection, grant: &Grant) -> Result<Grant, Error> {
+    let newest: Option<(String, String, Option<i64>)> = sqlx::query_as(
+        "SELECT newest.id, newest.user, newest.expires FROM api_keys AS old
+         JOIN api_keys AS newest ON newest.id = old.successor WHERE old.id = ?",
     )
-    .bind(newest.created.as_millis())
+    .bind(grant.key.as_str())
+    .fetch_optional(&mut *change)
+    .await?;
+    let Some((key, user, expires)) = newest else { return Ok(grant.clone()) };
+    let end = expires.map_or(grant.expires, |end| moment(end).min(grant.expires));
+    Ok(Grant { key: KeyId::new(key), user: UserId::new(user), expires: end, ..grant.clone() })
+}
+
+/// Makes room for the newest grant: first go those whose code lapsed before it was redeemed, then those that lay longest
+/// unused. The newest itself stays.
+async fn revoke_unused(change: &mut SqliteConnection, newest: &Grant) -> Result<(), Error> {
+    let rows: Vec<Row> = sqlx::query_as(
+        "SELECT * FROM grants WHERE user = ?1 AND client = ?2 AND revoked IS NULL AND expires > ?3 AND id <> ?4
+         ORDER BY last_used IS NULL AND NOT EXISTS (SELECT 1 FROM codes WHERE grant_id = grants.id AND expires > ?3),
+         coalesce(last_used, created) DESC, rowid DESC",
+    )
     .bind(newest.user.as_str())
     .bind(newest.client.as_str())
-    .bind(MOST_LIVE)
+    .bind(newest.created.as_millis())
+    .bind(newest.id.as_str())
     .fetch_all(&mut *change)
     .await?;
-    for grant in revoked {
-        announce(change, "grant", &grant, newest.created).await?;
+    let origin = newest.redirect_origin();
+    let live: Vec<Grant> = rows.into_iter().map(Row::read).collect::<Result<_, _>>()?;
+    for grant in live.iter().filter(|grant| grant.redirect_origin() == origin).skip(MOST_LIVE - 1) {
+        revoke(change, &grant.id, newest.created).await?;
     }
     Ok(())
+}
+
+async fn revoke(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) -> Result<(), Error> {
+    sqlx::query("UPDATE grants SET revoked = ? WHERE id = ?")
+        .bind(now.as_millis())
+        .bind(grant.as_str())
+        .execute(&mut *change)
+        .await?;
+    announce(change, "grant", grant.as_str(), now).await
 }
 
 /// Tells every process that something was revoked, as part of the change that revokes it.
@@ -173,6 +228,15 @@ pub(super) async fn announce(
         .execute(change)
         .await?;
     Ok(())
+}
+
+impl NamedRow {
+    fn read(self) -> Result<ListedGrant, Error> {
+        let key_rights = serde_json::from_str(&self.key_rights)
+            .map_err(|_| Error::Inconsistent { table: "api_keys", column: "rights" })?;
+        let (client_name, key_name) = (self.client_name, self.key_name);
+        Ok(ListedGrant { grant: self.grant.read()?, client_name, key_name, key_rights })
+    }
 }
 
 impl Row {

@@ -1,8 +1,10 @@
 //! The tables of users and API keys. Knows nothing of the keys' form.
 
+use sqlx::SqliteConnection;
+
 use super::{Error, Storage, grants, moment};
 use crate::{
-    model::{ApiKey, Direct, KeyId, UserId},
+    model::{ApiKey, Direct, KeyId, Rotated, UserId},
     support::{Digest, Timestamp},
 };
 
@@ -18,32 +20,15 @@ struct Row {
     expires: Option<i64>,
     last_used: Option<i64>,
     revoked: Option<i64>,
+    successor: Option<String>,
+    retires: Option<i64>,
 }
 
 impl Storage {
     /// Adds a key and, where there is none of this name, its user.
     pub async fn add_key(&self, key: &ApiKey, mac: &Digest) -> Result<(), Error> {
-        let rights = serde_json::to_string(&key.rights).map_err(|_| inconsistent("rights"))?;
         let mut change = self.change().await?;
-        sqlx::query("INSERT INTO users (id, created) VALUES (?, ?) ON CONFLICT DO NOTHING")
-            .bind(key.user.as_str())
-            .bind(key.created.as_millis())
-            .execute(&mut *change)
-            .await?;
-        sqlx::query(
-            "INSERT INTO api_keys (id, user, name, mac, rights, direct, created, expires)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        )
-        .bind(key.id.as_str())
-        .bind(key.user.as_str())
-        .bind(&key.name)
-        .bind(mac.as_bytes().as_slice())
-        .bind(rights)
-        .bind(key.direct == Direct::Allowed)
-        .bind(key.created.as_millis())
-        .bind(key.expires.map(Timestamp::as_millis))
-        .execute(&mut *change)
-        .await?;
+        insert(&mut change, key, mac).await?;
         Ok(change.commit().await?)
     }
 
@@ -76,7 +61,8 @@ impl Storage {
         Ok(())
     }
 
-    /// Revokes a key and every grant that came from it, and announces each. False where no live key has this id.
+    /// Revokes a key, the rotated keys whose place it takes, and every grant that came from it, and announces each.
+    /// False where no key that is not revoked has this id.
     pub async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<bool, Error> {
         let mut change = self.change().await?;
         let done = sqlx::query("UPDATE api_keys SET revoked = ? WHERE id = ? AND revoked IS NULL")
@@ -87,19 +73,51 @@ impl Storage {
         if done.rows_affected() == 0 {
             return Ok(false);
         }
+        let replaced: Vec<String> =
+            sqlx::query_scalar("UPDATE api_keys SET revoked = ? WHERE successor = ? AND revoked IS NULL RETURNING id")
+                .bind(now.as_millis())
+                .bind(id.as_str())
+                .fetch_all(&mut *change)
+                .await?;
         let grants: Vec<String> =
             sqlx::query_scalar("UPDATE grants SET revoked = ? WHERE api_key = ? AND revoked IS NULL RETURNING id")
                 .bind(now.as_millis())
                 .bind(id.as_str())
                 .fetch_all(&mut *change)
                 .await?;
-        grants::announce(&mut change, "key", id.as_str(), now).await?;
+        for key in std::iter::once(id.as_str()).chain(replaced.iter().map(String::as_str)) {
+            grants::announce(&mut change, "key", key, now).await?;
+        }
         for grant in grants {
             grants::announce(&mut change, "grant", &grant, now).await?;
         }
         change.commit().await?;
         Ok(true)
     }
+}
+
+/// Adds a key and, where there is none of this name, its user.
+pub(super) async fn insert(change: &mut SqliteConnection, key: &ApiKey, mac: &Digest) -> Result<(), Error> {
+    let rights = serde_json::to_string(&key.rights).map_err(|_| inconsistent("rights"))?;
+    sqlx::query("INSERT INTO users (id, created) VALUES (?, ?) ON CONFLICT DO NOTHING")
+        .bind(key.user.as_str())
+        .bind(key.created.as_millis())
+        .execute(&mut *change)
+        .await?;
+    sqlx::query(
+        "INSERT INTO api_keys (id, user, name, mac, rights, direct, created, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    )
+    .bind(key.id.as_str())
+    .bind(key.user.as_str())
+    .bind(&key.name)
+    .bind(mac.as_bytes().as_slice())
+    .bind(rights)
+    .bind(key.direct == Direct::Allowed)
+    .bind(key.created.as_millis())
+    .bind(key.expires.map(Timestamp::as_millis))
+    .execute(&mut *change)
+    .await?;
+    Ok(())
 }
 
 impl Row {
@@ -114,6 +132,10 @@ impl Row {
             expires: self.expires.map(moment),
             last_used: self.last_used.map(moment),
             revoked: self.revoked.map(moment),
+            rotated: self
+                .successor
+                .zip(self.retires)
+                .map(|(successor, until)| Rotated { successor: KeyId::new(successor), until: moment(until) }),
         };
         Ok((key, Digest::from_slice(&self.mac).ok_or_else(|| inconsistent("mac"))?))
     }

@@ -1,4 +1,5 @@
-//! The account page: what was allowed, what is open, and how to take it back (`OA-132`).
+//! The account page: what was allowed, what is open, and how to take it back (`OA-132`). Keys may share a user: each sees
+//! and ends what allows no more than it does itself.
 
 use std::{sync::Arc, time::Duration};
 
@@ -62,18 +63,25 @@ pub(super) async fn show(
     };
     let now = state.clock.now();
     let status = (state.status)();
-    let grants = state.oauth.grants_of(&holder.user).await?;
-    let own = |client: &&SessionStatus| client.user == holder.user.as_str();
+    let grants = state.oauth.grants_within(&holder).await?;
+    let own = |client: &&SessionStatus| is_within(client, &holder);
     let page = pages::Account {
         frame: state.frame(),
         token: visitor.token(Purpose::Account).await?,
-        user: holder.user.as_str(),
+        user: holder.user_name(),
+        key: (!holder.user.is_of_key()).then_some(&*holder.name),
         notice: shown.ok().and_then(|Query(shown)| shown.done).map(Done::sentence),
         grants: grants.iter().map(|grant| grant_row(grant, now)).collect(),
         clients: status.sessions.iter().filter(own).map(client_row).collect(),
         backends: backends(&status, &holder),
     };
     Ok(Page(StatusCode::OK, page).into_response())
+}
+
+/// Whether a client may be shown to the holder of a key: it is one of the holder's user, and may do no more than the key.
+fn is_within(client: &SessionStatus, holder: &KeyHolder) -> bool {
+    let rights = client.rights.as_ref();
+    client.user == holder.user.as_str() && rights.is_some_and(|rights| rights.is_within(&holder.rights))
 }
 
 /// `POST /account/revoke`: takes one grant back.
@@ -84,11 +92,11 @@ pub(super) async fn revoke(
 ) -> Result<Response, Problem> {
     visitor.spend(Purpose::Account, &form.token).await?;
     let Some(holder) = visitor.holder().await? else { return Err(Problem::foreign_form()) };
-    let revoked = state.oauth.revoke_grant(&holder.user, &GrantId::new(form.grant)).await?;
+    let revoked = state.oauth.revoke_grant_within(&holder, &GrantId::new(form.grant)).await?;
     Ok(back(&state, if revoked { "revoked" } else { "nothing-to-revoke" }))
 }
 
-/// `POST /account/revoke-all`: takes every grant back and ends the browser session (`OA-133`).
+/// `POST /account/revoke-all`: takes every grant back that the page shows and ends the browser session (`OA-133`).
 pub(super) async fn revoke_all(
     extract::State(state): extract::State<Arc<State>>,
     mut visitor: Visitor,
@@ -96,7 +104,7 @@ pub(super) async fn revoke_all(
 ) -> Result<Response, Problem> {
     visitor.spend(Purpose::Account, &form.token).await?;
     let Some(holder) = visitor.holder().await? else { return Err(Problem::foreign_form()) };
-    state.oauth.revoke_all(&holder.user).await?;
+    state.oauth.revoke_all_within(&holder).await?;
     visitor.log_out().await?;
     Ok(Redirect::to(&format!("{}/", state.settings.base())).into_response())
 }

@@ -177,7 +177,7 @@ async fn ask(state: &State, visitor: &mut Visitor, id: &TransactionId) -> Result
         permissions: words::permissions(&pending.scopes_for(&holder)),
         resource: &pending.resource,
         lifetime: words::span(pending.grant_lifetime),
-        user: holder.user.as_str(),
+        user: holder.user_name(),
     };
     Ok(Page(StatusCode::OK, page).into_response())
 }

@@ -88,6 +88,8 @@ pub(super) struct Account<'a> {
     pub(super) frame: Frame,
     pub(super) token: String,
     pub(super) user: &'a str,
+    /// The name of the key of the login, where other keys may share its user.
+    pub(super) key: Option<&'a str>,
     /// What was just done.
     pub(super) notice: Option<&'static str>,
     pub(super) grants: Vec<Grant>,

@@ -80,8 +80,12 @@ fn client() -> reqwest::Client {
 
 /// A key that is let in as it is, made as an operator makes it.
 fn direct_key(data: &Path) -> String {
+    made_key(data, &["--direct"])
+}
+
+fn made_key(data: &Path, options: &[&str]) -> String {
     let mut create = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
-    create.args(["keys", "create", "test", "--direct", "--json", "--data-dir"]).arg(data);
+    create.args(["keys", "create", "test"]).args(options).args(["--json", "--data-dir"]).arg(data);
     let made: Value = serde_json::from_slice(&create.output().unwrap().stdout).unwrap();
     made["secret"].as_str().or_else(|| made["key"].as_str()).unwrap().to_owned()
 }
@@ -151,8 +155,11 @@ async fn the_status_is_for_administrators_and_for_whoever_may_read_the_data() {
     let gateway = Running::start(folder.path()).await;
     assert_eq!(gateway.get("/api/status", None).await.status(), StatusCode::UNAUTHORIZED);
     assert_eq!(gateway.get("/api/status", Some("wrong")).await.status(), StatusCode::UNAUTHORIZED);
+    // the first key is for the login page; what is sent as a bearer is made for that
     let key = gateway.first_key.clone().unwrap();
-    assert_eq!(gateway.get("/api/status", Some(key.expose())).await.status(), StatusCode::OK);
+    assert_eq!(gateway.get("/api/status", Some(key.expose())).await.status(), StatusCode::UNAUTHORIZED);
+    let key = made_key(folder.path(), &["--direct", "--admin"]);
+    assert_eq!(gateway.get("/api/status", Some(&key)).await.status(), StatusCode::OK);
     let control = Control::read(folder.path()).unwrap().unwrap();
     let status: Status = gateway.get("/api/status", Some(control.token.expose())).await.json().await.unwrap();
     let backends: Vec<(&str, Option<&str>)> =

@@ -247,14 +247,14 @@ fn a_key_is_shown_once_listed_and_revoked() {
     let listed = document(&["keys", "list", "--json"]);
     assert_eq!(listed[0]["id"], id);
     assert_eq!(listed[0]["name"], "laptop");
-    assert_eq!(listed[0]["user"], "owner");
+    assert_eq!(listed[0]["user"], format!("key:{id}"));
     assert_eq!(listed[0]["direct"], "refused");
     assert_eq!(
         listed[0]["rights"].to_string(),
         r#"{"admin":false,"backends":{"only":{"docs":"full","git":"read-only"}}}"#
     );
     let table = String::from_utf8(run(&["keys", "list"]).stdout).unwrap();
-    assert!(table.contains("docs, git:read"), "{table}");
+    assert!(table.contains("docs, git:read") && table.contains("(own)"), "{table}");
     let secret = key.trim_end().rsplit('_').nth(1).unwrap();
     assert!(!table.contains(secret) && !listed.to_string().contains(secret));
 
@@ -282,11 +282,19 @@ fn clients_and_grants_of_a_fresh_gateway_are_none() {
         (&["grants", "revoke"], 2),
         (&["keys", "create", "x", "--backend", "Not A Name"], 2),
         (&["keys", "create", "x", "--expires", "90"], 2),
+        (&["keys", "create", "x", "--user", "key:abc"], 2),
+        (&["keys", "create", "x", "--user", "ann smith"], 2),
+        (&["keys", "create", "x", "--user", ""], 2),
+        (&["keys", "rotate", "nobody"], 1),
+        (&["keys", "rotate", "x", "--overlap", "91d"], 2),
+        (&["keys", "rotate", "x", "--own-user", "--user", "ann"], 2),
     ] {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(code), "{arguments:?} {}", shown(folder.path(), &output));
     }
 }
+
+mod users;
 
 mod asked {
     //! What `status` makes of a gateway's answers.

@@ -9,3 +9,4 @@ mod library;
 mod refresh;
 mod registration;
 mod token;
+mod users;

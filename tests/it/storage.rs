@@ -1,9 +1,12 @@
 //! The `storage` room, from outside.
 
+use std::sync::Arc;
+
 use lockkeeper::{
-    model::{BackendId, Era, KnownEra},
+    model::{BackendId, Era, KnownEra, UserId},
+    oauth::{MasterKeySource, OAuth, Settings},
     storage::{IntroductionRow, Storage},
-    support::{Digest, Timestamp},
+    support::{Digest, ManualClock, OsRandom, Timestamp},
 };
 
 #[tokio::test]
@@ -50,4 +53,52 @@ async fn what_a_backend_says_of_itself_takes_the_place_of_what_it_said_before() 
     }
     storage.delete_backend_introduction(&row("b", "one").backend).await.unwrap();
     assert_eq!(storage.list_backend_introductions().await.unwrap(), [row("a", "two")]);
+}
+
+/// A database as a gateway left it that knew no migration after `version`.
+async fn database_of(version: i64, path: &std::path::Path) -> sqlx::SqlitePool {
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path).create_if_missing(true);
+    let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();
+    let mut migrator = sqlx::migrate!();
+    let known: Vec<_> = migrator.iter().filter(|migration| migration.version <= version).cloned().collect();
+    migrator.migrations = known.into();
+    migrator.run(&pool).await.unwrap();
+    pool
+}
+
+#[tokio::test]
+async fn keys_that_share_a_user_stay_as_they_are_and_are_told_of_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lockkeeper.sqlite3");
+    let old = database_of(50, &path).await;
+    let rights = r#"{"backends":"all","admin":false}"#;
+    for user in ["owner", "ann"] {
+        sqlx::query("INSERT INTO users VALUES (?, 1)").bind(user).execute(&old).await.unwrap();
+    }
+    for (id, user, revoked) in
+        [("a", "owner", None), ("b", "owner", None), ("c", "ann", None), ("d", "ann", Some(2)), ("e", "owner", Some(2))]
+    {
+        sqlx::query("INSERT INTO api_keys VALUES (?, ?, 'laptop', zeroblob(32), ?, 0, 1, NULL, NULL, ?)")
+            .bind(id)
+            .bind(user)
+            .bind(rights)
+            .bind(revoked)
+            .execute(&old)
+            .await
+            .unwrap();
+    }
+    old.close().await;
+
+    let storage = Storage::open(&path).await.unwrap();
+    let open = async || {
+        let (clock, random) = (Arc::new(ManualClock::default()), Arc::new(OsRandom));
+        let master_key = MasterKeySource::File(folder.path().join("master.key"));
+        let settings = Settings { master_key, ..Settings::new("https://gw.example") };
+        OAuth::open(storage.clone(), clock, random, settings).await.unwrap()
+    };
+    let oauth = open().await;
+    let users: Vec<String> = oauth.list_keys().await.unwrap().iter().map(|key| key.user.to_string()).collect();
+    assert_eq!(users, ["owner", "owner", "ann", "ann", "owner"]);
+    assert_eq!(oauth.take_shared_users().await.unwrap(), [(UserId::owner(), 2)]);
+    assert_eq!(open().await.take_shared_users().await.unwrap(), [], "at the first start alone");
 }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::{
     mcp::ClientInfo,
-    model::{Caller, Endpoint, UserId, status::SessionStatus},
+    model::{Caller, Endpoint, KeyId, Rights, UserId, status::SessionStatus},
     support::Timestamp,
 };
 
@@ -22,10 +22,11 @@ pub(super) struct Seen {
     keep: Duration,
 }
 
-/// One client of one user at one endpoint.
+/// One client of one user at one endpoint, by one API key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Name {
     user: UserId,
+    key: Option<KeyId>,
     endpoint: String,
     implementation: Bytes,
 }
@@ -33,6 +34,7 @@ struct Name {
 #[derive(Debug)]
 struct Visit {
     client: ClientInfo,
+    rights: Rights,
     first: Timestamp,
     last: Timestamp,
 }
@@ -47,12 +49,16 @@ impl Seen {
     pub(super) fn note(&self, caller: &Caller, endpoint: &Endpoint, client: &ClientInfo, now: Timestamp) {
         let name = Name {
             user: caller.user.clone(),
+            key: caller.key.clone(),
             endpoint: endpoint.to_string(),
             implementation: client.implementation.clone(),
         };
         let mut clients = self.clients.lock();
         if let Some(visit) = clients.get_mut(&name) {
             visit.last = now;
+            if visit.rights != caller.rights {
+                visit.rights = caller.rights.clone();
+            }
             return;
         }
         if clients.len() >= MOST
@@ -60,7 +66,7 @@ impl Seen {
         {
             clients.remove(&oldest);
         }
-        clients.insert(name, Visit { client: client.clone(), first: now, last: now });
+        clients.insert(name, Visit { client: client.clone(), rights: caller.rights.clone(), first: now, last: now });
     }
 
     /// Those that were here of late, the first of them first.
@@ -76,6 +82,7 @@ impl Seen {
             endpoint: name.endpoint.clone(),
             protocol_version: visit.client.revision.to_string(),
             idle_seconds: now.since(visit.last).as_secs(),
+            rights: Some(visit.rights.clone()),
         };
         visits.into_iter().map(status).collect()
     }

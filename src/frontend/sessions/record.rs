@@ -41,17 +41,15 @@ pub(super) fn change(session: &Session) -> (Digest, McpSessionState) {
     (Digest::sha256(session.id.as_str()), state)
 }
 
-/// What a session is made of again. Its owner has no rights: each call rests on those of its own request.
-pub(super) fn opening(row: &McpSession, id: SessionId) -> Option<Opening> {
-    let owner = Caller {
-        user: row.user.clone(),
-        client: row.client.clone(),
-        grant: None,
-        key: row.key.clone(),
-        rights: Rights::none(),
-    };
+/// What a session is made of again, for the first caller that comes back to it; `None` where it is another caller's.
+pub(super) fn opening(row: &McpSession, id: SessionId, caller: &Caller) -> Option<Opening> {
+    let (user, client, key) = (row.user.clone(), row.client.clone(), row.key.clone());
+    let opened = Caller { user, client, grant: None, key, rights: Rights::none() };
+    if !opened.owns_the_same_as(caller) {
+        return None;
+    }
     let endpoint = Endpoint::from_path(&row.endpoint)?;
-    Some(Opening { id, endpoint, owner: Arc::new(owner), created: row.created })
+    Some(Opening { id, endpoint, owner: Arc::new(caller.clone()), created: row.created })
 }
 
 /// Gives a session back what its client said in the process before this one.
@@ -77,5 +75,6 @@ pub(super) fn status(session: &Session, now: Timestamp) -> SessionStatus {
         endpoint: session.endpoint.to_string(),
         protocol_version: session.client().map(|client| client.revision.to_string()).unwrap_or_default(),
         idle_seconds: idle,
+        rights: Some(session.owner.rights.clone()),
     }
 }

@@ -75,7 +75,8 @@ fn account(grants: Vec<Grant>, backends: Vec<Backend>) -> String {
     let page = Account {
         frame: frame(),
         token: "token".to_owned(),
-        user: "owner",
+        user: HOSTILE,
+        key: Some(HOSTILE),
         notice: Some("The app is disconnected."),
         clients: if grants.is_empty() { Vec::new() } else { vec![client] },
         grants,

@@ -214,7 +214,7 @@ async fn a_ticket_ends_with_the_key_that_it_stands_for() {
     let (router, open) = ticketed(&authority);
     let post = async |uri: String| send(&router, Request::post(uri).body(Body::empty()).unwrap()).await;
     let key = async |expires| {
-        let (name, user) = ("old client".to_owned(), UserId::new("ada"));
+        let (name, user) = ("old client".to_owned(), Some(UserId::new("ada")));
         let new = NewKey { name, user, rights: Rights::all_backends(), direct: Direct::Refused, expires };
         authority.oauth.create_key(new).await.unwrap()
     };
@@ -243,7 +243,7 @@ async fn a_key_opens_mcp_only_where_it_may_be_sent_directly() {
     let authority = Authority::new().await;
     let bearer = format!("Bearer {}", authority.key.expose());
     assert_eq!(knock(&authority, "/mcp/git", Some(&bearer)).await.status, StatusCode::OK);
-    let (user, rights) = (UserId::new("ada"), Rights::all_backends());
+    let (user, rights) = (Some(UserId::new("ada")), Rights::all_backends());
     let new = NewKey { name: "login".to_owned(), user, rights, direct: Direct::Refused, expires: None };
     let (key, secret) = authority.oauth.create_key(new).await.unwrap();
     let bearer = format!("Bearer {}", secret.expose());
@@ -277,7 +277,7 @@ async fn administration_needs_its_scope() {
     let bearer = format!("Bearer {}", authority.key.expose());
     assert_eq!(knock(&authority, "/api/status", Some(&bearer)).await.error(), "403 access_denied");
     // OA-118: a key that is for the login page alone is no bearer here either, whatever it may administer
-    let (name, user) = ("login".to_owned(), UserId::new("grace"));
+    let (name, user) = ("login".to_owned(), Some(UserId::new("grace")));
     let rights = Rights { admin: true, ..Rights::all_backends() };
     let new = NewKey { name, user, rights, direct: Direct::Refused, expires: None };
     let (_, login) = authority.oauth.create_key(new).await.unwrap();

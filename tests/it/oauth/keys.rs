@@ -33,7 +33,7 @@ async fn every_wrong_key_is_refused_alike() {
     let authority = Authority::new().await;
     let new = NewKey {
         name: "short".to_owned(),
-        user: UserId::new("ada"),
+        user: Some(UserId::new("ada")),
         rights: Rights::none(),
         direct: Direct::Refused,
         expires: Some(authority.clock.now() + Duration::from_mins(1)),

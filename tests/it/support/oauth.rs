@@ -68,7 +68,7 @@ impl Authority {
 
     /// A key of this user that may be sent directly.
     pub(crate) async fn key(oauth: &OAuth, user: &str, rights: Rights) -> (Secret, KeyHolder) {
-        let user = UserId::new(user);
+        let user = Some(UserId::new(user));
         let new = NewKey { name: "a key".to_owned(), user, rights, direct: Direct::Allowed, expires: None };
         let (_, secret) = oauth.create_key(new).await.unwrap();
         let holder = oauth.authenticate_key(secret.expose(), HOME).await.unwrap();

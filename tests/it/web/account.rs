@@ -1,6 +1,7 @@
 //! The account page and the start page.
 
 use http::StatusCode;
+use lockkeeper::model::{Access, BackendId, Rights};
 
 use super::site::{CALLBACK, ROOT, Site};
 
@@ -82,4 +83,51 @@ async fn everything_can_be_taken_back_at_once() {
     assert_eq!(browser.get("/account").await.location(), "/login");
     browser.log_in_alone(&site.key).await;
     assert!(browser.get("/account").await.body.contains("No app is connected"));
+}
+
+#[tokio::test]
+async fn a_key_that_is_its_own_user_is_shown_by_its_name() {
+    let site = Site::open().await;
+    let key = site.own_key("Ann's laptop", Rights::all_backends()).await;
+    let mut browser = site.browser();
+    browser.log_in_alone(&key).await;
+    let page = browser.get("/account").await;
+    assert_eq!(page.heading(), "Ann&#39;s laptop");
+    assert!(!page.body.contains("other keys") && !page.body.contains("key:"), "{}", page.body);
+    let client = site.register("Zed", CALLBACK).await;
+    assert!(browser.authorize(&client, &[]).await.body.contains("<strong>Ann&#39;s laptop</strong>"));
+    // it is nobody else, and sees nothing of the owner's
+    let mut owner = site.browser();
+    owner.log_in_alone(&site.key).await;
+    connect(&site, &mut owner, "Cursor").await;
+    let page = browser.get("/account").await;
+    assert!(!page.body.contains("Cursor") && !page.body.contains("claude-code"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn a_narrow_key_neither_sees_nor_ends_what_may_do_more() {
+    let site = Site::open().await;
+    let mut rights = Rights::none();
+    rights.backends.allow(&BackendId::parse("files").unwrap(), Access::ReadOnly);
+    let narrow = site.key_with("owner", rights).await;
+    let (mut wide, mut guest) = (site.browser(), site.browser());
+    wide.log_in_alone(&site.key).await;
+    guest.log_in_alone(&narrow).await;
+    connect(&site, &mut wide, "Cursor").await;
+    connect(&site, &mut guest, "Zed").await;
+    let page = guest.get("/account").await;
+    assert!(page.body.contains("Zed") && !page.body.contains("Cursor"), "{}", page.body);
+    // nor the clients that run with more
+    assert!(!page.body.contains("claude-code") && !page.body.contains("rover"), "{}", page.body);
+    assert!(page.body.contains("logged in with the API key"), "{}", page.body);
+
+    // the newest grant stands first
+    let all = wide.get("/account").await.body;
+    let cursor = all.rsplit_once("name=\"grant\" value=\"").unwrap().1.split('"').next().unwrap();
+    let fields = [("token", &*page.field("token")), ("grant", cursor)];
+    assert_eq!(guest.post("/account/revoke", &fields).await.location(), "/account?done=nothing-to-revoke");
+    let token = guest.get("/account").await.field("token");
+    guest.post("/account/revoke-all", &[("token", &token)]).await;
+    let page = wide.get("/account").await;
+    assert!(page.body.contains("Cursor") && !page.body.contains("Zed"), "{}", page.body);
 }

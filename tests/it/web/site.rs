@@ -66,7 +66,7 @@ impl Site {
         };
         let app = web::router(state).merge(oauth.router());
         let app = layers(app, &Settings::new(public_url, Bound::Network, random));
-        let (key_id, key) = make_key(&oauth, "owner").await;
+        let (key_id, key) = make_key(&oauth, "owner's key", (Some("owner"), Rights::all_backends())).await;
         Self { oauth, clock, key, key_id, app }
     }
 
@@ -76,7 +76,17 @@ impl Site {
 
     /// A key for somebody: its id and the key itself.
     pub(super) async fn key_for(&self, user: &str) -> (KeyId, String) {
-        make_key(&self.oauth, user).await
+        make_key(&self.oauth, &format!("{user}'s key"), (Some(user), Rights::all_backends())).await
+    }
+
+    /// A key of this user with these rights.
+    pub(super) async fn key_with(&self, user: &str, rights: Rights) -> String {
+        make_key(&self.oauth, &format!("{user}'s key"), (Some(user), rights)).await.1
+    }
+
+    /// A key that is its own user.
+    pub(super) async fn own_key(&self, name: &str, rights: Rights) -> String {
+        make_key(&self.oauth, name, (None, rights)).await.1
     }
 
     /// Registers a client and returns its id.
@@ -214,14 +224,9 @@ pub(super) fn authorize_path(client: &str, more: &[(&str, &str)]) -> String {
     format!("/oauth/authorize?{}", encode(&fields))
 }
 
-async fn make_key(oauth: &OAuth, user: &str) -> (KeyId, String) {
-    let new = NewKey {
-        name: format!("{user}'s key"),
-        user: UserId::new(user),
-        rights: Rights::all_backends(),
-        direct: Direct::Refused,
-        expires: None,
-    };
+async fn make_key(oauth: &OAuth, name: &str, (user, rights): (Option<&str>, Rights)) -> (KeyId, String) {
+    let new =
+        NewKey { name: name.to_owned(), user: user.map(UserId::new), rights, direct: Direct::Refused, expires: None };
     let (key, secret) = oauth.create_key(new).await.unwrap();
     (key.id, secret.expose().to_owned())
 }
@@ -248,6 +253,7 @@ fn status() -> Status {
         endpoint: "/mcp".to_owned(),
         protocol_version: "2025-06-18".to_owned(),
         idle_seconds: 90,
+        rights: Some(Rights::all_backends()),
     };
     let reason = "the file /etc/secret was not found".to_owned();
     Status {

@@ -1,0 +1,81 @@
+//! Rotation of API keys: a new key takes the place of an old one. Knows nothing of how keys are minted.
+
+use super::{Error, Storage, grants, keys};
+use crate::{
+    model::{ApiKey, KeyId},
+    support::{Digest, Timestamp},
+};
+
+impl Storage {
+    /// Adds `new` in the place of the key `old`, which ends at `until`, and moves the grants of `old` to it. Where that
+    /// changes their user or their end, they are announced, so that nobody relies on what was cached of them. False, and
+    /// nothing done, where `old` is not live at `now` or was rotated before.
+    pub async fn rotate_key(
+        &self,
+        old: &KeyId,
+        (new, mac): (&ApiKey, &Digest),
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        let mut change = self.change().await?;
+        keys::insert(&mut change, new, mac).await?;
+        let ends_now = until <= now;
+        let former: Option<(String, Option<i64>)> = sqlx::query_as(
+            "UPDATE api_keys SET successor = ?1, retires = ?2, revoked = CASE WHEN ?3 THEN ?4 END
+             WHERE id = ?5 AND revoked IS NULL AND successor IS NULL AND (expires IS NULL OR expires > ?4)
+             RETURNING user, expires",
+        )
+        .bind(new.id.as_str())
+        .bind(until.as_millis())
+        .bind(ends_now)
+        .bind(now.as_millis())
+        .bind(old.as_str())
+        .fetch_optional(&mut *change)
+        .await?;
+        let Some((user, expires)) = former else { return Ok(false) };
+        // so that one step always leads to the newest
+        sqlx::query("UPDATE api_keys SET successor = ? WHERE successor = ?")
+            .bind(new.id.as_str())
+            .bind(old.as_str())
+            .execute(&mut *change)
+            .await?;
+        let moved: Vec<String> = sqlx::query_scalar(
+            "UPDATE grants SET api_key = ?1, user = ?2, expires = min(expires, coalesce(?3, expires))
+             WHERE api_key = ?4 AND revoked IS NULL RETURNING id",
+        )
+        .bind(new.id.as_str())
+        .bind(new.user.as_str())
+        .bind(new.expires.map(Timestamp::as_millis))
+        .bind(old.as_str())
+        .fetch_all(&mut *change)
+        .await?;
+        if ends_now {
+            grants::announce(&mut change, "key", old.as_str(), now).await?;
+        }
+        if user != new.user.as_str() || expires != new.expires.map(Timestamp::as_millis) {
+            for grant in &moved {
+                grants::announce(&mut change, "grant", grant, now).await?;
+            }
+        }
+        change.commit().await?;
+        Ok(true)
+    }
+
+    /// Revokes the rotated keys whose overlap is over at `now`, and announces each.
+    pub async fn retire_keys(&self, now: Timestamp) -> Result<(), Error> {
+        let due = "SELECT EXISTS (SELECT 1 FROM api_keys WHERE retires <= ? AND revoked IS NULL)";
+        if !sqlx::query_scalar::<_, bool>(due).bind(now.as_millis()).fetch_one(&self.pool).await? {
+            return Ok(());
+        }
+        let mut change = self.change().await?;
+        let retired: Vec<String> =
+            sqlx::query_scalar("UPDATE api_keys SET revoked = ?1 WHERE retires <= ?1 AND revoked IS NULL RETURNING id")
+                .bind(now.as_millis())
+                .fetch_all(&mut *change)
+                .await?;
+        for key in retired {
+            grants::announce(&mut change, "key", &key, now).await?;
+        }
+        Ok(change.commit().await?)
+    }
+}

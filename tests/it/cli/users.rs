@@ -1,0 +1,159 @@
+//! Who a key's user is, as the operator sees it.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _},
+    path::PathBuf,
+    process::Child,
+};
+
+use serde_json::Value;
+
+use super::{Command, Output, Path, Stdio, assert_snapshot, lockkeeper, shown};
+
+/// A data folder, and the program that works on it.
+struct Data(tempfile::TempDir);
+
+impl Data {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        lockkeeper(self.path(), arguments, &[("LOCKKEEPER_DATA_DIR", self.path().to_str().unwrap())])
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.run(&[arguments, &["--json"]].concat());
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", shown(self.path(), &output)))
+    }
+
+    /// The id of a new key.
+    fn create(&self, arguments: &[&str]) -> String {
+        self.json(&[&["keys", "create"], arguments].concat())["id"].as_str().unwrap().to_owned()
+    }
+
+    fn database(&self) -> PathBuf {
+        std::fs::read_dir(self.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .find(|path| path.extension().is_some_and(|extension| extension == "sqlite3"))
+            .unwrap()
+    }
+}
+
+#[test]
+fn a_wrong_user_name_is_refused_with_what_is_allowed() {
+    let data = Data::new();
+    let output = data.run(&["keys", "create", "laptop", "--user", "key:abc"]);
+    assert_snapshot!(shown(data.path(), &output), @r#"
+    2
+    --- out
+    --- err
+    error: invalid value 'key:abc' for '--user <NAME>': `key:abc` is no user name: it takes 1 to 64 of a-z, A-Z, 0-9, `.`, `_`, `-`, `@` and `+`, and begins with a letter or digit
+
+    For more information, try '--help'.
+    "#);
+}
+
+#[test]
+fn a_rotated_key_keeps_its_name_rights_and_user() {
+    let data = Data::new();
+    let old = data.create(&["laptop", "--backend", "git:read", "--direct"]);
+    let made = data.json(&["keys", "rotate", &old, "--overlap", "24h"]);
+    let new = made["id"].as_str().unwrap();
+    assert!(made["key"].as_str().unwrap().starts_with(&format!("lkk_{new}_")));
+    assert_eq!(made["user"], format!("key:{old}"));
+    let listed = data.json(&["keys", "list"]);
+    let (before, after) = (&listed[0], &listed[1]);
+    for same in ["name", "user", "rights", "direct"] {
+        assert_eq!(before[same], after[same], "{same}");
+    }
+    assert_eq!((&before["successor"], &after["successor"]), (&Value::from(new), &Value::Null));
+    assert!(before["ends"].is_string() && after["ends"].is_null());
+    let table = String::from_utf8(data.run(&["keys", "list"]).stdout).unwrap();
+    assert!(table.contains(&format!("then {new}")), "{table}");
+    // the newest key alone is rotated again
+    let output = data.run(&["keys", "rotate", &old]);
+    let told = shown(data.path(), &output).replace(&old, "OLD").replace(new, "NEW");
+    assert_snapshot!(told, @r#"
+    1
+    --- out
+    --- err
+    error: key OLD was rotated before
+    help: the newest key in its place is NEW: rotate that
+    "#);
+
+    let last = data.json(&["keys", "rotate", new, "--user", "ann"]);
+    assert_eq!(last["user"], "ann");
+    let own = data.json(&["keys", "rotate", last["id"].as_str().unwrap(), "--own-user"]);
+    assert_eq!(own["user"], format!("key:{}", own["id"].as_str().unwrap()));
+}
+
+#[test]
+fn the_user_of_a_grant_is_named_by_a_user_or_by_a_key_that_is_one() {
+    let data = Data::new();
+    let own = data.create(&["laptop"]);
+    let joined = data.create(&["desktop", "--user", "ann"]);
+    // a key named like a user never stands for that user, nor the user for the key
+    data.create(&["ann"]);
+    for user in ["ann", "laptop", &own, &format!("key:{own}"), "nobody"] {
+        assert_eq!(data.json(&["grants", "list", "--user", user]), Value::Array(Vec::new()), "{user}");
+    }
+    let told = |arguments: &[&str]| shown(data.path(), &data.run(arguments)).replace(&joined, "JOINED");
+    assert_snapshot!(told(&["grants", "revoke", "--user", &joined]), @r#"
+    2
+    --- out
+    --- err
+    error: the key JOINED is no user of its own: it belongs to the user ann
+    help: `--user ann` means all keys of ann; `lockkeeper grants revoke ID` ends one grant
+    "#);
+    data.create(&["laptop"]);
+    assert_snapshot!(told(&["grants", "revoke", "--user", "laptop"]), @r#"
+    2
+    --- out
+    --- err
+    error: 2 keys are called laptop, and not all are the same user
+    help: name one by its id: `lockkeeper keys list --all` shows them
+    "#);
+}
+
+/// What the gateway logs until it listens.
+fn start(data: &Data) -> String {
+    let mut gateway: Child = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(data.path())
+        .current_dir(data.path())
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(gateway.stdout.take().unwrap()).lines();
+    lines.find(|line| line.as_ref().unwrap().contains("is listening")).unwrap().unwrap();
+    gateway.kill().unwrap();
+    let mut log = String::new();
+    gateway.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    gateway.wait().unwrap();
+    log
+}
+
+#[tokio::test]
+async fn the_first_start_on_older_data_tells_which_keys_share_a_user() {
+    let data = Data::new();
+    for name in ["laptop", "desktop"] {
+        data.create(&[name, "--user", "owner"]);
+    }
+    // as the migration leaves it
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(data.database());
+    let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();
+    sqlx::query("INSERT INTO gateway VALUES ('notice: shared users', x'01')").execute(&pool).await.unwrap();
+    pool.close().await;
+    let log = start(&data);
+    assert!(log.contains("2 API keys share the user `owner`") && log.contains("keys rotate ID --own-user"), "{log}");
+    assert!(!start(&data).contains("share the user"), "it is told once");
+}
