@@ -148,6 +148,7 @@ fn grant_row(view: &GrantView, now: Timestamp) -> pages::Grant {
         destination: words::destination(&view.redirect),
         permissions: words::permissions(&grant.scopes),
         endpoint: grant.endpoint.to_string(),
+        key: (!grant.user.is_of_key()).then(|| view.key_name.clone()),
         created: words::ago(now.since(grant.created)),
         used: grant.last_used.map_or_else(|| "never".to_owned(), |used| words::ago(now.since(used))),
     }

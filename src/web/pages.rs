@@ -117,6 +117,8 @@ pub(super) struct Grant {
     pub(super) destination: Destination,
     pub(super) permissions: Vec<Permission>,
     pub(super) endpoint: String,
+    /// The name of the key that it was allowed with, where its user may have several.
+    pub(super) key: Option<String>,
     pub(super) created: String,
     pub(super) used: String,
 }

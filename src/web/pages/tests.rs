@@ -127,6 +127,7 @@ fn grant(client: &str) -> Grant {
         destination: words::destination(&RedirectTarget::App("cursor".to_owned())),
         permissions: permissions(),
         endpoint: "/mcp".to_owned(),
+        key: Some(HOSTILE.to_owned()),
         created: "3 days ago".to_owned(),
         used: "5 minutes ago".to_owned(),
     }

@@ -93,7 +93,7 @@ async fn a_key_that_is_its_own_user_is_shown_by_its_name() {
     browser.log_in_alone(&key).await;
     let page = browser.get("/account").await;
     assert_eq!(page.heading(), "Ann&#39;s laptop");
-    assert!(!page.body.contains("other keys") && !page.body.contains("key:"), "{}", page.body);
+    assert!(!page.body.contains("logged in with the API key") && !page.body.contains("key:"), "{}", page.body);
     let client = site.register("Zed", CALLBACK).await;
     assert!(browser.authorize(&client, &[]).await.body.contains("<strong>Ann&#39;s laptop</strong>"));
     // it is nobody else, and sees nothing of the owner's
@@ -109,7 +109,7 @@ async fn a_narrow_key_neither_sees_nor_ends_what_may_do_more() {
     let site = Site::open().await;
     let mut rights = Rights::none();
     rights.backends.allow(&BackendId::parse("files").unwrap(), Access::ReadOnly);
-    let narrow = site.key_with("owner", rights).await;
+    let narrow = site.joined_key("guest's key", rights).await;
     let (mut wide, mut guest) = (site.browser(), site.browser());
     wide.log_in_alone(&site.key).await;
     guest.log_in_alone(&narrow).await;
@@ -128,6 +128,7 @@ async fn a_narrow_key_neither_sees_nor_ends_what_may_do_more() {
     assert_eq!(guest.post("/account/revoke", &fields).await.location(), "/account?done=nothing-to-revoke");
     let token = guest.get("/account").await.field("token");
     guest.post("/account/revoke-all", &[("token", &token)]).await;
+    assert!(all.contains("Zed") && all.contains("guest&#39;s key"), "it says by which key: {all}");
     let page = wide.get("/account").await;
     assert!(page.body.contains("Cursor") && !page.body.contains("Zed"), "{}", page.body);
 }

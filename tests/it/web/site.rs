@@ -79,9 +79,9 @@ impl Site {
         make_key(&self.oauth, &format!("{user}'s key"), (Some(user), Rights::all_backends())).await
     }
 
-    /// A key of this user with these rights.
-    pub(super) async fn key_with(&self, user: &str, rights: Rights) -> String {
-        make_key(&self.oauth, &format!("{user}'s key"), (Some(user), rights)).await.1
+    /// Another key of the owner.
+    pub(super) async fn joined_key(&self, name: &str, rights: Rights) -> String {
+        make_key(&self.oauth, name, (Some("owner"), rights)).await.1
     }
 
     /// A key that is its own user.
