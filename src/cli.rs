@@ -66,7 +66,7 @@ pub enum Command {
     /// Shows the client sessions of the running gateway
     #[command(subcommand)]
     Sessions(sessions::Command),
-    /// Creates, lists and revokes API keys
+    /// Creates, lists, rotates and revokes API keys
     #[command(subcommand)]
     Keys(keys::Command),
     /// Shows and revokes OAuth clients

@@ -49,7 +49,7 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
       check        Checks the configuration, starts every server once, and tells what each offers
       status       Shows the backends and sessions of the running gateway
       sessions     Shows the client sessions of the running gateway
-      keys         Creates, lists and revokes API keys
+      keys         Creates, lists, rotates and revokes API keys
       clients      Shows and revokes OAuth clients
       grants       Shows and revokes the grants that people gave to clients
       translate    Shows what a client or server of another protocol version gets of a message

@@ -140,6 +140,7 @@ async fn sessions_outlive_the_process() {
     let mut thief = world.client("bob");
     thief.session.clone_from(&client.session);
     assert_eq!(thief.get().await.status(), StatusCode::NOT_FOUND);
+    assert!(world.front.status().is_empty(), "it is its owner who brings it back");
     client.router = world.router.clone();
     let mut events = Events::of(client.send(call(1, "ask", json!({}))).await);
     assert_eq!(events.message().await.unwrap()["method"], "elicitation/create", "its capabilities are known");
@@ -147,6 +148,8 @@ async fn sessions_outlive_the_process() {
     assert_eq!(context.session.as_ref().map(|id| id.as_str().to_owned()), client.session);
     assert_eq!(context.client.display(), "test 1");
     assert_eq!(context.client.revision.as_str(), "2025-06-18");
+    // what it may do decides who is shown it
+    assert_eq!(world.front.status()[0].rights.as_ref(), Some(&client.admission.caller.rights));
 }
 
 #[tokio::test]

@@ -38,6 +38,13 @@ impl Authority {
         answer.json()
     }
 
+    /// An approval whose code nobody redeems.
+    async fn approve_in_vain(&self, holder: &KeyHolder, client: &str) {
+        let (browser, transaction) = (browser("a"), self.begin(&Self::query(client, &[])).await);
+        self.oauth.keep(&transaction, &browser, holder).await.unwrap();
+        self.oauth.approve(&transaction.id, &browser, holder).await.unwrap();
+    }
+
     async fn opens(&self, tokens: &Value) -> bool {
         self.oauth.verify(tokens["access_token"].as_str().unwrap(), HOME).await.is_ok()
     }
@@ -132,6 +139,20 @@ async fn grants_at_one_redirect_origin_never_push_out_those_at_another() {
     let live: Vec<bool> = futures_util::future::join_all(here.iter().map(|tokens| authority.opens(tokens))).await;
     assert_eq!(live.iter().filter(|live| !**live).count(), 1);
     assert!(!live[0], "the one that lay longest unused goes");
+}
+
+#[tokio::test]
+async fn approvals_that_came_to_nothing_make_room_before_a_grant_that_is_used() {
+    let authority = Authority::new().await;
+    let client = authority.client().await;
+    let used = authority.connect(&authority.holder, &client, CALLBACK).await;
+    authority.clock.advance(Duration::from_secs(1));
+    for _ in 0..19 {
+        authority.approve_in_vain(&authority.holder, &client).await;
+    }
+    authority.clock.advance(Duration::from_mins(15));
+    authority.connect(&authority.holder, &client, CALLBACK).await;
+    assert!(authority.opens(&used).await);
 }
 
 #[tokio::test]
