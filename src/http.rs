@@ -137,21 +137,28 @@ impl Guard {
         self.announced_size(request)
     }
 
-    /// Refuses a body that announces itself as too large.
+    /// Refuses a message that announces itself as too large, in JSON-RPC. Pages and OAuth endpoints have limits of their
+    /// own, and answer in their own form.
     fn announced_size(&self, request: &Request) -> Result<(), Refusal> {
-        let limit = self.body_limit;
-        if announced(request).is_none_or(|length| length <= u64::try_from(limit).unwrap_or(u64::MAX)) {
+        if !origin::is_guarded(request.uri().path()) || self.fits(announced(request)) {
             return Ok(());
         }
-        let description = format!("The request body is larger than the {limit} bytes that this gateway accepts.");
-        Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", description))
+        let message =
+            format!("The request body is larger than the {} bytes that this gateway accepts.", self.body_limit);
+        Err(Refusal::json_rpc(StatusCode::PAYLOAD_TOO_LARGE, message))
     }
 
-    /// Cuts a body off that grows too large while it is read. One that announced its size cannot: HTTP sees to that.
+    /// Whether nothing announces more than is accepted.
+    fn fits(&self, announced: Option<u64>) -> bool {
+        announced.is_none_or(|length| length <= u64::try_from(self.body_limit).unwrap_or(u64::MAX))
+    }
+
+    /// Cuts a body off that grows too large while it is read. One that announced a size cannot exceed that: HTTP sees to
+    /// it.
     fn limited(&self, request: Request) -> Request {
         match announced(&request) {
-            Some(_) => request,
-            None => request.map(|body| Body::new(Limited::new(body, self.body_limit))),
+            Some(length) if self.fits(Some(length)) => request,
+            Some(_) | None => request.map(|body| Body::new(Limited::new(body, self.body_limit))),
         }
     }
 }

@@ -38,7 +38,8 @@ impl Origins {
     }
 }
 
-fn is_guarded(path: &str) -> bool {
+/// Whether the path is that of an MCP endpoint.
+pub fn is_guarded(path: &str) -> bool {
     GUARDED.iter().any(|root| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 

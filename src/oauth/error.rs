@@ -74,6 +74,12 @@ pub enum Failure {
     /// `invalid_client_metadata` (RFC 7591).
     #[error("{0}")]
     InvalidClientMetadata(String),
+    /// The form has more than this number of bytes (`OA-30`); RFC 6749 has no code of its own for it.
+    #[error("the body is larger than {0} bytes")]
+    FormTooLarge(usize),
+    /// The registration has more than this number of bytes (`OA-30`).
+    #[error("the body is larger than {0} bytes")]
+    RegistrationTooLarge(usize),
     /// Too many requests of this kind.
     #[error("too many registrations; try again in {} s", .0.as_secs())]
     Limited(Duration),
@@ -125,6 +131,8 @@ impl Failure {
             Self::InvalidTarget => (bad, "invalid_target"),
             Self::InvalidRedirectUri(_) => (bad, "invalid_redirect_uri"),
             Self::InvalidClientMetadata(_) => (bad, "invalid_client_metadata"),
+            Self::FormTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "invalid_request"),
+            Self::RegistrationTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "invalid_client_metadata"),
             Self::Limited(_) => (StatusCode::TOO_MANY_REQUESTS, "temporarily_unavailable"),
             Self::RegistrationOff => (StatusCode::FORBIDDEN, "access_denied"),
             Self::Internal(error) if error.is_busy() => (StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable"),

@@ -3,7 +3,7 @@
 use axum::{
     Extension, Json, Router,
     body::Bytes,
-    extract::{DefaultBodyLimit, OriginalUri, State},
+    extract::{DefaultBodyLimit, OriginalUri, State, rejection::BytesRejection},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -19,13 +19,22 @@ use crate::{
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
+/// The largest form, in bytes (`OA-30`).
+const FORM_LIMIT: usize = 64 * 1024;
+
+/// The largest registration, in bytes (`OA-30`).
+const REGISTRATION_LIMIT: usize = 16 * 1024;
+
+/// The body of a request, unless it is too large or breaks off.
+type Body = Result<Bytes, BytesRejection>;
+
 /// Every endpoint for machines.
 pub(super) fn router(oauth: OAuth) -> Router {
     let (_, base) = oauth.settings().split_issuer();
     let base = base.to_owned();
-    let token = post(token).fallback(only_post).layer(DefaultBodyLimit::max(64 * 1024));
-    let register = post(register).fallback(only_post).layer(DefaultBodyLimit::max(16 * 1024));
-    let revoke = post(revoke).fallback(only_post).layer(DefaultBodyLimit::max(64 * 1024));
+    let token = post(token).fallback(only_post).layer(DefaultBodyLimit::max(FORM_LIMIT));
+    let register = post(register).fallback(only_post).layer(DefaultBodyLimit::max(REGISTRATION_LIMIT));
+    let revoke = post(revoke).fallback(only_post).layer(DefaultBodyLimit::max(FORM_LIMIT));
     let secrets = Router::new()
         .route("/oauth/token", token.clone())
         .route("/token", token)
@@ -53,21 +62,25 @@ fn set(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderVa
     SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
 }
 
-async fn token(State(oauth): State<OAuth>, headers: HeaderMap, body: Bytes) -> Result<Json<Value>, Failure> {
-    let form = form(&headers, &body)?;
+async fn token(State(oauth): State<OAuth>, headers: HeaderMap, body: Body) -> Result<Json<Value>, Failure> {
+    let form = form(&headers, body)?;
     oauth.token(&headers, &form).await.map(Json)
 }
 
-async fn revoke(State(oauth): State<OAuth>, headers: HeaderMap, body: Bytes) -> Result<StatusCode, Failure> {
-    let form = form(&headers, &body)?;
+async fn revoke(State(oauth): State<OAuth>, headers: HeaderMap, body: Body) -> Result<StatusCode, Failure> {
+    let form = form(&headers, body)?;
     oauth.revoke(&headers, &form).await.map(|()| StatusCode::OK)
 }
 
 async fn register(
     State(oauth): State<OAuth>,
     ip: Option<Extension<ClientIp>>,
-    body: Bytes,
+    body: Body,
 ) -> Result<(StatusCode, Json<Value>), Failure> {
+    let body = body.map_err(|refused| match refused.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Failure::RegistrationTooLarge(REGISTRATION_LIMIT),
+        _ => Failure::InvalidClientMetadata("the body could not be read".to_owned()),
+    })?;
     let ip = ip.map_or(ClientIp(std::net::Ipv4Addr::LOCALHOST.into()), |Extension(ip)| ip);
     let metadata = oauth.register(&body, ip).await?;
     Ok((StatusCode::CREATED, Json(Value::Object(metadata))))
@@ -142,12 +155,16 @@ fn wrong_method(allowed: &'static str) -> Response {
 }
 
 /// The form of a request: exactly of the media type, in UTF-8 (`OA-80`).
-fn form(headers: &HeaderMap, body: &Bytes) -> Result<Params, Failure> {
+fn form(headers: &HeaderMap, body: Body) -> Result<Params, Failure> {
+    let body = body.map_err(|refused| match refused.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Failure::FormTooLarge(FORM_LIMIT),
+        _ => Failure::InvalidRequest("the body could not be read".to_owned()),
+    })?;
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     if !essence.eq_ignore_ascii_case(FORM) {
         return Err(Failure::InvalidRequest(format!("the Content-Type is not {FORM}")));
     }
-    let text = str::from_utf8(body).ok().and_then(Params::parse);
+    let text = str::from_utf8(&body).ok().and_then(Params::parse);
     text.ok_or_else(|| Failure::InvalidRequest("the body is not UTF-8".to_owned()))
 }

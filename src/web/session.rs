@@ -158,3 +158,43 @@ fn backend(error: storage::Error) -> session_store::Error {
 fn encode(error: &serde_json::Error) -> session_store::Error {
     session_store::Error::Encode(error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::response::IntoResponse as _;
+    use http::{StatusCode, header};
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        support::{ManualClock, SeededRandom},
+        web::error::Problem,
+    };
+
+    #[test]
+    fn a_busy_store_is_told_as_busy() {
+        let answer = |error| Problem::from(session::Error::from(backend(storage::Error::Query(error)))).into_response();
+        let busy = answer(sqlx::Error::PoolTimedOut);
+        assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(busy.headers().contains_key(header::RETRY_AFTER));
+        assert_eq!(answer(sqlx::Error::PoolClosed).status(), StatusCode::INTERNAL_SERVER_ERROR);
+    }
+
+    #[tokio::test]
+    async fn what_expired_opens_nothing_and_is_swept_away() {
+        let clock = Arc::new(ManualClock::default());
+        let storage = Storage::in_memory().await.unwrap();
+        let given: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
+        let store = Store { storage, clock: given, random: Arc::new(SeededRandom::new(1)) };
+        let expiry_date = time::OffsetDateTime::UNIX_EPOCH;
+        let data = HashMap::from([("visit".to_owned(), json!({ "key": "k1" }))]);
+        let mut record = Record { id: Id(0), data, expiry_date };
+        store.create(&mut record).await.unwrap();
+        assert_ne!(record.id, Id(0), "an id is never chosen by the browser");
+        assert_eq!(store.load(&record.id).await.unwrap().unwrap().data, record.data);
+        assert_eq!(store.sweep().await.unwrap(), 0);
+        clock.advance(IDLE);
+        assert!(store.load(&record.id).await.unwrap().unwrap().data.is_empty());
+        assert_eq!(store.sweep().await.unwrap(), 1);
+    }
+}

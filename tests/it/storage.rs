@@ -102,3 +102,29 @@ async fn keys_that_share_a_user_stay_as_they_are_and_are_told_of_once() {
     assert_eq!(oauth.take_shared_users().await.unwrap(), [(UserId::owner(), 2)]);
     assert_eq!(open().await.take_shared_users().await.unwrap(), [], "at the first start alone");
 }
+
+#[tokio::test]
+async fn logins_outlive_the_update_that_drops_what_strangers_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lockkeeper.sqlite3");
+    let before = database_of(50, &path).await;
+    let old =
+        |login: &str| format!(r#"{{"visit":{{"seed":"s","login":{login},"forms":{{"secret":"x","spent":["a"]}}}}}}"#);
+    for (name, key, login) in [("known", Some("k1"), r#"{"key":"k1","transaction":"t"}"#), ("stranger", None, "null")] {
+        sqlx::query(
+            "INSERT INTO browser_sessions (id_digest, key_id, data, created_at, used_at) VALUES (?, ?, ?, 5, 6)",
+        )
+        .bind(Digest::sha256(name).as_bytes().as_slice())
+        .bind(key)
+        .bind(old(login))
+        .execute(&before)
+        .await
+        .unwrap();
+    }
+    before.close().await;
+    let storage = Storage::open(&path).await.unwrap();
+    let known = storage.lookup_browser_session(&Digest::sha256("known")).await.unwrap().unwrap();
+    assert_eq!((known.key.as_str(), known.created.as_millis(), known.used.as_millis()), ("k1", 5, 6));
+    assert_eq!(known.data, r#"{"visit":{"key":"k1","seed":"s","forms":{"secret":"x","spent":["a"]}}}"#);
+    assert_eq!(storage.lookup_browser_session(&Digest::sha256("stranger")).await.unwrap(), None);
+}

@@ -107,7 +107,7 @@ async fn a_body_of_17_kib_is_too_large() {
     // N-27
     let authority = Authority::new().await;
     let metadata = json!({ "redirect_uris": ["https://a.example/cb"], "client_name": "x".repeat(17 * 1024) });
-    assert_eq!(authority.register(&metadata).await.status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(authority.register(&metadata).await.error(), "413 invalid_client_metadata");
 }
 
 #[tokio::test]

@@ -187,3 +187,14 @@ async fn revocation_tells_nothing_and_touches_only_ones_own() {
     assert_eq!(revoke(&client, refresh).await, 200);
     assert_eq!(authority.refresh(&client, refresh).await.error(), "400 invalid_grant");
 }
+
+// OA-30
+#[tokio::test]
+async fn a_form_of_65_kib_is_too_large() {
+    let authority = Authority::new().await;
+    for path in ["/oauth/token", "/token", "/oauth/revoke"] {
+        let answer = authority.form(path, &[("token", &"x".repeat(65 * 1024))]).await;
+        assert_eq!(answer.error(), "413 invalid_request", "{path}");
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{path}");
+    }
+}

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use http::{Request, StatusCode, header};
+use lockkeeper::storage::Storage;
+use sqlx::{Connection as _, SqliteConnection};
 
 use super::site::{CALLBACK, Site, authorize_path, encode, post};
 
@@ -138,6 +140,122 @@ async fn another_site_cannot_send_the_form() {
     }
     let own = post("/oauth/authorize").header("origin", "null").header("sec-fetch-site", "same-origin");
     assert_eq!(browser.send(own, form).await.status, StatusCode::SEE_OTHER, "what Chromium sends from such a page");
+}
+
+// N-65: of two clicks at the same time one decides
+#[tokio::test]
+async fn two_approvals_at_the_same_time_give_one_code() {
+    let site = Site::open().await;
+    let client = site.register("App", CALLBACK).await;
+    let mut browser = site.browser();
+    let page = browser.authorize(&client, &[]).await;
+    let page = browser.log_in(&page, &site.key).await;
+    let mut twin = site.browser();
+    twin.cookie.clone_from(&browser.cookie);
+    let (one, other) = tokio::join!(browser.press(&page, "approve", ""), twin.press(&page, "approve", ""));
+    let (code, refusal) = if one.status == StatusCode::SEE_OTHER { (one, other) } else { (other, one) };
+    assert!(code.told().iter().any(|(name, _)| name == "code"));
+    assert!(refusal.status.is_client_error() && !refusal.headers.contains_key(header::LOCATION), "{}", refusal.status);
+}
+
+// OA-68
+#[tokio::test]
+async fn a_login_form_that_comes_back_gives_no_second_consent() {
+    let site = Site::open().await;
+    let client = site.register("App", CALLBACK).await;
+    let mut browser = site.browser();
+    let form = browser.authorize(&client, &[]).await;
+    let before = browser.cookie.clone();
+    assert_eq!(browser.press(&form, "log-in", &site.key).await.status, StatusCode::SEE_OTHER);
+    // the answer was lost, and with it the new cookie: the browser sends the form again
+    browser.cookie.clone_from(&before);
+    let page = browser.log_in(&form, &site.key).await;
+    assert!(browser.press(&page, "approve", "").await.told().iter().any(|(name, _)| name == "code"));
+    // now it was decided
+    browser.cookie = before;
+    let answer = browser.press(&form, "log-in", &site.key).await;
+    assert_eq!((answer.status, answer.heading()), (StatusCode::FORBIDDEN, "This form cannot be used"));
+    assert!(!answer.headers.contains_key(header::LOCATION));
+}
+
+// OA-68
+#[tokio::test]
+async fn a_sealed_form_is_of_no_use_in_another_browser() {
+    let site = Site::open().await;
+    let client = site.register("App", CALLBACK).await;
+    let (mut browser, mut thief) = (site.browser(), site.browser());
+    let form = browser.authorize(&client, &[]).await;
+    let own = thief.authorize(&client, &[]).await;
+    let stolen = form.field("transaction");
+    for token in [form.field("token"), own.field("token")] {
+        for decision in ["log-in", "deny", "approve"] {
+            let fields = [("token", &*token), ("transaction", &*stolen), ("decision", decision), ("key", &*site.key)];
+            let answer = thief.post("/oauth/authorize", &fields).await;
+            assert_eq!((answer.status, answer.heading()), (StatusCode::FORBIDDEN, "This form cannot be used"));
+            assert!(!answer.headers.contains_key(header::LOCATION));
+        }
+    }
+    assert_eq!(browser.log_in(&form, &site.key).await.status, StatusCode::OK, "and it still works where it belongs");
+}
+
+// OA-68
+#[tokio::test]
+async fn nothing_is_stored_for_strangers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lockkeeper.sqlite3");
+    let site = Site::on(Storage::open(&path).await.unwrap()).await;
+    let client = site.register("App", CALLBACK).await;
+    let rows = async || {
+        let mut database = SqliteConnection::connect(path.to_str().unwrap()).await.unwrap();
+        let count = "SELECT (SELECT COUNT(*) FROM browser_sessions) + (SELECT COUNT(*) FROM transactions)";
+        sqlx::query_scalar::<_, i64>(count).fetch_one(&mut database).await.unwrap()
+    };
+    let mut browser = site.browser();
+    let mut page = browser.authorize(&client, &[]).await;
+    for _ in 0..3 {
+        site.browser().authorize(&client, &[("prompt", "login")]).await;
+        for path in ["/", "/login", "/account", "/nowhere"] {
+            browser.get(path).await;
+        }
+        page = browser.press(&page, "log-in", "lkk_nonsense").await;
+        assert_eq!(page.heading(), "Log in");
+    }
+    site.browser().get("/login").await;
+    let another = browser.authorize(&client, &[]).await;
+    assert!(browser.press(&another, "deny", "").await.location().contains("access_denied"));
+    assert_eq!(rows().await, 0);
+    browser.log_in(&page, &site.key).await;
+    assert_eq!(rows().await, 2, "one browser session and one request that waits in it");
+}
+
+// OA-6, OA-65
+#[tokio::test]
+async fn an_unknown_backend_looks_like_any_other_until_the_login() {
+    let site = Site::open().await;
+    let client = site.register("App", CALLBACK).await;
+    let mut browser = site.browser();
+    let unknown = [("resource", "https://mcp.example.com/mcp/nope"), ("state", "s1")];
+    let page = browser.authorize(&client, &unknown).await;
+    assert_eq!((page.status, page.heading()), (StatusCode::OK, "Log in"));
+    let told = browser.press(&page, "log-in", &site.key).await.told();
+    for (name, value) in [("error", "invalid_target"), ("state", "s1"), ("iss", super::site::ROOT)] {
+        assert!(told.contains(&(name.to_owned(), value.to_owned())), "{told:?}");
+    }
+    assert_eq!(browser.get("/account").await.heading(), "owner", "the login itself holds");
+    let told = browser.authorize(&client, &unknown).await.told();
+    assert!(told.contains(&("error".to_owned(), "invalid_target".to_owned())), "{told:?}");
+}
+
+// N-67
+#[tokio::test]
+async fn a_login_form_lapses_after_ten_minutes() {
+    let site = Site::open().await;
+    let client = site.register("App", CALLBACK).await;
+    let mut browser = site.browser();
+    let page = browser.authorize(&client, &[]).await;
+    site.clock.advance(Duration::from_secs(601));
+    let answer = browser.press(&page, "log-in", &site.key).await;
+    assert_eq!((answer.status, answer.heading()), (StatusCode::BAD_REQUEST, "This login has lapsed"));
 }
 
 // N-67

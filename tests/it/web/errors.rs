@@ -2,7 +2,7 @@
 
 use http::{Request, StatusCode, header};
 
-use super::site::{CALLBACK, Site, encode};
+use super::site::{CALLBACK, Site, encode, post};
 
 #[tokio::test]
 async fn a_missing_page_is_told_as_a_page_or_as_json() {
@@ -41,12 +41,55 @@ async fn forms_are_small_and_well_formed() {
     let mut browser = site.browser();
     let large = browser.post("/oauth/authorize", &[("token", &"x".repeat(9000))]).await;
     assert_eq!((large.status, large.heading()), (StatusCode::PAYLOAD_TOO_LARGE, "That was too much"));
+    let request = post("/oauth/authorize").header(header::ACCEPT, "application/json");
+    let large = browser.send(request, encode(&[("token", &"x".repeat(9000))])).await;
+    let json: serde_json::Value = serde_json::from_str(&large.body).unwrap();
+    assert_eq!((large.status, &json["error"]), (StatusCode::PAYLOAD_TOO_LARGE, &"payload_too_large".into()));
+    // larger than any message may be
+    let announced = post("/login").header(header::CONTENT_LENGTH, "17000000");
+    let large = browser.send(announced, "x".repeat(17_000_000)).await;
+    assert_eq!((large.status, large.heading()), (StatusCode::PAYLOAD_TOO_LARGE, "That was too much"));
     let odd = browser.post("/oauth/authorize", &[("decision", "perhaps")]).await;
     assert!(odd.status.is_client_error());
     assert_eq!(odd.heading(), "This request cannot be used");
     let request = Request::post("/login").header(header::CONTENT_TYPE, "application/json");
     let json = browser.send(request, "{}".to_owned()).await;
     assert_eq!(json.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+}
+
+// N-65
+#[tokio::test]
+async fn a_form_without_its_fields_is_refused_as_a_foreign_one() {
+    let site = Site::open().await;
+    let client = site.register("App", CALLBACK).await;
+    let mut browser = site.browser();
+    let page = browser.authorize(&client, &[]).await;
+    let (token, transaction) = (page.field("token"), page.field("transaction"));
+    for fields in [vec![], vec![("token", &*token)], vec![("transaction", &*transaction), ("decision", "log-in")]] {
+        let answer = browser.post("/oauth/authorize", &fields).await;
+        assert_eq!(
+            (answer.status, answer.heading()),
+            (StatusCode::FORBIDDEN, "This form cannot be used"),
+            "{fields:?}"
+        );
+    }
+    for path in ["/oauth/authorize", "/login", "/logout", "/account/revoke", "/account/revoke-all"] {
+        // without a Content-Type too
+        for request in [post(path), Request::post(path)] {
+            let answer = browser.send(request, String::new()).await;
+            assert_eq!(
+                (answer.status, answer.heading()),
+                (StatusCode::FORBIDDEN, "This form cannot be used"),
+                "{path}"
+            );
+        }
+    }
+    // no key is a wrong key, and no button shows the page again
+    let fields = [("token", &*token), ("transaction", &*transaction), ("decision", "log-in")];
+    let answer = browser.post("/oauth/authorize", &fields).await;
+    assert_eq!((answer.status, answer.heading()), (StatusCode::FORBIDDEN, "Log in"));
+    let answer = browser.post("/oauth/authorize", &fields[..2]).await;
+    assert_eq!((answer.status, answer.heading()), (StatusCode::OK, "Log in"));
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ fn routes() -> Router {
         .route("/mcp", post(async |body: Bytes| body.len().to_string()).get(async || "ok"))
         .route("/sse", get(async || "ok"))
         .route("/healthz", get(async || "ok"))
-        .route("/page", get(async || Html("<p>hello")))
+        .route("/page", get(async || Html("<p>hello")).post(async |body: Bytes| body.len().to_string()))
         .route("/ip", get(async |Extension(ClientIp(ip)): Extension<ClientIp>| ip.to_string()))
         .route("/boom", get(boom))
 }
@@ -109,7 +109,14 @@ async fn a_body_may_not_be_too_large() {
     assert_eq!(text(send(Body::from(vec![b'x'; 100]), None).await).await, "100");
     let announced = send(Body::empty(), Some("101")).await;
     assert_eq!(announced.status(), StatusCode::PAYLOAD_TOO_LARGE);
-    assert!(text(announced).await.contains("larger than the 100 bytes"));
+    let refusal: serde_json::Value = serde_json::from_str(&text(announced).await).unwrap();
+    assert_eq!((&refusal["jsonrpc"], &refusal["id"]), (&"2.0".into(), &serde_json::Value::Null));
+    assert!(refusal["error"]["message"].as_str().unwrap().contains("larger than the 100 bytes"), "{refusal}");
+    // another route refuses in its own form, and never reads more
+    let page = Request::post("/page").header("content-length", "101").body(Body::from(vec![b'x'; 101])).unwrap();
+    let page = layers(routes(), &settings).oneshot(page).await.unwrap();
+    assert_eq!(page.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    assert!(!text(page).await.contains("jsonrpc"));
     let chunks = futures_util::stream::iter((0..3).map(|_| Ok::<_, io::Error>(Bytes::from(vec![b'x'; 40]))));
     assert_eq!(send(Body::from_stream(chunks), None).await.status(), StatusCode::PAYLOAD_TOO_LARGE);
 }

@@ -49,7 +49,10 @@ pub(super) struct Seen {
 
 impl Site {
     pub(super) async fn open() -> Self {
-        let storage = Storage::in_memory().await.unwrap();
+        Self::on(Storage::in_memory().await.unwrap()).await
+    }
+
+    pub(super) async fn on(storage: Storage) -> Self {
         let clock = Arc::new(ManualClock::default());
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(42));
         let given: Arc<dyn Clock> = Arc::clone(&clock) as Arc<dyn Clock>;
