@@ -31,21 +31,28 @@ impl Errands {
 
     /// Sends a message as well as it goes.
     pub(crate) fn tell(&self, message: Message) {
+        self.tell_in_order(vec![message]);
+    }
+
+    /// Sends several messages, each when the one before is sent or was not taken in time.
+    pub(crate) fn tell_in_order(&self, messages: Vec<Message>) {
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
             metrics::counter!("lockkeeper_backend_answers_dropped_total").increment(1);
             return;
         };
-        let sending = self.link.send(message);
+        let sending: Vec<_> = messages.into_iter().map(|message| self.link.send(message)).collect();
         let (end, backend) = (self.end.clone(), self.backend.clone());
         self.tasks.spawn(async move {
-            let sent = tokio::select! {
-                sent = timeout(PATIENCE, sending) => sent,
-                () = end.cancelled() => return,
-            };
-            match sent {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::debug!(%backend, %error, "a message was not delivered"),
-                Err(_) => tracing::debug!(%backend, "a message was not taken in time"),
+            for sending in sending {
+                let sent = tokio::select! {
+                    sent = timeout(PATIENCE, sending) => sent,
+                    () = end.cancelled() => return,
+                };
+                match sent {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::debug!(%backend, %error, "a message was not delivered"),
+                    Err(_) => tracing::debug!(%backend, "a message was not taken in time"),
+                }
             }
             drop(permit);
         });

@@ -285,7 +285,10 @@ impl Drop for Ticket {
             if !self.session.about.key.is_of_one_client() {
                 self.session.lingering.lock().insert(self.id, (running.holder, Instant::now() + LINGER));
             }
-            self.session.tell(cancellation(self.id, &self.farewell));
+            // translation 4b.6: what the server asked in it is answered first
+            let mut messages = self.session.close_questions(self.id);
+            messages.push(cancellation(self.id, &self.farewell));
+            self.session.tell_in_order(messages);
         }
     }
 }

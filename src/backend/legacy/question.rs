@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -17,6 +18,7 @@ const MOST_QUESTIONS: usize = 64;
 /// A question that waits for its answer.
 #[derive(Debug)]
 pub(super) struct Waiting {
+    method: Method,
     withdrawn: CancellationToken,
     /// The call that carries it.
     call: Option<u64>,
@@ -44,7 +46,8 @@ impl Session {
                 self.tell(Message::error(id, ErrorObject::internal("too many questions at once, or one id twice")));
                 return None;
             }
-            questions.insert(id.clone(), Waiting { withdrawn: withdrawn.clone(), call: None });
+            let waiting = Waiting { method: method.clone(), withdrawn: withdrawn.clone(), call: None };
+            questions.insert(id.clone(), waiting);
         }
         let call = on.or_else(|| self.carrier());
         if let Some(call) = call {
@@ -75,6 +78,18 @@ impl Session {
             self.closed(&question);
             question.withdrawn.cancel();
         }
+    }
+
+    /// Closes the questions of a call whose client answers no more; gives the answers for the server.
+    pub(super) fn close_questions(&self, call: u64) -> Vec<Message> {
+        let closed: Vec<(RequestId, Waiting)> =
+            self.questions.lock().extract_if(|_, waiting| waiting.call == Some(call)).collect();
+        let close = |(id, waiting): (RequestId, Waiting)| {
+            self.closed(&waiting);
+            waiting.withdrawn.cancel();
+            cancelled(id, &waiting.method)
+        };
+        closed.into_iter().map(close).collect()
     }
 
     /// Whether the client is being asked something in this call.
@@ -149,10 +164,21 @@ impl Session {
             let message = match answer {
                 Some(Ok(result)) => Message::result(id, result.json().clone()),
                 Some(Err(error)) => Message::error(id, error),
+                // whoever was to answer left together with the call
+                None if waiting.call.is_some_and(|call| !session.runs(call)) => cancelled(id, &method),
                 None => Message::error(id, refusal(&method)),
             };
             session.tell(message);
         });
+    }
+}
+
+/// The answer to a request of the server whose call was cancelled, or whose time is over: a dialog was closed, anything
+/// else fails (`translation` 4b.6).
+fn cancelled(id: RequestId, method: &Method) -> Message {
+    match method {
+        Method::Elicit => Message::result(id, Bytes::from_static(br#"{"action":"cancel"}"#)),
+        _ => Message::error(id, ErrorObject::internal("The request was cancelled before the client answered it")),
     }
 }
 

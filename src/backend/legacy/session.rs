@@ -265,6 +265,16 @@ impl Session {
         self.errands.tell(message);
     }
 
+    /// Sends several such messages, each when the one before is sent.
+    pub(super) fn tell_in_order(&self, messages: Vec<Message>) {
+        self.errands.tell_in_order(messages);
+    }
+
+    /// Whether this call has not ended.
+    pub(super) fn runs(&self, call: u64) -> bool {
+        self.calls.lock().get(call).is_some()
+    }
+
     /// Receives what comes outside of exchanges until the session is over, then closes the connection.
     async fn pump(self: Arc<Self>, mut incoming: Incoming) {
         let take = |message| {

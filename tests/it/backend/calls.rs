@@ -74,6 +74,39 @@ async fn hanging(listen: &mut Reply) {
 }
 
 #[tokio::test]
+async fn a_server_that_asked_in_a_cancelled_call_is_told_that_its_request_was_cancelled() {
+    let scripts = Scripts::new();
+    for (name, method, answer) in [
+        ("form", "elicitation/create", json!({ "result": { "action": "cancel" } })),
+        (
+            "model",
+            "sampling/createMessage",
+            json!({ "error": "The request was cancelled before the client answered it" }),
+        ),
+        ("files", "roots/list", json!({ "error": "The request was cancelled before the client answered it" })),
+    ] {
+        let (_supervisor, server) = started(scripts.spec(name, &[])).await;
+        let capabilities = r#"{"elicitation":{},"sampling":{},"roots":{}}"#;
+        let asking = json!({ "name": "ask", "arguments": { "method": method } });
+        let mut reply = tool(&server, client("s1", capabilities), &asking);
+        let Event::Asked(question) = next(&mut reply).await else { panic!("a question") };
+        drop(reply);
+        drop(question);
+        let log = scripts.logged(name, "notifications/cancelled").await;
+        let read = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut read = read.skip_while(|message| message["id"] != "q1");
+        // before the call itself is cancelled
+        let answered = read.next().unwrap_or_else(|| panic!("no answer in {log}"));
+        if let Some(error) = answer["error"].as_str() {
+            assert_eq!((&answered["error"]["code"], &answered["error"]["message"]), (&json!(-32603), &json!(error)));
+        } else {
+            assert_eq!(answered["result"], answer["result"], "{method}");
+        }
+        assert_eq!(read.next().unwrap()["method"], "notifications/cancelled", "{log}");
+    }
+}
+
+#[tokio::test]
 async fn a_call_that_stays_silent_is_ended_and_cancelled() {
     let scripts = Scripts::new();
     let mut spec = scripts.spec("hang", &[]);
