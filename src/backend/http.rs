@@ -3,9 +3,11 @@
 mod answer;
 mod client;
 mod mirrored;
+mod standalone;
 mod unsolicited;
 
 pub(crate) use client::guarded;
+pub(crate) use standalone::LateStreams;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -14,9 +16,9 @@ use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::Bo
 use http::{HeaderMap, Method as Verb, header};
 use reqwest::{RequestBuilder, Response};
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use self::standalone::Opening;
 use super::{
     error::StartError,
     link::{Incoming, Link, LinkError},
@@ -40,19 +42,22 @@ pub(super) struct Endpoint {
     headers: HeaderMap,
     session: OnceLock<String>,
     revision: OnceLock<Revision>,
-    /// Cancelled when the server may be listened to.
-    opened: CancellationToken,
+    opening: Opening,
 }
 
-/// Prepares a connection; nothing is sent before the first request.
-pub(crate) fn connect(client: &reqwest::Client, spec: &HttpSpec) -> Result<(Arc<dyn Link>, Incoming), StartError> {
+/// Prepares a connection; nothing is sent before the first request. `late` is shared by all connections to this server.
+pub(crate) fn connect(
+    client: &reqwest::Client,
+    spec: &HttpSpec,
+    late: &LateStreams,
+) -> Result<(Arc<dyn Link>, Incoming), StartError> {
     let endpoint = Endpoint {
         client: client.clone(),
         url: spec.url.clone(),
         headers: client::headers(spec)?,
         session: OnceLock::new(),
         revision: OnceLock::new(),
-        opened: CancellationToken::new(),
+        opening: Opening::new(late),
     };
     let link = HttpLink(Arc::new(endpoint));
     let incoming = unsolicited::incoming(Arc::clone(&link.0));
@@ -161,7 +166,11 @@ impl Link for HttpLink {
     }
 
     fn opened(&self) {
-        self.0.opened.cancel();
+        self.0.opening.begin();
+    }
+
+    fn listening(&self) -> Option<BoxFuture<'static, ()>> {
+        self.0.opening.wait()
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {

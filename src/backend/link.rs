@@ -27,6 +27,10 @@ pub(crate) trait Link: Send + Sync {
     /// The server accepted `notifications/initialized`: it may be listened to.
     fn opened(&self);
 
+    /// The wait until the stream for messages outside of exchanges is open or refused, up to 250 ms after
+    /// [`Link::opened`]: a request that the server sends before that is lost. `None` if there is nothing to wait for.
+    fn listening(&self) -> Option<BoxFuture<'static, ()>>;
+
     /// Ends the connection, within seconds.
     fn close(&self) -> BoxFuture<'static, ()>;
 

@@ -67,7 +67,7 @@ impl Backend {
         let revision = newest.unwrap_or(Revision::NEWEST_LEGACY);
         let mut offer = Offer { revision, assumed, client: Arc::clone(&client) };
         loop {
-            let (link, incoming) = self.room.connect(&self.spec).map_err(Failure::from)?;
+            let (link, incoming) = self.room.connect(&self.spec, &self.late_streams).map_err(Failure::from)?;
             let about = session::About {
                 backend: self.spec.id.clone(),
                 key: key.clone(),
@@ -124,7 +124,7 @@ impl Backend {
 
     /// A connection of `key` on which nothing was said yet.
     pub(super) fn approach(&self, key: &Key) -> Result<Arc<Peer>, Failure> {
-        let (link, incoming) = self.room.connect(&self.spec)?;
+        let (link, incoming) = self.room.connect(&self.spec, &self.late_streams)?;
         let transport = match self.spec.transport {
             TransportSpec::Http(_) => Transport::Http,
             TransportSpec::Stdio(_) | TransportSpec::Demo => Transport::Channel,
@@ -143,10 +143,10 @@ impl Backend {
 }
 
 impl Room {
-    fn connect(&self, spec: &BackendSpec) -> Result<(Arc<dyn Link>, Incoming), StartError> {
+    fn connect(&self, spec: &BackendSpec, late: &http::LateStreams) -> Result<(Arc<dyn Link>, Incoming), StartError> {
         match &spec.transport {
             TransportSpec::Stdio(stdio) => stdio::connect(&spec.id, stdio, &self.environment, &self.tasks),
-            TransportSpec::Http(http) => http::connect(&self.client, http),
+            TransportSpec::Http(http) => http::connect(&self.client, http, late),
             TransportSpec::Demo => Err(StartError::NoCommand("the built-in backend needs no connection".to_owned())),
         }
     }

@@ -10,6 +10,7 @@ use super::{
     error::StartError,
     extension::ledger::Ledger,
     health::Health,
+    http::LateStreams,
     jobs::{self, Jobs},
     key::Key,
     lanes::Lanes,
@@ -37,6 +38,7 @@ pub(crate) struct Backend {
     pub(super) lanes: Arc<Lanes>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) jobs: Jobs,
+    pub(super) late_streams: LateStreams,
     pub(super) room: Room,
 }
 
@@ -78,7 +80,8 @@ impl Backend {
         let lanes = Lanes::new(spec.parallel);
         let (listens, wants, ledger) = (Arc::default(), Arc::default(), Arc::default());
         let era = Known::new(&spec, &room.memory, &room.clock);
-        Self { spec, era, health: Health::starting(), pool, listens, wants, lanes, ledger, jobs: Jobs::default(), room }
+        let (health, jobs, late_streams) = (Health::starting(), Jobs::default(), LateStreams::default());
+        Self { spec, era, health, pool, listens, wants, lanes, ledger, jobs, late_streams, room }
     }
 
     /// The way of a call at a server of this era.

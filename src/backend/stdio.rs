@@ -120,6 +120,10 @@ impl Link for StdioLink {
 
     fn opened(&self) {}
 
+    fn listening(&self) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
+
     fn close(&self) -> BoxFuture<'static, ()> {
         self.stop.cancel();
         let mut exit = self.exit.clone();

@@ -15,6 +15,7 @@ mod modern;
 mod peers;
 mod remembered;
 mod settings;
+mod standalone;
 mod starts;
 mod stdio;
 mod tasks;

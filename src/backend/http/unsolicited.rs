@@ -27,13 +27,16 @@ const MOST_UNREACHABLE: u32 = 3;
 /// Everything that comes on the stream, opened again whenever it ends. A server that does not offer it is asked once.
 pub(super) fn incoming(endpoint: Arc<Endpoint>) -> Incoming {
     let arrivals = async_stream::stream! {
-        endpoint.opened.cancelled().await;
+        endpoint.opening.may_ask().await;
         let mut cursor = Cursor::default();
         let mut offered = false;
         let mut unreachable = 0;
         let mut wait = SHORTEST_WAIT;
         loop {
-            match endpoint.stream(cursor.last.as_deref()).await {
+            let asked = endpoint.stream(cursor.last.as_deref()).await;
+            // a refusal is an answer as well: calls need not wait for another try
+            endpoint.opening.answered();
+            match asked {
                 Ok(response) if is_events(&response) => {
                     unreachable = 0;
                     offered = true;

@@ -138,6 +138,13 @@ impl Session {
                     return;
                 }
             };
+            // on the standalone stream the server may ask in this call
+            if kind == Kind::Asking
+                && session.about.key.can_be_asked()
+                && let Some(listening) = session.link.listening()
+            {
+                listening.await;
+            }
             let token = meta::progress_token(&params);
             let mut ticket = match Ticket::open(session, Owner { holder, token: token.clone(), aside }, kind, (patience, farewell)) {
                 Ok(ticket) => ticket,

@@ -22,7 +22,7 @@ use lockkeeper::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
+use tokio::{sync::Semaphore, task::JoinSet};
 
 use super::peers::until;
 use crate::support::strict;
@@ -48,18 +48,35 @@ struct Inner {
     seen: Mutex<Vec<Seen>>,
     sessions: AtomicUsize,
     script: Script,
+    /// How many more GET requests are answered; the others wait.
+    streams: Semaphore,
 }
 
 impl Peer {
     pub(crate) async fn start(script: impl Fn(&Seen) -> Option<Response> + Send + Sync + 'static) -> Self {
-        let inner = Inner { seen: Mutex::default(), sessions: AtomicUsize::new(0), script: Box::new(script) };
-        let inner = Arc::new(inner);
+        let peer = Self::start_without_streams(script).await;
+        peer.answer_streams();
+        peer
+    }
+
+    /// The same that answers no GET request before [`Peer::answer_streams`].
+    pub(crate) async fn start_without_streams(
+        script: impl Fn(&Seen) -> Option<Response> + Send + Sync + 'static,
+    ) -> Self {
+        let (seen, sessions, script, streams) =
+            (Mutex::default(), AtomicUsize::new(0), Box::new(script), Semaphore::new(0));
+        let inner = Arc::new(Inner { seen, sessions, script, streams });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let app = Router::new().fallback(serve).with_state(Arc::clone(&inner));
         let mut task = JoinSet::new();
         task.spawn(async move { axum::serve(listener, app).await.unwrap() });
         Self { url, inner, _task: task }
+    }
+
+    /// Answers every GET request from now on.
+    pub(crate) fn answer_streams(&self) {
+        self.inner.streams.close();
     }
 
     pub(crate) fn spec(&self) -> BackendSpec {
@@ -120,6 +137,10 @@ async fn serve(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     let body = serde_json::from_slice(&body).unwrap_or_default();
     let seen = Seen { verb: parts.method, headers: parts.headers, body };
     inner.seen.lock().push(seen.clone());
+    if seen.verb == Verb::GET {
+        // ends with an error once it is closed
+        let _ = inner.streams.acquire().await;
+    }
     (inner.script)(&seen).unwrap_or_else(|| inner.plain(&seen))
 }
 

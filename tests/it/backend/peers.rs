@@ -5,7 +5,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::Arc,
+    sync::{Arc, mpsc},
     time::Duration,
 };
 
@@ -105,6 +105,31 @@ pub(crate) async fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -
         assert!(tokio::time::Instant::now() < deadline, "{what} did not come");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// Time that stands still until a test advances it, also while servers are waited for. Not for [`until`].
+pub(crate) struct HeldTime(
+    #[expect(dead_code, reason = "dropping it ends the task that holds the time")] mpsc::Sender<()>,
+);
+
+impl Drop for HeldTime {
+    fn drop(&mut self) {
+        tokio::time::resume();
+    }
+}
+
+/// Holds the time. Tokio's paused clock would go on by itself as soon as all tasks wait for other processes.
+pub(crate) fn hold_time() -> HeldTime {
+    tokio::time::pause();
+    let (held, released) = mpsc::channel();
+    // it ends a hang, as the timeouts do then
+    tokio::task::spawn_blocking(move || released.recv_timeout(SOON * 5));
+    HeldTime(held)
+}
+
+/// Lets so much of a held time pass that whatever waits for `duration` is woken: timers count in whole milliseconds.
+pub(crate) async fn pass(duration: Duration) {
+    tokio::time::advance(duration + Duration::from_millis(1)).await;
 }
 
 pub(crate) fn start(specs: Vec<BackendSpec>) -> Supervisor {

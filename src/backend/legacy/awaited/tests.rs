@@ -80,6 +80,10 @@ impl Link for Server {
 
     fn opened(&self) {}
 
+    fn listening(&self) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
+
     fn close(&self) -> BoxFuture<'static, ()> {
         async {}.boxed()
     }

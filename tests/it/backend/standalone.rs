@@ -1,0 +1,83 @@
+//! The standalone stream of a session (GET) and the calls that wait for it.
+
+use std::time::Duration;
+
+use axum::{body::Body, response::Response};
+use http::Method as Verb;
+use lockkeeper::mcp::{Event, Method};
+use serde_json::{Value, json};
+use tokio::{sync::broadcast, task::JoinSet};
+use tokio_stream::wrappers::BroadcastStream;
+
+use super::{
+    endpoint::{Peer, Seen, event, named, open_events, reply, status},
+    peers::{call, client, hold_time, next, pass, result, started, text, tool},
+};
+
+const ASKABLE: &str = r#"{"elicitation":{}}"#;
+
+/// Answers lists.
+fn lists(seen: &Seen) -> Option<Response> {
+    (seen.method() == "tools/list").then(|| reply(&seen.result(&json!({ "tools": [] }))))
+}
+
+#[tokio::test]
+async fn the_first_call_waits_for_the_stream_that_its_server_asks_on() {
+    let (ask, _) = broadcast::channel::<String>(8);
+    let script = move |seen: &Seen| {
+        if seen.verb == Verb::GET {
+            let events = BroadcastStream::new(ask.subscribe());
+            let response = Response::builder().header("content-type", "text/event-stream");
+            return Some(response.body(Body::from_stream(events)).unwrap());
+        }
+        if seen.is_tool("ask") {
+            let asked =
+                json!({ "jsonrpc": "2.0", "id": 0, "method": "elicitation/create", "params": { "message": "?" } });
+            // lost if no stream is open
+            let _ = ask.send(event(&asked));
+            return Some(open_events(": asked\n\n".to_owned()));
+        }
+        lists(seen)
+    };
+    let peer = Peer::start_without_streams(script).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let _held = hold_time();
+    let mut asking = tool(&server, client("c", ASKABLE), &named("ask"));
+    let listing = result(call(&server, client("c", ASKABLE), Method::ToolsList, &Value::Null));
+    tokio::select! {
+        event = asking.next_event() => panic!("{event:?}"),
+        list = listing => assert!(list.contains("tools"), "{list}"),
+    }
+    assert!(peer.seen_of("tools/call").is_empty(), "the call does not wait");
+    peer.answer_streams();
+    let Event::Asked(question) = next(&mut asking).await else { panic!("a question") };
+    assert_eq!(question.method, Method::Elicit);
+}
+
+#[tokio::test]
+async fn a_server_whose_stream_comes_late_is_waited_for_once() {
+    let peer = Peer::start_without_streams(lists).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let _held = hold_time();
+    let mut calling = JoinSet::new();
+    calling.spawn(text(tool(&server, client("c", ASKABLE), &named("x"))));
+    result(call(&server, client("c", ASKABLE), Method::ToolsList, &Value::Null)).await;
+    assert!(peer.seen_of("tools/call").is_empty(), "the call does not wait");
+    pass(Duration::from_millis(250)).await;
+    assert_eq!(calling.join_next().await.unwrap().unwrap(), "s2");
+    assert_eq!(text(tool(&server, client("d", ASKABLE), &named("x"))).await, "s3");
+}
+
+#[tokio::test]
+async fn a_call_does_not_wait_where_there_is_no_stream_or_nothing_can_be_asked() {
+    for refusal in [400, 401, 403, 404, 405, 429, 500] {
+        let peer = Peer::start(move |seen| (seen.verb == Verb::GET).then(|| status(refusal))).await;
+        let (_supervisor, server) = started(peer.spec()).await;
+        let _held = hold_time();
+        assert_eq!(text(tool(&server, client("c", ASKABLE), &named("x"))).await, "s2", "{refusal}");
+    }
+    let peer = Peer::start_without_streams(lists).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let _held = hold_time();
+    assert_eq!(text(tool(&server, client("c", "{}"), &named("x"))).await, "s2");
+}
