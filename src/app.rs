@@ -283,6 +283,7 @@ impl Foundation<'_> {
             eras: self.eras.clone(),
             environment: self.config.environment.to_strings(),
             sessions: self.config.limits.backend_sessions,
+            slot_limits: settings::slots(self.config),
             shutdown: world.cancel.child_token(),
         }
     }

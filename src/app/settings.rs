@@ -5,6 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use url::Url;
 
 use crate::{
+    backend,
     config::{self, Config, PublicUrl},
     frontend, gateway, http, oauth, resource,
     support::Random,
@@ -58,6 +59,12 @@ pub(super) fn gateway(config: &Config) -> gateway::Settings {
         },
         ..gateway::Settings::default()
     }
+}
+
+/// The backends' limits on question slots.
+pub(super) fn slots(config: &Config) -> backend::SlotLimits {
+    let config::Limits { question_slot_time, slot_wait, .. } = config.limits;
+    backend::SlotLimits { question_slot_time, slot_wait }
 }
 
 /// The frontends'.

@@ -24,12 +24,6 @@ impl<'a> Attempts<'a> {
         Self { backend, method, left: u8::from(backend.spec.on_loss == OnLoss::Reinit), lost: None }
     }
 
-    /// The end of a call that cannot be begun.
-    pub(super) fn unavailable(&self, error: ErrorObject) -> Event {
-        self.backend.count(self.method, "unavailable");
-        Event::Done(Outcome::Failed(error))
-    }
-
     /// The end of a call that is not made, since the server could not answer it.
     pub(super) fn refused(&self, error: ErrorObject) -> Event {
         self.backend.count(self.method, "error");

@@ -1,19 +1,22 @@
 //! Calls at a server of the legacy versions: each finds its session, opened where there is none, and runs on it.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use futures_util::{StreamExt as _, future::join_all};
-use tokio::time::timeout;
 
 use super::{
     attempts::{Attempts, Next},
     key::Key,
-    lanes::Turn,
     legacy::{Session, call::Asked},
     life::Life,
     missed::Missed,
     pool::Lease,
+    question_slots::{SlotGuard, SlotRequest},
     served::Backend,
+    starting,
 };
 use crate::{
     mcp::{Call, Context, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, meta},
@@ -44,18 +47,36 @@ impl Backend {
     }
 
     pub(super) fn serve(self: Arc<Self>, call: Call) -> Reply {
+        let home = self.home(&call.method, &call.params, &call.context);
+        if !self.needs_slot(&call.method, &home) {
+            return self.serve_in(home, None, call);
+        }
+        let (token, message) = (starting::token(&call), format!("waiting for a free process of `{}`", self.spec.id));
+        let has_slot = Arc::new(AtomicBool::new(false));
+        let slot_found = Arc::clone(&has_slot);
+        let reply = Reply::later(async move {
+            let slot = self.slot(&call.method, &home, &call.context).await;
+            slot_found.store(true, Ordering::Release);
+            match slot {
+                Ok(slot) => self.serve_in(slot.key().clone(), Some(slot), call),
+                Err(error) => {
+                    self.count(&call.method, "unavailable");
+                    Reply::failed(error)
+                }
+            }
+        });
+        match token {
+            Some(token) => starting::heard(reply, token, message, move || has_slot.load(Ordering::Acquire)),
+            None => reply,
+        }
+    }
+
+    /// Serves a call in the session of `key`, whose slot it has where it needs one.
+    fn serve_in(self: Arc<Self>, key: Key, mut slot: Option<SlotGuard>, call: Call) -> Reply {
         Reply::new(async_stream::stream! {
             let Call { method, params, context } = call;
             let mut attempts = Attempts::of(&self, &method);
-            let (home, holder) = (self.home(&method, &params, &context), context.holder());
-            let mut turn = match self.turn(&method, &home, &context).await {
-                Ok(turn) => turn,
-                Err(error) => {
-                    yield attempts.unavailable(error);
-                    return;
-                }
-            };
-            let key = turn.as_ref().map_or_else(|| home.clone(), |turn| turn.key().clone());
+            let holder = context.holder();
             let _wish = self.wish(&key, &params, &context);
             loop {
                 let (_lease, session) = match self.session(&key, &context).await {
@@ -81,11 +102,11 @@ impl Backend {
                 let mut events = std::pin::pin!(calling);
                 while let Some(event) = events.next().await {
                     let Some(event) = attempts.take(event) else { continue };
-                    // before the client hears of it: whoever calls next finds the lane free
-                    if matches!(event, Event::Done(_))
-                        && let Some(turn) = turn.take()
+                    // before the client hears of it: the next caller finds the slot free
+                    if let Event::Done(outcome) = &event
+                        && let Some(slot) = slot.take_if(|_| outcome.is_of_server() || session.is_over())
                     {
-                        turn.answered();
+                        slot.answered();
                     }
                     yield session.own_part(&method, event, &holder);
                 }
@@ -119,18 +140,21 @@ impl Backend {
         sessions.iter().find(|session| session.made_task(&task)).map_or(key, |session| session.about.key.clone())
     }
 
-    /// The turn on a channel that several client sessions share, where the client can be asked in this call; `None` where
-    /// none is needed. Over HTTP the exchange tells whose question it is. Waits up to `call_timeout`.
-    async fn turn(&self, method: &Method, key: &Key, context: &Context) -> Result<Option<Turn>, ErrorObject> {
+    /// Whether a call needs a slot: on a channel that several client sessions share, where the client can be asked in it.
+    /// Over HTTP the exchange tells whose question it is.
+    fn needs_slot(&self, method: &Method, key: &Key) -> bool {
         let is_channel = matches!(self.spec.transport, TransportSpec::Stdio(_));
-        if !is_channel || key.is_of_one_client() || !key.can_be_asked() || !method.may_ask() {
-            return Ok(None);
-        }
+        is_channel && !key.is_of_one_client() && key.can_be_asked() && method.may_ask()
+    }
+
+    /// Waits for a slot of `key`'s sharer up to `slot_wait`.
+    async fn slot(&self, method: &Method, key: &Key, context: &Context) -> Result<SlotGuard, ErrorObject> {
         // a task is waited for where it was made
-        let at = method.is_of_core_tasks().then_some(key.lane());
-        let turn = timeout(self.spec.call_timeout, self.lanes.turn(key, &context.holder(), at)).await;
-        let busy = || "all its shared processes serve other clients; try again later, or raise `parallel`";
-        turn.map(Some).map_err(|_| self.unavailable(busy()))
+        let only = method.is_of_core_tasks().then_some(key.slot());
+        let request = SlotRequest { user: context.caller.user.clone(), holder: context.holder(), only };
+        let slot = self.slots.acquire(key, request, |missing| self.reclaim(key, missing)).await;
+        let busy = "all its shared processes serve other clients; try again later, or raise `parallel`";
+        slot.map_err(|_| self.unavailable(busy))
     }
 
     /// The session of `key`, opened where there is none. Waits up to `start_timeout`.

@@ -12,8 +12,8 @@ pub(crate) struct Key {
     pub(crate) scope: Scope,
     /// What the client can be asked ([`crate::mcp::Capabilities::key`]): servers show other tools to other clients.
     capabilities: String,
-    /// Which of the sessions of one sharer: questions find their client by it where many share (design rule 4).
-    lane: usize,
+    /// The question slot, which is one of the sessions of one sharer (design rule 4).
+    slot: usize,
 }
 
 /// Who shares a session.
@@ -32,7 +32,7 @@ pub(crate) enum Scope {
 impl Key {
     /// The session that the gateway itself holds.
     pub(crate) const fn base() -> Self {
-        Self { scope: Scope::Base, capabilities: String::new(), lane: 0 }
+        Self { scope: Scope::Base, capabilities: String::new(), slot: 0 }
     }
 
     /// The session that serves `context`.
@@ -49,7 +49,7 @@ impl Key {
             (Share::All, _) if capabilities.is_empty() => Scope::Base,
             (Share::All, _) => Scope::All,
         };
-        Self { scope, capabilities, lane: 0 }
+        Self { scope, capabilities, slot: 0 }
     }
 
     /// The connection that serves `context` at a modern server: a process each for those who are to be kept apart, since it
@@ -61,29 +61,29 @@ impl Key {
             (Share::User, _) | (Share::Session, None) => Scope::User(context.caller.user.clone()),
             (Share::All, _) => Scope::Base,
         };
-        Self { scope, capabilities: String::new(), lane: 0 }
+        Self { scope, capabilities: String::new(), slot: 0 }
     }
 
     /// Another session of the same sharer.
     #[must_use]
-    pub(crate) fn in_lane(&self, lane: usize) -> Self {
-        Self { lane, ..self.clone() }
+    pub(crate) fn in_slot(&self, slot: usize) -> Self {
+        Self { slot, ..self.clone() }
     }
 
     /// What stands for all sessions of this sharer.
     #[must_use]
     pub(crate) fn sharer(&self) -> Self {
-        self.in_lane(0)
+        self.in_slot(0)
     }
 
     /// Which of the sessions of its sharer it is.
-    pub(crate) const fn lane(&self) -> usize {
-        self.lane
+    pub(crate) const fn slot(&self) -> usize {
+        self.slot
     }
 
     /// Whether it is the one session of its sharer that is always there.
-    pub(crate) const fn is_first_lane(&self) -> bool {
-        self.lane == 0
+    pub(crate) const fn is_first_slot(&self) -> bool {
+        self.slot == 0
     }
 
     /// Whether the clients behind it can be asked anything.

@@ -9,7 +9,9 @@ mod held;
 pub(crate) mod question;
 pub(crate) mod receive;
 pub(crate) mod session;
+mod unanswered;
 
 pub(crate) use belongings::created_task;
 pub(crate) use handshake::{Greeting, Offer};
 pub(crate) use session::Session;
+pub(crate) use unanswered::FINISH_TIMEOUT;

@@ -19,6 +19,7 @@ use super::{
     link::{Incoming, Link},
     memory::Memory,
     modern::{Peer, discover::Told, peer},
+    question_slots::SlotLimits,
     served::Backend,
     stdio,
 };
@@ -33,6 +34,8 @@ use crate::{
 pub(crate) struct Room {
     /// How many sessions each backend may have beside its base session.
     pub(super) sessions: usize,
+    /// How long calls keep question slots that others wait for.
+    pub(super) slot_limits: SlotLimits,
     /// The gateway's environment, of which children see a part.
     pub(crate) environment: Arc<BTreeMap<String, String>>,
     /// The client for HTTP.

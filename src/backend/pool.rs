@@ -107,7 +107,7 @@ impl Pool {
         self.slots.lock().get(key).and_then(|slot| slot.session())
     }
 
-    /// The sessions of this sharer that can be used, whatever their lane.
+    /// The sessions of this sharer that can be used, whatever their slot.
     pub(crate) fn sessions(&self, key: &Key) -> Vec<Arc<Session>> {
         if key.is_base() {
             return self.base.session().into_iter().collect();
@@ -124,7 +124,7 @@ impl Pool {
         life.and_then(Life::into_peer)
     }
 
-    /// Whether what serves the sharer of `key` is there and can be used, in whichever lane.
+    /// Whether what serves the sharer of `key` is there and can be used, in whichever slot.
     pub(crate) fn is_there(&self, key: &Key) -> bool {
         let is_there = |slot: &Arc<Slot>| slot.life().is_some();
         if key.is_base() {

@@ -13,12 +13,12 @@ use super::{
     http::LateStreams,
     jobs::{self, Jobs},
     key::Key,
-    lanes::Lanes,
     life::Life,
     listens::Listens,
     missed::Missed,
     open::{Failure, Room},
     pool::{Lease, Pool, Slot, SlotState},
+    question_slots::QuestionSlots,
     starting,
     wants::Wants,
 };
@@ -35,7 +35,7 @@ pub(crate) struct Backend {
     pub(super) pool: Pool,
     pub(super) listens: Arc<Listens>,
     pub(super) wants: Arc<Wants>,
-    pub(super) lanes: Arc<Lanes>,
+    pub(super) slots: Arc<QuestionSlots>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) jobs: Jobs,
     pub(super) late_streams: LateStreams,
@@ -54,7 +54,10 @@ impl Server for Served {
         let (token, context) = (starting::token(&call), call.context.clone());
         let reply = Arc::clone(&backend).begin_call(call);
         match token {
-            Some(token) => starting::heard(reply, token, &backend.spec.id.clone(), move || backend.is_there(&context)),
+            Some(token) => {
+                let message = format!("waiting for `{}` to start", backend.spec.id);
+                starting::heard(reply, token, message, move || backend.is_there(&context))
+            }
             None => reply,
         }
     }
@@ -77,11 +80,11 @@ impl Backend {
     /// A backend that is not started yet.
     pub(crate) fn new(spec: BackendSpec, room: Room) -> Self {
         let pool = Pool::new(room.sessions);
-        let lanes = Lanes::new(spec.parallel);
+        let slots = QuestionSlots::new(spec.parallel, room.slot_limits);
         let (listens, wants, ledger) = (Arc::default(), Arc::default(), Arc::default());
         let era = Known::new(&spec, &room.memory, &room.clock);
         let (health, jobs, late_streams) = (Health::starting(), Jobs::default(), LateStreams::default());
-        Self { spec, era, health, pool, listens, wants, lanes, ledger, jobs, late_streams, room }
+        Self { spec, era, health, pool, listens, wants, slots, ledger, jobs, late_streams, room }
     }
 
     /// The way of a call at a server of this era.

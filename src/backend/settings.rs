@@ -86,7 +86,7 @@ impl Backend {
     pub(super) async fn bring_up(&self, key: &Key, session: &Arc<Session>) {
         let replayed = async {
             self.bring_to_level(key, session).await;
-            let topics = if key.is_first_lane() { self.wants.topics(key) } else { Vec::new() };
+            let topics = if key.is_first_slot() { self.wants.topics(key) } else { Vec::new() };
             for uri in topics.iter().filter_map(Topic::uri) {
                 self.tell(session, Method::ResourcesSubscribe, uri_params(uri)).await;
             }

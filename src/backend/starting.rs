@@ -1,15 +1,12 @@
-//! Calls at a server that is still starting: who waits is told so (`translation` 6.7), which keeps clients patient that
-//! count from the last sign of life. Knows nothing of what is waited for.
+//! Calls that wait for a server to start or for a slot at it: the client is told so (`translation` 6.7, 4b.1), which keeps
+//! clients patient that count from the last sign of life. Knows nothing of what is waited for.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, interval_at};
 
 use super::{key::Key, served::Backend};
-use crate::{
-    mcp::{Call, Context, Era, Event, Method, Reply, meta, rising::Rising},
-    model::BackendId,
-};
+use crate::mcp::{Call, Context, Era, Event, Method, Reply, meta, rising::Rising};
 
 /// How often who waits is told.
 const EVERY: Duration = Duration::from_secs(15);
@@ -34,14 +31,13 @@ pub(super) fn token(call: &Call) -> Option<String> {
     String::from_utf8(meta::progress_token(&call.params)?.into()).ok()
 }
 
-/// The same reply, which makes itself heard under `token` until what serves it `is_there`.
+/// The same reply, which sends `message` as progress under `token` until what serves it `is_there`.
 pub(super) fn heard(
     reply: Reply,
     token: String,
-    backend: &BackendId,
+    message: String,
     is_there: impl Fn() -> bool + Send + 'static,
 ) -> Reply {
-    let message = format!("waiting for `{backend}` to start");
     Reply::new(async_stream::stream! {
         let (mut reply, mut rising) = (reply, Rising::new());
         let mut ticks = interval_at(Instant::now() + EVERY, EVERY);
@@ -106,7 +102,7 @@ mod tests {
             move || there.load(Ordering::SeqCst)
         };
         let reply = Reply::new(UnboundedReceiverStream::new(told_later));
-        let mut reply = heard(reply, "\"p\"".to_owned(), &BackendId::parse("slow").unwrap(), is_there);
+        let mut reply = heard(reply, "\"p\"".to_owned(), "waiting for `slow` to start".to_owned(), is_there);
         assert_eq!(told(&mut reply), None);
         advance(EVERY).await;
         let waits = r#"{"progressToken":"p","progress":0,"message":"waiting for `slow` to start"}"#;

@@ -14,6 +14,7 @@ use super::{
     legacy::session::Tasks,
     memory::Memory,
     open::Room,
+    question_slots::SlotLimits,
     served::{Backend, Served},
 };
 use crate::{
@@ -38,6 +39,8 @@ pub struct Deps {
     pub environment: BTreeMap<String, String>,
     /// How many sessions (of a stdio backend: processes) each backend may have beside its base session.
     pub sessions: usize,
+    /// How long calls keep question slots that others wait for, and how long those wait.
+    pub slot_limits: SlotLimits,
     /// Cancelled when the gateway stops: every session and process is ended then.
     pub shutdown: CancellationToken,
 }
@@ -66,6 +69,7 @@ impl Supervisor {
         let memory = Memory::of(&specs, deps.eras);
         let room = Room {
             sessions: deps.sessions,
+            slot_limits: deps.slot_limits,
             client: http::guarded(&deps.environment)?,
             environment: Arc::new(deps.environment),
             tasks: tasks.clone(),

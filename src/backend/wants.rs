@@ -116,7 +116,7 @@ impl Wants {
 
     /// Whether somebody waits for updates: such a session is not idle.
     pub(crate) fn waits(&self, key: &Key) -> bool {
-        key.is_first_lane() && self.0.lock().get(key).is_some_and(|wish| !wish.subscriptions.is_empty())
+        key.is_first_slot() && self.0.lock().get(key).is_some_and(|wish| !wish.subscriptions.is_empty())
     }
 
     /// Whether `holder` listens for `topic`, or for the resource that it lies beneath (all versions, resources: an update may
@@ -227,8 +227,8 @@ mod tests {
         wants.unsubscribed(&key, &Some(session("a")), &topic);
         assert!(!wants.has_others(&key, &Some(session("b")), &topic));
         assert!(!wants.is_subscribed(&key, &Some(session("a")), &topic));
-        assert!(wants.is_subscribed(&key.in_lane(1), &Some(session("b")), &topic));
-        assert!(wants.waits(&key) && !wants.waits(&key.in_lane(1)));
+        assert!(wants.is_subscribed(&key.in_slot(1), &Some(session("b")), &topic));
+        assert!(wants.waits(&key) && !wants.waits(&key.in_slot(1)));
         let given_up = wants.forget(&SessionId::new("b"));
         assert_eq!(given_up, [GivenUp { key: key.clone(), topics: vec![topic], level: None }]);
         assert!(!wants.waits(&key));

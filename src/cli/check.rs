@@ -89,6 +89,7 @@ impl Probe {
             eras: Vec::new(),
             environment: config.environment.to_strings(),
             sessions: config.limits.backend_sessions,
+            slot_limits: backend::SlotLimits::default(),
             shutdown: cancel.clone(),
         };
         let supervisor = Supervisor::start(config.backends.clone(), deps)

@@ -17,6 +17,12 @@ pub struct Limits {
     pub calls_per_session: usize,
     /// `question_timeout`: how long a client may take to answer what a server asks, 1 second to 24 hours.
     pub question_timeout: Duration,
+    /// `question_slot_time`: how long a question may be open in a call on a shared process while other calls wait for that
+    /// process, 1 second to `question_timeout`; 60 seconds, or `question_timeout` where that is shorter.
+    pub question_slot_time: Duration,
+    /// `slot_wait`: how long a call waits for a shared process, longer than `question_slot_time`, up to 24 hours; 120 seconds
+    /// or twice `question_slot_time` where that is longer.
+    pub slot_wait: Duration,
     /// `stream_lifetime`: how long the stream of one call stays open toward clients of 2025-11-25 and later, which come
     /// back for the rest, 1 second to 24 hours; for ever where it is not set.
     pub stream_lifetime: Option<Duration>,
@@ -38,6 +44,8 @@ impl Default for Limits {
             sessions_per_caller: 100,
             calls_per_session: 256,
             question_timeout: Duration::from_mins(10),
+            question_slot_time: Duration::from_mins(1),
+            slot_wait: Duration::from_mins(2),
             stream_lifetime: None,
             batch: 100,
             request_body: 16 << 20,
@@ -52,6 +60,16 @@ impl Limits {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         let (second, minute, day) = (Duration::from_secs(1), Duration::from_mins(1), Duration::from_hours(24));
+        let question_timeout = section.duration("question_timeout", second..=day).unwrap_or(default.question_timeout);
+        let question_slot_time = section.duration("question_slot_time", second..=question_timeout);
+        let question_slot_time = question_slot_time.unwrap_or(default.question_slot_time.min(question_timeout));
+        let slot_wait = section.duration("slot_wait", second..=day);
+        if slot_wait.is_some_and(|wait| wait <= question_slot_time) {
+            section.fault(
+                "`slot_wait` must be longer than `question_slot_time`: calls would end before they can get a process",
+                Some("raise `slot_wait`, or lower `question_slot_time`"),
+            );
+        }
         Self {
             session_idle: section.duration("session_idle", minute..=minute * 43_200).unwrap_or(default.session_idle),
             sessions: section.count("sessions", 1..=1_000_000).unwrap_or(default.sessions),
@@ -59,7 +77,9 @@ impl Limits {
                 .count("sessions_per_caller", 1..=1_000_000)
                 .unwrap_or(default.sessions_per_caller),
             calls_per_session: section.count("calls_per_session", 1..=100_000).unwrap_or(default.calls_per_session),
-            question_timeout: section.duration("question_timeout", second..=day).unwrap_or(default.question_timeout),
+            question_timeout,
+            question_slot_time,
+            slot_wait: slot_wait.unwrap_or(default.slot_wait.max(question_slot_time * 2)),
             stream_lifetime: section.duration("stream_lifetime", second..=day),
             batch: section.count("batch", 1..=10_000).unwrap_or(default.batch),
             request_body: section.size("request_body", 64 << 10..=1 << 30).unwrap_or(default.request_body),

@@ -171,6 +171,14 @@ impl fmt::Debug for Reply {
 // === impl Outcome ===
 
 impl Outcome {
+    /// Whether the server ended the call so; an error of the gateway's own says that it gave up.
+    pub(crate) fn is_of_server(&self) -> bool {
+        match self {
+            Self::Complete(_) | Self::InputRequired(_) => true,
+            Self::Failed(error) => error.revision().is_some(),
+        }
+    }
+
     /// How a call of `method` ended that a server of 2026-07-28 answered with `result`. A result without a type is complete,
     /// as results of earlier versions are; `task` is a result of the tasks extension.
     ///

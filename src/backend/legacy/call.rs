@@ -13,9 +13,9 @@ use tokio::{
 use super::{Session, belongings::Owner};
 use crate::{
     backend::{
-        lanes::LINGER,
         link::{LinkError, NotRun},
         pending::{cancellation, timed_out},
+        question_slots::LINGER,
         wants::Holder,
     },
     mcp::{
@@ -35,6 +35,8 @@ pub(crate) struct Running {
     aside: Option<mpsc::Sender<Event>>,
     /// When its client last answered something that was asked in it.
     pub(super) answered: Mutex<Option<Instant>>,
+    /// When a question of it was closed, unless its client has answered another since.
+    pub(super) question_closed: Mutex<Option<Instant>>,
     kind: Kind,
 }
 
@@ -240,7 +242,8 @@ impl Ticket {
         (patience, farewell): (Duration, Farewell),
     ) -> Result<Self, NotRun> {
         let Owner { holder, token, aside } = owner;
-        let running = Running { token, holder, aside, answered: Mutex::default(), kind };
+        let (answered, question_closed) = (Mutex::default(), Mutex::default());
+        let running = Running { token, holder, aside, answered, question_closed, kind };
         let (id, events) = session.enter(running).map_err(NotRun)?;
         if kind == Kind::Asking {
             session.ask_held(id);

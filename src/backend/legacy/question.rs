@@ -20,8 +20,10 @@ const MOST_QUESTIONS: usize = 64;
 pub(super) struct Waiting {
     method: Method,
     withdrawn: CancellationToken,
+    /// When it was put to the client.
+    pub(super) since: Instant,
     /// The call that carries it.
-    call: Option<u64>,
+    pub(super) call: Option<u64>,
 }
 
 impl Session {
@@ -38,6 +40,12 @@ impl Session {
             self.tell(Message::error(id, refusal(&method)));
             return None;
         }
+        let call = on.or_else(|| self.carrier());
+        if call.is_none() && !self.lingering().is_empty() {
+            // it may be of a call that was given up, and is nobody else's
+            self.tell(cancelled(id, &method));
+            return None;
+        }
         let withdrawn = CancellationToken::new();
         {
             let mut questions = self.questions.lock();
@@ -46,10 +54,10 @@ impl Session {
                 self.tell(Message::error(id, ErrorObject::internal("too many questions at once, or one id twice")));
                 return None;
             }
-            let waiting = Waiting { method: method.clone(), withdrawn: withdrawn.clone(), call: None };
+            let (since, withdrawn) = (Instant::now(), withdrawn.clone());
+            let waiting = Waiting { method: method.clone(), withdrawn, since, call: None };
             questions.insert(id.clone(), waiting);
         }
-        let call = on.or_else(|| self.carrier());
         if let Some(call) = call {
             self.carried(&id, call, &params);
         }
@@ -66,7 +74,9 @@ impl Session {
 
     /// Ties a question to the call that carries it.
     pub(super) fn carried(&self, id: &RequestId, call: u64, params: &Payload) {
-        self.questions.lock().entry(id.clone()).and_modify(|waiting| waiting.call = Some(call));
+        if let Some(waiting) = self.questions.lock().get_mut(id) {
+            (waiting.call, waiting.since) = (Some(call), Instant::now());
+        }
         self.note_elicitation(call, params);
     }
 
@@ -108,6 +118,7 @@ impl Session {
             && let Some(slot) = self.calls.lock().get(call)
         {
             *slot.note.answered.lock() = Some(Instant::now());
+            *slot.note.question_closed.lock() = None;
         }
     }
 

@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use lockkeeper::{
-    backend::{Deps, Supervisor},
+    backend::{Deps, SlotLimits, Supervisor},
     mcp::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Farewell, Method, Notification, Outcome, Payload,
         Reply, Revision, Server, Trace, translate::Profile,
@@ -145,6 +145,7 @@ pub(crate) fn start_knowing(specs: Vec<BackendSpec>, eras: Vec<KnownEra>, clock:
     let environment = [("PATH", path.as_str()), ("HOME", "/tmp"), ("LOCKKEEPER_SECRET", "x"), ("http_proxy", proxy)];
     let deps = Deps {
         sessions: 64,
+        slot_limits: SlotLimits::default(),
         clock,
         eras,
         environment: environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),

@@ -69,7 +69,8 @@ def call(id, params):
             send({"method": "notifications/cancelled", "params": {"requestId": "q1"}})
             send({"id": id, "result": text("withdrawn")})
     elif name == "quiz":
-        asked["quiz %d" % id] = id
+        if not params["arguments"].get("hangs"):
+            asked["quiz %d" % id] = id
         send({"id": "quiz %d" % id, "method": "elicitation/create", "params": {"message": params["arguments"]["owner"]}})
     elif name == "late":
         send({"id": id, "result": text("asking later")})
@@ -154,6 +155,8 @@ def handle(message):
         awaited(id)
     elif method == "tasks/cancel" and chores:
         send({"id": id, "result": status("cancelled")})
+    elif method == "notifications/cancelled" and "belated" in options:
+        send({"id": "belated", "method": "elicitation/create", "params": {"message": "Still there?"}})
     elif method == "notifications/x/go":
         send({"id": chores["t1"]["made"], "result": {"task": status("working")}})
     elif method == "tasks/get":

@@ -56,6 +56,16 @@ headers = { Host = "x", "Bad Name" = "y" }
 }
 
 #[test]
+fn the_limits_on_open_questions_must_fit_together() {
+    let text = "[limits]\nquestion_timeout = \"30s\"\nquestion_slot_time = \"60s\"\nslot_wait = \"30s\"\n";
+    assert_snapshot!(errors("lockkeeper.toml", text, &[]), @"
+    lockkeeper.toml:1:2: limits: `slot_wait` must be longer than `question_slot_time`: calls would end before they can get a process
+        raise `slot_wait`, or lower `question_slot_time`
+    lockkeeper.toml:3:22: limits.question_slot_time: 1m is not between 1s and 30s
+    ");
+}
+
+#[test]
 fn a_missing_variable_is_named_in_json_too() {
     let text = r#"{
   "mcpServers": {

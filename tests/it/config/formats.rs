@@ -125,6 +125,18 @@ fn the_file_of_vs_code_is_taken_with_its_comments() {
 }
 
 #[test]
+fn the_limits_on_open_questions_follow_each_other_where_they_are_not_set() {
+    let limits = |text: &str| {
+        let limits = load("lockkeeper.toml", &format!("[limits]\n{text}\n"), &[]).unwrap().limits;
+        (limits.question_slot_time, limits.slot_wait)
+    };
+    let (seconds, minutes) = (Duration::from_secs, Duration::from_mins);
+    assert_eq!(limits("question_timeout = \"5s\""), (seconds(5), minutes(2)));
+    assert_eq!(limits("question_slot_time = \"5m\""), (minutes(5), minutes(10)));
+    assert_eq!(limits("question_slot_time = \"5s\"\nslot_wait = \"6s\""), (seconds(5), seconds(6)));
+}
+
+#[test]
 fn the_example_file_shows_the_defaults_and_every_option() {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("lockkeeper.example.toml")).unwrap();
     let config = load("lockkeeper.toml", &text, &[]).unwrap();

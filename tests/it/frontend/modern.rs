@@ -3,7 +3,7 @@
 use axum::body::Body;
 use http::{Method as Verb, Response, StatusCode};
 use lockkeeper::{
-    mcp::{Method, Payload, Reply, Revision},
+    mcp::{ErrorObject, Event, Method, Outcome, Payload, Reply, Revision},
     model::Serves,
 };
 use serde_json::{Value, json};
@@ -338,6 +338,39 @@ async fn what_is_asked_in_time_is_asked_together_even_if_it_is_looked_at_late() 
     };
     let (asked, _open) = tokio::join!(call, asks);
     assert_eq!(asked["result"]["inputRequests"].as_object().unwrap().len(), 2, "{asked}");
+}
+
+#[tokio::test]
+async fn the_outcome_of_a_call_whose_question_was_closed_waits_for_the_retry() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", ALL);
+    let data = json!({ "reason": "question_closed" });
+    let failed = ErrorObject::with_data(ErrorObject::INTERNAL_ERROR, "closed", &data);
+    for (name, end) in [("t", done()), ("u", Event::Done(Outcome::Failed(failed)))] {
+        let arguments = json!({ "name": name });
+        let (asked, answered) = question(Method::RootsList);
+        let asks = async {
+            while !world.server.talks.lock().contains_key(name) {
+                tokio::task::yield_now().await;
+            }
+            world.server.say(name, asked);
+        };
+        let call = async { body(client.tool(1, "talk", arguments.clone()).await).await["result"].clone() };
+        let (asked, ()) = tokio::join!(call, asks);
+        assert_eq!(asked["inputRequests"]["q1"]["method"], "roots/list", "{asked}");
+        drop(answered);
+        let failed = matches!(end, Event::Done(Outcome::Failed(_)));
+        world.server.say(name, end);
+        let late = json!({ "q1": { "roots": [] } });
+        let params = json!({ "name": "talk", "arguments": arguments, "inputResponses": late,
+            "requestState": asked["requestState"] });
+        let answer = body(client.ask(2, "tools/call", params).await).await;
+        if failed {
+            assert_eq!((&answer["error"]["code"], &answer["error"]["data"]), (&json!(-32603), &data), "{answer}");
+        } else {
+            assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
+        }
+    }
 }
 
 #[tokio::test]

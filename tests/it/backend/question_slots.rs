@@ -14,21 +14,21 @@ use super::{
     peers::{SOON, Scripts, call, client, failure, next, person, result, started, text, tool, until},
 };
 
-const ASKABLE: &str = r#"{"elicitation":{}}"#;
+pub(super) const ASKABLE: &str = r#"{"elicitation":{}}"#;
 /// Two people, of whom one has two sessions.
 const PEOPLE: [(&str, &str); 3] = [("ann", "ann-1"), ("ann", "ann-2"), ("bob", "bob-1")];
 /// How many calls of each session run at once.
 const AT_ONCE: usize = 20;
 
-fn shared(scripts: &Scripts, name: &str, share: Share, parallel: usize) -> BackendSpec {
+pub(super) fn shared(scripts: &Scripts, name: &str, share: Share, parallel: usize) -> BackendSpec {
     BackendSpec { share, parallel, ..scripts.spec(name, &[]) }
 }
 
-fn quiz(owner: &str) -> Value {
+pub(super) fn quiz(owner: &str) -> Value {
     json!({ "name": "quiz", "arguments": { "owner": owner } })
 }
 
-fn answer(question: Question, owner: &str) {
+pub(super) fn answer(question: Question, owner: &str) {
     assert_eq!(question.params.string("message").as_deref(), Some(owner), "somebody else's question");
     let answer = json!({ "action": "accept", "content": { "owner": owner } });
     let revision = question.params.revision;
@@ -60,7 +60,7 @@ async fn quiz_all(server: &Arc<dyn Server>) -> Vec<(&'static str, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_question_reaches_its_owner_however_a_process_is_shared() {
-    // the base session, and the lanes of each sharer
+    // the base session, and the slots of each sharer
     for (share, parallel, sessions) in [
         (Share::Session, 1, 4..=4),
         (Share::User, 1, 3..=3),
@@ -143,24 +143,9 @@ async fn a_call_that_is_given_up_while_it_waits_never_runs() {
 }
 
 #[tokio::test]
-async fn who_waits_in_vain_is_told_what_to_do_and_who_thinks_is_not_hurried() {
+async fn a_slot_whose_process_is_lost_takes_no_other_with_it() {
     let scripts = Scripts::new();
-    // within this the server asks and answers, however busy the machine is
-    let spec = BackendSpec { call_timeout: Duration::from_secs(4), ..shared(&scripts, "turns", Share::All, 1) };
-    let (_supervisor, server) = started(spec).await;
-    let mut first = tool(&server, client("s1", ASKABLE), &quiz("s1"));
-    let Event::Asked(question) = next(&mut first).await else { panic!("a question") };
-    let in_vain = || failure(tool(&server, client("s2", ASKABLE), &quiz("s2")));
-    insta::assert_snapshot!(in_vain().await, @"Backend `turns` is not available: all its shared processes serve other clients; try again later, or raise `parallel` (-32603)");
-    // longer than a server may be silent
-    answer(question, "s1");
-    assert!(text(first).await.contains("s1"));
-}
-
-#[tokio::test]
-async fn a_lane_that_is_lost_takes_no_other_with_it() {
-    let scripts = Scripts::new();
-    let (_supervisor, server) = started(shared(&scripts, "lanes", Share::All, 2)).await;
+    let (_supervisor, server) = started(shared(&scripts, "slots", Share::All, 2)).await;
     let mut first = tool(&server, client("s1", ASKABLE), &quiz("s1"));
     let Event::Asked(question) = next(&mut first).await else { panic!("a question") };
     let error = failure(tool(&server, client("s2", ASKABLE), &json!({ "name": "die" }))).await;
@@ -168,7 +153,7 @@ async fn a_lane_that_is_lost_takes_no_other_with_it() {
     answer(question, "s1");
     assert!(text(first).await.contains("s1"));
     assert!(answered(tool(&server, client("s2", ASKABLE), &quiz("s2")), "s2").await.contains("s2"));
-    assert_eq!(scripts.log("lanes").matches(r#""name":"die""#).count(), 1, "it was sent again");
+    assert_eq!(scripts.log("slots").matches(r#""name":"die""#).count(), 1, "it was sent again");
 }
 
 #[tokio::test]
@@ -227,7 +212,7 @@ async fn a_task_is_asked_for_where_it_was_made_by_its_owner_alone() {
 }
 
 #[tokio::test]
-async fn lanes_that_nobody_uses_are_ended() {
+async fn slots_that_nobody_uses_are_ended() {
     let scripts = Scripts::new();
     let spec = BackendSpec { idle_timeout: Duration::from_millis(100), ..shared(&scripts, "idle", Share::All, 4) };
     let (supervisor, server) = started(spec).await;
@@ -242,7 +227,7 @@ async fn lanes_that_nobody_uses_are_ended() {
         drop(question);
         assert!(matches!(reply.outcome().await, Outcome::Complete(_)));
     }
-    until("the end of the lanes", || (supervisor.status()[0].sessions == 1).then_some(())).await;
+    until("the end of the slots", || (supervisor.status()[0].sessions == 1).then_some(())).await;
 }
 
 #[tokio::test]

@@ -1,0 +1,168 @@
+//! The slots of one sharer and the calls that wait for them: whose turn it is. Knows nothing of how a call waits.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tokio::time::Instant;
+
+use super::SlotRequest;
+use crate::{backend::wants::Holder, model::UserId};
+
+/// The slots of one sharer and the calls that wait for them.
+#[derive(Debug, Default)]
+pub(super) struct Sharer {
+    slots: Vec<QuestionSlot>,
+    /// In order of arrival.
+    waiting: BTreeMap<u64, Applicant>,
+}
+
+/// A slot: who runs calls in it and how many, or who did last.
+#[derive(Debug)]
+struct QuestionSlot {
+    user: UserId,
+    holder: Holder,
+    calls: usize,
+    /// Until when the server may still speak of a call that was given up.
+    lingers: Option<Instant>,
+}
+
+/// A call that waits.
+#[derive(Debug)]
+struct Applicant {
+    request: SlotRequest,
+    since: Instant,
+}
+
+/// The terms on which slots are given.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    /// The present time.
+    pub(super) now: Instant,
+    /// A call that waits for this long lets no other join the slot of its client session.
+    pub(super) patience: Duration,
+    /// The number of slots.
+    pub(super) max: usize,
+}
+
+/// What a call that waits gets.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// This slot.
+    Slot(usize),
+    /// None now.
+    None {
+        /// When the next one comes free at the latest, as far as is known.
+        free_at: Option<Instant>,
+    },
+}
+
+// === impl Sharer ===
+
+impl Sharer {
+    /// How many calls of this user wait.
+    pub(super) fn waiting_of(&self, user: &UserId) -> usize {
+        self.waiting.values().filter(|applicant| applicant.request.user == *user).count()
+    }
+
+    /// Puts a call at the end of the queue.
+    pub(super) fn enter(&mut self, number: u64, request: SlotRequest, since: Instant) {
+        self.waiting.insert(number, Applicant { request, since });
+    }
+
+    /// Takes a call out of the queue.
+    pub(super) fn leave(&mut self, number: u64) {
+        self.waiting.remove(&number);
+    }
+
+    /// Gives the waiting call `number` a slot and takes it out of the queue, where it is its turn.
+    pub(super) fn take(&mut self, number: u64, terms: Terms) -> Choice {
+        let Some(slot) = self.choose(number, terms) else {
+            return Choice::None { free_at: self.free_at(number, terms.now) };
+        };
+        let Some(Applicant { request, .. }) = self.waiting.remove(&number) else {
+            return Choice::None { free_at: None };
+        };
+        let new =
+            || QuestionSlot { user: request.user.clone(), holder: request.holder.clone(), calls: 0, lingers: None };
+        if slot >= self.slots.len() {
+            self.slots.resize_with(slot + 1, new);
+        }
+        if let Some(taken) = self.slots.get_mut(slot) {
+            *taken = QuestionSlot { calls: taken.calls + 1, lingers: taken.lingers, ..new() };
+        }
+        Choice::Slot(slot)
+    }
+
+    /// Ends a call in `slot`, of which the server may speak until `lingers`.
+    pub(super) fn release(&mut self, slot: usize, lingers: Option<Instant>) {
+        if let Some(slot) = self.slots.get_mut(slot) {
+            slot.calls -= 1;
+            slot.lingers = slot.lingers.max(lingers);
+        }
+    }
+
+    /// Whether anybody uses a slot or waits for one.
+    pub(super) fn is_in_use(&self, now: Instant) -> bool {
+        !self.waiting.is_empty() || self.slots.iter().any(|slot| slot.is_in_use(now))
+    }
+
+    /// How many slots of `max` the calls that wait need beside those without a running call.
+    pub(super) fn missing(&self, max: usize) -> usize {
+        let has_calls = |place: usize| self.slots.get(place).is_some_and(|slot| slot.calls > 0);
+        let is_wanted = |place: usize| self.waiting.values().any(|applicant| applicant.fits(place));
+        let idle = (0..max.max(self.slots.len())).filter(|place| !has_calls(*place) && is_wanted(*place)).count();
+        self.waiting.len().saturating_sub(idle)
+    }
+
+    /// When a slot without a running call comes free that would do for the call `number`. What is free already is
+    /// another's turn.
+    fn free_at(&self, number: u64, now: Instant) -> Option<Instant> {
+        let me = self.waiting.get(&number)?;
+        let idle = self.slots.iter().enumerate().filter(|(place, slot)| me.fits(*place) && slot.calls == 0);
+        idle.filter_map(|(_, slot)| slot.lingers).filter(|until| *until > now).min()
+    }
+
+    fn choose(&self, number: u64, terms: Terms) -> Option<usize> {
+        let me = self.waiting.get(&number)?;
+        let is_own = |place: &usize| self.slots.get(*place).is_some_and(|slot| slot.holder == me.request.holder);
+        let is_free = |place: &usize| self.slots.get(*place).is_none_or(|slot| !slot.is_in_use(terms.now));
+        let fitting = || (0..terms.max.max(self.slots.len())).filter(|place| me.fits(*place));
+        // the calls of one client session share its slot, until others have waited for too long
+        let mut others = self.waiting.values().filter(|other| other.request.holder != me.request.holder);
+        let starve = others.any(|other| terms.now.duration_since(other.since) >= terms.patience);
+        let shared = fitting().find(|place| !starve && is_own(place) && !is_free(place));
+        let free = || fitting().filter(is_free).filter(|place| self.is_turn_of(number, *place, terms));
+        shared.or_else(|| free().find(is_own)).or_else(|| free().next())
+    }
+
+    /// Whether no other call is to have this free slot first: those of users who hold their part of the slots come last,
+    /// else the order is that of arrival.
+    fn is_turn_of(&self, number: u64, place: usize, terms: Terms) -> bool {
+        let rank =
+            |(number, applicant): (&u64, &Applicant)| (self.has_its_part(&applicant.request.user, terms), *number);
+        let mine = self.waiting.get_key_value(&number).map(rank);
+        let mut others = self.waiting.iter().filter(|(other, applicant)| **other != number && applicant.fits(place));
+        others.all(|other| Some(rank(other)) > mine)
+    }
+
+    /// Whether a user holds `max(1, half)` of the slots.
+    fn has_its_part(&self, user: &UserId, terms: Terms) -> bool {
+        let held = self.slots.iter().filter(|slot| slot.user == *user && slot.is_in_use(terms.now)).count();
+        held >= (terms.max / 2).max(1)
+    }
+}
+
+// === impl QuestionSlot ===
+
+impl QuestionSlot {
+    fn is_in_use(&self, now: Instant) -> bool {
+        self.calls > 0 || self.lingers.is_some_and(|until| until > now)
+    }
+}
+
+// === impl Applicant ===
+
+impl Applicant {
+    fn fits(&self, place: usize) -> bool {
+        self.request.only.is_none_or(|only| only == place)
+    }
+}

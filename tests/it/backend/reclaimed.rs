@@ -1,0 +1,194 @@
+//! Questions that stay open on a shared process while other calls wait for it.
+
+use std::{sync::Arc, time::Duration};
+
+use lockkeeper::{
+    mcp::{Context, ErrorObject, Event, Method, Outcome, Question, Reply, Server},
+    model::{BackendSpec, SessionId, Share, TransportSpec},
+};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::{
+    peers::{Scripts, call, client, hold_time, next, pass, person, result, started, tool},
+    question_slots::{ASKABLE, answer, quiz, shared},
+};
+
+/// The default limits.
+const QUESTION_SLOT_TIME: Duration = Duration::from_mins(1);
+const SLOT_WAIT: Duration = Duration::from_mins(2);
+const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
+const LINGER: Duration = Duration::from_secs(10);
+
+/// A request of a client without sessions.
+fn request(user: &str, name: &str) -> Context {
+    Context { session: None, request: Some(SessionId::new(name)), ..person(user, "none", ASKABLE) }
+}
+
+/// Answers what the reply asks; how it ends. Takes its time.
+async fn ended(mut reply: Reply, owner: &'static str) -> Outcome {
+    loop {
+        match reply.next_event().await {
+            Some(Event::Asked(question)) => answer(question, owner),
+            Some(Event::Done(outcome)) => return outcome,
+            Some(Event::Notified(_)) => {}
+            None => panic!("no outcome"),
+        }
+    }
+}
+
+fn text(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Complete(result) => String::from_utf8_lossy(result.json()).into_owned(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A call that has asked and goes on by itself, as one does that is suspended.
+async fn asking(
+    running: &mut JoinSet<Outcome>,
+    server: &Arc<dyn Server>,
+    context: Context,
+    arguments: &Value,
+) -> Question {
+    let mut reply = tool(server, context, &json!({ "name": "quiz", "arguments": arguments }));
+    let Event::Asked(question) = next(&mut reply).await else { panic!("a question") };
+    running.spawn(ended(reply, "nobody"));
+    question
+}
+
+/// Waits until the server of this name has read `text`, while the time is held.
+async fn logged(scripts: &Scripts, name: &str, text: &str) {
+    while !scripts.log(name).contains(text) {
+        tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(5))).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_oldest_open_question_is_closed_for_a_call_that_waits_and_its_call_goes_on_to_its_end() {
+    for (share, waits) in [(Share::Session, "ann"), (Share::User, "ann"), (Share::All, "bob")] {
+        let scripts = Scripts::new();
+        let (supervisor, server) = started(shared(&scripts, "shared", share, 4)).await;
+        let _held = hold_time();
+        let (mut first, mut others) = (JoinSet::new(), JoinSet::new());
+        let mut oldest = asking(&mut first, &server, request("ann", "r0"), &json!({ "owner": "r0" })).await;
+        let mut younger = Vec::new();
+        for name in ["r1", "r2", "r3"] {
+            pass(Duration::from_secs(1)).await;
+            younger.push((name, asking(&mut others, &server, request("ann", name), &json!({ "owner": name })).await));
+        }
+        // the base session and four processes
+        assert_eq!(supervisor.status()[0].sessions, 5);
+        let mut waiting = JoinSet::new();
+        waiting.spawn(ended(tool(&server, request(waits, "w"), &quiz("w")), "w"));
+        result(call(&server, request(waits, "l"), Method::ToolsList, &Value::Null)).await;
+        assert!(!scripts.log("shared").contains(r#""owner":"w""#), "{share:?}: it runs beside the others");
+        pass(Duration::from_secs(57)).await;
+        let accepted = text(&waiting.join_next().await.unwrap().unwrap());
+        assert!(accepted.contains("accept"), "{share:?}: {accepted}");
+        let closed = text(&first.join_next().await.unwrap().unwrap());
+        assert!(closed.contains("cancel"), "{share:?}: {closed}");
+        oldest.answer.withdrawn().await;
+        // one call waited, so one question is closed
+        for (owner, question) in younger {
+            answer(question, owner);
+        }
+        for ended in others.join_all().await {
+            assert!(text(&ended).contains("accept"), "{share:?}: {ended:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_question_of_a_client_with_a_session_is_closed_too_and_its_dialog_withdrawn() {
+    let scripts = Scripts::new();
+    let (_supervisor, server) = started(shared(&scripts, "shared", Share::All, 1)).await;
+    let _held = hold_time();
+    let (mut first, mut waiting) = (JoinSet::new(), JoinSet::new());
+    let mut question = asking(&mut first, &server, client("s1", ASKABLE), &json!({ "owner": "s1" })).await;
+    waiting.spawn(ended(tool(&server, client("s2", ASKABLE), &quiz("s2")), "s2"));
+    result(call(&server, client("s2", ASKABLE), Method::ToolsList, &Value::Null)).await;
+    pass(QUESTION_SLOT_TIME).await;
+    question.answer.withdrawn().await;
+    assert!(text(&first.join_next().await.unwrap().unwrap()).contains("cancel"));
+    assert!(text(&waiting.join_next().await.unwrap().unwrap()).contains("s2"));
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_finish_a_call_whose_question_was_closed_is_cancelled() {
+    let scripts = Scripts::new();
+    let (_supervisor, server) = started(shared(&scripts, "slow", Share::All, 1)).await;
+    let _held = hold_time();
+    let (mut first, mut waiting) = (JoinSet::new(), JoinSet::new());
+    let hangs = json!({ "owner": "r1", "hangs": true });
+    let _question = asking(&mut first, &server, request("ann", "r1"), &hangs).await;
+    waiting.spawn(ended(tool(&server, request("bob", "w"), &quiz("w")), "w"));
+    result(call(&server, request("bob", "l"), Method::ToolsList, &Value::Null)).await;
+    pass(QUESTION_SLOT_TIME).await;
+    logged(&scripts, "slow", r#""action":"cancel""#).await;
+    assert!(!scripts.log("slow").contains("notifications/cancelled"), "the call is not cancelled yet");
+    pass(FINISH_TIMEOUT).await;
+    let Outcome::Failed(error) = first.join_next().await.unwrap().unwrap() else { panic!("an error") };
+    insta::assert_snapshot!(String::from_utf8_lossy(error.json()), @r#"{"code":-32603,"data":{"reason":"question_closed"},"message":"Backend `slow`: a question of this call was open for too long while other calls waited, so it was closed; the server did not finish the call within 10 s, so it was cancelled; call again and answer sooner"}"#);
+    logged(&scripts, "slow", "notifications/cancelled").await;
+    // what the server says now may still be of that call
+    assert!(!scripts.log("slow").contains(r#""owner":"w""#), "{}", scripts.log("slow"));
+    pass(LINGER).await;
+    assert!(text(&waiting.join_next().await.unwrap().unwrap()).contains("accept"));
+}
+
+#[tokio::test]
+async fn a_question_stays_open_as_long_as_nobody_waits() {
+    let scripts = Scripts::new();
+    let (_supervisor, server) = started(shared(&scripts, "patient", Share::All, 1)).await;
+    let _held = hold_time();
+    let mut first = JoinSet::new();
+    let question = asking(&mut first, &server, request("ann", "r1"), &json!({ "owner": "r1" })).await;
+    // longer than a server may be silent
+    pass(Duration::from_mins(11)).await;
+    // those that cannot be asked wait for nobody
+    let cannot = Context { client: Arc::clone(&client("c", "{}").client), ..request("bob", "r2") };
+    let echo = tool(&server, cannot, &json!({ "name": "echo", "arguments": { "text": "at once" } }));
+    assert!(result(echo).await.contains("at once"));
+    answer(question, "r1");
+    assert!(text(&first.join_next().await.unwrap().unwrap()).contains("accept"));
+}
+
+#[tokio::test]
+async fn a_call_that_waits_in_vain_tells_progress_and_ends_as_busy() {
+    let scripts = Scripts::new();
+    let (_supervisor, server) = started(shared(&scripts, "busy", Share::All, 1)).await;
+    let _held = hold_time();
+    let mut running = tool(&server, request("ann", "r1"), &json!({ "name": "hang", "_meta": { "progressToken": 1 } }));
+    assert!(futures_util::FutureExt::now_or_never(running.next_event()).is_none());
+    let waits = json!({ "name": "quiz", "arguments": { "owner": "w" }, "_meta": { "progressToken": "p" } });
+    let mut waiting = tool(&server, request("bob", "w"), &waits);
+    assert!(futures_util::FutureExt::now_or_never(waiting.next_event()).is_none());
+    pass(Duration::from_secs(15)).await;
+    let Some(Event::Notified(told)) = waiting.next_event().await else { panic!("progress") };
+    insta::assert_snapshot!(String::from_utf8_lossy(told.params.json()), @r#"{"progressToken":"p","progress":0,"message":"waiting for a free process of `busy`"}"#);
+    pass(SLOT_WAIT).await;
+    let busy = ended(waiting, "w").await;
+    let Outcome::Failed(error) = busy else { panic!("{busy:?}") };
+    assert_eq!(error.code(), ErrorObject::INTERNAL_ERROR);
+    insta::assert_snapshot!(String::from_utf8_lossy(error.json()), @r#"{"code":-32603,"data":{"retryable":true},"message":"Backend `busy` is not available: all its shared processes serve other clients; try again later, or raise `parallel`"}"#);
+    assert!(!scripts.log("busy").contains(r#""owner":"w""#));
+}
+
+#[tokio::test]
+async fn what_a_server_asks_after_its_call_was_given_up_is_asked_of_nobody_else() {
+    let scripts = Scripts::new();
+    let spec = shared(&scripts, "belated", Share::All, 1);
+    let TransportSpec::Stdio(mut stdio) = spec.transport.clone() else { panic!("a program") };
+    stdio.args.push("belated=1".to_owned());
+    let (_supervisor, server) = started(BackendSpec { transport: TransportSpec::Stdio(stdio), ..spec }).await;
+    let mut listening = call(&server, client("s2", ASKABLE), Method::Listen, &Value::Null);
+    assert!(futures_util::FutureExt::now_or_never(listening.next_event()).is_none());
+    // it never answers
+    let hangs = json!({ "name": "quiz", "arguments": { "owner": "s1", "hangs": true } });
+    let mut given_up = tool(&server, client("s1", ASKABLE), &hangs);
+    let Event::Asked(_question) = next(&mut given_up).await else { panic!("a question") };
+    drop(given_up);
+    logged(&scripts, "belated", r#""id":"belated","result":{"action":"cancel"}"#).await;
+    assert!(futures_util::FutureExt::now_or_never(listening.next_event()).is_none());
+}
