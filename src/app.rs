@@ -29,7 +29,7 @@ use crate::{
     config::{self, Config, PublicUrl},
     frontend::{self, Frontend, Routes, StateKey},
     gateway::{self, Gateway, Mount},
-    http,
+    http, listener,
     mcp::{Payload, Server},
     model::{BackendId, BackendSpec, KnownEra, SessionId, status::Status},
     oauth::{self, OAuth, seal::SealingKey},
@@ -44,6 +44,7 @@ use crate::{
 pub struct App {
     listener: TcpListener,
     router: axum::Router,
+    connections: listener::Settings,
     public_url: PublicUrl,
     first_key: Option<Secret>,
     control: Control,
@@ -95,6 +96,7 @@ struct Foundation<'a> {
 impl App {
     /// Listens, opens the database, starts the backends. Returns before the backends are ready.
     pub async fn build(config: Config, telemetry: Telemetry) -> anyhow::Result<Self> {
+        let connections = settings::listener(&config);
         let listener = TcpListener::bind(config.listen)
             .await
             .with_context(|| format!("nothing can listen on {}: is another gateway running there?", config.listen))?;
@@ -138,7 +140,18 @@ impl App {
         // last of all: a key that is made must be shown, and so nothing may fail between the two
         let first_key = parts.oauth.first_key().await?;
         let data_dir = config.data_dir;
-        Ok(Self { listener, router, public_url, first_key, control, data_dir, parts, introductions, shutdown })
+        Ok(Self {
+            listener,
+            router,
+            connections,
+            public_url,
+            first_key,
+            control,
+            data_dir,
+            parts,
+            introductions,
+            shutdown,
+        })
     }
 
     /// The URL under which clients reach it, without a slash at the end.
@@ -154,32 +167,29 @@ impl App {
     /// Serves until `stop`; then no new connection is accepted, running calls get the configured time, and everything
     /// is ended in the order of its making, backwards.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
-        let Self { listener, router, control, data_dir, parts, introductions, shutdown, .. } = self;
+        let Self { listener, router, connections, control, data_dir, parts, introductions, shutdown, .. } = self;
         parts.watch(introductions);
-        let frontend = parts.frontend.clone();
-        let stopping = CancellationToken::new();
-        let signal = {
-            let stopping = stopping.clone();
-            async move {
-                stop.await;
-                tracing::info!("stopping: running calls may finish");
-                frontend.drain();
-                stopping.cancel();
-            }
+        let drain = CancellationToken::new();
+        let lifecycle = listener::Lifecycle {
+            tracker: parts.tracker.clone(),
+            drain: drain.clone(),
+            cancel: parts.cancel.child_token(),
         };
-        let service = router.into_make_service_with_connect_info::<SocketAddr>();
-        let server = axum::serve(listener, service).with_graceful_shutdown(signal);
-        let patience = async {
-            stopping.cancelled().await;
+        let serving = listener::serve(listener, router, connections, lifecycle);
+        let stopping = async {
+            stop.await;
+            tracing::info!("stopping: running calls may finish");
+            parts.frontend.drain();
+            drain.cancel();
             tokio::time::sleep(shutdown).await;
         };
-        let ended = tokio::select! {
-            ended = async { server.await } => ended,
-            () = patience => Ok(()),
-        };
+        tokio::select! {
+            () = serving => {}
+            () = stopping => {}
+        }
         control.remove(&data_dir);
         parts.end().await;
-        ended.context("the listening socket failed")
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@
 //! Nothing here ever answers with a redirect: clients of `/mcp` and of the discovery documents follow none (`OA-17`).
 
 pub mod client_ip;
+pub mod forwarded;
 pub mod headers;
 pub mod host;
 pub mod origin;
@@ -28,7 +29,7 @@ use tracing::Instrument as _;
 use url::Url;
 
 pub use crate::model::{ClientIp, RequestId};
-use crate::support::Random;
+use crate::{listener::AddressPermit, support::Random};
 use refusal::Refusal;
 
 /// The largest request body that is accepted by default: 16 MiB. Routes that want less say so themselves.
@@ -49,6 +50,8 @@ pub struct Settings {
     pub trusted_proxies: Vec<IpNet>,
     /// The largest request body, in bytes.
     pub body_limit: usize,
+    /// Requests that run at once for one address which a trusted proxy names.
+    pub requests_per_address: usize,
     /// Where request ids come from.
     pub random: Arc<dyn Random>,
 }
@@ -69,6 +72,7 @@ struct Guard {
     proxies: Vec<IpNet>,
     headers: headers::Common,
     body_limit: usize,
+    forwarded: forwarded::Forwarded,
     random: Arc<dyn Random>,
 }
 
@@ -87,8 +91,8 @@ async fn stand_guard(State(guard): State<Arc<Guard>>, mut request: Request, next
     request.extensions_mut().insert(id);
     request.extensions_mut().insert(from);
     let mut answer = async {
-        let answer = match guard.check(&request) {
-            Ok(()) => panics::caught(next.run(guard.limited(request))).await,
+        let answer = match guard.admit(&request, from) {
+            Ok(permit) => forwarded::hold(permit, panics::caught(next.run(guard.limited(request))).await),
             Err(refusal) => refusal.into_response(),
         };
         trace::answered(&answer);
@@ -112,6 +116,7 @@ impl Settings {
             origins: Vec::new(),
             trusted_proxies: Vec::new(),
             body_limit: BODY_LIMIT,
+            requests_per_address: 512,
             random,
         }
     }
@@ -127,14 +132,18 @@ impl Guard {
             proxies: settings.trusted_proxies.clone(),
             headers: headers::Common::new(&settings.public_url),
             body_limit: settings.body_limit,
+            forwarded: forwarded::Forwarded::new(settings),
             random: Arc::clone(&settings.random),
         }
     }
 
-    fn check(&self, request: &Request) -> Result<(), Refusal> {
+    /// Checks the request, and counts it where a proxy forwards it.
+    fn admit(&self, request: &Request, from: ClientIp) -> Result<Option<AddressPermit>, Refusal> {
+        let permit = self.forwarded.enter(request, from)?;
         self.hosts.check(request)?;
         self.origins.check(request)?;
-        self.announced_size(request)
+        self.announced_size(request)?;
+        Ok(permit)
     }
 
     /// Refuses a message that announces itself as too large, in JSON-RPC. Pages and OAuth endpoints have limits of their

@@ -15,6 +15,7 @@
 //! | [`frontend`] | the clients in front of it |
 //! | [`oauth`], [`resource`] | the authorization server, and who is let in |
 //! | [`web`], [`http`] | pages for people, and the layers around every route |
+//! | [`listener`] | the listening socket and its connections: bounds, timeouts, what is closed first |
 //! | [`storage`] | the SQLite database; the only room that knows SQL |
 //! | [`config`], [`cli`], [`telemetry`], [`app`] | how it is set up, started, watched and put together |
 
@@ -25,6 +26,7 @@ pub mod config;
 pub mod frontend;
 pub mod gateway;
 pub mod http;
+pub mod listener;
 pub mod mcp;
 pub mod model;
 pub mod oauth;

@@ -7,7 +7,10 @@ use url::Url;
 use crate::{
     backend,
     config::{self, Config, PublicUrl},
-    frontend, gateway, http, oauth, resource,
+    frontend, gateway, http,
+    listener::{self, descriptors},
+    model::{BackendSpec, TransportSpec},
+    oauth, resource,
     support::Random,
 };
 
@@ -94,6 +97,42 @@ pub(super) fn http(config: &Config, public_url: Url, bound: SocketAddr, random: 
         origins: config.http.allowed_origins.clone(),
         trusted_proxies: config.http.trusted_proxies.clone(),
         body_limit: config.limits.request_body,
+        requests_per_address: config.limits.connections_per_address,
         random,
+    }
+}
+
+/// The connections'. Raises the limit on open descriptors, since the bound derives from it.
+pub(super) fn listener(config: &Config) -> listener::Settings {
+    let limits = &config.limits;
+    let possible = descriptors::connections(descriptors::raise(), reserved(config));
+    let connections = match limits.connections {
+        Some(wanted) if wanted > possible => {
+            tracing::warn!(wanted, possible, "the limit on open files does not allow the configured connections");
+            possible
+        }
+        Some(wanted) => wanted,
+        None => possible.min(descriptors::MAX_CONNECTIONS),
+    };
+    tracing::info!(connections, "the bound of connections");
+    listener::Settings {
+        connections,
+        connections_per_address: limits.connections_per_address,
+        proxies: config.http.trusted_proxies.clone(),
+        timeouts: listener::Timeouts { head: limits.head_timeout, body: limits.body_timeout, idle: limits.keep_alive },
+    }
+}
+
+fn reserved(config: &Config) -> descriptors::Reserved {
+    let runs = |spec: &&BackendSpec| matches!(spec.transport, TransportSpec::Stdio(_));
+    let is_remote = |spec: &BackendSpec| matches!(spec.transport, TransportSpec::Http(_));
+    let programs = config.backends.iter().filter(runs).count();
+    descriptors::Reserved {
+        processes: programs.saturating_mul(config.limits.backend_sessions),
+        outbound: if config.backends.iter().any(is_remote) {
+            descriptors::Outbound::PerRequest
+        } else {
+            descriptors::Outbound::None
+        },
     }
 }

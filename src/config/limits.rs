@@ -32,6 +32,19 @@ pub struct Limits {
     pub request_body: usize,
     /// `backend_sessions`: sessions (of a stdio backend: processes) held at one backend, 1 to 10,000.
     pub backend_sessions: usize,
+    /// `connections`: connections in all, 16 to 1,000,000, as far as the descriptors of the process allow; where it is not
+    /// set, as many as they allow, 16,384 at most.
+    pub connections: Option<usize>,
+    /// `connections_per_address`: connections of one client address, and requests at once that a trusted proxy forwards
+    /// for one, 1 to 1,000,000.
+    pub connections_per_address: usize,
+    /// `head_timeout`: how long the head of a request may take, 1 second to 10 minutes.
+    pub head_timeout: Duration,
+    /// `body_timeout`: how long nothing may come of a body that is waited for, 1 second to 10 minutes; after the first
+    /// such time at least 1 KiB must come for each second of it.
+    pub body_timeout: Duration,
+    /// `keep_alive`: how long a connection stays open between two requests, 1 second to 1 hour.
+    pub keep_alive: Duration,
     /// `shutdown`: how long running calls may go on after the signal to stop, 0 s to 10 minutes.
     pub shutdown: Duration,
 }
@@ -50,6 +63,11 @@ impl Default for Limits {
             batch: 100,
             request_body: 16 << 20,
             backend_sessions: 64,
+            connections: None,
+            connections_per_address: 512,
+            head_timeout: Duration::from_secs(30),
+            body_timeout: Duration::from_secs(30),
+            keep_alive: Duration::from_mins(5),
             shutdown: Duration::from_secs(10),
         }
     }
@@ -84,6 +102,13 @@ impl Limits {
             batch: section.count("batch", 1..=10_000).unwrap_or(default.batch),
             request_body: section.size("request_body", 64 << 10..=1 << 30).unwrap_or(default.request_body),
             backend_sessions: section.count("backend_sessions", 1..=10_000).unwrap_or(default.backend_sessions),
+            connections: section.count("connections", 16..=1_000_000),
+            connections_per_address: section
+                .count("connections_per_address", 1..=1_000_000)
+                .unwrap_or(default.connections_per_address),
+            head_timeout: section.duration("head_timeout", second..=minute * 10).unwrap_or(default.head_timeout),
+            body_timeout: section.duration("body_timeout", second..=minute * 10).unwrap_or(default.body_timeout),
+            keep_alive: section.duration("keep_alive", second..=minute * 60).unwrap_or(default.keep_alive),
             shutdown: section.duration("shutdown", Duration::ZERO..=minute * 10).unwrap_or(default.shutdown),
         }
     }

@@ -11,9 +11,13 @@ use crate::model::ClientIp;
 /// The address of the client: the peer's own, or, where the peer is a trusted proxy, the right-most address of
 /// `X-Forwarded-For` that is no trusted proxy. Everything left of it was written by the client itself.
 pub fn of(request: &Request, trusted: &[IpNet]) -> ClientIp {
+    ClientIp(behind(peer(request), request.headers(), trusted))
+}
+
+/// The address at the other end of the connection.
+pub fn peer(request: &Request) -> IpAddr {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-    let peer = peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |ConnectInfo(peer)| peer.ip().to_canonical());
-    ClientIp(behind(peer, request.headers(), trusted))
+    peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |ConnectInfo(peer)| peer.ip().to_canonical())
 }
 
 fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {

@@ -15,7 +15,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("oauth", &["storage"]),
     ("resource", &["oauth"]),
     ("web", &["oauth", "storage"]),
-    ("http", &[]),
+    ("http", &["listener"]),
+    ("listener", &[]),
     ("config", &[]),
     ("telemetry", &[]),
 ];

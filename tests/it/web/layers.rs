@@ -236,3 +236,28 @@ async fn the_query_never_reaches_the_log() {
     assert!(log.contains("path=\"/sse\"") && log.contains("request_id="), "{log}");
     assert!(!log.contains("lkk_secret"), "{log}");
 }
+
+#[tokio::test]
+async fn the_requests_of_one_address_behind_a_proxy_are_bounded_while_their_answers_last() {
+    let mut settings = settings();
+    settings.trusted_proxies = vec!["10.0.0.0/8".parse().unwrap()];
+    settings.requests_per_address = 1;
+    let app = layers(routes(), &settings);
+    let send = async |peer: &str, client: &'static str| {
+        let peer = ConnectInfo(SocketAddr::new(peer.parse().unwrap(), 1));
+        let request = Request::get("/mcp").header("x-forwarded-for", client).extension(peer);
+        app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+    };
+    let first = send("10.0.0.1", "2001:db8::1").await;
+    assert_eq!(first.status(), StatusCode::OK);
+    let second = send("10.0.0.2", "2001:db8::2").await;
+    assert_eq!(second.status(), StatusCode::TOO_MANY_REQUESTS, "one /64, and the proxy does not matter");
+    assert_eq!(second.headers()["retry-after"], "5");
+    assert_eq!(send("10.0.0.1", "192.0.2.1").await.status(), StatusCode::OK);
+    for _ in 0..3 {
+        let direct = (send("192.0.2.9", "2001:db8::1").await, send("10.0.0.1", "10.0.0.7").await);
+        assert_eq!((direct.0.status(), direct.1.status()), (StatusCode::OK, StatusCode::OK));
+    }
+    assert_eq!(text(first).await, "ok");
+    assert_eq!(send("10.0.0.1", "2001:db8::2").await.status(), StatusCode::OK);
+}

@@ -1,0 +1,80 @@
+//! The listening socket and its connections: how many there may be, how long each step may take, and which are closed
+//! first. Knows nothing of MCP, OAuth and routes.
+//!
+//! Connections speak HTTP/1.1 alone: HTTP/2 over plain text is off, and a proxy in front speaks it to clients. hyper
+//! parses and writes; its timer covers the first head and the wait for the next one alike, so that this module has its
+//! own: one timer for each connection, which is set anew only where a deadline comes earlier.
+//!
+//! | Step | Bound |
+//! |---|---|
+//! | the head of a request | [`Timeouts::head`], then 408 |
+//! | its body, while the handler waits for it | [`Timeouts::body`] without a byte, then 1 KiB/s; 408 |
+//! | what a handler leaves of the body | 256 KiB and 5 s, else the connection ends with the response |
+//! | the response | none in time; a client that takes nothing for 90 s is gone |
+//! | the wait for the next request | [`Timeouts::idle`] |
+//!
+//! When all places are taken, connections without a complete request make room first, then idle ones. A connection with
+//! a request, which may be a stream of hours, never does.
+
+mod accept;
+mod addresses;
+mod admission;
+mod body;
+mod connection;
+pub mod descriptors;
+mod drive;
+mod exchange;
+mod io;
+mod refuse;
+mod service;
+mod socket;
+mod state;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use axum::Router;
+use ipnet::IpNet;
+use tokio::net::TcpListener;
+
+pub use self::{
+    accept::Lifecycle,
+    addresses::{AddressPermit, Addresses},
+};
+
+/// The bounds of connections.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Connections in all.
+    pub connections: usize,
+    /// Connections of one address. Loopback and the proxies are exempt.
+    pub connections_per_address: usize,
+    /// The proxies whose connections carry the requests of many clients.
+    pub proxies: Vec<IpNet>,
+    /// How long each step may take.
+    pub timeouts: Timeouts,
+}
+
+/// How long each step of a connection may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Timeouts {
+    /// From the first byte of a request (of the first one: from the connection) to the end of its head.
+    pub head: Duration,
+    /// Silence in a body that is waited for; also the period in which further bytes must come at 1 KiB/s.
+    pub body: Duration,
+    /// From a response to the first byte of the next request.
+    pub idle: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { head: Duration::from_secs(30), body: Duration::from_secs(30), idle: Duration::from_mins(5) }
+    }
+}
+
+/// Serves `router` on `listener` until `lifecycle.drain` is cancelled and all connections have ended.
+pub async fn serve(listener: TcpListener, router: Router, settings: Settings, lifecycle: Lifecycle) {
+    accept::run(listener, router, settings, lifecycle).await;
+}

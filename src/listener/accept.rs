@@ -1,0 +1,76 @@
+//! The accept loop: admits connections and starts their tasks. Knows nothing of what they say.
+
+use std::{io, time::Duration};
+
+use tokio::time::sleep;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    Settings,
+    admission::Admission,
+    drive::{self, Service},
+    refuse::Refusals,
+    socket::Accept,
+};
+
+/// How long nothing is accepted after the system refused to (`EMFILE` and its like): the error stays until a descriptor
+/// is closed, and the loop must not spin on it.
+const ERROR_PAUSE: Duration = Duration::from_millis(100);
+
+/// What ends the loop and the connections, and who owns their tasks.
+#[derive(Debug, Clone)]
+pub struct Lifecycle {
+    /// Owns the task of each connection.
+    pub tracker: TaskTracker,
+    /// Cancelled when no connection is accepted any more, and connections end with the response that they send.
+    pub drain: CancellationToken,
+    /// Cancelled when connections end at once.
+    pub cancel: CancellationToken,
+}
+
+/// Accepts connections until `lifecycle.drain`, then waits until all of them have ended.
+pub(super) async fn run<A: Accept>(mut listener: A, router: axum::Router, settings: Settings, lifecycle: Lifecycle) {
+    let Lifecycle { tracker, drain, cancel } = lifecycle;
+    let mut admission = Admission::new(settings.connections, settings.connections_per_address, settings.proxies);
+    let refusals = Refusals::new(tracker.clone());
+    // not for each request: prepares the routes for a router without state
+    let service = Service { router: router.with_state(()), timeouts: settings.timeouts, drain: drain.clone() };
+    while let Some(accepted) = drain.run_until_cancelled(listener.accept()).await {
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                failed(&error, &admission, &drain).await;
+                continue;
+            }
+        };
+        let admitted = match admission.admit(peer.ip()).await {
+            Ok(admitted) => admitted,
+            Err(refusal) => {
+                refusals.send(stream, refusal);
+                continue;
+            }
+        };
+        let (index, network) = (admitted.index(), admitted.network());
+        let (service, cancel) = (service.clone(), cancel.clone());
+        // boxed: its memory is freed at its end, although the handle stays until the slot has another connection
+        let connection = Box::pin(drive::connection(stream, peer, admitted, service));
+        let task = tracker.spawn(async move {
+            cancel.run_until_cancelled(connection).await;
+        });
+        admission.admitted(index, network, task.abort_handle());
+    }
+    drop(listener);
+    admission.empty().await;
+}
+
+/// Takes note of an error of `accept`. None of them ends the loop: they are of one connection, or they pass.
+async fn failed(error: &io::Error, admission: &Admission, drain: &CancellationToken) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {
+        return;
+    }
+    metrics::counter!("lockkeeper_accept_errors_total").increment(1);
+    tracing::error!(%error, "no connection can be accepted: are there too few descriptors (ulimit -n)?");
+    admission.shed();
+    drain.run_until_cancelled(sleep(ERROR_PAUSE)).await;
+}

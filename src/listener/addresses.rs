@@ -1,0 +1,84 @@
+//! How much each client address holds at once: connections, or requests that came through a proxy. Knows nothing of
+//! either.
+
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
+
+use parking_lot::Mutex;
+
+use crate::model::ClientIp;
+
+/// A count for each address (of IPv6: each /64, see [`ClientIp::network`]). It holds only addresses whose count is not
+/// zero, so that it is as large as what is counted.
+#[derive(Debug)]
+pub struct Addresses {
+    limit: usize,
+    held: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// One that counts, until it is dropped.
+#[derive(Debug)]
+pub struct AddressPermit {
+    addresses: Arc<Addresses>,
+    network: IpAddr,
+}
+
+// === impl Addresses ===
+
+impl Addresses {
+    /// At most `limit` for each address.
+    pub fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, held: Mutex::default() })
+    }
+
+    /// Counts one more of this address; `None` if it holds as many as it may.
+    pub fn enter(self: &Arc<Self>, client: ClientIp) -> Option<AddressPermit> {
+        let network = client.network();
+        let mut held = self.held.lock();
+        let count = held.entry(network).or_insert(0);
+        if *count >= self.limit {
+            return None;
+        }
+        *count += 1;
+        Some(AddressPermit { addresses: Arc::clone(self), network })
+    }
+}
+
+// === impl AddressPermit ===
+
+impl AddressPermit {
+    /// The address that it counts for.
+    pub(super) const fn network(&self) -> IpAddr {
+        self.network
+    }
+}
+
+impl Drop for AddressPermit {
+    fn drop(&mut self) {
+        let mut held = self.addresses.held.lock();
+        let Some(count) = held.get_mut(&self.network) else { return };
+        *count -= 1;
+        if *count == 0 {
+            held.remove(&self.network);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_holds_no_more_than_it_may() {
+        let addresses = Addresses::new(2);
+        let client = |text: &str| ClientIp(text.parse().unwrap());
+        let first = addresses.enter(client("2001:db8::1")).unwrap();
+        let second = addresses.enter(client("2001:db8::2")).unwrap();
+        assert!(addresses.enter(client("2001:db8::3")).is_none(), "a /64 counts as one address");
+        let other = addresses.enter(client("192.0.2.7"));
+        assert!(other.is_some());
+        drop(first);
+        assert!(addresses.enter(client("2001:db8::3")).is_some());
+        drop((second, other));
+        assert!(addresses.held.lock().is_empty());
+    }
+}

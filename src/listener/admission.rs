@@ -1,0 +1,154 @@
+//! Who is admitted: connections are bounded in all and per address, and those that matter least make room for new ones.
+//! Knows nothing of requests.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use ipnet::IpNet;
+use tokio::{task::AbortHandle, time::timeout};
+
+use super::{
+    addresses::{AddressPermit, Addresses},
+    refuse::Refusal,
+    table::{Entry, Slot, Table},
+};
+use crate::model::ClientIp;
+
+/// How long a connection that makes room may take to end. It ends when its task yields.
+const EVICTION_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The bounds, and what is needed to end connections. The accept loop owns it.
+#[derive(Debug)]
+pub(super) struct Admission {
+    table: Arc<Table>,
+    addresses: Arc<Addresses>,
+    /// The proxies whose connections carry the requests of many clients.
+    proxies: Vec<IpNet>,
+    /// For each slot of the table, the last connection that had it.
+    tenants: Vec<Option<Tenant>>,
+}
+
+/// The connection in a slot.
+#[derive(Debug)]
+struct Tenant {
+    /// The address that it counts for.
+    network: Option<IpAddr>,
+    task: AbortHandle,
+}
+
+/// A place for one connection, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    // the count per address first: who waits for the slot finds it lowered
+    permit: Option<AddressPermit>,
+    slot: Slot,
+}
+
+// === impl Admission ===
+
+impl Admission {
+    /// At most `connections` in all, and `per_address` of each address.
+    pub(super) fn new(connections: usize, per_address: usize, proxies: Vec<IpNet>) -> Self {
+        Self {
+            table: Table::new(connections),
+            addresses: Addresses::new(per_address),
+            proxies,
+            tenants: std::iter::repeat_with(|| None).take(connections).collect(),
+        }
+    }
+
+    /// A place for a connection of `peer`. Where there is none, a connection of the same address or of any makes room:
+    /// see [`super::state::State::eviction_rank`].
+    pub(super) async fn admit(&mut self, peer: IpAddr) -> Result<Admitted, Refusal> {
+        let permit = match self.counted(peer) {
+            Some(client) => Some(self.permit(client).await?),
+            None => None,
+        };
+        let slot = match self.table.take() {
+            Some(slot) => slot,
+            None => self.make_room(|_| true, Table::take).await.ok_or(Refusal::Full)?,
+        };
+        Ok(Admitted { permit, slot })
+    }
+
+    /// Notes the task of an admitted connection, by which it is ended.
+    pub(super) fn admitted(&mut self, index: usize, network: Option<IpAddr>, task: AbortHandle) {
+        if let Some(tenant) = self.tenants.get_mut(index) {
+            *tenant = Some(Tenant { network, task });
+        }
+    }
+
+    /// Ends the connection that matters least, so that its descriptor is free.
+    pub(super) fn shed(&self) {
+        self.evict(|_| true);
+    }
+
+    /// Waits until no connection is open.
+    pub(super) async fn empty(&self) {
+        self.table.empty().await;
+    }
+
+    /// The client that a connection counts for. Loopback is this machine, and a proxy stands for many clients.
+    fn counted(&self, peer: IpAddr) -> Option<ClientIp> {
+        let peer = peer.to_canonical();
+        let exempt = peer.is_loopback() || self.proxies.iter().any(|proxy| proxy.contains(&peer));
+        (!exempt).then_some(ClientIp(peer))
+    }
+
+    async fn permit(&self, client: ClientIp) -> Result<AddressPermit, Refusal> {
+        if let Some(permit) = self.addresses.enter(client) {
+            return Ok(permit);
+        }
+        let network = Some(client.network());
+        let same = |tenant: &Tenant| tenant.network == network;
+        self.make_room(same, |_| self.addresses.enter(client)).await.ok_or(Refusal::Address)
+    }
+
+    /// Ends one of the connections that `which` accepts, and waits until `take` finds room.
+    async fn make_room<T>(
+        &self,
+        which: impl Fn(&Tenant) -> bool,
+        take: impl Fn(&Arc<Table>) -> Option<T>,
+    ) -> Option<T> {
+        if !self.evict(which) {
+            return None;
+        }
+        let room = async {
+            loop {
+                if let Some(taken) = take(&self.table) {
+                    return taken;
+                }
+                self.table.released().await;
+            }
+        };
+        timeout(EVICTION_TIMEOUT, room).await.ok()
+    }
+
+    fn evict(&self, which: impl Fn(&Tenant) -> bool) -> bool {
+        let tenant = |index: usize| self.tenants.get(index).and_then(Option::as_ref);
+        let Some((index, state)) = self.table.evict(|index| tenant(index).is_some_and(&which)) else { return false };
+        if let Some(tenant) = tenant(index) {
+            tenant.task.abort();
+        }
+        metrics::counter!("lockkeeper_connections_evicted_total", "state" => state.label()).increment(1);
+        true
+    }
+}
+
+// === impl Admitted ===
+
+impl Admitted {
+    /// Access to the state of the connection.
+    pub(super) fn entry(&self) -> Entry {
+        self.slot.entry()
+    }
+
+    /// The number of its slot.
+    pub(super) const fn index(&self) -> usize {
+        self.slot.index()
+    }
+
+    /// The address that it counts for.
+    pub(super) fn network(&self) -> Option<IpAddr> {
+        self.permit.as_ref().map(AddressPermit::network)
+    }
+}

@@ -1,0 +1,126 @@
+//! The bodies of a request and of its response: report to the [`Connection`] how far they are. Know nothing of their
+//! content.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use axum::{BoxError, body::Body};
+use bytes::Bytes;
+use hyper::body::{Body as _, Frame, Incoming, SizeHint};
+
+use super::connection::Connection;
+
+/// The body of a request.
+#[derive(Debug)]
+pub(super) struct RequestBody {
+    incoming: Option<Incoming>,
+    invitation: Invitation,
+    connection: Arc<Connection>,
+}
+
+/// Whether the client waits to be asked for the body (`Expect: 100-continue`, RFC 9110 10.1.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Invitation {
+    /// The client sends the body by itself, or was asked for it.
+    Given,
+    /// The client waits. Asked is who reads; who answers without that cannot know whether the body follows.
+    Awaited,
+}
+
+/// The body of a response.
+#[derive(Debug)]
+pub(super) struct ResponseBody {
+    body: Body,
+    connection: Arc<Connection>,
+}
+
+// === impl RequestBody ===
+
+impl RequestBody {
+    /// Reports on `incoming` to `connection`.
+    pub(super) const fn new(incoming: Incoming, invitation: Invitation, connection: Arc<Connection>) -> Self {
+        Self { incoming: Some(incoming), invitation, connection }
+    }
+}
+
+impl hyper::body::Body for RequestBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        self.invitation = Invitation::Given;
+        let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
+        let frame = Pin::new(&mut *incoming).poll_frame(cx);
+        let ended = incoming.is_end_stream();
+        match &frame {
+            Poll::Pending => self.connection.awaits_body(),
+            Poll::Ready(Some(Ok(frame))) if !ended => {
+                self.connection.got_body(frame.data_ref().map_or(0, Bytes::len));
+            }
+            Poll::Ready(Some(Ok(_)) | None) => {
+                self.incoming = None;
+                self.connection.has_body();
+            }
+            Poll::Ready(Some(Err(_))) => {
+                self.incoming = None;
+                self.connection.abandons_body();
+            }
+        }
+        frame.map_err(Into::into)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.as_ref().is_none_or(Incoming::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.as_ref().map_or_else(|| SizeHint::with_exact(0), Incoming::size_hint)
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        match self.incoming.take() {
+            Some(incoming) if incoming.is_end_stream() => self.connection.has_body(),
+            Some(_) if self.invitation == Invitation::Awaited => self.connection.abandons_body(),
+            Some(incoming) => self.connection.leaves_body(incoming),
+            None => {}
+        }
+    }
+}
+
+// === impl ResponseBody ===
+
+impl ResponseBody {
+    /// Reports on `body` to `connection`.
+    pub(super) const fn new(body: Body, connection: Arc<Connection>) -> Self {
+        Self { body, connection }
+    }
+}
+
+impl hyper::body::Body for ResponseBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for ResponseBody {
+    fn drop(&mut self) {
+        self.connection.sent();
+    }
+}

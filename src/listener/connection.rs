@@ -1,0 +1,355 @@
+//! What happens on one connection, and what is due next. Shared by its socket, its request, its response and its driver.
+//! Knows nothing of hyper's connection, which [`super::drive`] polls.
+
+use std::{
+    pin::Pin,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::response::Response;
+use http::{HeaderValue, StatusCode, header};
+use hyper::body::{Body as _, Incoming};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::{
+    Timeouts,
+    exchange::{Delivery, Exchange, Intake, Pace, Remainder},
+    state::State,
+    table::{Entry, Evicted},
+};
+
+/// Bytes of a body that are read and discarded after an early answer, so that the connection can be used again.
+const MAX_DISCARDED: u64 = 256 * 1024;
+
+/// How long the rest of a body is waited for after an early answer.
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a client may take none of the bytes that wait for it.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    entry: Entry,
+    timeouts: Timeouts,
+    born: Instant,
+    /// Set where the driver has to look.
+    changed: AtomicBool,
+    /// Bytes came since the last request began.
+    received: AtomicBool,
+    /// hyper has no bytes left to write.
+    flushed: AtomicBool,
+    /// Since when the socket takes no bytes, in milliseconds since `born`, plus one; 0: it takes some.
+    blocked: AtomicU64,
+    exchange: Mutex<Exchange>,
+}
+
+/// What the driver does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Wait for I/O, at most until the deadline.
+    Wait(Option<Instant>),
+    /// Poll hyper again: something was decided that it has to see.
+    Again,
+    /// Begin the shutdown of an idle connection.
+    Retire,
+    /// End the connection.
+    End(End),
+}
+
+/// Why a connection is ended before the client does so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The head of a request took too long.
+    Head,
+    /// No request came for too long.
+    Idle,
+    /// The body came too slowly, and part of the response was sent already.
+    Body,
+    /// The client reads nothing.
+    Write,
+    /// It is closed to make room.
+    Evicted,
+}
+
+// === impl Connection ===
+
+impl Connection {
+    /// A connection that was just accepted.
+    pub(super) fn new(entry: Entry, timeouts: Timeouts) -> Self {
+        Self {
+            entry,
+            timeouts,
+            born: Instant::now(),
+            changed: AtomicBool::new(true),
+            received: AtomicBool::new(false),
+            flushed: AtomicBool::new(true),
+            blocked: AtomicU64::new(0),
+            exchange: Mutex::new(Exchange::NONE),
+        }
+    }
+
+    /// Whether something changed since the last call.
+    pub(super) fn take_changed(&self) -> bool {
+        self.changed.load(Ordering::Relaxed) && self.changed.swap(false, Ordering::Acquire)
+    }
+
+    /// Whether part of a request's body was not read: a close would destroy an answer that is on its way.
+    pub(super) fn has_unread_body(&self) -> bool {
+        !matches!(self.exchange.lock().intake, Intake::Whole)
+    }
+
+    /// The connection only waits for the client to close it.
+    pub(super) fn closing(&self) -> Result<(), Evicted> {
+        self.entry.enter(State::Closing, Instant::now())
+    }
+
+    fn change(&self) {
+        self.changed.store(true, Ordering::Release);
+    }
+
+    fn replace_intake(&self, intake: Intake) {
+        // dropped after the lock is released
+        let _before = std::mem::replace(&mut self.exchange.lock().intake, intake);
+        self.change();
+    }
+}
+
+/// The socket reports.
+impl Connection {
+    /// Bytes came.
+    pub(super) fn received(&self) {
+        self.received.store(true, Ordering::Relaxed);
+        self.change();
+    }
+
+    /// The socket took bytes, or took none.
+    pub(super) fn wrote<T>(&self, written: &Poll<T>) {
+        let blocked = self.blocked.load(Ordering::Relaxed);
+        match written {
+            Poll::Ready(_) if blocked != 0 => self.blocked.store(0, Ordering::Relaxed),
+            Poll::Pending if blocked == 0 => {
+                let millis = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX - 1);
+                self.blocked.store(millis + 1, Ordering::Relaxed);
+                self.change();
+            }
+            _ => {}
+        }
+    }
+
+    /// All bytes are written.
+    pub(super) fn flushed(&self) {
+        if !self.flushed.swap(true, Ordering::Relaxed) {
+            self.change();
+        }
+    }
+}
+
+/// The request and its response report.
+impl Connection {
+    /// A request begins, unless the connection is being closed to make room.
+    pub(super) fn begin(&self, body: &Incoming) -> Result<(), Evicted> {
+        self.received.store(false, Ordering::Relaxed);
+        let (intake, state) = if body.is_end_stream() {
+            (Intake::Whole, State::Request)
+        } else {
+            (Intake::Held(Pace::new(self.timeouts.body)), State::Body)
+        };
+        *self.exchange.lock() = Exchange { intake, delivery: Delivery::Pending };
+        self.change();
+        self.entry.enter(state, Instant::now())
+    }
+
+    /// The handler waits for bytes of the body.
+    pub(super) fn awaits_body(&self) {
+        let mut exchange = self.exchange.lock();
+        if let Intake::Held(pace) = exchange.intake {
+            exchange.intake = Intake::Awaited(pace, Instant::now());
+            self.change();
+        }
+    }
+
+    /// The handler got bytes of the body, and more follow.
+    pub(super) fn got_body(&self, bytes: usize) {
+        let now = Instant::now();
+        let mut exchange = self.exchange.lock();
+        let judged = match exchange.intake {
+            Intake::Held(pace) => pace.received(bytes, now, now),
+            Intake::Awaited(pace, since) => pace.received(bytes, since, now),
+            _ => return,
+        };
+        exchange.intake = judged.map_or(Intake::Overdue, Intake::Held);
+    }
+
+    /// The body is read to its end.
+    pub(super) fn has_body(&self) {
+        self.replace_intake(Intake::Whole);
+    }
+
+    /// The handler is done with a body that has not ended.
+    pub(super) fn leaves_body(&self, body: Incoming) {
+        if self.is_overdue() {
+            return self.abandons_body();
+        }
+        self.replace_intake(Intake::Left(Remainder { body, since: Instant::now(), discarded: 0 }));
+    }
+
+    /// The rest of the body cannot be read.
+    pub(super) fn abandons_body(&self) {
+        self.replace_intake(Intake::Abandoned);
+    }
+
+    /// Whether the client sends the body too slowly.
+    pub(super) fn is_overdue(&self) -> bool {
+        matches!(self.exchange.lock().intake, Intake::Overdue)
+    }
+
+    /// The handler answered. Where more of the body remains than is read and discarded, the answer says that the
+    /// connection ends with it (RFC 9112 9.6): a chunked body counts as such, since its length is not known.
+    pub(super) fn answers(&self, response: &mut Response) -> Result<(), Evicted> {
+        let mut exchange = self.exchange.lock();
+        let ends = match &exchange.intake {
+            Intake::Left(rest) => rest.body.size_hint().exact().is_none_or(|length| length > MAX_DISCARDED),
+            Intake::Overdue | Intake::Abandoned => true,
+            Intake::Whole | Intake::Held(_) | Intake::Awaited(..) => false,
+        };
+        exchange.delivery = Delivery::Sending;
+        self.change();
+        if ends {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            let _before = std::mem::replace(&mut exchange.intake, Intake::Abandoned);
+        }
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            exchange.delivery = Delivery::Upgraded;
+            return self.entry.enter(State::Upgraded, Instant::now());
+        }
+        Ok(())
+    }
+
+    /// The body of the response has ended.
+    pub(super) fn sent(&self) {
+        let mut exchange = self.exchange.lock();
+        if exchange.delivery == Delivery::Sending {
+            exchange.delivery = Delivery::Sent;
+            self.flushed.store(false, Ordering::Relaxed);
+            self.change();
+        }
+    }
+}
+
+/// The driver asks.
+impl Connection {
+    /// Takes note of all that happened until `now`, and says what comes next.
+    pub(super) fn advance(&self, cx: &mut Context<'_>, now: Instant) -> Next {
+        let mut exchange = self.exchange.lock();
+        discard(&mut exchange.intake, cx);
+        let done = exchange.delivery == Delivery::Sent && self.flushed.load(Ordering::Relaxed);
+        if done && matches!(exchange.intake, Intake::Whole) {
+            *exchange = Exchange::NONE;
+            self.received.store(false, Ordering::Relaxed);
+        }
+        let before = self.entry.state();
+        let state = self.state(&exchange, before);
+        if state != before && self.entry.enter(state, now).is_err() {
+            return Next::End(End::Evicted);
+        }
+        if self.blocked_until().is_some_and(|until| until <= now) {
+            return Next::End(End::Write);
+        }
+        if let Some(next) = overdue(&mut exchange, now) {
+            return next;
+        }
+        let deadline = self.state_deadline(state);
+        match (deadline, state) {
+            (Some(deadline), State::Head) if deadline <= now => Next::End(End::Head),
+            (Some(deadline), State::Idle) if deadline <= now => Next::Retire,
+            (Some(deadline), State::Draining) if deadline <= now => Next::End(End::Body),
+            _ => Next::Wait(
+                [deadline, intake_deadline(&exchange.intake), self.blocked_until()].into_iter().flatten().min(),
+            ),
+        }
+    }
+
+    fn state(&self, exchange: &Exchange, before: State) -> State {
+        let flushed = self.flushed.load(Ordering::Relaxed);
+        match (exchange.delivery, &exchange.intake) {
+            (Delivery::None, _) if before == State::Head || self.received.load(Ordering::Relaxed) => State::Head,
+            (Delivery::None, _) => State::Idle,
+            (Delivery::Pending, Intake::Held(_) | Intake::Awaited(..)) => State::Body,
+            (Delivery::Sent, Intake::Left(_) | Intake::Held(_) | Intake::Awaited(..)) if flushed => State::Draining,
+            (Delivery::Upgraded, _) => State::Upgraded,
+            (Delivery::Pending | Delivery::Sending | Delivery::Sent, _) => State::Request,
+        }
+    }
+
+    fn state_deadline(&self, state: State) -> Option<Instant> {
+        let timeout = match state {
+            State::Head => self.timeouts.head,
+            State::Idle => self.timeouts.idle,
+            State::Draining => DISCARD_TIMEOUT * 2,
+            _ => return None,
+        };
+        Some(self.entry.since() + timeout)
+    }
+
+    fn blocked_until(&self) -> Option<Instant> {
+        let blocked = self.blocked.load(Ordering::Relaxed).checked_sub(1)?;
+        Some(self.born + Duration::from_millis(blocked) + WRITE_TIMEOUT)
+    }
+}
+
+/// Reads and discards what a handler left of the body.
+fn discard(intake: &mut Intake, cx: &mut Context<'_>) {
+    let Intake::Left(rest) = intake else { return };
+    loop {
+        let next = match Pin::new(&mut rest.body).poll_frame(cx) {
+            Poll::Pending => return,
+            Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, bytes::Bytes::len);
+                rest.discarded = rest.discarded.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+                if rest.discarded <= MAX_DISCARDED {
+                    continue;
+                }
+                Intake::Abandoned
+            }
+            Poll::Ready(None) => Intake::Whole,
+            Poll::Ready(Some(Err(_))) => Intake::Abandoned,
+        };
+        *intake = next;
+        return;
+    }
+}
+
+/// Decides about a body that does not come.
+fn overdue(exchange: &mut Exchange, now: Instant) -> Option<Next> {
+    match &exchange.intake {
+        Intake::Awaited(pace, since) if pace.deadline(*since) <= now => match pace.judge(*since, now) {
+            Ok(pace) => {
+                exchange.intake = Intake::Awaited(pace, now);
+                None
+            }
+            Err(_) if exchange.delivery == Delivery::Pending => {
+                exchange.intake = Intake::Overdue;
+                Some(Next::Again)
+            }
+            Err(_) => Some(Next::End(End::Body)),
+        },
+        Intake::Overdue if exchange.delivery != Delivery::Pending => Some(Next::End(End::Body)),
+        Intake::Left(rest) if rest.since + DISCARD_TIMEOUT <= now => {
+            exchange.intake = Intake::Abandoned;
+            Some(Next::Again)
+        }
+        _ => None,
+    }
+}
+
+fn intake_deadline(intake: &Intake) -> Option<Instant> {
+    match intake {
+        Intake::Awaited(pace, since) => Some(pace.deadline(*since)),
+        Intake::Left(rest) => Some(rest.since + DISCARD_TIMEOUT),
+        Intake::Whole | Intake::Held(_) | Intake::Overdue | Intake::Abandoned => None,
+    }
+}

@@ -1,0 +1,85 @@
+//! File descriptors: how many this process may open, and how many of them connections get. Knows nothing of sockets.
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+/// Connections without a configured bound, where descriptors are plenty: their buffers take memory too.
+pub const MAX_CONNECTIONS: usize = 16_384;
+
+/// Descriptors that are kept for the listener, the runtime, the logs, the store, refusals and the resolver.
+const BASE: u64 = 128;
+
+/// The bound where the process may open fewer descriptors than it keeps back.
+const MIN_CONNECTIONS: u64 = 16;
+
+/// What the backends take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reserved {
+    /// Processes that may run at once. Each takes three pipes and a handle.
+    pub processes: usize,
+    /// Whether each request may open a connection of its own to a server.
+    pub outbound: Outbound,
+}
+
+/// Whether there are servers that are reached over HTTP.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Outbound {
+    /// There are none.
+    #[default]
+    None,
+    /// There are some: each request may take a second descriptor.
+    PerRequest,
+}
+
+/// Raises the soft limit on open descriptors to the hard one. Returns how many this process may open.
+pub fn raise() -> u64 {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 1024 };
+    if soft >= hard || setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {
+        return soft.max(hard);
+    }
+    tracing::warn!(soft, hard, "the limit on open descriptors cannot be raised");
+    soft
+}
+
+/// The connections that `descriptors` leave room for: what the backends may take is kept back, up to half of all, and
+/// half of the rest where requests open connections of their own.
+pub fn connections(descriptors: u64, reserved: Reserved) -> usize {
+    let processes = u64::try_from(reserved.processes).unwrap_or(u64::MAX).saturating_mul(4);
+    let wanted = processes.saturating_add(BASE);
+    let kept = wanted.min(descriptors / 2);
+    if kept < wanted {
+        tracing::warn!(
+            descriptors,
+            wanted,
+            "few descriptors for this configuration: raise the hard limit (ulimit -Hn, LimitNOFILE) or lower backend_sessions"
+        );
+    }
+    let left = descriptors.saturating_sub(kept);
+    let left = match reserved.outbound {
+        Outbound::None => left,
+        Outbound::PerRequest => left / 2,
+    };
+    usize::try_from(left.max(MIN_CONNECTIONS)).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_store_and_the_children_have_theirs() {
+        let of = |descriptors, processes, outbound| connections(descriptors, Reserved { processes, outbound });
+        assert_eq!(of(1024, 0, Outbound::None), 896);
+        assert_eq!(of(1024, 64, Outbound::None), 640);
+        assert_eq!(of(1024, 64, Outbound::PerRequest), 320);
+        assert_eq!(of(1024, 100_000, Outbound::None), 512, "half is kept back at most");
+        assert_eq!(of(20, 64, Outbound::None), 16);
+        assert!(of(u64::MAX, 64, Outbound::None) > MAX_CONNECTIONS);
+    }
+
+    #[test]
+    fn the_soft_limit_is_raised_to_the_hard_one() {
+        let may_open = raise();
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        assert_eq!((may_open, soft), (hard, hard));
+    }
+}

@@ -1,0 +1,186 @@
+//! Drives one connection from its first byte to its close. Knows nothing of who else is connected.
+
+use std::{
+    future::poll_fn,
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
+
+use axum::Router;
+use hyper::{
+    server::conn::http1,
+    service::{HttpService, service_fn},
+};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    time::{Instant, sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Timeouts,
+    admission::Admitted,
+    body::ResponseBody,
+    connection::{Connection, End, Next},
+    io::Observed,
+    service,
+};
+
+/// Bytes of the head of one request, beyond which it is answered 431.
+const MAX_HEAD: usize = 64 * 1024;
+
+/// How long the client may be silent, and take in all, to close a connection after the last response on it. Until then
+/// what it sends is read and discarded: a close would destroy the response on its way (RFC 9112 9.6).
+const LINGER_SILENCE: Duration = Duration::from_secs(5);
+const LINGER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Bytes that are discarded meanwhile.
+const MAX_LINGER: usize = 64 << 20;
+
+/// The answer to a head that takes too long.
+const HEAD_TIMEOUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+/// When the timer of a connection fires that has no deadline.
+const FAR: Duration = Duration::from_hours(24);
+
+/// What every connection is given.
+#[derive(Debug, Clone)]
+pub(super) struct Service {
+    pub(super) router: Router,
+    pub(super) timeouts: Timeouts,
+    /// Cancelled when connections end with the response that they send.
+    pub(super) drain: CancellationToken,
+}
+
+/// How hyper's connection ended.
+enum Ended {
+    /// By itself.
+    Done(hyper::Result<()>),
+    /// By a decision of the driver.
+    By(End),
+}
+
+/// Serves the requests on `stream` until it ends.
+pub(super) async fn connection<T>(stream: T, peer: SocketAddr, admitted: Admitted, service: Service)
+where
+    T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let Service { router, timeouts, drain } = service;
+    let connection = Arc::new(Connection::new(admitted.entry(), timeouts));
+    let stream = TokioIo::new(Observed::new(stream, Arc::clone(&connection), admitted));
+    let handle = {
+        let connection = Arc::clone(&connection);
+        service_fn(move |request| service::answer(router.clone(), request, peer, Arc::clone(&connection)))
+    };
+    let mut builder = http1::Builder::new();
+    builder.header_read_timeout(None).max_header_size(MAX_HEAD);
+    let mut http = builder.serve_connection(stream, handle).with_upgrades();
+    let ended = drive(&mut http, &connection, &drain).await;
+    let Some(parts) = http.into_parts() else { return };
+    let mut stream = parts.io.into_inner();
+    match ended {
+        Ended::Done(Ok(())) if connection.has_unread_body() => linger(&mut stream, &connection, b"").await,
+        Ended::Done(Err(error)) if error.is_parse() => linger(&mut stream, &connection, b"").await,
+        Ended::Done(_) => {}
+        Ended::By(end) => {
+            count(end);
+            if end == End::Head && !parts.read_buf.is_empty() {
+                linger(&mut stream, &connection, HEAD_TIMEOUT).await;
+            }
+        }
+    }
+}
+
+/// Polls hyper's connection, and holds it to the deadlines.
+async fn drive<T, S>(
+    http: &mut http1::UpgradeableConnection<T, S>,
+    connection: &Connection,
+    drain: &CancellationToken,
+) -> Ended
+where
+    T: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
+    S: HttpService<hyper::body::Incoming, ResBody = ResponseBody>,
+    S::Error: Into<axum::BoxError>,
+{
+    let mut http = Pin::new(http);
+    let mut timer = pin!(sleep(FAR));
+    let mut drained = pin!(drain.cancelled());
+    let mut draining = false;
+    poll_fn(|cx| {
+        if !draining && drained.as_mut().poll(cx).is_ready() {
+            draining = true;
+            http.as_mut().graceful_shutdown();
+        }
+        loop {
+            if let Poll::Ready(done) = http.as_mut().poll(cx) {
+                return Poll::Ready(Ended::Done(done));
+            }
+            if !connection.take_changed() && !timer.is_elapsed() {
+                return Poll::Pending;
+            }
+            let deadline = match connection.advance(cx, Instant::now()) {
+                Next::Wait(deadline) => deadline,
+                Next::Again => continue,
+                Next::Retire => {
+                    http.as_mut().graceful_shutdown();
+                    // closes the write side, which takes no time
+                    let _ = http.as_mut().poll(cx);
+                    return Poll::Ready(Ended::By(End::Idle));
+                }
+                Next::End(end) => return Poll::Ready(Ended::By(end)),
+            };
+            // a timer that fires too early costs less than one that is set for each request
+            let Some(deadline) = deadline else {
+                if timer.is_elapsed() {
+                    timer.as_mut().reset(Instant::now() + FAR);
+                    let _ = timer.as_mut().poll(cx);
+                }
+                return Poll::Pending;
+            };
+            if timer.is_elapsed() || deadline < timer.deadline() {
+                timer.as_mut().reset(deadline);
+            }
+            if timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    })
+    .await
+}
+
+/// Writes `last`, and waits until the client has closed the connection.
+async fn linger<T: AsyncRead + AsyncWrite + Unpin>(stream: &mut T, connection: &Connection, last: &[u8]) {
+    if connection.closing().is_err() {
+        return;
+    }
+    let closed = async {
+        stream.write_all(last).await?;
+        stream.shutdown().await?;
+        let mut buffer = vec![0; 16 * 1024];
+        let mut discarded = 0;
+        while discarded < MAX_LINGER {
+            match timeout(LINGER_SILENCE, stream.read(&mut buffer)).await {
+                Ok(Ok(bytes)) if bytes > 0 => discarded += bytes,
+                _ => break,
+            }
+        }
+        std::io::Result::Ok(())
+    };
+    let _ = timeout(LINGER_TIMEOUT, closed).await;
+}
+
+fn count(end: End) {
+    let reason = match end {
+        End::Head => "head_timeout",
+        End::Idle => "idle_timeout",
+        End::Body => "body_timeout",
+        End::Write => "write_timeout",
+        // counted where it was decided
+        End::Evicted => return,
+    };
+    metrics::counter!("lockkeeper_connections_ended_total", "reason" => reason).increment(1);
+}

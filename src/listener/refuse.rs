@@ -1,0 +1,86 @@
+//! The answer to a connection that is not admitted: HTTP without hyper, since no request is read. Knows nothing of why.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    sync::Semaphore,
+    time::timeout,
+};
+use tokio_util::task::TaskTracker;
+
+/// Connections that are answered at once; further ones are closed without an answer. Their descriptors are part of the
+/// reserve, see [`super::descriptors`].
+pub(super) const MAX_REFUSALS: usize = 32;
+
+/// How long a refused client has to take the answer.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Why a connection is not admitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// Every place is taken by a request that runs: the gateway is overloaded (RFC 9110 15.6.4).
+    Full,
+    /// This address holds as many connections as one address may, all with requests that run: it is the client's own
+    /// doing (RFC 6585 4).
+    Address,
+}
+
+/// The refusals that are being sent.
+#[derive(Debug)]
+pub(super) struct Refusals {
+    permits: Arc<Semaphore>,
+    tracker: TaskTracker,
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Address => "address",
+        }
+    }
+
+    const fn answer(self) -> &'static [u8] {
+        match self {
+            Self::Full => {
+                b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+            }
+            Self::Address => {
+                b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 5\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+            }
+        }
+    }
+}
+
+// === impl Refusals ===
+
+impl Refusals {
+    pub(super) fn new(tracker: TaskTracker) -> Self {
+        Self { permits: Arc::new(Semaphore::new(MAX_REFUSALS)), tracker }
+    }
+
+    /// Answers in the background and closes the connection.
+    pub(super) fn send<T>(&self, stream: T, refusal: Refusal)
+    where
+        T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        metrics::counter!("lockkeeper_connections_refused_total", "reason" => refusal.label()).increment(1);
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else { return };
+        self.tracker.spawn(async move {
+            let _ = timeout(TIMEOUT, say(stream, refusal)).await;
+            drop(permit);
+        });
+    }
+}
+
+/// Writes the answer, and reads on until the client closes: a request that nobody read would destroy the answer.
+async fn say<T: AsyncRead + AsyncWrite + Unpin>(mut stream: T, refusal: Refusal) -> std::io::Result<()> {
+    stream.write_all(refusal.answer()).await?;
+    stream.shutdown().await?;
+    let mut buffer = [0; 1024];
+    while stream.read(&mut buffer).await? > 0 {}
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! One request through the router. Knows nothing of routes.
+
+use std::{future::poll_fn, net::SocketAddr, pin::pin, sync::Arc, task::Poll};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{ConnectInfo, Request},
+    response::{IntoResponse as _, Response},
+};
+use http::{HeaderMap, StatusCode, header};
+use hyper::body::Incoming;
+use tower::Service as _;
+
+use super::{
+    body::{Invitation, RequestBody, ResponseBody},
+    connection::Connection,
+    table::Evicted,
+};
+
+/// The answer to a body that comes too slowly (RFC 9110 15.5.9), in the form of the other refusals.
+const TIMEOUT: &str = r#"{"error":"request_timeout","error_description":"The body of the request came too slowly for this gateway. Send it again over a faster connection."}"#;
+
+/// Answers `request`.
+pub(super) async fn answer(
+    mut router: Router,
+    request: http::Request<Incoming>,
+    peer: SocketAddr,
+    connection: Arc<Connection>,
+) -> Result<http::Response<ResponseBody>, Evicted> {
+    connection.begin(request.body())?;
+    let mut response = {
+        let handler = router.call(extended(request, peer, &connection));
+        let mut handler = pin!(handler);
+        poll_fn(|cx| match handler.as_mut().poll(cx) {
+            Poll::Ready(Ok(response)) => Poll::Ready(response),
+            Poll::Pending if connection.is_overdue() => Poll::Ready(timed_out()),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    };
+    connection.answers(&mut response)?;
+    Ok(response.map(|body| ResponseBody::new(body, connection)))
+}
+
+/// The request with what the layers expect of it.
+fn extended(request: http::Request<Incoming>, peer: SocketAddr, connection: &Arc<Connection>) -> Request {
+    let invitation = invitation(request.headers());
+    let mut request = request.map(|body| Body::new(RequestBody::new(body, invitation, Arc::clone(connection))));
+    request.extensions_mut().insert(ConnectInfo(peer));
+    request
+}
+
+fn invitation(headers: &HeaderMap) -> Invitation {
+    let expects =
+        headers.get(header::EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+    if expects { Invitation::Awaited } else { Invitation::Given }
+}
+
+fn timed_out() -> Response {
+    metrics::counter!("lockkeeper_connections_ended_total", "reason" => "body_timeout").increment(1);
+    let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
+    (StatusCode::REQUEST_TIMEOUT, headers, TIMEOUT).into_response()
+}

@@ -1,0 +1,70 @@
+//! Accepts TCP connections and sets the options of their sockets. Knows nothing of who is admitted.
+
+use std::{io, net::SocketAddr, time::Duration};
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+};
+
+/// How long a connection is silent before the peer is asked whether it is there, and how often it is asked again.
+const KEEPALIVE_TIME: Duration = Duration::from_mins(1);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+
+/// How long bytes may stay unacknowledged, a probe unanswered or the peer's window shut before the kernel ends the
+/// connection (RFC 5482).
+#[cfg(target_os = "linux")]
+const USER_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// Where connections come from: a listening socket, or a test.
+pub(super) trait Accept {
+    /// The byte stream of a connection.
+    type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+
+    /// The next connection. Cancel safe.
+    fn accept(&mut self) -> impl Future<Output = io::Result<(Self::Stream, SocketAddr)>> + Send;
+}
+
+impl Accept for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
+        let (stream, peer) = Self::accept(self).await?;
+        if let Err(error) = set_options(&stream) {
+            // the peer may be gone already, which the first read tells
+            tracing::debug!(%error, "the options of an accepted socket cannot be set");
+        }
+        Ok((stream, peer))
+    }
+}
+
+/// Bytes are sent as soon as they are written: an event must not wait for the acknowledgement of the one before it (RFC
+/// 9293 3.7.4). A peer that is gone or reads nothing is noticed.
+fn set_options(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_TIME).with_interval(KEEPALIVE_INTERVAL);
+    socket.set_tcp_keepalive(&keepalive)?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_accepted_socket_sends_at_once_and_notices_a_peer_that_is_gone() {
+        let mut listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (accepted, _client) = tokio::join!(Accept::accept(&mut listener), TcpStream::connect(address));
+        let (stream, _) = accepted.unwrap();
+        assert!(stream.nodelay().unwrap());
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        #[cfg(target_os = "linux")]
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(USER_TIMEOUT));
+    }
+}

@@ -1,0 +1,101 @@
+//! The state of one connection, as one word: a request changes it with one atomic operation. Knows nothing of sockets.
+
+/// What a connection does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// There is no connection in this slot.
+    Free,
+    /// The head of a request is not complete, or nothing was received yet.
+    Head,
+    /// The head is complete, the body is not, and nothing is answered yet.
+    Body,
+    /// A request is handled or its response is sent. A response that streams stays here until its body has ended.
+    Request,
+    /// The response is sent, and what remains of the body is read and discarded.
+    Draining,
+    /// Between two requests.
+    Idle,
+    /// The connection speaks another protocol (RFC 9110 7.8).
+    Upgraded,
+    /// The response is sent, and the connection waits for the client to close it.
+    Closing,
+    /// The connection is being closed to make room for another. It takes no request any more.
+    Evicted,
+}
+
+/// A state and the time of the change to it, in milliseconds since the start of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamped {
+    pub(super) state: State,
+    pub(super) since: u64,
+}
+
+// === impl State ===
+
+impl State {
+    const ALL: [Self; 9] = [
+        Self::Free,
+        Self::Head,
+        Self::Body,
+        Self::Request,
+        Self::Draining,
+        Self::Idle,
+        Self::Upgraded,
+        Self::Closing,
+        Self::Evicted,
+    ];
+
+    /// The order in which connections are closed to make room, lowest first; `None`: never.
+    pub(super) const fn eviction_rank(self) -> Option<u8> {
+        match self {
+            Self::Closing | Self::Draining => Some(0),
+            Self::Head => Some(1),
+            Self::Body => Some(2),
+            Self::Idle => Some(3),
+            Self::Free | Self::Request | Self::Upgraded | Self::Evicted => None,
+        }
+    }
+
+    /// The label in metrics.
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Head => "head",
+            Self::Body => "body",
+            Self::Request => "request",
+            Self::Draining => "draining",
+            Self::Idle => "idle",
+            Self::Upgraded => "upgraded",
+            Self::Closing => "closing",
+            Self::Evicted => "evicted",
+        }
+    }
+}
+
+// === impl Stamped ===
+
+impl Stamped {
+    /// The word.
+    pub(super) const fn pack(self) -> u64 {
+        self.since << 4 | self.state as u64
+    }
+
+    /// Back from the word.
+    pub(super) fn unpack(word: u64) -> Self {
+        let index = usize::try_from(word & 0xf).unwrap_or(0);
+        Self { state: State::ALL.get(index).copied().unwrap_or(State::Free), since: word >> 4 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_survives_its_word() {
+        for state in State::ALL {
+            let stamped = Stamped { state, since: 123_456_789 };
+            assert_eq!(Stamped::unpack(stamped.pack()), stamped);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The table of open connections: a fixed number of slots, each with the state of its connection. Knows nothing of
+//! addresses and sockets.
+//!
+//! A request writes one word of the table and takes no lock; opening and closing a connection take the lock of the free
+//! slots. The search for a connection to close reads the words one after the other: 16,384 of them are 128 KiB.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{sync::Notify, time::Instant};
+
+use super::state::{Stamped, State};
+
+/// How often the search for a connection to close begins anew after the one that it found began a request.
+const SEARCHES: usize = 8;
+
+/// Milliseconds for which a new connection, or a head that has just begun, is left alone: its task may not have run yet.
+const HEAD_GRACE: u64 = 50;
+
+/// The slots.
+#[derive(Debug)]
+pub(super) struct Table {
+    states: Box<[AtomicU64]>,
+    free: Mutex<Vec<usize>>,
+    released: Notify,
+    started: Instant,
+}
+
+/// The place of one open connection. Dropping it frees the place, so it lives exactly as long as the socket.
+#[derive(Debug)]
+pub(super) struct Slot(Entry);
+
+/// Access to the state of one connection. Only the task that holds the [`Slot`] changes it.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    table: Arc<Table>,
+    index: usize,
+}
+
+/// The connection is being closed to make room for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the connection is closed to make room for another")]
+pub(super) struct Evicted;
+
+// === impl Table ===
+
+impl Table {
+    /// A table of `capacity` free slots.
+    pub(super) fn new(capacity: usize) -> Arc<Self> {
+        let free = Stamped { state: State::Free, since: 0 }.pack();
+        Arc::new(Self {
+            states: (0..capacity).map(|_| AtomicU64::new(free)).collect(),
+            free: Mutex::new((0..capacity).rev().collect()),
+            released: Notify::new(),
+            started: Instant::now(),
+        })
+    }
+
+    /// Takes a free slot, in the state [`State::Head`]; `None` if there is none.
+    pub(super) fn take(self: &Arc<Self>) -> Option<Slot> {
+        let index = self.free.lock().pop()?;
+        let since = self.millis(Instant::now());
+        self.states[index].store(Stamped { state: State::Head, since }.pack(), Ordering::Release);
+        metrics::gauge!("lockkeeper_connections").increment(1.0);
+        Some(Slot(Entry { table: Arc::clone(self), index }))
+    }
+
+    /// Picks the connection to close first among those that `eligible` accepts, and keeps it from beginning a request:
+    /// the lowest [`State::eviction_rank`], and of these the one that is in its state for longest. The caller ends its
+    /// task.
+    pub(super) fn evict(&self, eligible: impl Fn(usize) -> bool) -> Option<(usize, State)> {
+        for _ in 0..SEARCHES {
+            let (index, found) = self.first_to_go(&eligible)?;
+            let evicted = Stamped { state: State::Evicted, since: found.since }.pack();
+            let word = &self.states[index];
+            if word.compare_exchange(found.pack(), evicted, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return Some((index, found.state));
+            }
+        }
+        None
+    }
+
+    fn first_to_go(&self, eligible: impl Fn(usize) -> bool) -> Option<(usize, Stamped)> {
+        let now = self.millis(Instant::now());
+        let mut first: Option<((u8, u64), usize, Stamped)> = None;
+        for (index, word) in self.states.iter().enumerate() {
+            let stamped = Stamped::unpack(word.load(Ordering::Relaxed));
+            let Some(rank) = stamped.state.eviction_rank() else { continue };
+            if stamped.state == State::Head && now.saturating_sub(stamped.since) < HEAD_GRACE {
+                continue;
+            }
+            let order = (rank, stamped.since);
+            if first.is_none_or(|(least, ..)| order < least) && eligible(index) {
+                first = Some((order, index, stamped));
+            }
+        }
+        first.map(|(_, index, stamped)| (index, stamped))
+    }
+
+    /// Waits until a slot was freed since the last call, or is.
+    pub(super) async fn released(&self) {
+        self.released.notified().await;
+    }
+
+    /// Waits until no connection is open.
+    pub(super) async fn empty(&self) {
+        while self.free.lock().len() < self.states.len() {
+            self.released().await;
+        }
+    }
+
+    fn millis(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.started).as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+// === impl Slot ===
+
+impl Slot {
+    /// Access to its state.
+    pub(super) fn entry(&self) -> Entry {
+        self.0.clone()
+    }
+
+    /// The number of the slot.
+    pub(super) const fn index(&self) -> usize {
+        self.0.index
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let Entry { table, index } = &self.0;
+        table.states[*index].store(Stamped { state: State::Free, since: 0 }.pack(), Ordering::Release);
+        table.free.lock().push(*index);
+        table.released.notify_one();
+        metrics::gauge!("lockkeeper_connections").decrement(1.0);
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    /// The state.
+    pub(super) fn state(&self) -> State {
+        self.load().state
+    }
+
+    /// The time of the last change, to the millisecond.
+    pub(super) fn since(&self) -> Instant {
+        self.table.started + Duration::from_millis(self.load().since)
+    }
+
+    /// Changes the state, unless the connection was picked to be closed.
+    pub(super) fn enter(&self, state: State, now: Instant) -> Result<(), Evicted> {
+        let next = Stamped { state, since: self.table.millis(now) }.pack();
+        let word = &self.table.states[self.index];
+        let mut current = word.load(Ordering::Relaxed);
+        while Stamped::unpack(current).state != State::Evicted {
+            match word.compare_exchange_weak(current, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(found) => current = found,
+            }
+        }
+        Err(Evicted)
+    }
+
+    fn load(&self) -> Stamped {
+        Stamped::unpack(self.table.states[self.index].load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn incomplete_requests_go_first_then_idle_connections_and_streams_never() {
+        let table = Table::new(6);
+        let mut slots = Vec::new();
+        let states = [State::Request, State::Idle, State::Head, State::Body, State::Idle, State::Upgraded];
+        for state in states {
+            let slot = table.take().unwrap();
+            slot.entry().enter(state, Instant::now()).unwrap();
+            slots.push(slot);
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert!(table.take().is_none());
+        let gone: Vec<_> = std::iter::from_fn(|| table.evict(|_| true)).collect();
+        assert_eq!(gone, [(2, State::Head), (3, State::Body), (1, State::Idle), (4, State::Idle)]);
+        slots.remove(2);
+        assert_eq!(table.take().unwrap().index(), 2, "the place of a closed connection is free again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_is_being_closed_begins_no_request() {
+        let table = Table::new(1);
+        let slot = table.take().unwrap();
+        assert_eq!(table.evict(|_| true), None, "its task has hardly begun");
+        tokio::time::advance(Duration::from_millis(50)).await;
+        table.evict(|_| true).unwrap();
+        assert_eq!(slot.entry().enter(State::Request, Instant::now()), Err(Evicted));
+    }
+
+    #[tokio::test]
+    async fn the_table_is_empty_when_the_last_slot_is_dropped() {
+        let table = Table::new(2);
+        let slots = (table.take().unwrap(), table.take().unwrap());
+        let empty = tokio::join!(table.empty(), async { drop(slots) });
+        assert_eq!(empty, ((), ()));
+    }
+}
