@@ -5,15 +5,17 @@ mod content;
 mod counter;
 mod duplex;
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json, value::RawValue};
 use tokio::time::sleep;
 
 use self::counter::Counter;
 use crate::{
     mcp::{
         Call, Context, ErrorObject, Event, Level, Method, Notification, Outcome, Payload, Reply, Revision, Server,
+        json::Object,
         listen, meta,
     },
     model::SessionId,
@@ -44,27 +46,27 @@ impl Demo {
     }
 
     fn tool(&self, params: &Payload, context: &Context) -> Reply {
-        let arguments = params.view::<ToolCall>().unwrap_or_default();
-        match (arguments.name.as_str(), &arguments.arguments) {
-            ("echo", given) => match given["message"].as_str() {
-                Some(message) => complete(&text_result(message)),
+        let call = params.view::<ToolCall<'_>>().unwrap_or_default();
+        match &*call.name {
+            "echo" => match call.argument::<String>("message") {
+                Some(message) => complete(&text_result(&message)),
                 None => Reply::failed(ErrorObject::invalid_params("`message` is missing or no string")),
             },
-            ("add", given) => match (given["a"].as_f64(), given["b"].as_f64()) {
+            "add" => match (call.argument("a"), call.argument("b")) {
                 (Some(a), Some(b)) => complete(&sum(a, b)),
                 _ => Reply::failed(ErrorObject::invalid_params("`a` and `b` must be numbers")),
             },
-            ("time_now", _) => complete(&text_result(&self.clock.now().to_string())),
-            ("countdown", given) => match given["from"].as_u64() {
+            "time_now" => complete(&text_result(&self.clock.now().to_string())),
+            "countdown" => match call.argument("from") {
                 Some(from @ 1..=LONGEST) => countdown(from, params),
                 _ => Reply::failed(ErrorObject::invalid_params("`from` must be a whole number from 1 to 60")),
             },
-            ("survey", _) => duplex::survey(&context.client),
-            ("haiku", given) => duplex::haiku(&context.client, given),
-            ("list_roots", _) => duplex::roots(&context.client),
-            ("log", _) => duplex::log(self.counter.level(&context.holder())),
-            ("count_up", _) => complete(&text_result(&format!("The counter is at {}.", self.counter.advance()))),
-            (name, _) => Reply::failed(ErrorObject::invalid_params(&format!("Unknown tool: {name}"))),
+            "survey" => duplex::survey(&context.client),
+            "haiku" => duplex::haiku(&context.client, call.argument("about")),
+            "list_roots" => duplex::roots(&context.client),
+            "log" => duplex::log(self.counter.level(&context.holder())),
+            "count_up" => complete(&text_result(&format!("The counter is at {}.", self.counter.advance()))),
+            name => Reply::failed(ErrorObject::invalid_params(&format!("Unknown tool: {name}"))),
         }
     }
 }
@@ -87,10 +89,20 @@ impl Demo {
 
 /// The parameters of `tools/call`.
 #[derive(Debug, Default, serde::Deserialize)]
-struct ToolCall {
-    name: String,
-    #[serde(default)]
-    arguments: Value,
+struct ToolCall<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+}
+
+impl ToolCall<'_> {
+    /// One argument; `None` if it is missing or of another type. The others are skipped and not built in memory: they may
+    /// have hundreds of thousands of members, and this runs between the requests of everybody else.
+    fn argument<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        let arguments = Object::parse(self.arguments?.get().as_bytes())?;
+        serde_json::from_str(arguments.get(name)?).ok()
+    }
 }
 
 impl Server for Demo {

@@ -75,8 +75,8 @@ pub(super) fn survey(client: &ClientInfo) -> Reply {
 }
 
 /// Has the client's model write a haiku (all legacy versions, sampling).
-pub(super) fn haiku(client: &ClientInfo, arguments: &Value) -> Reply {
-    let about = arguments["about"].as_str().unwrap_or("a canal lock at dawn");
+pub(super) fn haiku(client: &ClientInfo, about: Option<String>) -> Reply {
+    let about = about.unwrap_or_else(|| "a canal lock at dawn".to_owned());
     let content = json!({ "type": "text", "text": format!("Write a haiku about {about}. Nothing but the haiku.") });
     let params = json!({ "messages": [{ "role": "user", "content": content }], "maxTokens": 100 });
     ask(client, "sampling", (Method::CreateMessage, params), |answer| {

@@ -43,7 +43,13 @@ async fn its_tools_work_and_refuse() {
     assert_eq!(text(of(json!({ "name": "time_now" }))).await, "2026-01-01T00:00:00Z");
     let sum = result(of(json!({ "name": "add", "arguments": { "a": 2, "b": 40.5 } }))).await;
     insta::assert_snapshot!(sum, @r#"{"content":[{"text":"42.5","type":"text"}],"structuredContent":{"sum":42.5}}"#);
-    for wrong in [json!({}), json!({ "name": "add" }), json!({ "name": "countdown", "arguments": { "from": 1e9 } })] {
+    let more = json!({ "message": "hi", "more": { "deep": [[[]]], "a": "a" } });
+    assert_eq!(text(of(json!({ "name": "echo", "arguments": more }))).await, "hi");
+    let numbers = json!({ "name": "add", "arguments": { "a": "2", "b": 40.5 } });
+    let texts = json!({ "name": "echo", "arguments": { "message": 5 } });
+    let none = json!({ "name": "echo", "arguments": null });
+    let late = json!({ "name": "countdown", "arguments": { "from": 1e9 } });
+    for wrong in [json!({}), json!({ "name": "add" }), numbers, texts, none, late] {
         assert_eq!(failure(of(wrong)).await.code(), -32602);
     }
 }
