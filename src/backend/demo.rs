@@ -15,8 +15,7 @@ use self::counter::Counter;
 use crate::{
     mcp::{
         Call, Context, ErrorObject, Event, Level, Method, Notification, Outcome, Payload, Reply, Revision, Server,
-        json::Object,
-        listen, meta,
+        json::Object, listen, meta,
     },
     model::SessionId,
     support::Clock,

@@ -33,7 +33,9 @@ class Gateway:
         self.binary, self.folder, self.port = binary, Path(folder), port
         self.configured = ["--config", str(config)] if config else []
         self.data, self.log, self.process = self.folder / "data", self.folder / "gateway.log", None
-        self.url = f"http://127.0.0.1:{port}"
+        self.url, self.address = f"http://127.0.0.1:{port}", "127.0.0.1"
+        # what starts the binary, such as `prlimit`; it must become the binary
+        self.launcher = []
 
     @classmethod
     def at(cls, context):
@@ -49,10 +51,10 @@ class Gateway:
 
     def start(self, *arguments):
         """Starts and waits until it answers. It is in the group of who starts it, and ends with that."""
-        own = ["--data-dir", str(self.data), "--listen", f"127.0.0.1:{self.port}"]
+        own = ["--data-dir", str(self.data), "--listen", f"{self.address}:{self.port}"]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [self.binary, "serve", *self.configured, *own, *arguments],
+                [*self.launcher, self.binary, "serve", *self.configured, *own, *arguments],
                 cwd=self.folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
             )
         end = time.monotonic() + START_SECONDS
