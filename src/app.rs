@@ -355,6 +355,7 @@ impl Foundation<'_> {
             for backend in &mut backends {
                 if let Ok(id) = BackendId::parse(&backend.id) {
                     backend.counts = gateway.counts(&id);
+                    backend.left_out = gateway.left_out(&id);
                 }
             }
             Status {

@@ -43,13 +43,18 @@ use self::{
     set::{Mounted, Set},
 };
 use crate::{
-    mcp::{Payload, Server},
-    model::{BackendId, SessionId, Share, status::Counts},
+    mcp::{Payload, Server, translate},
+    model::{
+        BackendId, SessionId, Share,
+        status::{Counts, LeftOut},
+    },
     support::Random,
 };
 
 /// How many changes a listen may be behind before it is told that everything changed.
 const CHANGES: usize = 256;
+/// The most omitted entries of one backend that its status names.
+const MAX_LEFT_OUT: usize = 100;
 
 /// A server made of servers.
 pub struct Gateway {
@@ -192,6 +197,18 @@ impl Gateway {
             prompts: count(Kind::Prompts),
             resources: count(Kind::Resources) + count(Kind::Templates),
         }
+    }
+
+    /// The entries of a backend's lists that clients are not shown, with the reasons; at most 100.
+    pub fn left_out(&self, id: &BackendId) -> Vec<LeftOut> {
+        let set = self.set.load();
+        let Some(mounted) = set.find(id.as_str()) else { return Vec::new() };
+        let status = |(kind, one): (Kind, translate::LeftOut)| LeftOut {
+            list: kind.method().as_str().to_owned(),
+            name: one.name,
+            reason: one.reason,
+        };
+        mounted.catalog.left_out().into_iter().take(MAX_LEFT_OUT).map(status).collect()
     }
 
     /// Forgets what was kept for a client session that ended.

@@ -103,6 +103,7 @@ impl Health {
             server: condition.server,
             state: condition.state,
             counts: Counts::default(),
+            left_out: Vec::new(),
             sessions,
             restarts: condition.restarts,
             stderr: condition.stderr,

@@ -119,6 +119,7 @@ impl Supervisor {
                 server: Some(format!("lockkeeper-demo {}", env!("CARGO_PKG_VERSION"))),
                 state: BackendState::Ready,
                 counts: Counts::default(),
+                left_out: Vec::new(),
                 sessions: 0,
                 restarts: 0,
                 stderr: Vec::new(),

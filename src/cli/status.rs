@@ -7,7 +7,7 @@ use super::{
     output::{Ink, Style},
     table::{Cell, Table},
 };
-use crate::model::status::{BackendState, BackendStatus, EraStatus, Found, SessionStatus, Status};
+use crate::model::status::{BackendState, BackendStatus, EraStatus, Found, LeftOut, SessionStatus, Status};
 
 /// `status`.
 #[derive(Debug, clap::Args)]
@@ -60,7 +60,24 @@ pub fn backends(backends: &[BackendStatus], style: Style) -> String {
         let cells = named.map(Cell::from).into_iter().chain(numbers.map(Cell::from));
         table.row(cells.chain([state(backend)]));
     }
-    table.render(style) + &notes(backends, style) + &versions(backends, style)
+    table.render(style) + &notes(backends, style) + &left_out(backends, style) + &versions(backends, style)
+}
+
+/// The entries that clients are not shown, with the reasons.
+pub(super) fn left_out(backends: &[BackendStatus], style: Style) -> String {
+    let mut text = String::new();
+    for backend in backends.iter().filter(|backend| !backend.left_out.is_empty()) {
+        text.extend([
+            "\n",
+            &style.dress(Ink::Strong, &backend.id),
+            ": not listed, because clients would refuse the whole list\n",
+        ]);
+        for LeftOut { list, name, reason } in &backend.left_out {
+            let name = if name.is_empty() { "(no name)" } else { name };
+            text.extend(["  ", list, " ", &clean(name), ": ", &clean(reason), "\n"]);
+        }
+    }
+    text
 }
 
 /// What is to be known of the backends' versions; those of which the same is to be said stand together.
@@ -134,9 +151,13 @@ pub fn sessions(sessions: &[SessionStatus], style: Style) -> String {
     table.render(style)
 }
 
+/// A text from outside on one line.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 /// Why a backend does not answer, and the last that it wrote.
 fn note(backend: &str, reason: &str, stderr: &[String], style: Style) -> String {
-    let clean = |line: &str| line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
     let mut text = format!("\n{}: {}\n", style.dress(Ink::Strong, backend), clean(reason));
     for line in stderr.iter().skip(stderr.len().saturating_sub(10)) {
         text.extend(["  ", &style.dress(Ink::Faint, "|"), " ", &clean(line), "\n"]);
@@ -164,6 +185,7 @@ mod tests {
             server: None,
             state,
             counts: Counts { tools: 3, prompts: 0, resources: 12 },
+            left_out: Vec::new(),
             sessions: 1,
             restarts: 0,
             stderr: vec!["Traceback\u{1b}[31m".to_owned(), "ImportError: mcp".to_owned()],

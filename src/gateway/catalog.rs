@@ -13,6 +13,7 @@ mod about;
 mod cell;
 mod fetch;
 mod list;
+mod omissions;
 mod shown;
 
 use std::{
@@ -28,6 +29,7 @@ use parking_lot::RwLock;
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use self::omissions::Omissions;
 pub(crate) use self::{
     about::About,
     cell::{Cell, Look},
@@ -35,7 +37,10 @@ pub(crate) use self::{
 };
 use crate::{
     gateway::Introduction,
-    mcp::{Capabilities, ClientInfo, Context, Farewell, Method, Payload, Server, Trace, translate::Profile},
+    mcp::{
+        Capabilities, ClientInfo, Context, Farewell, Method, Payload, Server, Trace,
+        translate::{LeftOut, Profile},
+    },
     model::{BackendId, Caller, SessionId, Share, UserId},
 };
 
@@ -56,6 +61,8 @@ pub(crate) struct Catalog {
     uses: AtomicU64,
     /// Whether what it last listed was of a legacy version.
     legacy: AtomicBool,
+    /// The entries that clients are not shown.
+    omissions: Omissions,
     /// What the backend last said of itself to the gateway, in an earlier life of it perhaps.
     introduction: RwLock<Option<Arc<About>>>,
 }
@@ -140,6 +147,7 @@ impl Catalog {
             racks: RwLock::default(),
             uses: AtomicU64::new(0),
             legacy: AtomicBool::new(false),
+            omissions: Omissions::default(),
             introduction: RwLock::default(),
         }
     }
@@ -296,6 +304,30 @@ impl Catalog {
     /// How many entries the gateway itself sees.
     pub(crate) fn count(&self, kind: Kind) -> usize {
         self.base().and_then(|base| base.list(kind).value()).map_or(0, |list| list.len())
+    }
+
+    /// The entries that clients are not shown, with their kinds and reasons.
+    pub(crate) fn left_out(&self) -> Vec<(Kind, LeftOut)> {
+        let Some(base) = self.base() else { return Vec::new() };
+        let of_kind = |kind: Kind| base.list(kind).value().into_iter().map(move |list| (kind, list));
+        let all = Kind::ALL.into_iter().flat_map(of_kind);
+        all.flat_map(|(kind, list)| list.left_out().iter().map(|one| (kind, one.clone())).collect::<Vec<_>>()).collect()
+    }
+
+    /// Whether any tool may be left out.
+    pub(crate) fn leaves_out_tools(&self) -> bool {
+        self.omissions.may_have_tools()
+    }
+
+    /// Whether the tool of this own name is not shown to this client, because it breaks the schema of the client's
+    /// version. One that was not listed yet is for its server to judge.
+    pub(crate) fn leaves_out_tool(self: &Arc<Self>, context: &Context, name: &str) -> bool {
+        if !self.leaves_out_tools() {
+            return false;
+        }
+        let asked = self.list(context, Kind::Tools);
+        let at_hand = asked.look.value.or(asked.fallback);
+        at_hand.is_some_and(|list| list.leaves_out(name, context.client.revision))
     }
 
     /// Forgets what an ended client session saw.

@@ -124,12 +124,12 @@ fn single(gateway: &Arc<Gateway>, target: &Target, call: Call) -> Reply {
         Method::Discover => Reply::later(async move { Reply::done(discover::own(&one, &call.context).await) }),
         Method::Listen => listen::listen(Arc::clone(gateway), target.clone(), call),
         Method::ToolsCall => {
-            if one.access == Access::Full {
+            if one.access == Access::Full && !one.mounted.catalog.leaves_out_tools() {
                 return calling::call(&one, call);
             }
             let found = call.params.find(route::NAME);
             let name = found.string(call.params.json()).unwrap_or_default();
-            if !one.allows_tool(&name) {
+            if !one.offers_tool(&call.context, &name) {
                 return Reply::failed(route::unknown(Kind::Tools, &name));
             }
             // a repeated member must not be read otherwise than it was checked

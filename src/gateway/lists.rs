@@ -119,7 +119,9 @@ impl Asked<'_> {
     /// A backend's own list as it came, where one page of at most `most` entries holds it all and the caller sees it all.
     fn whole(&self, most: usize) -> Option<Payload> {
         let (View::Own, [one], [Ok(list)]) = (self.view, self.seen, self.given.as_slice()) else { return None };
-        let fits = !self.is_filtered(one) && list.len() <= most;
+        let revision = self.call.context.client.revision;
+        let valid = list.entries.iter().all(|entry| entry.valid_in.has(revision));
+        let fits = valid && !self.is_filtered(one) && list.len() <= most;
         let whole = list.whole.as_ref().filter(|whole| fits && whole.string("nextCursor").is_none())?;
         Some(if self.takes_tasks[0] { tasks::taking_all(whole) } else { whole.clone() })
     }
@@ -169,7 +171,7 @@ impl Asked<'_> {
             let first = if backend == start.backend { start.entry } else { 0 };
             let shown = (self.view == View::Merged).then(|| list.shown(self.kind, client.0, client.1));
             for (entry, offered) in list.entries.iter().enumerate().skip(first) {
-                if self.kind == Kind::Tools && !one.allows_tool(&offered.key) {
+                if !offered.valid_in.has(client.0) || (self.kind == Kind::Tools && !one.allows_tool(&offered.key)) {
                     continue;
                 }
                 if page.len() >= most {

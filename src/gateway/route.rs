@@ -124,7 +124,7 @@ pub(crate) fn missing(key: &str) -> ErrorObject {
 
 impl Addressed {
     fn send_named(self, seen: &Seen, kind: Kind, shown: &str, name: &str) -> Reply {
-        if kind == Kind::Tools && !seen.allows_tool(name) {
+        if kind == Kind::Tools && !seen.offers_tool(&self.call.context, name) {
             return Reply::failed(unknown(kind, shown));
         }
         self.send(seen, name)

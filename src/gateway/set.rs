@@ -13,7 +13,7 @@ use super::{
     rewrite::Rewriter,
 };
 use crate::{
-    mcp::Server,
+    mcp::{Context, Server},
     model::{Access, BackendId, Caller, Share},
 };
 
@@ -118,6 +118,11 @@ impl Seen {
             Access::Full => true,
             Access::ReadOnly => self.mounted.read_only_tools.contains(name),
         }
+    }
+
+    /// Whether this client is shown the tool of this (own) name, and so may call it.
+    pub(crate) fn offers_tool(&self, context: &Context, name: &str) -> bool {
+        self.allows_tool(name) && !self.mounted.catalog.leaves_out_tool(context, name)
     }
 
     /// Shows the backend's messages on the merged endpoint.

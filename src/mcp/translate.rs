@@ -12,6 +12,7 @@
 
 mod content;
 mod elicitation;
+mod entries;
 mod envelope;
 mod error;
 mod header_params;
@@ -29,6 +30,7 @@ use bytes::Bytes;
 
 use super::{ClientInfo, Method, Outcome, Payload, Revision, json::draft::Draft};
 
+pub use entries::{Checked, LeftOut, ValidIn, checked};
 pub use envelope::{mirrored_capabilities, with_envelope};
 pub use header_params::without_invalid_header_params;
 pub use refusal::{Cause, Untranslatable, tool_error};

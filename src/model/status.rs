@@ -46,6 +46,9 @@ pub struct BackendStatus {
     pub state: BackendState,
     /// How many tools, prompts and resources (templates included) it offers, as far as they were listed.
     pub counts: Counts,
+    /// The entries of its lists that clients are not shown, because they break the schema; at most 100.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub left_out: Vec<LeftOut>,
     /// How many sessions the gateway holds at it.
     pub sessions: usize,
     /// How often it was started again.
@@ -99,6 +102,17 @@ pub enum BackendState {
         /// What happened and what to do.
         reason: String,
     },
+}
+
+/// An entry of a list that clients are not shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The method of the list, such as `tools/list`.
+    pub list: String,
+    /// The entry's own name or URI; empty where it has none.
+    pub name: String,
+    /// The member that breaks the schema, and how.
+    pub reason: String,
 }
 
 /// What a backend offers.

@@ -49,6 +49,9 @@ pub(super) async fn list(catalog: Arc<Catalog>, rack: Arc<Rack>, kind: Kind) {
         note(&catalog, &kind.method(), asked.as_ref().err().filter(|error| known.as_ref() != Some(error)));
         // before the change is told, so that nobody is forgotten who looks because of it
         let wanted = rack.wanted[kind as usize].swap(false, Ordering::Relaxed);
+        if let Ok(list) = &asked {
+            catalog.omissions.note(&catalog.backend, kind, list.left_out());
+        }
         let settled = rack.list(kind).finish(asked);
         if !settled.changed && wanted {
             rack.wanted[kind as usize].store(true, Ordering::Relaxed);

@@ -12,7 +12,7 @@ use crate::{
         Era, Facts, Method, Payload, Revision,
         json::{self, At, Object},
         mirrored::Mirrored,
-        translate,
+        translate::{self, Checked, LeftOut, ValidIn},
     },
     model::BackendId,
 };
@@ -51,6 +51,8 @@ pub(crate) struct List {
     wrapped: HashSet<String>,
     /// The tools that can run as tasks (2025-11-25), and whether they must.
     tasks: HashMap<String, TaskSupport>,
+    /// The entries that no client is shown, and those that clients of some versions are not shown.
+    left_out: Vec<LeftOut>,
 }
 
 /// How a tool takes tasks (2025-11-25, tools, *Execution*).
@@ -73,6 +75,8 @@ pub(crate) struct Entry {
     pub(crate) raw: Bytes,
     /// The same with the names and URIs of the merged endpoint.
     pub(crate) merged: Bytes,
+    /// The versions whose clients are shown it.
+    pub(crate) valid_in: ValidIn,
 }
 
 // === impl Kind ===
@@ -162,12 +166,13 @@ impl List {
     pub(crate) fn add(&mut self, kind: Kind, backend: &BackendId, page: &Payload) {
         let hints = Hints::of(page);
         self.hints = Some(self.hints.map_or(hints, |before| before.and(hints)));
+        let method = kind.method();
+        let Checked { page, left_out } = translate::checked(&method, page.clone());
+        self.left_out.extend(left_out);
         self.whole = self.entries.is_empty().then(|| page.clone());
         let revision = *self.revision.get_or_insert(page.revision);
-        let method = kind.method();
         let facts = Facts::new(translate::Kind::Result, &method);
-        let Ok(page) = page.clone().into_revision(revision, &facts).inspect_err(translate::Untranslatable::report)
-        else {
+        let Ok(page) = page.into_revision(revision, &facts).inspect_err(translate::Untranslatable::report) else {
             return;
         };
         if kind == Kind::Tools && page.revision.era() == Era::Modern {
@@ -190,8 +195,22 @@ impl List {
             {
                 self.tasks.insert(entry.key.clone(), support);
             }
+            if let Some(reason) = entry.valid_in.exceptions() {
+                self.left_out.push(LeftOut { name: entry.key.clone(), reason });
+            }
             self.entries.push(entry);
         }
+    }
+
+    /// The entries that clients are not shown, with the reasons.
+    pub(crate) fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
+    }
+
+    /// Whether the entry of this own name is not shown to clients of `revision`.
+    pub(crate) fn leaves_out(&self, name: &str, revision: Revision) -> bool {
+        let shown = |entry: &Entry| entry.key == name && entry.valid_in.has(revision);
+        self.left_out.iter().any(|entry| entry.name == name) && !self.entries.iter().any(shown)
     }
 
     /// The original of a shortened merged name.
@@ -236,7 +255,7 @@ impl PartialEq for List {
     }
 }
 
-/// The entries of one page. An entry without a name cannot be used and is left out.
+/// The entries of one page.
 fn entries(kind: Kind, backend: &BackendId, page: &Payload) -> Vec<Entry> {
     let array = page.object().and_then(|object| object.get(kind.member()));
     let elements: Vec<&RawValue> = array.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -244,7 +263,8 @@ fn entries(kind: Kind, backend: &BackendId, page: &Payload) -> Vec<Entry> {
         let key = Object::parse(text.as_bytes())?.string(kind.key())?;
         let raw = page.json().slice_ref(text.as_bytes());
         let merged = merged(kind, backend, page.revision, &raw);
-        Some(Entry { key, raw, merged })
+        let valid_in = ValidIn::of(&kind.method(), text, page.revision);
+        Some(Entry { key, raw, merged, valid_in })
     };
     elements.into_iter().filter_map(|element| entry(element.get())).collect()
 }

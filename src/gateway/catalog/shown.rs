@@ -41,6 +41,9 @@ impl List {
     }
 
     fn carry(&self, entry: &Entry, kind: Kind, (revision, profile): (Revision, Profile)) -> Option<Bytes> {
+        if !entry.valid_in.has(revision) {
+            return None;
+        }
         if self.revision.is_none_or(|written| written == revision) {
             return Some(entry.merged.clone());
         }

@@ -81,7 +81,7 @@ fn is_object_schema(schema: &mut Draft<'_>) -> bool {
 }
 
 /// `true` and `false` under `properties` as the object schemas that say the same.
-fn spell_booleans(schema: &mut Draft<'_>) {
+pub(super) fn spell_booleans(schema: &mut Draft<'_>) {
     for properties in schema.each("properties") {
         for (_, property) in properties.members() {
             if let Some(spelt) = spelt(property) {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use insta::assert_snapshot;
 use lockkeeper::{
     gateway::{Gateway, Mount, Naming, Settings},
-    mcp::{ErrorObject, Method},
+    mcp::{ErrorObject, Method, Revision},
     model::{Access, Rights, Share},
 };
 
@@ -28,7 +28,7 @@ async fn tools_of_all_backends_are_listed_in_configured_order() {
     );
     let client = Client::new(gateway.merged());
     assert_snapshot!(client.ask(Method::ToolsList, "{}").await,
-        @r#"{"tools":[{ "name" : "b1__look", "x":1.00 },{"name":"b1__a_b_2e7336dc"},{"name":"b2__look"}]}"#);
+        @r#"{"tools":[{ "name" : "b1__look", "x":1.00 ,"inputSchema":{"type":"object"}},{"name":"b1__a_b_2e7336dc","inputSchema":{"type":"object"}},{"name":"b2__look","inputSchema":{"type":"object"}}]}"#);
 }
 
 #[tokio::test]
@@ -41,9 +41,9 @@ async fn prompts_resources_and_templates_are_merged_too() {
     let client = Client::new(gateway.merged());
     assert_snapshot!(client.ask(Method::PromptsList, "").await, @r#"{"prompts":[{"name":"b1__p"}]}"#);
     assert_snapshot!(client.ask(Method::ResourcesList, "").await,
-        @r#"{"resources":[{"uri":"b1+file:///a","name":"a"},{"uri":"ui://b2+w/a.html"},{"uri":"https://x/"}]}"#);
+        @r#"{"resources":[{"uri":"b1+file:///a","name":"a"},{"uri":"ui://b2+w/a.html","name":"ui://w/a.html"},{"uri":"https://x/","name":"https://x/"}]}"#);
     assert_snapshot!(client.ask(Method::ResourceTemplatesList, "").await,
-        @r#"{"resourceTemplates":[{"uriTemplate":"b2+db://{t}"}]}"#);
+        @r#"{"resourceTemplates":[{"uriTemplate":"b2+db://{t}","name":"db://{t}"}]}"#);
     let counts = gateway.counts(&id("b2"));
     assert_eq!((counts.tools, counts.prompts, counts.resources), (1, 0, 3));
 }
@@ -53,7 +53,7 @@ async fn a_single_endpoint_shows_the_list_as_the_backend_wrote_it() {
     let (one, _, gateway) = two();
     one.set("tools/list", &[r#"{ "_meta":{}, "tools":[ {"name":"look"} ] }"#]);
     let client = Client::new(gateway.single(&id("b1")).unwrap());
-    assert_snapshot!(client.ask(Method::ToolsList, "").await, @r#"{ "_meta":{}, "tools":[ {"name":"look"} ] }"#);
+    assert_snapshot!(client.ask(Method::ToolsList, "").await, @r#"{ "_meta":{}, "tools":[ {"name":"look","inputSchema":{"type":"object"}} ] }"#);
     assert!(gateway.single(&id("b3")).is_none());
 }
 
@@ -173,7 +173,7 @@ async fn long_lists_come_in_pages_under_sealed_cursors() {
     let cursor = first["nextCursor"].as_str().unwrap();
     assert!(cursor.starts_with("gwc1."));
     let params = format!(r#"{{"cursor":"{cursor}"}}"#);
-    assert_snapshot!(client.ask(Method::ToolsList, &params).await, @r#"{"tools":[{"name":"b1__c"},{"name":"b2__d"}]}"#);
+    assert_snapshot!(client.ask(Method::ToolsList, &params).await, @r#"{"tools":[{"name":"b1__c","inputSchema":{"type":"object"}},{"name":"b2__d","inputSchema":{"type":"object"}}]}"#);
     // G07: another user, another list, another set of backends, no cursor at all
     let refused = "error -32602 Invalid cursor";
     let bob = Client::of(gateway.merged(), "bob", Rights::all_backends());
@@ -333,4 +333,39 @@ async fn what_a_backend_once_said_of_itself_is_given_at_once_until_it_answers() 
     assert_eq!(introduction.backend, id("b1"));
     assert_eq!(introduction.result.json(), about("tools", "Look twice.").as_bytes());
     assert_eq!(client.ask(Method::Discover, "").await, about("tools", "Look twice."));
+}
+
+#[tokio::test]
+async fn an_entry_that_breaks_the_schema_neither_empties_a_list_nor_can_be_called() {
+    // the first as server-filesystem 0.5.1 writes it
+    let list = r#"{"tools":[{"name":"read","inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#"}},
+        {"name":"broken","inputSchema":{"type":"string"}},{ "name":"fine","inputSchema": {"type":"object"} }]}"#;
+    let backend = Backend::speaking(Revision::V2025_11_25, list);
+    let gateway = gateway(vec![mount("b1", &backend)]);
+    let (merged, own) = (Client::new(gateway.merged()), Client::new(gateway.single(&id("b1")).unwrap()));
+    assert_snapshot!(merged.ask(Method::ToolsList, "").await, @r#"{"tools":[{"name":"b1__read","inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}},{ "name":"b1__fine","inputSchema": {"type":"object"} }]}"#);
+    assert_snapshot!(own.ask(Method::ToolsList, "").await, @r#"{"tools":[{"name":"read","inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}},{ "name":"fine","inputSchema": {"type":"object"} }]}"#);
+    assert_eq!(gateway.counts(&id("b1")).tools, 2);
+    let left_out = gateway.left_out(&id("b1"));
+    let told: Vec<_> = left_out.iter().map(|one| (one.list.as_str(), one.name.as_str(), one.reason.as_str())).collect();
+    assert_eq!(told, [("tools/list", "broken", "`inputSchema.type` must be \"object\"")]);
+    for (client, name) in [(&merged, "b1__broken"), (&own, "broken")] {
+        let answer = client.ask(Method::ToolsCall, &format!(r#"{{"name":"{name}"}}"#)).await;
+        assert_eq!(answer, format!("error -32602 Unknown tool: {name}"));
+    }
+    assert!(backend.asked("tools/call").is_empty());
+    merged.ask(Method::ToolsCall, r#"{"name":"b1__fine"}"#).await;
+    assert_eq!(backend.asked("tools/call").len(), 1);
+}
+
+#[tokio::test]
+async fn an_entry_is_left_out_only_where_the_clients_version_forbids_it() {
+    let list = r#"{"tools":[{"name":"old","inputSchema":{"type":"object"},"title":5}]}"#;
+    let backend = Backend::speaking(Revision::V2024_11_05, list);
+    let gateway = gateway(vec![mount("b1", &backend)]);
+    for server in [gateway.merged(), gateway.single(&id("b1")).unwrap()] {
+        let shown = async |revision| Client::new(Arc::clone(&server)).speaking(revision).tools().await;
+        assert!(shown(Revision::V2024_11_05).await.ends_with("old"));
+        assert_eq!(shown(Revision::V2025_11_25).await, "");
+    }
 }

@@ -154,7 +154,7 @@ async fn pages_of_a_modern_server_are_one_list() {
     one.set("tools/list", &[&first, &page("b", r#","ttlMs":5,"cacheScope":"public""#)]);
     let gateway = gateway(vec![mount("b1", &one)]);
     let single = Client::new(gateway.single(&id("b1")).unwrap()).speaking(MODERN);
-    assert_snapshot!(single.ask(Method::ToolsList, "").await, @r#"{"resultType":"complete","tools":[{"name":"a","inputSchema":{}},{"name":"b","inputSchema":{}}],"ttlMs":5,"cacheScope":"public"}"#);
+    assert_snapshot!(single.ask(Method::ToolsList, "").await, @r#"{"resultType":"complete","tools":[{"name":"a","inputSchema":{"type":"object"}},{"name":"b","inputSchema":{"type":"object"}}],"ttlMs":5,"cacheScope":"public"}"#);
     assert_eq!(Client::new(gateway.merged()).tools().await, "b1__a b1__b");
 }
 
@@ -219,7 +219,8 @@ proptest! {
         let text = serde_json::Value::from(text).to_string();
         let list = format!(
             "{{{space}\"ttlMs\":{space}7,\"x\":{number},\"tools\":[{space}{{\"name\":\"{name}\",{space}\"n\":{number},\"n\":{text}, \
-             \"outputSchema\":false}},{space}{{\"name\":{text}}}]{space},\"cacheScope\":\"public\",\"resultType\":\"complete\"}}{space}"
+             \"outputSchema\":false,\"inputSchema\":{{\"type\":\"object\"}}}},\
+             {space}{{\"name\":{text},\"inputSchema\":{{{space}\"type\":\"object\"}}}}]{space},\"cacheScope\":\"public\",\"resultType\":\"complete\"}}{space}"
         );
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let outcome = runtime.block_on(async {

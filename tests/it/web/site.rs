@@ -245,6 +245,7 @@ fn status() -> Status {
         server: None,
         state,
         counts: Counts { tools: 11, prompts: 0, resources: 1 },
+        left_out: Vec::new(),
         sessions: 1,
         restarts: 0,
         stderr: Vec::new(),

@@ -1,0 +1,50 @@
+//! The entries of one backend that clients are not shown: whether there are any, and which the log has named. Knows nothing
+//! of lists.
+
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use parking_lot::Mutex;
+
+use super::Kind;
+use crate::{mcp::translate::LeftOut, model::BackendId};
+
+/// The most entries of one backend that the log names; further ones are counted alone.
+const MAX_LOGGED: usize = 1_000;
+
+/// The omissions of one backend.
+#[derive(Debug, Default)]
+pub(super) struct Omissions {
+    /// Whether any list ever left out a tool: the path of a call looks no further where none did.
+    tools: AtomicBool,
+    logged: Mutex<HashSet<(Kind, LeftOut)>>,
+}
+
+impl Omissions {
+    /// Whether a tool may be left out.
+    pub(super) fn may_have_tools(&self) -> bool {
+        self.tools.load(Ordering::Relaxed)
+    }
+
+    /// Notes what a list left out, and logs each entry once.
+    pub(super) fn note(&self, backend: &BackendId, kind: Kind, left_out: &[LeftOut]) {
+        if left_out.is_empty() {
+            return;
+        }
+        if kind == Kind::Tools {
+            self.tools.store(true, Ordering::Relaxed);
+        }
+        let labels = [("backend", backend.to_string()), ("kind", kind.member().to_owned())];
+        metrics::counter!("lockkeeper_gateway_left_out_total", &labels).increment(left_out.len() as u64);
+        let mut logged = self.logged.lock();
+        for LeftOut { name, reason } in left_out {
+            let is_new = logged.len() < MAX_LOGGED
+                && logged.insert((kind, LeftOut { name: name.clone(), reason: reason.clone() }));
+            if is_new {
+                tracing::warn!(%backend, method = %kind.method(), name, reason, "an entry breaks the schema and is not listed");
+            }
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! Entries of lists: what each revision requires of a tool, prompt, resource and resource template, and what an entry can
+//! be given without a change of its meaning. Knows nothing of pages, servers and clients.
+//!
+//! Clients refuse a whole list where one entry breaks the schema. So an entry is checked once, when it is listed: a valid
+//! one stays byte for byte, one that lacks only what its meaning implies is completed, any other one is left out.
+
+use serde_json::Value;
+
+use super::{
+    super::{Era, Method, Payload, Revision, json::draft::Draft, json::quote},
+    schema,
+};
+
+use Revision::{V2024_11_05 as V1, V2025_03_26 as V2, V2025_06_18 as V3, V2025_11_25 as V4, V2026_07_28 as V5};
+
+/// The revisions in whose form an entry is valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ValidIn(u8);
+
+/// An entry that clients are not shown, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LeftOut {
+    /// The entry's name or URI; empty where it has none.
+    pub name: String,
+    /// The member that breaks the schema, and how.
+    pub reason: String,
+}
+
+/// A page of a list whose entries are valid in the revision that it is written in.
+#[derive(Debug)]
+pub struct Checked {
+    /// The page: the same buffer where every entry was valid.
+    pub page: Payload,
+    /// The entries that were removed.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// The members that are looked at.
+type Shape = &'static [Member];
+
+/// A member, the first and the last revision that define it, and the form of its value.
+struct Member(&'static str, Revision, Revision, Form);
+
+/// The form that a value must have.
+#[derive(Clone, Copy)]
+enum Form {
+    /// A string, which must be there.
+    Key,
+    Text,
+    Flag,
+    Number,
+    Object,
+    /// An array of strings.
+    Texts,
+    OneOf(&'static [&'static str]),
+    /// An array of strings out of these.
+    SomeOf(&'static [&'static str]),
+    Members(Shape),
+    /// An array of objects.
+    Each(Shape),
+    /// A JSON Schema for an object, which must be there.
+    Input,
+    /// A JSON Schema; in the legacy revisions for an object.
+    Output,
+}
+
+use Form::{Each, Flag, Input, Key, Members, Number, Object, OneOf, Output, SomeOf, Text, Texts};
+
+const ICONS: Shape = &[
+    Member("src", V4, V5, Key),
+    Member("mimeType", V4, V5, Text),
+    Member("sizes", V4, V5, Texts),
+    Member("theme", V4, V5, OneOf(&["light", "dark"])),
+];
+
+const HINTS: Shape = &[
+    Member("title", V2, V5, Text),
+    Member("readOnlyHint", V2, V5, Flag),
+    Member("destructiveHint", V2, V5, Flag),
+    Member("idempotentHint", V2, V5, Flag),
+    Member("openWorldHint", V2, V5, Flag),
+];
+
+const EXECUTION: Shape = &[Member("taskSupport", V4, V4, OneOf(&["forbidden", "optional", "required"]))];
+
+const TOOL: Shape = &[
+    Member("name", V1, V5, Key),
+    Member("description", V1, V5, Text),
+    Member("inputSchema", V1, V5, Input),
+    Member("annotations", V2, V5, Members(HINTS)),
+    Member("title", V3, V5, Text),
+    Member("outputSchema", V3, V5, Output),
+    Member("_meta", V3, V5, Object),
+    Member("icons", V4, V5, Each(ICONS)),
+    Member("execution", V4, V4, Members(EXECUTION)),
+];
+
+const ARGUMENT: Shape = &[
+    Member("name", V1, V5, Key),
+    Member("description", V1, V5, Text),
+    Member("required", V1, V5, Flag),
+    Member("title", V3, V5, Text),
+];
+
+const PROMPT: Shape = &[
+    Member("name", V1, V5, Key),
+    Member("description", V1, V5, Text),
+    Member("arguments", V1, V5, Each(ARGUMENT)),
+    Member("title", V3, V5, Text),
+    Member("_meta", V3, V5, Object),
+    Member("icons", V4, V5, Each(ICONS)),
+];
+
+const ANNOTATIONS: Shape = &[
+    Member("audience", V1, V5, SomeOf(&["user", "assistant"])),
+    Member("priority", V1, V5, Number),
+    Member("lastModified", V3, V5, Text),
+];
+
+const RESOURCE: Shape = &[
+    Member("uri", V1, V5, Key),
+    Member("name", V1, V5, Key),
+    Member("description", V1, V5, Text),
+    Member("mimeType", V1, V5, Text),
+    Member("size", V1, V5, Number),
+    Member("annotations", V1, V5, Members(ANNOTATIONS)),
+    Member("title", V3, V5, Text),
+    Member("_meta", V3, V5, Object),
+    Member("icons", V4, V5, Each(ICONS)),
+];
+
+const TEMPLATE: Shape = &[
+    Member("uriTemplate", V1, V5, Key),
+    Member("name", V1, V5, Key),
+    Member("description", V1, V5, Text),
+    Member("mimeType", V1, V5, Text),
+    Member("annotations", V1, V5, Members(ANNOTATIONS)),
+    Member("title", V3, V5, Text),
+    Member("_meta", V3, V5, Object),
+    Member("icons", V4, V5, Each(ICONS)),
+];
+
+/// What one list holds.
+#[derive(Clone, Copy)]
+struct Listed {
+    /// The member of the result that holds the entries.
+    member: &'static str,
+    /// The member of an entry that names it.
+    key: &'static str,
+    shape: Shape,
+}
+
+/// A value on its way through a shape.
+#[derive(Clone, Copy)]
+struct Check {
+    /// The revision whose form is asked for.
+    revision: Revision,
+    /// The revision that the value is written in: what the steps convert is no fault.
+    written: Revision,
+}
+
+/// Checks the entries of one page against the revision that it is written in, completes those that can be completed, and
+/// removes the others. A page of another method, or one that cannot be read, is the same buffer.
+pub fn checked(method: &Method, page: Payload) -> Checked {
+    let json = page.json().clone();
+    let (Some(listed), Ok(text)) = (Listed::by(method), std::str::from_utf8(&json)) else {
+        return Checked { page, left_out: Vec::new() };
+    };
+    let mut left_out = Vec::new();
+    let mut draft = Draft::of(text);
+    for entries in draft.each(listed.member) {
+        entries.retain_elements(|entry| match settle(listed, entry, page.revision) {
+            Ok(()) => true,
+            Err(removed) => {
+                left_out.push(removed);
+                false
+            }
+        });
+    }
+    let page = if draft.is_changed() { page.rewritten(draft.text().into()) } else { page };
+    Checked { page, left_out }
+}
+
+/// Leaves an entry that is valid in every revision as it is, and completes one that can be completed. The reason is given
+/// where it stays invalid in the revision that it is written in.
+fn settle(listed: Listed, entry: &mut Draft<'_>, written: Revision) -> Result<(), LeftOut> {
+    let before = listed.valid_in(&entry.text(), written);
+    if before == ValidIn::ALL {
+        return Ok(());
+    }
+    let mut completed = entry.clone();
+    complete(listed.shape, &mut completed, written.era());
+    let text = completed.text();
+    let after = listed.valid_in(&text, written);
+    if after.has(written) {
+        if after != before {
+            *entry = completed;
+        }
+        return Ok(());
+    }
+    let reason = listed.fault(&text, Check { revision: written, written }).unwrap_or_default();
+    Err(LeftOut { name: entry.member_string(listed.key).unwrap_or_default(), reason })
+}
+
+// === impl ValidIn ===
+
+impl ValidIn {
+    /// Every revision.
+    pub const ALL: Self = Self((1 << Revision::ALL.len()) - 1);
+
+    /// The revisions in which `entry` of a list of `method` is valid once the steps have carried it there.
+    pub fn of(method: &Method, entry: &str, written: Revision) -> Self {
+        Listed::by(method).map_or(Self::ALL, |listed| listed.valid_in(entry, written))
+    }
+
+    /// Whether the entry is valid in this revision.
+    pub const fn has(self, revision: Revision) -> bool {
+        self.0 & Self::bit(revision) != 0
+    }
+
+    /// The revisions in which it is not valid, for people; `None` where there are none.
+    pub fn exceptions(self) -> Option<String> {
+        let names = Revision::ALL.into_iter().filter(|revision| !self.has(*revision)).map(Revision::as_str);
+        let names: Vec<_> = names.collect();
+        (!names.is_empty()).then(|| format!("has no valid form for clients of {}", names.join(", ")))
+    }
+
+    const fn bit(revision: Revision) -> u8 {
+        1 << revision as u8
+    }
+}
+
+// === impl Listed ===
+
+impl Listed {
+    const fn by(method: &Method) -> Option<Self> {
+        Some(match method {
+            Method::ToolsList => Self { member: "tools", key: "name", shape: TOOL },
+            Method::PromptsList => Self { member: "prompts", key: "name", shape: PROMPT },
+            Method::ResourcesList => Self { member: "resources", key: "uri", shape: RESOURCE },
+            Method::ResourceTemplatesList => Self { member: "resourceTemplates", key: "uriTemplate", shape: TEMPLATE },
+            _ => return None,
+        })
+    }
+
+    /// What cannot be parsed, such as half a surrogate pair, is for the client to judge.
+    fn valid_in(self, entry: &str, written: Revision) -> ValidIn {
+        let Ok(value) = serde_json::from_str::<Value>(entry) else { return ValidIn::ALL };
+        let valid = |revision: &Revision| Check { revision: *revision, written }.fault(self.shape, &value).is_none();
+        ValidIn(Revision::ALL.into_iter().filter(valid).fold(0, |set, revision| set | ValidIn::bit(revision)))
+    }
+
+    fn fault(self, entry: &str, check: Check) -> Option<String> {
+        check.fault(self.shape, &serde_json::from_str(entry).ok()?)
+    }
+}
+
+// === impl Check ===
+
+impl Check {
+    fn fault(self, shape: Shape, value: &Value) -> Option<String> {
+        let Some(object) = value.as_object() else { return Some("must be an object".to_owned()) };
+        shape.iter().filter(|member| self.defines(member)).find_map(|Member(name, _, _, form)| {
+            match (object.get(*name), form) {
+                (None, Key | Input) => Some(format!("`{name}` is missing")),
+                (None, _) => None,
+                (Some(value), form) => self.fault_in(*form, value).map(|fault| match fault.strip_prefix('`') {
+                    Some(inner) => format!("`{name}.{inner}"),
+                    None => format!("`{name}` {fault}"),
+                }),
+            }
+        })
+    }
+
+    fn fault_in(self, form: Form, value: &Value) -> Option<String> {
+        let must = |fits: bool, what: &str| (!fits).then(|| format!("must be {what}"));
+        let texts = || value.as_array().is_some_and(|all| all.iter().all(Value::is_string));
+        let among = |names: &[&str], value: &Value| value.as_str().is_some_and(|text| names.contains(&text));
+        match form {
+            Key | Text => must(value.is_string(), "a string"),
+            Flag => must(value.is_boolean(), "a boolean"),
+            Number => must(value.is_number(), "a number"),
+            Object => must(value.is_object(), "an object"),
+            Texts => must(texts(), "an array of strings"),
+            OneOf(names) => must(among(names, value), &format!("one of {}", names.join(", "))),
+            SomeOf(names) => {
+                let fits = value.as_array().is_some_and(|all| all.iter().all(|one| among(names, one)));
+                must(fits, &format!("an array of {}", names.join(", ")))
+            }
+            Members(shape) => self.fault(shape, value),
+            Each(shape) => match value.as_array() {
+                Some(all) => all.iter().find_map(|one| self.fault(shape, one)),
+                None => must(false, "an array"),
+            },
+            Output if self.written.era() == Era::Modern => {
+                must(value.is_object() || value.is_boolean(), "a JSON Schema")
+            }
+            Input | Output => self.schema_fault(value),
+        }
+    }
+
+    /// The fault of a schema that must be one of an object. `properties` and `required` are typed in the legacy revisions.
+    fn schema_fault(self, schema: &Value) -> Option<String> {
+        let Some(object) = schema.as_object() else { return Some("must be a JSON Schema of an object".to_owned()) };
+        if object.get("type").is_none_or(|kind| kind != "object") {
+            return Some("`type` must be \"object\"".to_owned());
+        }
+        if self.revision.era() == Era::Modern {
+            return None;
+        }
+        let is_schema =
+            |schema: &Value| schema.is_object() || (self.written.era() == Era::Modern && schema.is_boolean());
+        let properties = object.get("properties");
+        if properties.is_some_and(|all| !all.as_object().is_some_and(|all| all.values().all(is_schema))) {
+            return Some("`properties` must be an object of JSON Schemas".to_owned());
+        }
+        let required = object.get("required");
+        let names = |all: &Value| all.as_array().is_some_and(|all| all.iter().all(Value::is_string));
+        required.is_some_and(|all| !names(all)).then(|| "`required` must be an array of strings".to_owned())
+    }
+
+    const fn defines(self, member: &Member) -> bool {
+        let Member(_, first, last, _) = member;
+        *first as u8 <= self.revision as u8 && self.revision as u8 <= *last as u8
+    }
+}
+
+// === completion ===
+
+/// Adds what an entry implies: an absent member for a null one, the schema of an object where arguments are one by
+/// definition, a resource's title or URI for its name.
+fn complete(shape: Shape, entry: &mut Draft<'_>, era: Era) {
+    for Member(name, _, _, form) in shape {
+        if entry.get(name).is_some_and(|value| value.is_literal("null")) {
+            entry.remove(name);
+        }
+        match form {
+            Members(inner) => entry.each(name).for_each(|value| complete(inner, value, era)),
+            Each(inner) => entry.each(name).flat_map(Draft::elements).for_each(|value| complete(inner, value, era)),
+            Input => {
+                if entry.get(name).is_none_or(|schema| schema.is_literal("true")) {
+                    entry.set(name, r#"{"type":"object"}"#);
+                }
+                entry.each(name).for_each(|schema| complete_schema(schema, era));
+            }
+            Output if era == Era::Legacy => entry.each(name).for_each(|schema| complete_schema(schema, era)),
+            Key if *name == "name" && entry.get(name).is_none() => name_by_uri(entry),
+            _ => {}
+        }
+    }
+}
+
+/// A resource is found by its URI, and its name is only shown. What stands for a tool's or prompt's name is not known.
+fn name_by_uri(entry: &mut Draft<'_>) {
+    let uri = ["uri", "uriTemplate"].into_iter().find_map(|key| entry.member_string(key));
+    if let Some(uri) = uri {
+        let name = entry.member_string("title").unwrap_or(uri);
+        entry.set("name", quote(&name));
+    }
+}
+
+/// Arguments and structured content are objects wherever a revision requires `"type": "object"` of their schema. So a
+/// schema without a type, or with several of which one is `object`, accepts the same arguments with this one.
+fn complete_schema(schema: &mut Draft<'_>, era: Era) {
+    if !schema.is_object() {
+        return;
+    }
+    for name in ["properties", "required", "type"] {
+        if schema.get(name).is_some_and(|value| value.is_literal("null")) {
+            schema.remove(name);
+        }
+    }
+    if schema.get("type").is_none_or(|kind| kind.elements().any(|one| one.is("object"))) {
+        schema.set("type", "\"object\"");
+    }
+    if era == Era::Legacy {
+        schema::spell_booleans(schema);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    fn shown(method: &Method, revision: Revision, text: &'static str) -> String {
+        let page = Payload::new(revision, Bytes::from_static(text.as_bytes()));
+        let Checked { page, left_out } = checked(method, page);
+        let reasons = left_out.iter().map(|LeftOut { name, reason }| format!("\n{name}: {reason}"));
+        String::from_utf8_lossy(page.json()).into_owned() + &reasons.collect::<String>()
+    }
+
+    #[test]
+    fn a_valid_entry_stays_byte_for_byte_beside_one_that_is_completed() {
+        // server-filesystem 0.5.1 lists tools like the second
+        let tools = r#"{ "tools":[ { "name" : "a","x":1.00, "inputSchema":{ "type" : "object"}, "vendor":null } ,
+            {"name":"b","inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#"},"title":null}],"x":[ ]}"#;
+        assert_snapshot!(shown(&Method::ToolsList, V4, tools), @r##"
+        { "tools":[ { "name" : "a","x":1.00, "inputSchema":{ "type" : "object"}, "vendor":null } ,
+                    {"name":"b","inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}}],"x":[ ]}
+        "##);
+        let valid = r#"{"tools":[ {"name":"a","inputSchema":{"type":"object"}} ]}"#;
+        let page = Payload::new(V4, Bytes::from_static(valid.as_bytes()));
+        assert_eq!(checked(&Method::ToolsList, page.clone()).page.json().as_ptr(), page.json().as_ptr());
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_completed_is_left_out_with_the_reason() {
+        let tools = r#"{"tools":[{"name":"a","inputSchema":{"type":"string"}},7,{"title":"no name"},
+            {"name":"b","inputSchema":{"type":["object","null"],"properties":{"x":true},"required":null}},
+            {"name":"c","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":"yes"}},
+            {"name":"d","inputSchema":{"type":"object","properties":{"x":1}}},{"name":"e"}]}"#;
+        assert_snapshot!(shown(&Method::ToolsList, V3, tools), @r#""#);
+        let prompts = r#"{"prompts":[{"name":"p","arguments":[{"name":"x","required":"yes"}]},
+            {"name":"q","arguments":[{"name":"x","required":null,"description":null}]},{"name":"r","arguments":null}]}"#;
+        assert_snapshot!(shown(&Method::PromptsList, V4, prompts), @r#""#);
+        let resources = r#"{"resources":[{"uri":"file:///a"},{"uri":"file:///b","title":"B","size":null},
+            {"uri":"file:///c","name":"c","annotations":{"audience":["robot"]}},{"name":"d"}]}"#;
+        assert_snapshot!(shown(&Method::ResourcesList, V4, resources), @r#""#);
+        let templates = r#"{"resourceTemplates":[{"uriTemplate":"file:///{p}"}]}"#;
+        assert_snapshot!(shown(&Method::ResourceTemplatesList, V1, templates), @r#""#);
+    }
+
+    #[test]
+    fn what_a_revision_does_not_define_is_no_fault_there() {
+        let entry = r#"{"name":"a","inputSchema":{"type":"object"},"title":5}"#;
+        let valid = ValidIn::of(&Method::ToolsList, entry, V1);
+        assert_eq!(Revision::ALL.map(|revision| valid.has(revision)), [true, true, false, false, false]);
+        // the steps convert these
+        let modern =
+            r#"{"name":"a","inputSchema":{"type":"object","properties":{"x":true}},"outputSchema":{"type":"array"}}"#;
+        assert_eq!(ValidIn::of(&Method::ToolsList, modern, V5), ValidIn::ALL);
+    }
+}
