@@ -102,7 +102,7 @@ impl Backend {
         };
         match failure.error {
             StartError::OtherEra(_)
-            | StartError::Incompatible(_)
+            | StartError::Incompatible { .. }
             | StartError::Refused(_)
             | StartError::Malformed(_) => {
                 tracing::info!(backend = %self.spec.id, reason = %failure.error, "it is found out anew of which era the server is");

@@ -4,7 +4,13 @@ use std::sync::OnceLock;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::{mcp::ErrorObject, model::BackendId};
+use crate::{
+    mcp::{
+        ErrorObject,
+        error::{Retry, Unavailable},
+    },
+    model::BackendId,
+};
 
 /// The end of a session or a connection: it comes once, for one reason.
 pub(crate) struct End {
@@ -47,6 +53,9 @@ impl End {
 
     /// The error of a call to this backend that it left without an answer.
     pub(crate) fn error(&self, backend: &BackendId) -> ErrorObject {
-        ErrorObject::retryable(&format!("The connection to backend `{backend}` was lost: {}", self.reason()))
+        let reason = self.reason();
+        let message = format!("The connection to backend `{backend}` was lost: {reason}");
+        let lost = Unavailable { backend, reason: &reason, retry: Retry::Possible, supported: &[] };
+        ErrorObject::unavailable(&message, &lost)
     }
 }

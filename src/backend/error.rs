@@ -2,6 +2,14 @@
 
 use std::time::Duration;
 
+use crate::{
+    mcp::{
+        ErrorObject,
+        error::{Retry, Unavailable},
+    },
+    model::BackendId,
+};
+
 /// Why a backend did not start, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
@@ -9,8 +17,13 @@ pub enum StartError {
     #[error("{0}")]
     NoCommand(String),
     /// The two have no protocol version in common (`translation` 6.1).
-    #[error("{0}")]
-    Incompatible(String),
+    #[error("{reason}")]
+    Incompatible {
+        /// What was offered and answered, and what to do.
+        reason: String,
+        /// The versions that the server named.
+        supported: Vec<String>,
+    },
     /// The server says that it is of the other era than it was taken for (`translation` 2.7).
     #[error("{0}: set `era = \"auto\"`, or leave it out")]
     OtherEra(String),
@@ -34,6 +47,18 @@ pub enum StartError {
 impl StartError {
     /// Whether trying again soon is of no use.
     pub const fn is_lasting(&self) -> bool {
-        matches!(self, Self::NoCommand(_) | Self::Incompatible(_) | Self::OtherEra(_))
+        matches!(self, Self::NoCommand(_) | Self::Incompatible { .. } | Self::OtherEra(_))
+    }
+
+    /// The error of a call at this backend that it keeps from being made.
+    pub fn of_call(&self, backend: &BackendId) -> ErrorObject {
+        let reason = self.to_string();
+        let retry = if self.is_lasting() { Retry::Useless } else { Retry::Possible };
+        let supported = match self {
+            Self::Incompatible { supported, .. } => supported.as_slice(),
+            _ => &[],
+        };
+        let unavailable = Unavailable { backend, reason: &reason, retry, supported };
+        ErrorObject::unavailable(&format!("Backend `{backend}` is not available: {reason}"), &unavailable)
     }
 }

@@ -24,6 +24,8 @@ struct Condition {
     server: Option<String>,
     restarts: u64,
     stderr: Vec<String>,
+    /// What keeps it from being used for good.
+    failure: Option<StartError>,
 }
 
 // === impl Health ===
@@ -39,6 +41,7 @@ impl Health {
             server: None,
             restarts: 0,
             stderr: Vec::new(),
+            failure: None,
         }))
     }
 
@@ -66,6 +69,7 @@ impl Health {
     pub(crate) fn failed(&self, error: &StartError, last_words: Vec<String>) {
         self.0.send_modify(|condition| {
             condition.state = BackendState::Failed { reason: error.to_string() };
+            condition.failure = Some(error.clone());
             condition.stderr = last_words;
         });
     }
@@ -82,11 +86,15 @@ impl Health {
     }
 
     /// Why it cannot be used at the moment; `None` where it may be tried.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        match &self.0.borrow().state {
+    pub(crate) fn trouble(&self) -> Option<StartError> {
+        let condition = self.0.borrow();
+        match &condition.state {
             // without a wait it was lost a moment ago, and is being started
             BackendState::Starting | BackendState::Ready | BackendState::Restarting { retry_in: 0, .. } => None,
-            BackendState::Restarting { reason, .. } | BackendState::Failed { reason } => Some(reason.clone()),
+            BackendState::Restarting { reason, .. } => Some(StartError::Unreachable(reason.clone())),
+            BackendState::Failed { reason } => {
+                Some(condition.failure.clone().unwrap_or_else(|| StartError::Unreachable(reason.clone())))
+            }
         }
     }
 

@@ -7,7 +7,12 @@ use futures_util::{StreamExt as _, future::BoxFuture, stream::BoxStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    mcp::{ErrorObject, Message, Revision, jsonrpc::Frame, mirrored::Mirror},
+    mcp::{
+        ErrorObject, Message, Revision,
+        error::{Retry, Unavailable},
+        jsonrpc::Frame,
+        mirrored::Mirror,
+    },
     model::BackendId,
 };
 
@@ -104,16 +109,17 @@ impl LinkError {
     ///
     /// Where the call has certainly not run.
     pub(crate) fn of_call(self, backend: &BackendId) -> Result<ErrorObject, NotRun> {
-        match self {
-            Self::Gone(reason) | Self::Unreachable(reason) => Err(NotRun(reason)),
+        let (message, reason, retry) = match self {
+            Self::Gone(reason) | Self::Unreachable(reason) => return Err(NotRun(reason)),
             Self::Refused(reason) | Self::Denied(reason) => {
-                Ok(ErrorObject::internal(&format!("Backend `{backend}`: {reason}")))
+                (format!("Backend `{backend}`: {reason}"), reason, Retry::Useless)
             }
             Self::Lost(reason) => {
-                Ok(ErrorObject::retryable(&format!("The connection to backend `{backend}` was lost: {reason}")))
+                (format!("The connection to backend `{backend}` was lost: {reason}"), reason, Retry::Possible)
             }
-            Self::Unavailable(reason) => Ok(ErrorObject::retryable(&format!("Backend `{backend}`: {reason}"))),
-        }
+            Self::Unavailable(reason) => (format!("Backend `{backend}`: {reason}"), reason, Retry::Possible),
+        };
+        Ok(ErrorObject::unavailable(&message, &Unavailable { backend, reason: &reason, retry, supported: &[] }))
     }
 }
 

@@ -8,7 +8,11 @@ use tokio::sync::mpsc;
 
 use super::end::End;
 use crate::{
-    mcp::{ErrorObject, Event, Farewell, Message, Method, Outcome, json},
+    mcp::{
+        ErrorObject, Event, Farewell, Message, Method, Outcome,
+        error::{Retry, Unavailable},
+        json,
+    },
     model::BackendId,
     wire::peer::Requests,
 };
@@ -107,8 +111,10 @@ impl<T> Default for Pending<T> {
 /// The end of a request at which the server was silent for longer than `patience`.
 pub(crate) fn timed_out(backend: &BackendId, patience: Duration) -> Event {
     let seconds = patience.as_secs_f64();
-    let text = format!("Backend `{backend}` gave no sign of life for {seconds} s, so the call was cancelled");
-    Event::Done(Outcome::Failed(ErrorObject::internal(&text)))
+    let reason = format!("no sign of life for {seconds} s");
+    let message = format!("Backend `{backend}` gave no sign of life for {seconds} s, so the call was cancelled");
+    let silent = Unavailable { backend, reason: &reason, retry: Retry::Useless, supported: &[] };
+    Event::Done(Outcome::Failed(ErrorObject::unavailable(&message, &silent)))
 }
 
 /// What tells the server that the request `id` is given up.

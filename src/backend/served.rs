@@ -110,7 +110,7 @@ impl Backend {
         let failed = async {
             loop {
                 if let Err(error) = self.pool.base().wait().await {
-                    return error.to_string();
+                    return error;
                 }
                 // it is known in this moment
                 self.era.wait().await;
@@ -120,7 +120,7 @@ impl Backend {
         tokio::select! {
             biased;
             era = self.era.wait() => Ok(era),
-            reason = failed => Err(self.unavailable(&reason)),
+            error = failed => Err(error.of_call(&self.spec.id)),
             () = sleep(patience) => {
                 Err(self.unavailable(&format!("it is still starting after {} s", patience.as_secs())))
             }
@@ -174,7 +174,7 @@ impl Backend {
                     // it is of another era and being ended, unless the server is
                     Ok(Some(life)) if self.era.now() == Some(era) => drop(life.over().await),
                     Ok(_) => {}
-                    Err(error) => return Err(unavailable(&error.to_string())),
+                    Err(error) => return Err(Missed::Unavailable(error.of_call(&self.spec.id))),
                 }
             }
         };
@@ -190,7 +190,7 @@ impl Backend {
             return;
         }
         if let Some(trouble) = self.health.trouble() {
-            slot.set(SlotState::Failed(StartError::Unreachable(trouble)));
+            slot.set(SlotState::Failed(trouble));
             return;
         }
         let (backend, slot, key, client) = (Arc::clone(self), Arc::clone(slot), key.clone(), Arc::clone(client));
@@ -285,8 +285,9 @@ impl Backend {
         self.listens.tell_all_changed(key);
     }
 
+    /// The error of a call that may be tried again.
     pub(super) fn unavailable(&self, reason: &str) -> ErrorObject {
-        ErrorObject::retryable(&format!("Backend `{}` is not available: {reason}", self.spec.id))
+        StartError::Unreachable(reason.to_owned()).of_call(&self.spec.id)
     }
 
     /// Counts a call by how the server ended it.

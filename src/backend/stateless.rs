@@ -97,7 +97,7 @@ impl Backend {
                 self.era.doubt();
                 peer.end(&format!("the server no longer speaks 2026-07-28: {reason}"));
             }
-            Told::Unusable(error @ StartError::Incompatible(_)) => peer.end(&error.to_string()),
+            Told::Unusable(error @ StartError::Incompatible { .. }) => peer.end(&error.to_string()),
             Told::Ended(_) | Told::Unusable(_) | Told::Nothing(_) => {}
         }
     }

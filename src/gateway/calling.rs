@@ -42,7 +42,7 @@ fn without_leg_fault(backend: &BackendId, event: Event) -> Event {
         Event::Done(Outcome::Failed(error)) if error.is_leg_fault() => {
             tracing::warn!(%backend, %error, "a server refused what is around a call, and not the call");
             metrics::counter!("lockkeeper_gateway_leg_faults_total", "backend" => backend.to_string()).increment(1);
-            Event::Done(Outcome::Failed(error.hidden()))
+            Event::Done(Outcome::Failed(error.hidden().naming_backend(backend)))
         }
         event => event,
     }

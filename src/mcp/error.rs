@@ -4,9 +4,14 @@ use std::fmt;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Value, json as data};
 
-use super::{Era, Revision, meta};
+use super::{
+    Era, Revision,
+    json::{self, draft::Draft},
+    meta,
+};
+use crate::model::BackendId;
 
 /// The error that a request ended with: the code, and the whole object as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +19,28 @@ pub struct ErrorObject {
     code: i64,
     json: Bytes,
     revision: Option<Revision>,
+}
+
+/// Why a backend does not serve a call.
+#[derive(Debug, Clone, Copy)]
+pub struct Unavailable<'a> {
+    /// The backend.
+    pub backend: &'a BackendId,
+    /// Why, for people.
+    pub reason: &'a str,
+    /// Whether the same request may be sent again.
+    pub retry: Retry,
+    /// The protocol versions that the server offers, where none of them is known here.
+    pub supported: &'a [String],
+}
+
+/// Whether the same request may be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// It may: what is wrong may pass.
+    Possible,
+    /// It is of no use until the configuration or the server changes, or the server refused this request.
+    Useless,
 }
 
 impl ErrorObject {
@@ -38,12 +65,12 @@ impl ErrorObject {
 
     /// An error of the gateway's own.
     pub fn new(code: i64, message: &str) -> Self {
-        Self::build(code, &json!({ "code": code, "message": message }))
+        Self::build(code, &data!({ "code": code, "message": message }))
     }
 
     /// An error of the gateway's own, with data.
     pub fn with_data(code: i64, message: &str, data: &Value) -> Self {
-        Self::build(code, &json!({ "code": code, "message": message, "data": data }))
+        Self::build(code, &data!({ "code": code, "message": message, "data": data }))
     }
 
     /// The error object that a peer sent; `None` where it has no integral code and no message.
@@ -92,13 +119,13 @@ impl ErrorObject {
     /// `-32601` for a server that asks a client for roots which has not declared them, as the pages of 2024-11-05 to
     /// 2025-11-25 write it (client, roots, *Error Handling*).
     pub fn roots_not_supported() -> Self {
-        let data = json!({ "reason": "Client does not have roots capability" });
+        let data = data!({ "reason": "Client does not have roots capability" });
         Self::with_data(Self::METHOD_NOT_FOUND, "Roots not supported", &data)
     }
 
     /// `-32021` for a client that did not declare the tasks extension and needs it (tasks extension, *Protocol Errors*).
     pub fn undeclared_tasks() -> Self {
-        let data = json!({ "requiredCapabilities": { "extensions": { meta::TASKS_EXTENSION: {} } } });
+        let data = data!({ "requiredCapabilities": { "extensions": { meta::TASKS_EXTENSION: {} } } });
         Self::with_data(Self::MISSING_CAPABILITY, "Missing required client capability", &data)
     }
 
@@ -110,7 +137,44 @@ impl ErrorObject {
     /// `-32603` for a call that a lost connection left without an answer: it may have run or not, and the client may try
     /// it again.
     pub fn retryable(message: &str) -> Self {
-        Self::with_data(Self::INTERNAL_ERROR, message, &json!({ "retryable": true }))
+        Self::with_data(Self::INTERNAL_ERROR, message, &data!({ "retryable": true }))
+    }
+
+    /// `-32603` for a call that a backend does not serve. The data names the backend and the reason, says whether the same
+    /// request may be sent again, and names the versions that the server offers where they are why (`translation` 4.6).
+    pub fn unavailable(message: &str, unavailable: &Unavailable<'_>) -> Self {
+        let Unavailable { backend, reason, retry, supported } = unavailable;
+        let mut data = data!({ "backend": backend.as_str(), "reason": reason });
+        if *retry == Retry::Possible {
+            data["retryable"] = true.into();
+        }
+        if !supported.is_empty() {
+            data["supported"] = data!(supported);
+        }
+        Self::with_data(Self::INTERNAL_ERROR, message, &data)
+    }
+
+    /// The same error with the backend's name in its data, where the data can have one.
+    #[must_use]
+    pub fn naming_backend(self, backend: &BackendId) -> Self {
+        self.with_datum("backend", &json::quote(backend.as_str()))
+    }
+
+    /// The same error with a member of its data, where there is no such member and the data can have one.
+    #[must_use]
+    pub(super) fn with_datum(self, name: &str, value: &str) -> Self {
+        let text = String::from_utf8_lossy(&self.json).into_owned();
+        let mut error = Draft::of(&text);
+        match error.get("data") {
+            Some(data) if data.is_object() => match data.get(name) {
+                Some(_) => return self,
+                None => data.set(name, value),
+            },
+            Some(_) => return self,
+            None => error.set("data", format!("{{{}:{value}}}", json::quote(name))),
+        }
+        let edited = error.text();
+        self.edited(edited.into())
     }
 
     /// Whether it is one of the gateway's own for a connection that was lost: see [`ErrorObject::retryable`].

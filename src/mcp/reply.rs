@@ -9,7 +9,12 @@ use std::{
 use futures_util::{Stream, StreamExt as _, stream};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{ErrorObject, Method, Payload, json};
+use super::{
+    ErrorObject, Method, Payload,
+    error::{Retry, Unavailable},
+    json,
+};
+use crate::model::BackendId;
 
 /// How much progress of the client's waits for a server that is slow to take it; what comes beyond is dropped.
 const MOST_PROGRESS: usize = 16;
@@ -179,13 +184,27 @@ impl Outcome {
         }
     }
 
+    /// How a call ended that a server answered with `result`: what is no object is the server's fault, `-32603` that names
+    /// it (JSON-RPC results are objects in every schema of MCP).
+    pub fn of_result(backend: &BackendId, result: Payload) -> Self {
+        if result.json().trim_ascii_start().starts_with(b"{") {
+            return Self::Complete(result);
+        }
+        let reason = "the result is not an object";
+        let message = format!("Backend `{backend}` broke the protocol: {reason}");
+        let broken = Unavailable { backend, reason, retry: Retry::Useless, supported: &[] };
+        // the server has ended the call, wrongly
+        Self::Failed(ErrorObject::unavailable(&message, &broken).written_in(result.revision))
+    }
+
     /// How a call of `method` ended that a server of 2026-07-28 answered with `result`. A result without a type is complete,
     /// as results of earlier versions are; `task` is a result of the tasks extension.
     ///
     /// Questions where none can be, and types that nobody declared, are the server's fault: `-32603`.
     pub fn of_modern(method: &Method, result: Payload) -> Self {
         let kind = result.object().and_then(|result| result.get("resultType").map(str::to_owned));
-        let Some(kind) = kind else { return Self::Complete(result) };
+        // required by the schema: clients refuse a result without one, though servers leave it out
+        let Some(kind) = kind else { return Self::Complete(result.with("resultType", "\"complete\"")) };
         match json::unquote(&kind).as_deref() {
             Some("complete" | "task") => Self::Complete(result),
             Some("input_required") if method.may_require_input() => Self::InputRequired(result),

@@ -94,6 +94,48 @@ fn several_choices_become_yes_or_no_fields_and_come_back() {
 }
 
 #[test]
+fn an_answer_is_raised_for_a_server_of_a_version_before_elicitation_too() {
+    let form = json!({ "type": "object", "properties": {
+        "m": { "type": "array", "items": { "type": "string", "enum": ["p", "q"] } } } });
+    for server in [Revision::V2024_11_05, Revision::V2025_03_26] {
+        let question = payload(server, &json!({ "message": "?", "requestedSchema": form }));
+        let facts = Facts { question: Some(&question), ..Facts::new(Kind::Answer, &Method::Elicit) };
+        let content = json!({ "m__0": true, "m__1": true });
+        let lowered = payload(Revision::V2025_06_18, &json!({ "action": "accept", "content": content }));
+        let raised = lowered.into_revision(server, &facts).unwrap();
+        assert_eq!(value(&raised)["content"], json!({ "m": ["p", "q"] }), "{server}");
+        // this client was asked with the form as it is
+        let content = json!({ "m": ["p"], "m__0": true });
+        let whole = payload(Revision::V2025_11_25, &json!({ "action": "accept", "content": content }));
+        assert_eq!(value(&whole.into_revision(server, &facts).unwrap())["content"], content);
+    }
+}
+
+#[test]
+fn a_request_of_the_servers_own_has_no_form_in_the_newest_version_and_passes_between_the_others() {
+    let (method, params) = (Method::parse("x-vendor/ask"), json!({ "mode": "url", "task": {} }));
+    for from in Revision::LEGACY {
+        for to in Revision::LEGACY.into_iter().filter(|to| *to != from) {
+            let passed = payload(from, &params).into_revision(to, &Facts::new(Kind::Question, &method)).unwrap();
+            assert_eq!(value(&passed)["mode"], "url", "{from} to {to}");
+        }
+        let facts = Facts::new(Kind::Question, &method);
+        let refused = payload(from, &params).into_revision(Revision::V2026_07_28, &facts).unwrap_err();
+        assert_eq!(refused.error().code(), ErrorObject::METHOD_NOT_FOUND);
+    }
+}
+
+#[test]
+fn a_resource_that_is_not_there_is_named_where_its_server_did_not() {
+    let method = Method::ResourcesRead;
+    let facts = Facts { uri: Some("file:///x"), ..Facts::new(Kind::Result, &method) };
+    let error = ErrorObject::new(-32002, "Resource not found").written_in(Revision::V2024_11_05);
+    let Outcome::Failed(error) = error.into_revision(Revision::V2026_07_28, &facts) else { panic!("an error") };
+    let error: Value = serde_json::from_slice(error.json()).unwrap();
+    assert_eq!(error, json!({ "code": -32602, "message": "Resource not found", "data": { "uri": "file:///x" } }));
+}
+
+#[test]
 fn an_output_schema_of_any_root_and_its_values_are_wrapped_together() {
     let tools = json!({ "tools": [{ "name": "t", "inputSchema": { "type": "object" },
         "outputSchema": { "type": "array", "items": { "$ref": "#/$defs/x" }, "$defs": { "x": { "type": "string" } } } }] });

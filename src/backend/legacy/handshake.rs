@@ -18,7 +18,7 @@ use crate::{
     backend::{
         error::StartError,
         link::{Incoming, Link, LinkError, NotRun},
-        modern::discover::supported,
+        modern::discover::{incompatible, supported},
     },
     mcp::{
         ClientInfo, Era, ErrorObject, Event, Feature, Message, Method, Outcome, Payload, Revision, json,
@@ -265,10 +265,13 @@ impl Greeting {
         let info = &self.implementation;
         let instructions = object.get("instructions").filter(|text| text.starts_with('"'));
         let instructions = instructions.map(|text| format!(r#","instructions":{text}"#)).unwrap_or_default();
+        let told = object.get(meta::META).filter(|text| text.starts_with('{')).unwrap_or("{}");
+        let told = Bytes::copy_from_slice(told.as_bytes());
+        let told = json::with_member(&told, meta::SERVER_INFO, info);
         let text = format!(
-            r#"{{"supportedVersions":["{}"],"capabilities":{capabilities}{instructions},"_meta":{{{}:{info}}}}}"#,
+            r#"{{"supportedVersions":["{}"],"capabilities":{capabilities}{instructions},"_meta":{}}}"#,
             self.revision,
-            json::quote(meta::SERVER_INFO),
+            String::from_utf8_lossy(&told),
         );
         Payload::new(Revision::V2026_07_28, text.into())
     }
@@ -287,24 +290,20 @@ fn refused(error: &ErrorObject, offered: Revision) -> HandshakeError {
             StartError::OtherEra(format!("the server speaks protocol {} and opens no session", supported.join(", ")))
                 .into()
         }
-        None if !supported.is_empty() => StartError::Incompatible(format!(
-            "the server speaks protocol {} only, which this gateway does not know; update one of the two",
-            supported.join(", "),
-        ))
-        .into(),
+        None if !supported.is_empty() => incompatible(supported).into(),
         None => StartError::Refused(format!("the server refused `initialize`: {error}")).into(),
     }
 }
 
 /// The next lower version, for a fresh connection (`translation` 6.1).
 fn next_offer(offered: Revision, why: &str) -> HandshakeError {
-    match Revision::ALL.into_iter().rev().find(|revision| *revision < offered) {
-        Some(lower) => HandshakeError::Offer(lower),
-        None => StartError::Incompatible(format!(
-            "the server speaks no protocol version that this gateway knows: offered {offered}, {why}; update one of the two"
-        ))
-        .into(),
+    if let Some(lower) = Revision::ALL.into_iter().rev().find(|revision| *revision < offered) {
+        return HandshakeError::Offer(lower);
     }
+    let reason = format!(
+        "the server speaks no protocol version that this gateway knows: offered {offered}, {why}; update one of the two"
+    );
+    StartError::Incompatible { reason, supported: Vec::new() }.into()
 }
 
 impl From<StartError> for HandshakeError {

@@ -138,6 +138,8 @@ impl Session {
             Method::RootsList => "roots",
             // 2025-11-25 tasks: those that the client executes, of which several clients could have one of the same id
             method if method.is_of_core_tasks() && self.about.key.is_of_one_client() => "tasks",
+            // a method of the server's own: its client is the judge, where there is one
+            Method::Other(_) => return self.greeting().is_some() && self.about.key.is_of_one_client(),
             _ => return false,
         };
         self.greeting().is_some() && self.about.capabilities.has(capability)

@@ -74,11 +74,11 @@ impl Session {
             return None;
         };
         let outcome = match outcome {
-            Ok(result) => Outcome::Complete(self.payload(result)),
+            Ok(result) => Outcome::of_result(&self.about.backend, self.payload(result)),
             // 2.3: it could not read what the gateway wrote, which is nothing that the client did
             Err(error) if id.is_none() && error.is_of_the_frame() => {
                 tracing::warn!(backend = %self.about.backend, %error, "the backend could not read a request");
-                Outcome::Failed(error.hidden())
+                Outcome::Failed(error.hidden().naming_backend(&self.about.backend))
             }
             Err(error) => Outcome::Failed(error.written_in(self.revision())),
         };

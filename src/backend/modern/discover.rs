@@ -80,7 +80,7 @@ fn introduced(result: Payload) -> Told {
     match Introduction::versions(&result) {
         Some(Versions::Modern(revision)) => Told::Modern(Introduction::new(revision, result)),
         Some(Versions::Legacy) => Told::Legacy("it names versions with a handshake alone".to_owned()),
-        Some(Versions::Foreign(versions)) => Told::Unusable(incompatible(&versions)),
+        Some(Versions::Foreign(versions)) => Told::Unusable(incompatible(versions)),
         None => Told::Legacy("it answers `server/discover` with something else".to_owned()),
     }
 }
@@ -93,7 +93,7 @@ fn refused(error: &ErrorObject) -> Told {
                 Told::Unusable(StartError::Malformed(format!("it refuses {SPOKEN}, which it says it speaks")))
             }
             Versions::Legacy => Told::Legacy("it names versions with a handshake alone".to_owned()),
-            Versions::Foreign(versions) => Told::Unusable(incompatible(&versions)),
+            Versions::Foreign(versions) => Told::Unusable(incompatible(versions)),
         },
         (ErrorObject::HEADER_MISMATCH | ErrorObject::MISSING_CAPABILITY, _) => {
             Told::Unusable(StartError::Refused(format!("the server refused `server/discover`: {error}")))
@@ -110,8 +110,10 @@ pub(crate) fn supported(error: &ErrorObject) -> Option<Vec<String>> {
     (!names.is_empty()).then_some(names)
 }
 
-fn incompatible(versions: &str) -> StartError {
-    StartError::Incompatible(format!(
-        "the server speaks protocol {versions} only, which this gateway does not know; update one of the two"
-    ))
+/// Why a server cannot be used that offers these versions alone.
+pub(crate) fn incompatible(supported: Vec<String>) -> StartError {
+    let versions = supported.join(", ");
+    let reason =
+        format!("the server speaks protocol {versions} only, which this gateway does not know; update one of the two");
+    StartError::Incompatible { reason, supported }
 }

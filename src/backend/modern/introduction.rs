@@ -33,7 +33,7 @@ pub(crate) enum Versions {
     /// None such, but one with a handshake.
     Legacy,
     /// None that the gateway speaks: those that the server named.
-    Foreign(String),
+    Foreign(Vec<String>),
 }
 
 impl Versions {
@@ -46,7 +46,7 @@ impl Versions {
         match (common(Era::Modern), common(Era::Legacy)) {
             (Some(revision), _) => Self::Modern(revision),
             (None, Some(_)) => Self::Legacy,
-            (None, None) => Self::Foreign(names.join(", ")),
+            (None, None) => Self::Foreign(names.to_vec()),
         }
     }
 }
@@ -144,7 +144,10 @@ mod tests {
         let modern = of(&["2025-11-25", "2026-07-28", "2099-01-01"]);
         assert_eq!(Introduction::versions(&modern), Some(Versions::Modern(Revision::V2026_07_28)));
         assert_eq!(Introduction::versions(&of(&["2099-01-01", "2025-06-18"])), Some(Versions::Legacy));
-        assert_eq!(Introduction::versions(&of(&["2099-01-01"])), Some(Versions::Foreign("2099-01-01".to_owned())));
+        assert_eq!(
+            Introduction::versions(&of(&["2099-01-01"])),
+            Some(Versions::Foreign(vec!["2099-01-01".to_owned()]))
+        );
         assert_eq!(Introduction::versions(&Payload::empty(Revision::V2026_07_28)), None);
         let introduction = Introduction::new(Revision::V2026_07_28, modern);
         assert!(introduction.offers("resources", Some("subscribe")) && !introduction.offers("tools", None));

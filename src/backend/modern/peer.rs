@@ -1,6 +1,9 @@
 //! One connection to one server of 2026-07-28: its open requests, and its end.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
@@ -38,6 +41,8 @@ pub(crate) struct Peer {
     /// Which log messages the calls wanted that were given up of late, and until when the server may still tell them.
     lingering: Mutex<HashMap<u64, (Level, Instant)>>,
     introduction: ArcSwapOption<Introduction>,
+    /// Whether the log says that the server sends requests, which its version does not have.
+    pub(super) sent_request: AtomicBool,
     end: End,
 }
 
@@ -73,6 +78,7 @@ impl Peer {
             listening: Listening::default(),
             lingering: Mutex::default(),
             introduction: ArcSwapOption::empty(),
+            sent_request: AtomicBool::new(false),
             end,
         });
         peer.about.tasks.spawn(Arc::clone(&peer).pump(incoming));

@@ -1,5 +1,7 @@
 //! What a server of 2026-07-28 sends, and which request it is for.
 
+use std::sync::atomic::Ordering;
+
 use bytes::Bytes;
 
 use super::{Peer, call::Running, peer::SPOKEN};
@@ -23,7 +25,11 @@ impl Peer {
             }
             Message::Request { method, .. } => {
                 // 2026-07-28, transports: a server asks in its results alone
-                tracing::warn!(backend = %self.about.backend, %method, "a server of 2026-07-28 sent a request; it is passed over");
+                metrics::counter!("lockkeeper_backend_requests_ignored_total", "backend" => self.about.backend.to_string())
+                    .increment(1);
+                if !self.sent_request.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(backend = %self.about.backend, %method, "a server of 2026-07-28 sends requests; they are ignored");
+                }
                 None
             }
         }
@@ -49,11 +55,14 @@ impl Peer {
             return None;
         };
         let outcome = match outcome {
-            Ok(result) => Outcome::of_modern(&method, self.payload(result)),
+            Ok(result) => match Outcome::of_result(&self.about.backend, self.payload(result)) {
+                Outcome::Complete(result) => Outcome::of_modern(&method, result),
+                broken => broken,
+            },
             // 2.3: it could not read what the gateway wrote, which is nothing that the client did
             Err(error) if error.is_of_the_frame() => {
                 tracing::warn!(backend = %self.about.backend, %error, "the backend could not read a request");
-                Outcome::Failed(error.written_in(SPOKEN).hidden())
+                Outcome::Failed(error.written_in(SPOKEN).hidden().naming_backend(&self.about.backend))
             }
             Err(error) => Outcome::Failed(error.written_in(SPOKEN)),
         };

@@ -53,10 +53,23 @@ pub(super) fn result(discovered: &Payload, revision: Revision) -> Payload {
         .with("protocolVersion", &json::quote(revision.as_str()))
         .with("capabilities", &String::from_utf8_lossy(&capabilities))
         .with("serverInfo", &String::from_utf8_lossy(&server_info));
-    match member("instructions") {
+    let result = match member("instructions") {
         Some(instructions) => result.with("instructions", instructions),
         None => result,
+    };
+    match member(meta::META).and_then(vendor_meta) {
+        Some(told) => result.with(meta::META, &told),
+        None => result,
     }
+}
+
+/// The members of `_meta` that are the server's own (`translation` 3.4, *`_meta` keys*); `None` where there are none.
+fn vendor_meta(told: &str) -> Option<String> {
+    let control = [meta::SERVER_INFO, meta::SUBSCRIPTION_ID];
+    let told = Bytes::copy_from_slice(told.as_bytes());
+    let rest = control.iter().fold(told, |told, key| json::without_member(&told, key));
+    Object::parse(&rest)?.iter().next()?;
+    Some(String::from_utf8_lossy(&rest).into_owned())
 }
 
 fn capabilities(declared: &str, revision: Revision) -> Bytes {
@@ -125,6 +138,12 @@ mod tests {
         let discovered = r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}, "tasks":{},"extensions":{"io.modelcontextprotocol/tasks":{},"x/y":{}}},"instructions":"Be \u00e9","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"}}}"#;
         assert_snapshot!(told(discovered, Revision::V2025_06_18), @r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"extensions":{"x/y":{}}},"serverInfo":{"name":"s","version":"2"},"instructions":"Be \u00e9"}"#);
         assert_snapshot!(told(discovered, Revision::V2025_11_25), @r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}, "tasks":{},"extensions":{"x/y":{}}},"serverInfo":{"name":"s","version":"2"},"instructions":"Be \u00e9"}"#);
+    }
+
+    #[test]
+    fn vendor_members_of_meta_survive() {
+        let discovered = r#"{"capabilities":{},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"}, "v.example/x":{ "y":1.0}}}"#;
+        assert_snapshot!(told(discovered, Revision::V2025_06_18), @r#""#);
     }
 
     #[test]

@@ -183,6 +183,8 @@ impl Leg {
         let wanted = match told.method {
             Method::LoggingMessage => self.envelope.level.is_some_and(|lowest| level_of(&told) >= Some(lowest)),
             Method::Progress => self.token.is_some(),
+            // the server's own, as unknown members
+            Method::Other(_) => true,
             _ => false,
         };
         if !wanted {

@@ -25,7 +25,11 @@ impl ErrorObject {
         };
         let (of_modern, modern) = (from > Revision::NEWEST_LEGACY, target > Revision::NEWEST_LEGACY);
         match self.code() {
-            Self::RESOURCE_NOT_FOUND if modern => self.recoded(Self::INVALID_PARAMS),
+            Self::RESOURCE_NOT_FOUND if modern => match facts.uri {
+                // 2026-07-28 tells it from other invalid parameters by the URI alone
+                Some(uri) => self.with_datum("uri", &json::quote(uri)).recoded(Self::INVALID_PARAMS),
+                None => self.recoded(Self::INVALID_PARAMS),
+            },
             Self::INVALID_PARAMS if of_modern && self.is_resource_not_found(facts) => {
                 self.recoded(Self::RESOURCE_NOT_FOUND)
             }

@@ -52,6 +52,8 @@ pub enum Cause {
     },
     /// A request of a method that the server's revision does not have.
     Request,
+    /// A server's request of a method of its own: in 2026-07-28 servers send no requests.
+    VendorRequest,
     /// A result that the client's revision has no form for.
     Result,
     /// A notification that the target does not know: it is dropped and counted.
@@ -66,7 +68,7 @@ impl Untranslatable {
     pub fn error(&self) -> ErrorObject {
         match self.cause {
             Cause::Question { .. } => ErrorObject::invalid_params(&self.to_string()),
-            Cause::Request => ErrorObject::method_not_found(&self.feature),
+            Cause::Request | Cause::VendorRequest => ErrorObject::method_not_found(&self.feature),
             _ => ErrorObject::internal(&self.to_string()),
         }
     }
@@ -103,8 +105,11 @@ impl Untranslatable {
         let Self { feature, from, to, .. } = self;
         let backend = self.backend.as_ref().map_or("", BackendId::as_str);
         // a name that no version knows would let a peer make up metrics
-        let known =
-            !matches!(self.cause, Cause::Notification) || !matches!(Method::parse(feature.as_ref()), Method::Other(_));
+        let known = match self.cause {
+            Cause::VendorRequest => false,
+            Cause::Notification => !matches!(Method::parse(feature.as_ref()), Method::Other(_)),
+            _ => true,
+        };
         let labels = [
             ("backend", backend.to_owned()),
             ("feature", if known { feature.to_string() } else { "other".to_owned() }),
@@ -129,6 +134,7 @@ impl fmt::Display for Untranslatable {
             }
             Cause::Answer => write!(f, "the client's answer uses {feature}, which MCP {to} has no form for"),
             Cause::AskAgain { field, bound } => write!(f, "the answer to {field} must have {bound}"),
+            Cause::VendorRequest => write!(f, "MCP {to} has no form for the server's request {feature}"),
             Cause::Request => write!(f, "the server speaks MCP {to}, which has no method {feature}"),
             Cause::Result => write!(f, "the server's answer uses {feature}, which MCP {to} has no form for"),
             Cause::Notification => write!(f, "MCP {to} has no notification {feature}"),

@@ -2,7 +2,7 @@
 //! are data and pass.
 
 use super::{
-    super::{Method, json::draft::Draft},
+    super::{Method, Revision, json::draft::Draft},
     Cause, Crossing, Kind, Untranslatable, consume_meta, elicitation, envelope, sampling, tasks,
 };
 
@@ -35,6 +35,8 @@ pub(super) fn down(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(),
             }
         }
         (Kind::Answer, Method::CreateMessage) => sampling::join_answer(draft, crossing)?,
+        // the form was lowered for its client, though its server is of a version before elicitation
+        (Kind::Answer, Method::Elicit) if crossing.from < Revision::V2025_11_25 => raise_answer(draft, crossing)?,
         _ => {}
     }
     Ok(())
@@ -45,13 +47,17 @@ pub(super) fn up(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), U
     if crossing.is(Kind::Question, &Method::CreateMessage) {
         sampling::drop_undeclared_context(draft, crossing);
     }
-    if crossing.is(Kind::Answer, &Method::Elicit)
-        && let Some(question) = crossing.facts.question
-        && let Ok(question) = std::str::from_utf8(question.json())
-    {
-        elicitation::raise_answer(draft, question, crossing)?;
+    if crossing.is(Kind::Answer, &Method::Elicit) {
+        raise_answer(draft, crossing)?;
     }
     Ok(())
+}
+
+fn raise_answer(answer: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
+    match crossing.facts.question.map(|question| std::str::from_utf8(question.json())) {
+        Some(Ok(question)) => elicitation::raise_answer(answer, question, crossing),
+        _ => Ok(()),
+    }
 }
 
 fn lower_elicitation(question: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {

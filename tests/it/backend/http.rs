@@ -108,7 +108,7 @@ async fn a_forgotten_session_is_opened_again_and_the_call_that_found_out_goes_on
     forgotten.store(2, Ordering::SeqCst);
     assert_eq!(text(tool(&server, context(), &named("x"))).await, "s3");
     let error = hanging.await;
-    insta::assert_snapshot!(String::from_utf8_lossy(error.json()), @r#"{"code":-32603,"data":{"retryable":true},"message":"The connection to backend `docs` was lost: the server has forgotten the session (404)"}"#);
+    insta::assert_snapshot!(String::from_utf8_lossy(error.json()), @r#"{"code":-32603,"data":{"backend":"docs","reason":"the server has forgotten the session (404)","retryable":true},"message":"The connection to backend `docs` was lost: the server has forgotten the session (404)"}"#);
     for expected in [Method::LoggingMessage, Method::ToolsListChanged] {
         let Event::Notified(told) = next(&mut listen).await else { panic!("a notification") };
         assert_eq!(told.method, expected);
@@ -218,6 +218,56 @@ async fn an_error_with_a_bad_status_is_passed_on_as_the_server_wrote_it() {
     let (_supervisor, server) = started(peer.spec()).await;
     let error = failure(tool(&server, gateway(), &named("x"))).await;
     assert_eq!(error.json(), r#"{"code":-32602,"message":"odd","x":1}"#);
+}
+
+#[tokio::test]
+async fn a_result_that_is_no_object_is_an_error_that_names_the_server() {
+    let peer = Peer::start(|seen| seen.is_tool("x").then(|| reply(&seen.result(&json!([1]))))).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let error = failure(tool(&server, gateway(), &named("x"))).await;
+    let error: Value = serde_json::from_slice(error.json()).unwrap();
+    assert_eq!(error["code"], -32603);
+    assert_eq!(error["data"], json!({ "backend": "docs", "reason": "the result is not an object" }));
+}
+
+#[tokio::test]
+async fn what_is_not_available_names_the_backend_the_reason_and_whether_to_try_again() {
+    let data = async |peer: Peer| {
+        let (_supervisor, server) = started(peer.spec()).await;
+        let error = failure(tool(&server, gateway(), &named("x"))).await;
+        serde_json::from_slice::<Value>(error.json()).unwrap()["data"].clone()
+    };
+    let foreign = Peer::start(|seen| {
+        let error = json!({ "code": -32602, "message": "no", "data": { "supported": ["2099-01-01"] } });
+        let answer = json!({ "jsonrpc": "2.0", "id": seen.body["id"], "error": error });
+        (seen.method() == "initialize").then(|| reply(&answer))
+    });
+    let told = data(foreign.await).await;
+    assert_eq!((&told["backend"], &told["supported"]), (&json!("docs"), &json!(["2099-01-01"])), "{told}");
+    assert!(told["reason"].as_str().unwrap().contains("2099-01-01"), "{told}");
+    assert_eq!(told["retryable"], Value::Null, "nothing passes by itself: {told}");
+    let busy = Peer::start(|seen| (seen.method() == "initialize").then(|| status(503)));
+    let told = data(busy.await).await;
+    assert_eq!((&told["backend"], &told["retryable"]), (&json!("docs"), &json!(true)), "{told}");
+}
+
+#[tokio::test]
+async fn a_request_of_the_servers_own_reaches_its_client_and_the_answer_comes_back() {
+    let script = |seen: &Seen| {
+        let ask = json!({ "jsonrpc": "2.0", "id": "v1", "method": "x-vendor/ask", "params": { "y": 1 } });
+        seen.is_tool("ask").then(|| open_events([event(&ask), event(&seen.result(&text_of("asked")))].concat()))
+    };
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let mut asking = tool(&server, client("c", "{}"), &named("ask"));
+    let Event::Asked(question) = next(&mut asking).await else { panic!("a request") };
+    assert_eq!((question.method.as_str(), question.params.json().as_ref()), ("x-vendor/ask", br#"{"y":1}"#.as_slice()));
+    question.answer.give(Ok(lockkeeper::mcp::Payload::of(question.params.revision, &json!({ "z": 2 }))));
+    assert_eq!(text(asking).await, "asked");
+    until("the answer", || {
+        peer.seen().into_iter().find(|seen| seen.body["id"] == "v1" && seen.body["result"]["z"] == 2)
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -94,7 +94,10 @@ async fn what_the_gateway_cannot_mend_is_its_own_fault() {
         *backend.answer.lock() = Some(Box::new(move |_| refused(code)));
         let client = Client::new(gateway.merged()).speaking(revision);
         let answer = client.ask(Method::ToolsCall, r#"{"name":"b1__plain"}"#).await;
-        assert_eq!(answer, format!(r#"error -32603 no {{"supported":["2026-07-28"],"upstreamCode":{code}}}"#));
+        assert_eq!(
+            answer,
+            format!(r#"error -32603 no {{"backend":"b1","supported":["2026-07-28"],"upstreamCode":{code}}}"#)
+        );
         assert!(client.ask(Method::PromptsGet, r#"{"name":"b1__p"}"#).await.starts_with("error -32603"));
     }
     assert_eq!(backend.asked("tools/call").len(), 5);
