@@ -107,6 +107,19 @@ impl Config {
     pub fn public_url(&self, bound: SocketAddr) -> PublicUrl {
         self.public_url.clone().unwrap_or_else(|| PublicUrl::loopback(bound))
     }
+
+    /// A warning where a proxy on this machine must be in front and its forwarding headers are not believed (OA-138).
+    pub fn proxy_warning(&self) -> Option<String> {
+        let https = self.public_url.as_ref().is_some_and(|url| url.as_str().starts_with("https://"));
+        let untold = https && self.listen.ip().is_loopback() && self.http.trusted_proxies.is_empty();
+        untold.then(|| {
+            "`public_url` is https and the gateway listens on a loopback address, so a proxy on this machine is in front; \
+             without `trusted_proxies` every client has the proxy's address, and the limits on wrong keys and on \
+             registrations count all clients as one. Have the proxy set X-Forwarded-For, and write \
+             `trusted_proxies = [\"127.0.0.1\", \"::1\"]` in [http]"
+                .to_owned()
+        })
+    }
 }
 
 // === impl Source ===

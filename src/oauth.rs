@@ -17,6 +17,7 @@ mod metadata;
 pub mod opaque;
 pub mod pkce;
 pub mod policy;
+pub mod problem;
 pub mod redirect_uri;
 mod registration;
 pub mod revocation;
@@ -29,7 +30,7 @@ pub mod signing;
 mod token;
 pub mod verify;
 
-use std::{fmt, net::IpAddr, sync::Arc};
+use std::{fmt, sync::Arc};
 
 pub use authorize::{
     Begun, Browser, ClientOrigin, Kept, Login, Pending, Redirect, RedirectTarget, Refusal, Transaction, TransactionId,
@@ -44,8 +45,9 @@ pub use verify::{Opens, Verified};
 use zeroize::Zeroizing;
 
 use crate::{
+    model::GrantId,
     storage::Storage,
-    support::{Clock, Random, Secret},
+    support::{Clock, Digest, Random, Secret},
 };
 
 /// The authorization server. Cheap to clone.
@@ -68,7 +70,8 @@ struct Inner {
     remembered: verify::Remembered,
     uses: Mutex<verify::Uses>,
     key_limits: keys::KeyLimits,
-    registrations: limits::Buckets<IpAddr>,
+    registrations: limits::Buckets<Digest>,
+    refreshes: limits::Buckets<GrantId>,
 }
 
 // === impl OAuth ===
@@ -100,6 +103,7 @@ impl OAuth {
             uses: Mutex::default(),
             key_limits: keys::KeyLimits::default(),
             registrations: registration::limits(),
+            refreshes: token::refresh_limits(),
         })))
     }
 

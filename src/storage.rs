@@ -27,6 +27,7 @@ use std::{
 
 pub use backend_introductions::IntroductionRow;
 pub use browser_sessions::BrowserSession;
+pub use clients::{NewClient, Registered, UnusedLimits};
 pub use codes::CodeRow;
 pub use grants::ListedGrant;
 pub use refresh_tokens::{NewRefreshToken, RefreshTokenRow, Rotation};

@@ -60,6 +60,9 @@ impl Args {
             serve::install(&config.log, process)?;
         }
         process.output.remark(&format!("configuration: {}", config.source));
+        if let Some(warning) = config.proxy_warning() {
+            process.output.remark(&format!("warning: {warning}"));
+        }
         let probe = Probe::start(&config)?;
         let looked = tokio::select! {
             backends = probe.look(&config.backends) => Some(backends),

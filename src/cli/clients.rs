@@ -18,20 +18,25 @@ pub enum Command {
     List(List),
     /// Shows what a client registered
     Show(One),
-    /// Deletes a client, and revokes every grant that it has
+    /// Revokes a client and every grant that it has; it cannot register again until it is restored
     Revoke(One),
+    /// Lets a revoked client register and log in again; its grants stay revoked
+    Restore(One),
 }
 
 /// `clients list`.
 #[derive(Debug, clap::Args)]
 pub struct List {
+    /// The revoked clients instead of the others
+    #[arg(long)]
+    revoked: bool,
     #[command(flatten)]
     form: Form,
     #[command(flatten)]
     data: Data,
 }
 
-/// `clients show` and `clients revoke`.
+/// `clients show`, `clients revoke` and `clients restore`.
 #[derive(Debug, clap::Args)]
 pub struct One {
     /// The client's id, as `clients list` shows it
@@ -51,6 +56,7 @@ impl Command {
             Self::List(list) => list.run(process).await,
             Self::Show(one) => one.show(process).await,
             Self::Revoke(one) => one.revoke(process).await,
+            Self::Restore(one) => one.restore(process).await,
         }
     }
 }
@@ -58,11 +64,16 @@ impl Command {
 impl List {
     async fn run(self, process: &mut Process) -> Result<(), Failure> {
         let store = Store::open(&self.data, process, Absent::Refuse).await?;
-        let listed = store.oauth.list_clients().await;
+        let listed =
+            if self.revoked { store.oauth.list_revoked_clients().await } else { store.oauth.list_clients().await };
         store.close().await;
         let clients = listed?;
         if self.form.json {
             process.output.json(&clients.iter().map(document).collect::<Vec<_>>());
+            return Ok(());
+        }
+        if clients.is_empty() && self.revoked {
+            process.output.remark("No client is revoked.");
             return Ok(());
         }
         if clients.is_empty() {
@@ -118,10 +129,26 @@ impl One {
         let revoked = store.oauth.revoke_client(&ClientId::new(self.id.as_str())).await;
         store.close().await;
         if revoked? {
-            process.output.remark(&format!("client {} is deleted; its tokens end within a second", self.id));
+            let id = &self.id;
+            process.output.remark(&format!(
+                "client {id} is revoked; its tokens end within a second. It cannot register again: \
+                 `lockkeeper clients restore {id}` takes this back"
+            ));
             return Ok(());
         }
         Err(self.unknown())
+    }
+
+    async fn restore(self, process: &mut Process) -> Result<(), Failure> {
+        let store = Store::open(&self.data, process, Absent::Refuse).await?;
+        let restored = store.oauth.restore_client(&ClientId::new(self.id.as_str())).await;
+        store.close().await;
+        if restored? {
+            process.output.remark(&format!("client {} may register and log in again", self.id));
+            return Ok(());
+        }
+        let what = format!("there is no revoked client {}", self.id);
+        Err(Failure::failed(what).advise("`lockkeeper clients list --revoked` shows the ids"))
     }
 
     fn unknown(&self) -> Failure {

@@ -93,6 +93,9 @@ fn announce(config: &Config) {
         names = if config.naming == Naming::Plain { "plain" } else { "prefixed" },
         "starting"
     );
+    if let Some(warning) = config.proxy_warning() {
+        tracing::warn!("{warning}");
+    }
 }
 
 /// Builds the application and runs it until it is told to stop.

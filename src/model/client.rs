@@ -49,6 +49,21 @@ pub struct Client {
     pub created: Timestamp,
 }
 
+// === impl Client ===
+
+impl Client {
+    /// What the store takes for it, in bytes, at most: its text, and 512 for ids, digests and index entries.
+    pub fn stored_bytes(&self) -> i64 {
+        const OVERHEAD: usize = 512;
+        // in JSON: quotes and a separator
+        let listed = |texts: usize, count: usize| 2 + texts + 3 * count;
+        let uris = listed(self.redirect_uris.iter().map(String::len).sum(), self.redirect_uris.len());
+        let types = listed(self.grant_types.iter().map(|name| name.to_string().len()).sum(), self.grant_types.len());
+        let text = self.name.len() + uris + types + self.scope.as_ref().map_or(0, String::len) + self.metadata.len();
+        i64::try_from(text + OVERHEAD).unwrap_or(i64::MAX)
+    }
+}
+
 // === impl ClientAuth ===
 
 impl ClientAuth {

@@ -234,7 +234,11 @@ impl OAuth {
         let lapses = now + self.settings().code_lifetime;
         // which grant lay longest unused depends on them (OA-135)
         self.settle_uses().await?;
-        self.0.storage.add_grant(&grant, &code.digest(), request.challenge.as_str(), lapses).await?;
+        let first_of = self.0.storage.add_grant(&grant, &code.digest(), request.challenge.as_str(), lapses).await?;
+        if let Some(network) = first_of {
+            // OA-42: registrations that somebody consents to do not count
+            self.0.registrations.give_back(&network, now);
+        }
         tracing::info!(target: "audit", client = %grant.client, user = %grant.user, grant = %grant.id, endpoint = %grant.endpoint, scopes = %grant.scopes, "authorization approved");
         Ok(())
     }

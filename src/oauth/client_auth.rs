@@ -7,6 +7,7 @@ use super::{
     OAuth,
     error::{Failure, Scheme},
     form::{self, Params},
+    problem::{ClientProblem, NamedClient},
 };
 use crate::{
     model::{Client, ClientAuth},
@@ -26,17 +27,24 @@ impl OAuth {
             (Some((id, _)), None) => id.as_str(),
             (Some((id, _)), Some(other)) if id == other => id.as_str(),
             (None, Some(id)) => id,
-            (Some(_), Some(_)) | (None, None) => return Err(Failure::InvalidClient(scheme)),
+            (Some(_), Some(_)) => return Err(Failure::InvalidClient(scheme, ClientProblem::Contradiction)),
+            (None, None) => return Err(Failure::InvalidClient(scheme, ClientProblem::Unnamed)),
         };
-        let client = self.find_client(id).await?.ok_or(Failure::InvalidClient(scheme))?;
+        let unknown = || Failure::InvalidClient(scheme, ClientProblem::Unknown(NamedClient::new(id)));
+        let client = self.find_client(id).await?.ok_or_else(unknown)?;
         let presented = basic.as_ref().map(|(_, secret)| secret.expose()).or(body_secret);
-        let proven = match (&client.auth, scheme, presented) {
-            (ClientAuth::None, Scheme::Form, None) => true,
+        let problem = match (&client.auth, scheme, presented) {
+            (ClientAuth::None, Scheme::Form, None) => return Ok(client),
             (ClientAuth::Basic(secret), Scheme::Basic, Some(given))
-            | (ClientAuth::Post(secret), Scheme::Form, Some(given)) => *secret == Secret::new(given).digest(),
-            _ => false,
+            | (ClientAuth::Post(secret), Scheme::Form, Some(given)) => {
+                if *secret == Secret::new(given).digest() {
+                    return Ok(client);
+                }
+                ClientProblem::Secret(client.id)
+            }
+            (registered, ..) => ClientProblem::Method(client.id, registered.name()),
         };
-        if proven { Ok(client) } else { Err(Failure::InvalidClient(scheme)) }
+        Err(Failure::InvalidClient(scheme, problem))
     }
 }
 
@@ -54,7 +62,7 @@ fn basic(headers: &HeaderMap) -> Result<Option<(String, Secret)>, Failure> {
         let right_scheme = scheme.eq_ignore_ascii_case("basic") && has_whole_escapes(&decoded);
         right_scheme.then_some((form::decode(id)?, Secret::new(form::decode(secret)?)))
     };
-    parse().map(Some).ok_or(Failure::InvalidClient(Scheme::Basic))
+    parse().map(Some).ok_or(Failure::InvalidClient(Scheme::Basic, ClientProblem::Malformed))
 }
 
 /// Whether every `%` begins an escape: N-82.

@@ -6,7 +6,10 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde_json::json;
 
-use super::form::Repeated;
+use super::{
+    form::Repeated,
+    problem::{ClientProblem, GrantProblem},
+};
 use crate::storage;
 
 /// What can go wrong inside; never shown to clients.
@@ -50,12 +53,12 @@ pub enum Failure {
     /// `invalid_request`: a parameter is missing, repeated or malformed.
     #[error("{0}")]
     InvalidRequest(String),
-    /// `invalid_client`: the client did not authenticate.
+    /// `invalid_client`: the client did not authenticate; the log tells why.
     #[error("the client is unknown or did not authenticate as it registered; register again")]
-    InvalidClient(Scheme),
-    /// `invalid_grant`: the code or refresh token cannot be used; why is never told.
+    InvalidClient(Scheme, ClientProblem),
+    /// `invalid_grant`: the code or refresh token cannot be used; the log alone tells why.
     #[error("the code or refresh token cannot be used; authorize again")]
-    InvalidGrant,
+    InvalidGrant(GrantProblem),
     /// `unauthorized_client`: the client did not register for this grant type.
     #[error("the client is not registered for this grant type")]
     UnauthorizedClient,
@@ -81,11 +84,14 @@ pub enum Failure {
     #[error("the body is larger than {0} bytes")]
     RegistrationTooLarge(usize),
     /// Too many requests of this kind.
-    #[error("too many registrations; try again in {} s", .0.as_secs())]
+    #[error("too many requests of this kind; try again in {} s", .0.as_secs() + 1)]
     Limited(Duration),
     /// Registration is off.
     #[error("clients cannot register here by themselves; ask the operator")]
     RegistrationOff,
+    /// The operator revoked a client with the same registration.
+    #[error("the operator revoked this client; ask the operator to restore it")]
+    ClientRevoked,
     /// Something inside failed.
     #[error("something inside failed; try again")]
     Internal(#[from] Error),
@@ -123,8 +129,8 @@ impl Failure {
         match self {
             Self::InvalidRequest(_) => (bad, "invalid_request"),
             // 401 even for an unknown client: clients register again on it (OA-81)
-            Self::InvalidClient(_) => (StatusCode::UNAUTHORIZED, "invalid_client"),
-            Self::InvalidGrant => (bad, "invalid_grant"),
+            Self::InvalidClient(..) => (StatusCode::UNAUTHORIZED, "invalid_client"),
+            Self::InvalidGrant(_) => (bad, "invalid_grant"),
             Self::UnauthorizedClient => (bad, "unauthorized_client"),
             Self::UnsupportedGrantType => (bad, "unsupported_grant_type"),
             Self::InvalidScope => (bad, "invalid_scope"),
@@ -134,9 +140,25 @@ impl Failure {
             Self::FormTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "invalid_request"),
             Self::RegistrationTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "invalid_client_metadata"),
             Self::Limited(_) => (StatusCode::TOO_MANY_REQUESTS, "temporarily_unavailable"),
-            Self::RegistrationOff => (StatusCode::FORBIDDEN, "access_denied"),
+            Self::RegistrationOff | Self::ClientRevoked => (StatusCode::FORBIDDEN, "access_denied"),
             Self::Internal(error) if error.is_busy() => (StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable"),
             Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "server_error"),
+        }
+    }
+}
+
+impl Failure {
+    /// One line for each refusal, with the reason that the answer does not tell, and no secret.
+    fn log(&self) {
+        let (_, error) = self.code();
+        let refused = |reason: &dyn std::fmt::Display| {
+            tracing::info!(target: "audit", error, %reason, "OAuth request refused");
+        };
+        match self {
+            Self::Internal(error) => tracing::error!(%error, "an OAuth request failed"),
+            Self::InvalidClient(_, problem) => refused(problem),
+            Self::InvalidGrant(problem) => refused(problem),
+            other => refused(other),
         }
     }
 }
@@ -155,9 +177,7 @@ impl From<Repeated> for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        if let Self::Internal(error) = &self {
-            tracing::error!(%error, "an OAuth request failed");
-        }
+        self.log();
         let (status, code) = self.code();
         metrics::counter!("lockkeeper_oauth_refusals_total", "error" => code).increment(1);
         let body = axum::Json(json!({ "error": code, "error_description": self.to_string() }));
@@ -168,7 +188,7 @@ impl IntoResponse for Failure {
             }
         };
         match self {
-            Self::InvalidClient(Scheme::Basic) => add(header::WWW_AUTHENTICATE, r#"Basic realm="oauth""#.to_owned()),
+            Self::InvalidClient(Scheme::Basic, _) => add(header::WWW_AUTHENTICATE, r#"Basic realm="oauth""#.to_owned()),
             Self::Limited(wait) => add(header::RETRY_AFTER, (wait.as_secs() + 1).to_string()),
             Self::Internal(error) if error.is_busy() => add(header::RETRY_AFTER, "1".to_owned()),
             _ => {}

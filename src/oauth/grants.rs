@@ -92,7 +92,20 @@ impl OAuth {
         Ok(self.0.storage.lookup_client(client).await?)
     }
 
-    /// Revokes a client with its grants. False where there is none.
+    /// Every client that was revoked, the last revoked first.
+    pub async fn list_revoked_clients(&self) -> Result<Vec<Client>, Error> {
+        Ok(self.0.storage.list_revoked_clients().await?)
+    }
+
+    /// Takes the revocation of a client back; its grants stay revoked. False where no revoked client has this id.
+    pub async fn restore_client(&self, client: &ClientId) -> Result<bool, Error> {
+        let done = self.0.storage.restore_client(client, self.0.clock.now()).await?;
+        tracing::info!(target: "audit", %client, done, "client restored");
+        Ok(done)
+    }
+
+    /// Revokes a client with its grants: an identical registration is refused until the client is restored. False where
+    /// there is none.
     pub async fn revoke_client(&self, client: &ClientId) -> Result<bool, Error> {
         let done = self.0.storage.revoke_client(client, self.0.clock.now()).await?;
         tracing::info!(target: "audit", %client, done, "client revoked");

@@ -2,7 +2,11 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use super::{Error, OAuth, limits::Buckets, opaque};
+use super::{
+    Error, OAuth,
+    limits::{Backoff, Buckets},
+    opaque,
+};
 use crate::{
     model::{ApiKey, ClientIp, Direct, KeyId, NewKey, Rights, UserId},
     support::{Digest, Secret, Timestamp},
@@ -29,10 +33,10 @@ pub enum KeyRefusal {
     /// It is malformed, unknown, wrong, revoked or expired: which of them is never told (`OA-73`).
     #[error("this API key is not valid")]
     Unknown,
-    /// Too many wrong keys came from there (`OA-127`).
+    /// It is wrong too, and too many wrong keys came from that network or named this key's id (`OA-127`).
     #[error("too many wrong API keys; try again in {} s", retry_after.as_secs())]
     Limited {
-        /// When the next one is looked at.
+        /// When the next wrong one is answered with [`KeyRefusal::Unknown`] again; a right one always passes.
         retry_after: Duration,
     },
     /// The store could not be asked.
@@ -40,28 +44,44 @@ pub enum KeyRefusal {
     Unavailable(#[from] Error),
 }
 
-/// The limits of wrong keys (`OA-127`): 10 from one network, 5 for one key id.
-#[derive(Debug)]
+/// The limits of wrong keys (`OA-127`): login and bearer credentials are counted apart, so that a program with an old
+/// key does not slow down the people behind the same address.
+#[derive(Debug, Default)]
 pub(super) struct KeyLimits {
+    logins: WrongKeys,
+    bearers: WrongKeys,
+}
+
+/// Wrong keys: 10 from one network in 15 minutes; 5 for one key id, then delays of 30 s to 16 min.
+#[derive(Debug)]
+struct WrongKeys {
     networks: Buckets<IpAddr>,
-    ids: Buckets<KeyId>,
+    ids: Backoff<KeyId>,
 }
 
 impl OAuth {
-    /// Checks a presented API key. Failures are counted by the network of `from` and by the key's id; every refusal
-    /// takes the same path. The limit of the id never shuts out the right key, so that nobody can lock out its owner.
+    /// Checks an API key that somebody gives to log in; `from` is the address that a failure is counted for. A right key
+    /// passes at once, whatever was counted before: keys are random, so limits need not hold back who has one, and
+    /// nobody can lock out an owner (`OA-127`).
     pub async fn authenticate_key(&self, presented: &str, from: IpAddr) -> Result<KeyHolder, KeyRefusal> {
-        let now = self.0.clock.now();
-        let network = ClientIp(from).network();
-        if let Some(retry_after) = self.0.key_limits.networks.wait(&network, now) {
-            return Err(KeyRefusal::Limited { retry_after });
-        }
+        self.check_key(presented, from, &self.0.key_limits.logins).await
+    }
+
+    /// Checks an API key that a request carries as its credential, like [`OAuth::authenticate_key`]. Failures are counted
+    /// apart from those of logins.
+    pub(super) async fn authenticate_bearer(&self, presented: &str, from: IpAddr) -> Result<KeyHolder, KeyRefusal> {
+        self.check_key(presented, from, &self.0.key_limits.bearers).await
+    }
+
+    /// A wrong key costs a checksum, one HMAC and, where its form is right, one look-up by id. Every refusal takes the
+    /// same path, and an unknown id is compared too, with a digest that no key has.
+    async fn check_key(&self, presented: &str, from: IpAddr, limits: &WrongKeys) -> Result<KeyHolder, KeyRefusal> {
         let parsed = opaque::parse_key(presented);
         let found = match &parsed {
             Some(key) => self.0.storage.lookup_key(&key.id).await.map_err(Error::from)?,
             None => None,
         };
-        // an unknown id is compared too, with what no key has
+        let now = self.0.clock.now();
         let mac = self.mac(parsed.as_ref().map_or(presented, |key| key.secret.expose()));
         let expected = found.as_ref().map_or_else(|| Digest::sha256(""), |(_, mac)| *mac);
         let is_right = mac == expected;
@@ -69,15 +89,8 @@ impl OAuth {
             self.note_key(&key.id);
             return Ok(key.into());
         }
-        self.0.key_limits.networks.charge(network, now);
         metrics::counter!("lockkeeper_key_refusals_total").increment(1);
-        tracing::warn!(target: "audit", ip = %from, "API key refused");
-        let Some(key) = parsed else { return Err(KeyRefusal::Unknown) };
-        self.0.key_limits.ids.charge(key.id.clone(), now);
-        match self.0.key_limits.ids.wait(&key.id, now) {
-            Some(retry_after) => Err(KeyRefusal::Limited { retry_after }),
-            None => Err(KeyRefusal::Unknown),
-        }
+        Err(limits.count(parsed.map(|key| key.id), from, now))
     }
 
     /// Makes a key and, where it is new, its user: the key itself, unless one is named. The secret is shown here and never again.
@@ -154,7 +167,7 @@ impl OAuth {
         Ok(self.0.storage.lookup_key(key).await?.and_then(|(key, _)| key.expires))
     }
 
-    /// HMAC-SHA-256 under the pepper: what the store holds of a key.
+    /// HMAC-SHA-256 under the pepper: what the store holds of a key, and of a network.
     pub(super) fn mac(&self, secret: &str) -> Digest {
         use hmac::{KeyInit as _, Mac as _};
         // a key of any length is accepted (RFC 2104 2), so that this cannot fail
@@ -179,8 +192,24 @@ impl From<ApiKey> for KeyHolder {
     }
 }
 
-impl Default for KeyLimits {
+// === impl WrongKeys ===
+
+impl WrongKeys {
+    /// Counts a wrong key and says how to refuse it. What is refused for its number is not logged, so that a flood does
+    /// not fill the log.
+    fn count(&self, id: Option<KeyId>, from: IpAddr, now: Timestamp) -> KeyRefusal {
+        let network = self.networks.take(ClientIp(from).network(), now);
+        let id = id.map_or(Ok(()), |id| self.ids.fail(id, now));
+        if let Some(retry_after) = network.err().max(id.err()) {
+            return KeyRefusal::Limited { retry_after };
+        }
+        tracing::warn!(target: "audit", ip = %from, "API key refused");
+        KeyRefusal::Unknown
+    }
+}
+
+impl Default for WrongKeys {
     fn default() -> Self {
-        Self { networks: Buckets::new(10, Duration::from_secs(90)), ids: Buckets::new(5, Duration::from_secs(30)) }
+        Self { networks: Buckets::new(10, Duration::from_secs(90)), ids: Backoff::new(5, Duration::from_secs(30)) }
     }
 }

@@ -1,7 +1,8 @@
-//! How often somebody may fail, or register (`OA-42`, `OA-127`). Knows nothing of what is counted.
+//! How often somebody may fail, register or refresh (`OA-42`, `OA-127`). Knows nothing of what is counted.
 //!
-//! A failure is charged after the fact and looked at before the next try, and only the given clock counts; so this is an
-//! own bucket (GCRA, one moment per key), where elsewhere a limiter crate does.
+//! A limit is checked and charged in one step, before any await: of any number of concurrent requests, exactly as many
+//! pass as the limit allows. Time is the given clock's. The tables are bounded and keep the worst offenders, so that
+//! requests from many addresses do not reset the counters of any.
 
 use std::{collections::HashMap, hash::Hash, time::Duration};
 
@@ -9,10 +10,13 @@ use parking_lot::Mutex;
 
 use crate::support::Timestamp;
 
-/// How many keys are remembered; the table is cleared of full buckets, then of all, when it would grow beyond.
-const MOST_KEYS: usize = 100_000;
+/// How many keys a table remembers.
+const MAX_KEYS: usize = 100_000;
 
-/// For each key a bucket that holds `burst` and refills by one each `period`.
+/// How many delays of [`Backoff`] double; later ones stay as long as the last.
+const MAX_DOUBLINGS: u32 = 5;
+
+/// For each key a bucket that holds `burst` and refills by one each `period` (GCRA).
 #[derive(Debug)]
 pub struct Buckets<K> {
     burst: u32,
@@ -21,32 +25,104 @@ pub struct Buckets<K> {
     full_at: Mutex<HashMap<K, Timestamp>>,
 }
 
-impl<K: Hash + Eq> Buckets<K> {
+/// For each key an allowance of failures, and beyond it a delay that doubles with each further failure.
+#[derive(Debug)]
+pub struct Backoff<K> {
+    allowance: u32,
+    delay: Duration,
+    failures: Mutex<HashMap<K, Failures>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Failures {
+    count: u32,
+    delayed_until: Timestamp,
+    forgotten_at: Timestamp,
+}
+
+// === impl Buckets ===
+
+impl<K: Hash + Eq + Clone> Buckets<K> {
     /// Full buckets of `burst` that refill by one each `period`.
     pub fn new(burst: u32, period: Duration) -> Self {
         Self { burst, period, full_at: Mutex::default() }
     }
 
-    /// How long until the bucket of `key` holds one; `None` where it does now.
-    pub fn wait(&self, key: &K, now: Timestamp) -> Option<Duration> {
-        let full_at = self.full_at.lock().get(key).copied().unwrap_or(now);
-        let room = self.period * self.burst.saturating_sub(1);
-        let wait = full_at.since(now).saturating_sub(room);
-        (!wait.is_zero()).then_some(wait)
+    /// Takes one out of the bucket of `key`, in one step. The error is the time until an empty bucket holds one again;
+    /// then nothing was taken.
+    pub fn take(&self, key: K, now: Timestamp) -> Result<(), Duration> {
+        let mut table = self.full_at.lock();
+        let depth = self.period * self.burst;
+        if let Some(full_at) = table.get_mut(&key) {
+            // a clock that was set back must not empty a bucket for longer than it takes to fill
+            let refilled = (*full_at).max(now).min(now + depth);
+            let beyond = (refilled + self.period).since(now).saturating_sub(depth);
+            *full_at = if beyond.is_zero() { refilled + self.period } else { refilled };
+            return if beyond.is_zero() { Ok(()) } else { Err(beyond) };
+        }
+        make_room(&mut table, now, |full_at| *full_at);
+        table.insert(key, now + self.period);
+        Ok(())
     }
 
-    /// Takes one out of the bucket of `key`, below empty too, to at most twice its depth.
-    pub fn charge(&self, key: K, now: Timestamp) {
+    /// Puts one back into the bucket of `key`, which never holds more than `burst`.
+    pub fn give_back(&self, key: &K, now: Timestamp) {
         let mut table = self.full_at.lock();
-        if table.len() >= MOST_KEYS {
-            table.retain(|_, full_at| *full_at > now);
-            if table.len() >= MOST_KEYS {
-                table.clear();
+        if let Some(full_at) = table.get_mut(key) {
+            *full_at = *full_at - self.period;
+            if *full_at <= now {
+                table.remove(key);
             }
         }
-        let deepest = now + self.period * self.burst.saturating_mul(2);
-        let full_at = table.entry(key).or_insert(now);
-        *full_at = ((*full_at).max(now) + self.period).min(deepest);
+    }
+}
+
+// === impl Backoff ===
+
+impl<K: Hash + Eq + Clone> Backoff<K> {
+    /// No delay for `allowance` failures, `delay` after the next one, then twice as long each time, at most 32 times
+    /// `delay`. Failures are forgotten after that longest delay without one.
+    pub fn new(allowance: u32, delay: Duration) -> Self {
+        Self { allowance, delay, failures: Mutex::default() }
+    }
+
+    /// Counts a failure, in one step. The error is the time until the next one counts: those in between are refused
+    /// without being counted.
+    pub fn fail(&self, key: K, now: Timestamp) -> Result<(), Duration> {
+        let mut table = self.failures.lock();
+        let longest = self.delay * 2_u32.pow(MAX_DOUBLINGS);
+        let known = table.get(&key).filter(|known| now < known.forgotten_at);
+        if let Some(known) = known
+            && now < known.delayed_until
+        {
+            return Err(known.delayed_until.since(now).min(longest));
+        }
+        let count = known.map_or(0, |known| known.count).saturating_add(1);
+        let beyond = count.checked_sub(self.allowance + 1);
+        let delay = beyond.map_or(Duration::ZERO, |beyond| self.delay * 2_u32.pow(beyond.min(MAX_DOUBLINGS)));
+        if !table.contains_key(&key) {
+            make_room(&mut table, now, |failures| failures.forgotten_at);
+        }
+        let forgotten_at = now + delay + longest;
+        table.insert(key, Failures { count, delayed_until: now + delay, forgotten_at });
+        if delay.is_zero() { Ok(()) } else { Err(delay) }
+    }
+}
+
+/// Makes room for one more entry: where the table is full, the entries go that are of no use after `now`, and of the
+/// others the eighth that is of use for the shortest time, which is of those who offended least.
+fn make_room<K: Hash + Eq + Clone, V>(table: &mut HashMap<K, V>, now: Timestamp, end: impl Fn(&V) -> Timestamp) {
+    if table.len() < MAX_KEYS {
+        return;
+    }
+    table.retain(|_, value| end(value) > now);
+    if table.len() < MAX_KEYS {
+        return;
+    }
+    let mut entries: Vec<(Timestamp, K)> = table.iter().map(|(key, value)| (end(value), key.clone())).collect();
+    entries.select_nth_unstable_by_key(MAX_KEYS / 8, |(end, _)| *end);
+    for (_, key) in entries.into_iter().take(MAX_KEYS / 8) {
+        table.remove(&key);
     }
 }
 
@@ -54,16 +130,63 @@ impl<K: Hash + Eq> Buckets<K> {
 mod tests {
     use super::*;
 
+    const PERIOD: Duration = Duration::from_secs(10);
+    const START: Timestamp = Timestamp::from_seconds(1_000_000);
+
     #[test]
     fn a_bucket_runs_empty_and_refills() {
-        let buckets = Buckets::new(3, Duration::from_secs(10));
-        let start = Timestamp::from_seconds(0);
+        let buckets = Buckets::new(3, PERIOD);
         for _ in 0..3 {
-            assert_eq!(buckets.wait(&"a", start), None);
-            buckets.charge("a", start);
+            assert_eq!(buckets.take("a", START), Ok(()));
         }
-        assert_eq!(buckets.wait(&"a", start), Some(Duration::from_secs(10)));
-        assert_eq!(buckets.wait(&"b", start), None);
-        assert_eq!(buckets.wait(&"a", start + Duration::from_secs(10)), None);
+        assert_eq!(buckets.take("a", START), Err(PERIOD));
+        assert_eq!(buckets.take("a", START), Err(PERIOD), "a refusal is not charged");
+        assert_eq!(buckets.take("b", START), Ok(()));
+        assert_eq!(buckets.take("a", START + PERIOD), Ok(()));
+        assert_eq!(buckets.take("a", START + PERIOD), Err(PERIOD));
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again_and_no_more() {
+        let buckets = Buckets::new(2, PERIOD);
+        assert_eq!(buckets.take("a", START), Ok(()));
+        buckets.give_back(&"a", START);
+        buckets.give_back(&"a", START);
+        assert_eq!([0; 3].map(|_| buckets.take("a", START)), [Ok(()), Ok(()), Err(PERIOD)]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_keeps_nobody_out_for_longer_than_a_bucket_takes_to_fill() {
+        let buckets = Buckets::new(2, PERIOD);
+        let later = START + Duration::from_hours(24);
+        assert_eq!(buckets.take("a", later), Ok(()));
+        assert_eq!(buckets.take("a", START), Err(PERIOD));
+        assert_eq!(buckets.take("a", START + PERIOD), Ok(()));
+    }
+
+    #[test]
+    fn many_keys_do_not_reset_the_counter_of_one_that_is_empty() {
+        let buckets = Buckets::new(2, PERIOD);
+        let empty = u32::MAX;
+        let _ = [buckets.take(empty, START), buckets.take(empty, START)];
+        let keys = u32::try_from(MAX_KEYS).unwrap() * 2;
+        for key in 0..keys {
+            assert_eq!(buckets.take(key, START), Ok(()));
+        }
+        assert_eq!(buckets.take(empty, START), Err(PERIOD));
+        assert!(buckets.full_at.lock().len() <= MAX_KEYS);
+    }
+
+    #[test]
+    fn delays_double_and_are_forgotten() {
+        let backoff = Backoff::new(2, PERIOD);
+        assert_eq!([backoff.fail("a", START), backoff.fail("a", START)], [Ok(()), Ok(())]);
+        assert_eq!(backoff.fail("a", START), Err(PERIOD));
+        let half = START + PERIOD / 2;
+        assert_eq!(backoff.fail("a", half), Err(PERIOD / 2), "not counted");
+        assert_eq!(backoff.fail("a", START + PERIOD), Err(PERIOD * 2));
+        assert_eq!(backoff.fail("b", START + PERIOD), Ok(()));
+        assert_eq!(backoff.fail("a", START + PERIOD * 3), Err(PERIOD * 4));
+        assert_eq!(backoff.fail("a", START + Duration::from_hours(1)), Ok(()));
     }
 }

@@ -1,6 +1,9 @@
-//! Dynamic client registration (RFC 7591; `OA-31` to `OA-42`). Knows nothing of HTTP.
+//! Dynamic client registration (RFC 7591; `OA-31` to `OA-43`). Knows nothing of HTTP.
+//!
+//! Strangers register, so everything they can fill is bounded: registrations of one network, the bytes of one client, and
+//! the clients that nobody has consented to.
 
-use std::{net::IpAddr, time::Duration};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -8,12 +11,20 @@ use serde_json::{Map, Value, json};
 use super::{Error, OAuth, Registration, error::Failure, limits::Buckets, opaque, redirect_uri::RedirectUri};
 use crate::{
     model::{Client, ClientAuth, ClientId, ClientIp, GrantType, Scopes},
-    support::{Digest, Secret},
+    storage::{NewClient, Registered, UnusedLimits},
+    support::{Digest, Secret, Timestamp},
 };
 
-/// How many clients may register in [`UNUSED_FOR`] that nobody consents to (`OA-42`).
-const MOST_UNUSED: i64 = 50_000;
-const UNUSED_FOR: Duration = Duration::from_hours(24);
+/// The length of a client id in base62: 131 bits (`OA-39`).
+pub(super) const ID_LENGTH: usize = 22;
+
+/// Bounds on the clients that nobody has consented to (`OA-42`). A person needs some minutes to log in.
+const UNUSED_LIMITS: UnusedLimits =
+    UnusedLimits { clients: 50_000, bytes: 64 * 1024 * 1024, protected: Duration::from_mins(15) };
+/// How long a client lives that nobody consents to, from its last registration (`OA-43`).
+const UNUSED_LIFETIME: Duration = Duration::from_hours(24);
+/// What one client may take in the store, in bytes.
+const MAX_STORED_BYTES: i64 = 8 * 1024;
 
 /// How long the name of a client may be, in characters (`OA-33`).
 const LONGEST_NAME: usize = 100;
@@ -61,32 +72,28 @@ enum Method {
     Post,
 }
 
-/// The limits of registration: by address, generous, since hosted clients share theirs.
-pub(super) fn limits() -> Buckets<IpAddr> {
+/// The limits of registration, for each network (as a MAC): generous, since hosted clients share theirs, and a
+/// registration that somebody consents to does not count (`OA-42`).
+pub(super) fn limits() -> Buckets<Digest> {
     Buckets::new(60, Duration::from_mins(1))
 }
 
 impl OAuth {
-    /// Registers a client from the JSON that it sent, and gives back all its metadata as stored (RFC 7591 3.2.1).
+    /// Registers a client from the JSON that it sent, and gives back all its metadata as stored (RFC 7591 3.2.1). A public
+    /// client that is registered already gets the id that it has (`OA-41`). A client that the operator revoked is refused,
+    /// until the operator restores it: with a fresh id, registering again would undo every revocation.
     pub async fn register(&self, body: &[u8], from: ClientIp) -> Result<Map<String, Value>, Failure> {
         if self.settings().registration == Registration::Off {
             return Err(Failure::RegistrationOff);
         }
         let now = self.0.clock.now();
-        if let Some(wait) = self.0.registrations.wait(&from.network(), now) {
-            return Err(Failure::Limited(wait));
-        }
         let request = Request::parse(body)?;
         let uris = self.redirect_uris(request.redirect_uris.as_ref())?;
         let (method, grant_types) = (request.method()?, request.grant_types()?);
         let mut metadata = request.metadata(&uris, &grant_types, method);
-        if self.0.storage.count_unused_clients(now - UNUSED_FOR).await? >= MOST_UNUSED {
-            return Err(Failure::Limited(Duration::from_hours(1)));
-        }
         let secret = (method != Method::None).then(|| Secret::new(self.0.random.token()));
-        let fresh = ClientId::new(opaque::base62(&*self.0.random, 22));
         let client = Client {
-            id: fresh.clone(),
+            id: ClientId::new(opaque::base62(&*self.0.random, ID_LENGTH)),
             name: request.name(),
             redirect_uris: uris.iter().map(|uri| uri.as_str().to_owned()).collect(),
             auth: method.with(secret.as_ref()),
@@ -95,20 +102,61 @@ impl OAuth {
             metadata: Value::Object(metadata.clone()).to_string(),
             created: now,
         };
-        let fingerprint = (method == Method::None).then(|| fingerprint(&uris, &metadata));
-        let client = self.0.storage.add_client(client, fingerprint.as_ref()).await?;
-        // a client that was known before takes no room
-        if client.id == fresh {
-            self.0.registrations.charge(from.network(), now);
-        }
-        tracing::info!(target: "audit", client = %client.id, name = ?client.name, ip = %from.0, "client registered");
-        metadata.insert("client_id".to_owned(), json!(client.id));
-        metadata.insert("client_id_issued_at".to_owned(), json!(client.created.as_seconds()));
+        let (id, created) = self.add_client(client, fingerprint(&uris, &metadata), from, now).await?;
+        metadata.insert("client_id".to_owned(), json!(id));
+        metadata.insert("client_id_issued_at".to_owned(), json!(created.as_seconds()));
         if let Some(secret) = secret {
             metadata.insert("client_secret".to_owned(), json!(secret.expose()));
             metadata.insert("client_secret_expires_at".to_owned(), json!(0));
         }
         Ok(metadata)
+    }
+
+    /// Adds a client within the limits: the id that it has, and since when.
+    async fn add_client(
+        &self,
+        client: Client,
+        registration: Digest,
+        from: ClientIp,
+        now: Timestamp,
+    ) -> Result<(ClientId, Timestamp), Failure> {
+        if client.stored_bytes() > MAX_STORED_BYTES {
+            return Err(metadata_error("the registration takes more than 8 KiB; send fewer or shorter members"));
+        }
+        let network = self.mac(&format!("network {}", from.network()));
+        // before the first await, so that requests that come at once cannot all pass
+        self.0.registrations.take(network, now).map_err(Failure::Limited)?;
+        let new = NewClient { client, registration, network };
+        let added = self.0.storage.add_client(&new, &UNUSED_LIMITS, now).await;
+        if added.is_err() {
+            // nothing is stored
+            self.0.registrations.give_back(&network, now);
+        }
+        match added? {
+            Registered::Added => {
+                let Client { id, name, .. } = new.client;
+                tracing::info!(target: "audit", client = %id, ?name, ip = %from.0, "client registered");
+                Ok((id, now))
+            }
+            // it takes no room
+            Registered::Known(id, created) => {
+                self.0.registrations.give_back(&network, now);
+                tracing::info!(target: "audit", client = %id, ip = %from.0, "client registered again");
+                Ok((id, created))
+            }
+            Registered::Revoked => Err(Failure::ClientRevoked),
+            Registered::Full(until) => {
+                tracing::warn!(
+                    "new clients cannot register: too many registered within 15 minutes that nobody consented to"
+                );
+                Err(Failure::Limited(until.since(now)))
+            }
+        }
+    }
+
+    /// Deletes the clients that nobody consented to in time.
+    pub(super) async fn purge_clients(&self, now: Timestamp) -> Result<(), Error> {
+        Ok(self.0.storage.purge_clients(now - UNUSED_LIFETIME, &UNUSED_LIMITS, now).await?)
     }
 
     /// One bad URI rejects the whole request (`OA-32`).
@@ -135,7 +183,10 @@ impl OAuth {
 
 impl Request {
     fn parse(body: &[u8]) -> Result<Self, Failure> {
-        let request: Self = serde_json::from_slice(body).map_err(|_| {
+        // serde reads a struct from an array too, member by member (N-11)
+        let is_object = body.trim_ascii_start().starts_with(b"{");
+        let request: Option<Self> = serde_json::from_slice(body).ok().filter(|_| is_object);
+        let request = request.ok_or_else(|| {
             metadata_error("the body is not a JSON object with the members of RFC 7591 2 in their types")
         })?;
         if request.jwks.is_some() && request.jwks_uri.is_some() {

@@ -6,7 +6,7 @@ use std::{collections::HashMap, time::Duration};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::{Error, OAuth};
+use super::{Error, OAuth, access_token::Claims};
 use crate::{storage::Revocation, support::Timestamp};
 
 /// How often other processes' revocations are looked for.
@@ -38,11 +38,15 @@ impl RevocationIndex {
         entry.revoked.clone()
     }
 
-    /// What is cancelled when this access token or its grant is revoked.
-    pub fn watch_token(&self, grant: &CancellationToken, jti: &str, until: Timestamp) -> CancellationToken {
+    /// What is cancelled when this access token, its generation or its grant is revoked.
+    pub fn watch_token(&self, grant: &CancellationToken, claims: &Claims, until: Timestamp) -> CancellationToken {
         let mut entries = self.0.lock();
-        let subject = Revocation::Token(jti.to_owned());
-        entries.entry(subject).or_insert_with(|| Entry { revoked: grant.child_token(), until }).revoked.clone()
+        let subject = Revocation::Generation(claims.generation().to_owned());
+        let generation = entries.entry(subject).or_insert_with(|| Entry { revoked: grant.child_token(), until });
+        generation.until = generation.until.max(until);
+        let revoked = generation.revoked.child_token();
+        let subject = Revocation::Token(claims.jti.clone());
+        entries.entry(subject).or_insert(Entry { revoked, until }).revoked.clone()
     }
 
     /// Cancels what rests on `subject`.
@@ -70,10 +74,10 @@ impl OAuth {
             if let Err(error) = self.sync().await {
                 tracing::warn!(%error, "revocations could not be read; tried again in 500 ms");
             }
+            // at the start too: what expired while nothing ran goes before it is in the way
+            let due = round.is_multiple_of(PURGE_EVERY);
             round = round.wrapping_add(1);
-            if round.is_multiple_of(PURGE_EVERY)
-                && let Err(error) = self.purge().await
-            {
+            if due && let Err(error) = self.purge().await {
                 tracing::warn!(%error, "what lapsed could not be cleared away; tried again in 10 min");
             }
         }
@@ -103,6 +107,7 @@ impl OAuth {
     pub async fn purge(&self) -> Result<(), Error> {
         let now = self.0.clock.now();
         self.0.index.purge(now);
+        self.purge_clients(now).await?;
         Ok(self.0.storage.purge_authorization(now).await?)
     }
 

@@ -6,9 +6,10 @@ mod refresh;
 use http::HeaderMap;
 use serde_json::{Value, json};
 
-use super::{Error, OAuth, access_token::Claims, error::Failure, form::Params, opaque};
+pub(super) use self::refresh::limits as refresh_limits;
+use super::{Error, OAuth, access_token::Claims, error::Failure, form::Params, opaque, problem::GrantProblem};
 use crate::{
-    model::{Client, Grant, GrantType, Scopes},
+    model::{Client, Grant, GrantId, GrantType, Scopes},
     storage::NewRefreshToken,
     support::{Secret, Timestamp},
 };
@@ -40,12 +41,23 @@ impl OAuth {
     }
 
     /// The grant, where tokens may still be issued on it for this client: neither it nor its key is revoked.
-    async fn live_grant(&self, grant: &crate::model::GrantId, client: &Client) -> Result<Grant, Failure> {
-        let now = self.0.clock.now();
-        let grant = self.0.storage.lookup_grant(grant).await?.ok_or(Failure::InvalidGrant)?;
+    async fn live_grant(&self, id: &GrantId, client: &Client) -> Result<Grant, Failure> {
+        let refused = |problem: GrantProblem| Err(Failure::InvalidGrant(problem));
+        let Some(grant) = self.0.storage.lookup_grant(id).await? else {
+            return refused(GrantProblem::UnknownGrant(id.clone()));
+        };
         // a foreign code or token tells nothing and changes nothing (N-90)
-        if grant.client != client.id || !grant.is_live(now) || !self.key_is_live(&grant.key).await? {
-            return Err(Failure::InvalidGrant);
+        if grant.client != client.id {
+            return refused(GrantProblem::ForeignClient { grant: grant.id, presented_by: client.id.clone() });
+        }
+        if grant.revoked.is_some() {
+            return refused(GrantProblem::GrantRevoked(grant.id));
+        }
+        if !grant.is_live(self.0.clock.now()) {
+            return refused(GrantProblem::GrantExpired(grant.id));
+        }
+        if !self.key_is_live(&grant.key).await? {
+            return refused(GrantProblem::KeyEnded(grant.id));
         }
         Ok(grant)
     }

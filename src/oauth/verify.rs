@@ -86,6 +86,9 @@ impl OAuth {
         } else {
             self.verify_token(presented).await?.ok_or(KeyRefusal::Unknown)?
         };
+        if !verified.holds(now) {
+            return Err(KeyRefusal::Unknown);
+        }
         let verified = Arc::new(verified);
         self.0.remembered.insert(digest, Arc::clone(&verified)).await;
         Ok(verified)
@@ -97,7 +100,7 @@ impl OAuth {
     }
 
     async fn verify_key(&self, presented: &str, from: IpAddr) -> Result<Verified, KeyRefusal> {
-        let holder = self.authenticate_key(presented, from).await?;
+        let holder = self.authenticate_bearer(presented, from).await?;
         let expires = self.key_ends(&holder.key).await?;
         let until = expires.unwrap_or(Timestamp::from_millis(i64::MAX));
         let revoked = self.0.index.watch(Revocation::Key(holder.key.clone()), until);
@@ -117,14 +120,14 @@ impl OAuth {
         let Some(claims) = Claims::verify(presented, &self.0.signing, &settings.issuer, now) else { return Ok(None) };
         let (id, expires) = (GrantId::new(claims.gid.as_str()), Timestamp::from_seconds(claims.exp));
         let grant_revoked = self.0.index.watch(Revocation::Grant(id.clone()), expires);
-        let revoked = self.0.index.watch_token(&grant_revoked, &claims.jti, expires);
+        let revoked = self.0.index.watch_token(&grant_revoked, &claims, expires);
         let grant = self.0.storage.lookup_grant(&id).await?.filter(|grant| grant.is_live(now));
         let Some(grant) = grant.filter(|grant| grant.client.as_str() == claims.client_id) else { return Ok(None) };
         let Some(holder) = self.key_holder(&grant.key).await? else { return Ok(None) };
         // the audience is compared with the whole URL, so that a token of another address is none of ours
         let fits = settings.resource(&grant.endpoint) == claims.aud && holder.user.as_str() == claims.sub;
         let Ok(scopes) = Scopes::parse(&claims.scope) else { return Ok(None) };
-        if !fits || self.0.storage.is_token_revoked(&claims.jti).await? {
+        if !fits || self.0.storage.is_token_revoked(&claims.jti, claims.generation()).await? {
             return Ok(None);
         }
         self.note_generation(claims.generation());

@@ -51,14 +51,15 @@ struct NamedRow {
 impl Storage {
     /// Adds a grant with the code that redeems it, and notes that its client was consented to. Where its key was rotated
     /// meanwhile, it is a grant of the new key. Of more than 20 live grants of this user to this client at this redirect
-    /// origin those that lay longest unused are revoked (`OA-135`).
+    /// origin those that lay longest unused are revoked (`OA-135`). Where this is the first consent to the client, the
+    /// network that registered it is returned, and forgotten.
     pub async fn add_grant(
         &self,
         grant: &Grant,
         code: &Digest,
         challenge: &str,
         code_expires: Timestamp,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Digest>, Error> {
         let mut change = self.change().await?;
         let grant = &for_newest_key(&mut change, grant).await?;
         sqlx::query(
@@ -83,13 +84,19 @@ impl Storage {
             .bind(code_expires.as_millis())
             .execute(&mut *change)
             .await?;
-        sqlx::query("UPDATE clients SET consented = coalesce(consented, ?) WHERE id = ?")
+        let network: Option<Option<Vec<u8>>> =
+            sqlx::query_scalar("SELECT network FROM clients WHERE id = ? AND consented IS NULL")
+                .bind(grant.client.as_str())
+                .fetch_optional(&mut *change)
+                .await?;
+        sqlx::query("UPDATE clients SET consented = ?, network = NULL WHERE id = ? AND consented IS NULL")
             .bind(grant.created.as_millis())
             .bind(grant.client.as_str())
             .execute(&mut *change)
             .await?;
         revoke_unused(&mut change, grant).await?;
-        Ok(change.commit().await?)
+        change.commit().await?;
+        Ok(network.flatten().as_deref().and_then(Digest::from_slice))
     }
 
     /// The grant of this id, revoked and expired ones too.

@@ -1,12 +1,20 @@
 //! The table of refresh tokens: families with their successor links. Knows nothing of when reuse is forgiven.
 
+use std::time::Duration;
+
 use sqlx::SqliteConnection;
 
-use super::{Error, Storage, moment};
+use super::{Error, Storage, grants, moment};
 use crate::{
     model::GrantId,
     support::{Digest, Timestamp},
 };
+
+/// How many refresh tokens of one grant are kept, the newest. Reuse of an older one is refused, and no longer tells that
+/// it was reused.
+const MAX_FAMILY: i64 = 1000;
+/// How long a withdrawn token is kept at least: as long as the longest access token beside it may live.
+const WITHDRAWN_KEPT: Duration = Duration::from_hours(24);
 
 /// A refresh token, found by its digest.
 #[derive(Debug, Clone)]
@@ -90,25 +98,34 @@ impl Storage {
             return Ok(false);
         }
         insert(&mut change, &rotation.grant, &rotation.new).await?;
+        prune(&mut change, &rotation.grant, now).await?;
         change.commit().await?;
         Ok(true)
     }
 
-    /// Replaces a token once more, whose successor `lost` nobody has used (`OA-91`); false, and nothing done, where it
-    /// was used after all or the grant is dead.
-    pub async fn replace_successor(&self, rotation: &Rotation, lost: &Digest, now: Timestamp) -> Result<bool, Error> {
+    /// Replaces a token once more, whose successor `lost` nobody has used (`OA-91`). The successor is withdrawn, and with
+    /// it the access tokens of its generation, which is announced and returned. `None`, and nothing done, where it was
+    /// used after all or the grant is dead.
+    pub async fn replace_successor(
+        &self,
+        rotation: &Rotation,
+        lost: &Digest,
+        now: Timestamp,
+    ) -> Result<Option<String>, Error> {
         let mut change = self.change().await?;
-        let withdrawn = sqlx::query(
+        let withdrawn: Option<String> = sqlx::query_scalar(
             "UPDATE refresh_tokens SET withdrawn = ?
-             WHERE digest = ? AND used IS NULL AND rotated IS NULL AND withdrawn IS NULL",
+             WHERE digest = ? AND used IS NULL AND rotated IS NULL AND withdrawn IS NULL RETURNING generation",
         )
         .bind(now.as_millis())
         .bind(lost.as_bytes().as_slice())
-        .execute(&mut *change)
+        .fetch_optional(&mut *change)
         .await?;
-        if withdrawn.rows_affected() == 0 || !touch(&mut change, &rotation.grant, now).await? {
-            return Ok(false);
+        let Some(generation) = withdrawn else { return Ok(None) };
+        if !touch(&mut change, &rotation.grant, now).await? {
+            return Ok(None);
         }
+        grants::announce(&mut change, "generation", &generation, now).await?;
         sqlx::query("UPDATE refresh_tokens SET rotated = ?, successor = ?, sealed = ? WHERE digest = ?")
             .bind(now.as_millis())
             .bind(rotation.new.digest.as_bytes().as_slice())
@@ -117,8 +134,9 @@ impl Storage {
             .execute(&mut *change)
             .await?;
         insert(&mut change, &rotation.grant, &rotation.new).await?;
+        prune(&mut change, &rotation.grant, now).await?;
         change.commit().await?;
-        Ok(true)
+        Ok(Some(generation))
     }
 
     /// Notes that an access token of this generation was used.
@@ -140,6 +158,21 @@ pub(super) async fn insert(change: &mut SqliteConnection, grant: &GrantId, new: 
         .bind(new.expires.as_millis())
         .execute(change)
         .await?;
+    Ok(())
+}
+
+/// Deletes what a grant has beyond its newest tokens, but for the one that can be used.
+async fn prune(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) -> Result<(), Error> {
+    sqlx::query(
+        "DELETE FROM refresh_tokens WHERE rowid IN (
+             SELECT rowid FROM refresh_tokens WHERE grant_id = ? ORDER BY rowid DESC LIMIT -1 OFFSET ?
+         ) AND (rotated IS NOT NULL OR withdrawn < ?)",
+    )
+    .bind(grant.as_str())
+    .bind(MAX_FAMILY)
+    .bind((now - WITHDRAWN_KEPT).as_millis())
+    .execute(change)
+    .await?;
     Ok(())
 }
 

@@ -13,29 +13,38 @@ pub enum Revocation {
     Grant(GrantId),
     /// An API key; its grants are told one by one.
     Key(KeyId),
+    /// The access tokens beside one refresh token, by what their `jti` begins with.
+    Generation(String),
     /// One access token, by its `jti`.
     Token(String),
 }
 
 impl Storage {
-    /// Revokes one access token until it expires, and announces it.
+    /// Revokes one access token until it expires, and announces it; nothing is written where it is revoked already.
     pub async fn revoke_token(&self, jti: &str, expires: Timestamp, now: Timestamp) -> Result<(), Error> {
         let mut change = self.change().await?;
-        sqlx::query("INSERT INTO revoked_tokens (jti, expires) VALUES (?, ?) ON CONFLICT DO NOTHING")
+        let done = sqlx::query("INSERT INTO revoked_tokens (jti, expires) VALUES (?, ?) ON CONFLICT DO NOTHING")
             .bind(jti)
             .bind(expires.as_millis())
             .execute(&mut *change)
             .await?;
+        if done.rows_affected() == 0 {
+            return Ok(());
+        }
         grants::announce(&mut change, "token", jti, now).await?;
         Ok(change.commit().await?)
     }
 
-    /// Whether this access token was revoked by itself.
-    pub async fn is_token_revoked(&self, jti: &str) -> Result<bool, Error> {
-        Ok(sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM revoked_tokens WHERE jti = ?)")
-            .bind(jti)
-            .fetch_one(&self.pool)
-            .await?)
+    /// Whether this access token was revoked by itself, or the refresh token of its generation was withdrawn.
+    pub async fn is_token_revoked(&self, jti: &str, generation: &str) -> Result<bool, Error> {
+        Ok(sqlx::query_scalar(
+            "SELECT EXISTS (SELECT 1 FROM revoked_tokens WHERE jti = ?)
+                 OR EXISTS (SELECT 1 FROM refresh_tokens WHERE generation = ? AND withdrawn IS NOT NULL)",
+        )
+        .bind(jti)
+        .bind(generation)
+        .fetch_one(&self.pool)
+        .await?)
     }
 
     /// The number of the newest revocation; 0 where there was none.
@@ -56,6 +65,7 @@ impl Storage {
                 let revocation = match kind.as_str() {
                     "grant" => Revocation::Grant(GrantId::new(subject)),
                     "key" => Revocation::Key(KeyId::new(subject)),
+                    "generation" => Revocation::Generation(subject),
                     "token" => Revocation::Token(subject),
                     _ => return Err(Error::Inconsistent { table: "revocations", column: "kind" }),
                 };

@@ -115,8 +115,6 @@ impl Storage {
             "DELETE FROM grants WHERE expires < ?",
             // approved, and the code never redeemed
             "DELETE FROM grants WHERE last_used IS NULL AND created < ? - 3600000",
-            // nobody ever consented; a client that comes back after 90 days registers again
-            "DELETE FROM clients WHERE consented IS NULL AND created < ? - 7776000000",
         ] {
             sqlx::query(statement).bind(now.as_millis()).execute(&mut *change).await?;
         }

@@ -126,9 +126,9 @@ impl Failure {
     }
 
     fn limited(seconds: u64) -> Self {
-        let wait = super::words::span(std::time::Duration::from_secs(seconds));
-        let alert = format!("Too many wrong keys came from your network. Wait {wait}, then try again.");
-        Self { status: StatusCode::TOO_MANY_REQUESTS, alert, retry_after: Some(seconds) }
+        let alert = "Too many wrong keys came from your network or named this key, and this one is wrong too. Check that \
+                     you copied the whole of it; a right key logs you in at once.";
+        Self { status: StatusCode::TOO_MANY_REQUESTS, alert: alert.to_owned(), retry_after: Some(seconds) }
     }
 
     /// What to tell on the login page.

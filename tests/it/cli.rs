@@ -89,6 +89,7 @@ fn every_command_explains_itself() {
         "clients list",
         "clients show",
         "clients revoke",
+        "clients restore",
         "grants list",
         "grants revoke",
         "healthcheck",
@@ -220,6 +221,10 @@ fn a_check_looks_at_every_server_and_fails_where_one_is_sick() {
     let output = lockkeeper(folder.path(), &["check"], &[]);
     assert_eq!(output.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&output.stdout).contains("built-in"), "{}", shown(folder.path(), &output));
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("trusted_proxies"));
+    // OA-138
+    let output = lockkeeper(folder.path(), &["check"], &[("LOCKKEEPER_PUBLIC_URL", "https://mcp.example.com")]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("without `trusted_proxies` every client"));
 
     let text = r#"{ "mcpServers": { "show": { "builtin": "demo" }, "gone": { "command": "no-such-server" } } }"#;
     std::fs::write(folder.path().join("mcp.json"), text).unwrap();
@@ -274,7 +279,9 @@ fn clients_and_grants_of_a_fresh_gateway_are_none() {
     for (arguments, code) in [
         (["clients", "list"].as_slice(), 0),
         (&["clients", "show", "nobody"], 1),
+        (&["clients", "list", "--revoked"], 0),
         (&["clients", "revoke", "nobody"], 1),
+        (&["clients", "restore", "nobody"], 1),
         (&["grants", "list"], 0),
         (&["grants", "list", "--user", "owner", "--json"], 0),
         (&["grants", "revoke", "none"], 1),

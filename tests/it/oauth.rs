@@ -7,6 +7,7 @@ mod housekeeping;
 mod keys;
 mod library;
 mod refresh;
+mod refusals;
 mod registration;
 mod token;
 mod users;

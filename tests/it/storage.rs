@@ -1,11 +1,11 @@
 //! The `storage` room, from outside.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use lockkeeper::{
-    model::{BackendId, Era, KnownEra, UserId},
+    model::{BackendId, Client, ClientAuth, ClientId, Era, KnownEra, UserId},
     oauth::{MasterKeySource, OAuth, Settings},
-    storage::{IntroductionRow, Storage},
+    storage::{IntroductionRow, NewClient, Registered, Storage, UnusedLimits},
     support::{Digest, ManualClock, OsRandom, Timestamp},
 };
 
@@ -127,4 +127,84 @@ async fn logins_outlive_the_update_that_drops_what_strangers_left() {
     assert_eq!((known.key.as_str(), known.created.as_millis(), known.used.as_millis()), ("k1", 5, 6));
     assert_eq!(known.data, r#"{"visit":{"key":"k1","seed":"s","forms":{"secret":"x","spent":["a"]}}}"#);
     assert_eq!(storage.lookup_browser_session(&Digest::sha256("stranger")).await.unwrap(), None);
+}
+
+/// A client of this name that registers from this network.
+fn new_client(name: &str, network: &str, now: Timestamp) -> NewClient {
+    let client = Client {
+        id: ClientId::new(name),
+        name: name.to_owned(),
+        redirect_uris: vec!["https://a.example/cb".to_owned()],
+        auth: ClientAuth::None,
+        grant_types: Vec::new(),
+        scope: None,
+        metadata: "{}".to_owned(),
+        created: now,
+    };
+    NewClient { client, registration: Digest::sha256(name), network: Digest::sha256(network) }
+}
+
+async fn names(storage: &Storage) -> Vec<String> {
+    let mut names: Vec<String> =
+        storage.list_clients().await.unwrap().into_iter().map(|client| client.id.to_string()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn of_too_many_unused_clients_the_oldest_of_the_network_with_the_most_make_room() {
+    // OA-42
+    let storage = Storage::in_memory().await.unwrap();
+    let limits = UnusedLimits { clients: 5, bytes: i64::MAX, protected: Duration::from_mins(15) };
+    let start = Timestamp::from_seconds(1_000_000);
+    let add = async |name: &str, network: &str, now: Timestamp| {
+        storage.add_client(&new_client(name, network, now), &limits, now).await.unwrap()
+    };
+    let minute = Duration::from_mins(1);
+    assert_eq!(add("victim", "home", start).await, Registered::Added);
+    for (number, name) in ["flood-1", "flood-2", "flood-3", "flood-4"].into_iter().enumerate() {
+        let now = start + minute * u32::try_from(number).unwrap();
+        assert_eq!(add(name, "flood", now).await, Registered::Added);
+    }
+    // nobody makes room who registered within 15 minutes
+    let until = start + minute * 15;
+    assert_eq!(add("new", "cafe", start + minute * 10).await, Registered::Full(until));
+    assert_eq!(add("flood-1", "flood", start + minute * 10).await, Registered::Known(ClientId::new("flood-1"), start));
+    // flood-1 was renewed, so that flood-2 is the oldest of the most
+    assert_eq!(add("new", "cafe", start + minute * 17).await, Registered::Added);
+    assert_eq!(names(&storage).await, ["flood-1", "flood-3", "flood-4", "new", "victim"]);
+    // what is deleted leaves nothing behind
+    assert_eq!(add("flood-2", "flood", start + minute * 18).await, Registered::Added);
+    assert_eq!(names(&storage).await, ["flood-1", "flood-2", "flood-4", "new", "victim"]);
+    storage.purge_clients(start + minute * 60, &limits, start + minute * 60).await.unwrap();
+    assert!(names(&storage).await.is_empty());
+}
+
+#[tokio::test]
+async fn unused_clients_take_as_many_bytes_as_they_may() {
+    let storage = Storage::in_memory().await.unwrap();
+    let now = Timestamp::from_seconds(1_000_000);
+    let size = new_client("0", "", now).client.stored_bytes();
+    let limits = UnusedLimits { clients: 1000, bytes: size * 3, protected: Duration::from_mins(15) };
+    let later = now + Duration::from_hours(1);
+    for name in ["0", "1", "2"] {
+        let new = new_client(name, name, now);
+        assert_eq!(storage.add_client(&new, &limits, now).await.unwrap(), Registered::Added);
+    }
+    let full = storage.add_client(&new_client("3", "3", now), &limits, now).await.unwrap();
+    assert_eq!(full, Registered::Full(now + limits.protected));
+    for name in ["4", "5"] {
+        let new = new_client(name, "4", later);
+        assert_eq!(storage.add_client(&new, &limits, later).await.unwrap(), Registered::Added);
+    }
+    assert_eq!(names(&storage).await.len(), 3);
+    // a revoked client is the operator's, and does not count
+    assert!(storage.revoke_client(&ClientId::new("4"), later).await.unwrap());
+    let new = new_client("6", "6", later);
+    assert_eq!(storage.add_client(&new, &limits, later).await.unwrap(), Registered::Added);
+    assert_eq!(storage.add_client(&new_client("4", "4", later), &limits, later).await.unwrap(), Registered::Revoked);
+    // lower limits, as after an upgrade: what is beyond them goes in the background
+    let fewer = UnusedLimits { clients: 2, ..limits };
+    storage.purge_clients(now, &fewer, later + limits.protected).await.unwrap();
+    assert_eq!(names(&storage).await.len(), 1, "one more fits");
 }

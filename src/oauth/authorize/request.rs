@@ -80,9 +80,18 @@ pub(super) struct ErrorAnswer {
 }
 
 impl OAuth {
+    /// Reads and checks a request; a refusal is logged with its reason.
+    pub(super) async fn read_request(&self, query: &str) -> Result<(AuthorizationRequest, String), Rejected> {
+        let checked = self.check_request(query).await;
+        if let Err(rejected) = &checked {
+            rejected.log();
+        }
+        checked
+    }
+
     /// The checks in their order: client, redirect URI (both failing on a page), response type, PKCE, resource, scope.
     /// Gives the request and the name of its client.
-    pub(super) async fn read_request(&self, query: &str) -> Result<(AuthorizationRequest, String), Rejected> {
+    async fn check_request(&self, query: &str) -> Result<(AuthorizationRequest, String), Rejected> {
         let page = |error, description: &str| Rejected::Page(Refusal::request(error, description));
         if query.len() > LONGEST_QUERY {
             return Err(page("invalid_request", "The request is too long."));
@@ -161,6 +170,17 @@ impl OAuth {
         };
         let (client, redirect_uri) = (client.id.clone(), uri.as_str().to_owned());
         Ok(AuthorizationRequest { client, redirect_uri, state, challenge, named, asked, login })
+    }
+}
+
+impl Rejected {
+    /// The descriptions are the gateway's own words and quote nothing of the request.
+    fn log(&self) {
+        let (error, reason) = match self {
+            Self::Page(refusal) => (refusal.error, &refusal.description),
+            Self::Client(answer) => (answer.error, &answer.description),
+        };
+        tracing::info!(target: "audit", error, %reason, "OAuth request refused");
     }
 }
 

@@ -3,25 +3,30 @@
 use super::{Issued, narrowed};
 use crate::{
     model::{Client, Grant, GrantType},
-    oauth::{OAuth, error::Failure, form::Params, opaque, pkce::Challenge},
+    oauth::{OAuth, error::Failure, form::Params, opaque, pkce::Challenge, problem::GrantProblem},
     support::Digest,
 };
 
 impl OAuth {
-    /// Checks everything, then consumes the code in one step: a request that fails leaves it usable.
+    /// Checks everything, then consumes the code in one step: a request that fails leaves it usable. A missing
+    /// `code_verifier` is a wrong one (N-89).
     pub(super) async fn redeem(&self, client: &Client, form: &Params) -> Result<Issued, Failure> {
         let now = self.0.clock.now();
         let digest = Digest::sha256(form.get("code")?.ok_or_else(|| Failure::missing("code"))?);
-        let verifier = form.get("code_verifier")?.ok_or_else(|| Failure::missing("code_verifier"))?;
+        let verifier = form.get("code_verifier")?;
         let redirect_uri = form.get("redirect_uri")?;
-        let row = self.0.storage.lookup_code(&digest).await?.ok_or(Failure::InvalidGrant)?;
+        let refused = |problem: GrantProblem| Err(Failure::InvalidGrant(problem));
+        let Some(row) = self.0.storage.lookup_code(&digest).await? else {
+            return refused(GrantProblem::UnknownCode(client.id.clone()));
+        };
         let grant = self.live_grant(&row.grant, client).await?;
         // it may be left out, since PKCE binds the code (OA-61)
         if redirect_uri.is_some_and(|uri| uri != grant.redirect_uri) {
-            return Err(Failure::InvalidGrant);
+            return refused(GrantProblem::RedirectUri(grant.id));
         }
+        let Some(verifier) = verifier else { return refused(GrantProblem::VerifierMissing(grant.id)) };
         if !Challenge::parse(&row.challenge).is_some_and(|challenge| challenge.is_met_by(verifier)) {
-            return Err(Failure::InvalidGrant);
+            return refused(GrantProblem::VerifierWrong(grant.id));
         }
         self.check_resource(form, &grant)?;
         let scopes = narrowed(form, &grant)?;
@@ -29,7 +34,7 @@ impl OAuth {
             return self.code_replayed(&grant).await;
         }
         if now >= row.expires {
-            return Err(Failure::InvalidGrant);
+            return refused(GrantProblem::CodeExpired(grant.id));
         }
         let refresh = client.grant_types.contains(&GrantType::RefreshToken).then(|| self.mint_refresh(&grant, now));
         let (token, new) = refresh.unzip();
@@ -46,6 +51,6 @@ impl OAuth {
     async fn code_replayed(&self, grant: &Grant) -> Result<Issued, Failure> {
         tracing::warn!(target: "audit", client = %grant.client, user = %grant.user, grant = %grant.id, "code used twice; the grant is revoked");
         self.end_grant(&grant.id).await?;
-        Err(Failure::InvalidGrant)
+        Err(Failure::InvalidGrant(GrantProblem::CodeReplayed(grant.id.clone())))
     }
 }

@@ -4,16 +4,26 @@
 //! the same successor), an answer that was lost (its successor was never used; it is replaced once more), a thief or a
 //! victim (anything else; the family dies).
 
+use std::time::Duration;
+
 use super::{Issued, narrowed};
 use crate::{
-    model::{Client, Grant},
-    oauth::{Error, OAuth, error::Failure, form::Params, opaque, seal::SealingKey},
-    storage::{RefreshTokenRow, Rotation},
+    model::{Client, Grant, GrantId},
+    oauth::{
+        Error, OAuth, error::Failure, form::Params, limits::Buckets, opaque, problem::GrantProblem, seal::SealingKey,
+    },
+    storage::{RefreshTokenRow, Revocation, Rotation},
     support::{Digest, Secret, Timestamp},
 };
 
 /// What the key is derived for that a successor is sealed under.
 const SUCCESSOR: &str = "lockkeeper refresh successor v1";
+
+/// How often the tokens of one grant may be refreshed: 60 times at once, then once a minute. Each refresh leaves a row, and
+/// an access token that may be revoked by itself.
+pub(in crate::oauth) fn limits() -> Buckets<GrantId> {
+    Buckets::new(60, Duration::from_mins(1))
+}
 
 impl OAuth {
     /// Replaces a refresh token and issues an access token.
@@ -21,11 +31,13 @@ impl OAuth {
         let now = self.0.clock.now();
         let text = form.get("refresh_token")?.ok_or_else(|| Failure::missing("refresh_token"))?;
         if !opaque::is_refresh(text) {
-            return Err(Failure::InvalidGrant);
+            return Err(Failure::InvalidGrant(GrantProblem::TokenMalformed(client.id.clone())));
         }
         let presented = Secret::new(text);
-        let row = self.find_refresh(&presented.digest()).await?;
+        let unknown = || Failure::InvalidGrant(GrantProblem::UnknownToken(client.id.clone()));
+        let row = self.0.storage.lookup_refresh_token(&presented.digest()).await?.ok_or_else(unknown)?;
         let grant = self.live_grant(&row.grant, client).await?;
+        self.0.refreshes.take(grant.id.clone(), now).map_err(Failure::Limited)?;
         self.check_resource(form, &grant)?;
         let scopes = narrowed(form, &grant)?;
         let (token, generation) = self.successor(&presented, row, &grant, now).await?;
@@ -46,7 +58,7 @@ impl OAuth {
         }
         if row.rotated.is_none() {
             if now >= row.expires {
-                return Err(Failure::InvalidGrant);
+                return Err(Failure::InvalidGrant(GrantProblem::TokenExpired(grant.id.clone())));
             }
             let (token, rotation) = self.rotation(presented, grant, now)?;
             if self.0.storage.rotate_refresh_token(&rotation, now).await? {
@@ -54,18 +66,22 @@ impl OAuth {
             }
         }
         // it was replaced before, or just now by somebody faster
-        let row = self.find_refresh(&presented.digest()).await?;
+        let row = self.find_refresh(&presented.digest(), grant).await?;
+        if row.withdrawn.is_some() {
+            return self.refresh_reused(grant).await;
+        }
         let (Some(rotated), Some((successor, sealed))) = (row.rotated, row.successor) else {
-            return Err(Failure::InvalidGrant);
+            return Err(Failure::InvalidGrant(GrantProblem::GrantRevoked(grant.id.clone())));
         };
         if now.since(rotated) <= self.settings().refresh_grace {
             let token = unsealed(presented, &sealed)?;
-            let generation = self.find_refresh(&successor).await?.generation;
+            let generation = self.find_refresh(&successor, grant).await?.generation;
             return Ok((token, generation));
         }
         self.settle_uses().await?;
         let (token, rotation) = self.rotation(presented, grant, now)?;
-        if self.0.storage.replace_successor(&rotation, &successor, now).await? {
+        if let Some(withdrawn) = self.0.storage.replace_successor(&rotation, &successor, now).await? {
+            self.0.index.revoke(&Revocation::Generation(withdrawn));
             return Ok((token, rotation.new.generation));
         }
         self.refresh_reused(grant).await
@@ -78,15 +94,16 @@ impl OAuth {
         Ok((token, Rotation { grant: grant.id.clone(), old: presented.digest(), new, sealed }))
     }
 
-    async fn find_refresh(&self, digest: &Digest) -> Result<RefreshTokenRow, Failure> {
-        self.0.storage.lookup_refresh_token(digest).await?.ok_or(Failure::InvalidGrant)
+    async fn find_refresh(&self, digest: &Digest, grant: &Grant) -> Result<RefreshTokenRow, Failure> {
+        let row = self.0.storage.lookup_refresh_token(digest).await?;
+        row.ok_or_else(|| Failure::InvalidGrant(GrantProblem::UnknownGrant(grant.id.clone())))
     }
 
     /// RFC 9700 4.14.2: whoever presented it, two parties hold tokens of one family; the family dies.
     async fn refresh_reused(&self, grant: &Grant) -> Result<(Secret, String), Failure> {
         tracing::warn!(target: "audit", client = %grant.client, user = %grant.user, grant = %grant.id, "refresh token reused; the grant is revoked");
         self.end_grant(&grant.id).await?;
-        Err(Failure::InvalidGrant)
+        Err(Failure::InvalidGrant(GrantProblem::TokenReused(grant.id.clone())))
     }
 }
 

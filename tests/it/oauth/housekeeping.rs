@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use lockkeeper::model::ClientId;
+use serde_json::json;
 
-use crate::support::oauth::Authority;
+use crate::support::oauth::{Authority, CALLBACK};
 
 #[tokio::test]
 async fn what_lapsed_is_cleared_away_and_what_lives_stays() {
@@ -24,7 +25,8 @@ async fn what_lapsed_is_cleared_away_and_what_lives_stays() {
 }
 
 #[tokio::test]
-async fn a_revoked_client_loses_its_grants_and_comes_back_by_registering() {
+async fn a_revoked_client_loses_its_grants_and_cannot_register_again_until_it_is_restored() {
+    // OA-41: an identical registration has the same id, so it must not undo what the operator did
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
     let id = ClientId::new(client.as_str());
@@ -34,8 +36,50 @@ async fn a_revoked_client_loses_its_grants_and_comes_back_by_registering() {
     // clients register again on this answer
     let refresh = tokens["refresh_token"].as_str().unwrap();
     assert_eq!(authority.refresh(&client, refresh).await.error(), "401 invalid_client");
+    let again = json!({ "client_name": "A test", "redirect_uris": [CALLBACK] });
+    assert_eq!(authority.register(&again).await.error(), "403 access_denied");
+    authority.clock.advance(Duration::from_hours(100 * 24));
+    authority.oauth.purge().await.unwrap();
+    assert_eq!(authority.register(&again).await.error(), "403 access_denied");
+    assert!(authority.oauth.list_clients().await.unwrap().is_empty());
+    assert_eq!(authority.oauth.list_revoked_clients().await.unwrap().len(), 1);
+    assert!(authority.oauth.restore_client(&id).await.unwrap());
+    assert!(!authority.oauth.restore_client(&id).await.unwrap());
     assert_eq!(authority.client().await, client);
     assert_eq!(authority.refresh(&client, refresh).await.error(), "400 invalid_grant");
+}
+
+#[tokio::test]
+async fn a_revoked_client_that_has_a_secret_cannot_register_again_either() {
+    let authority = Authority::new().await;
+    let metadata = json!({ "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "client_secret_basic" });
+    let [one, two] = [authority.register(&metadata).await.json(), authority.register(&metadata).await.json()];
+    assert_ne!(one["client_id"], two["client_id"], "each has a secret of its own");
+    assert!(authority.oauth.revoke_client(&ClientId::new(one["client_id"].as_str().unwrap())).await.unwrap());
+    assert_eq!(authority.register(&metadata).await.error(), "403 access_denied");
+    assert_eq!(authority.oauth.list_clients().await.unwrap().len(), 1, "another registration is not touched");
+}
+
+#[tokio::test]
+async fn a_client_that_nobody_consents_to_lives_for_a_day_after_it_registered_last() {
+    // OA-43
+    let authority = Authority::new().await;
+    authority.tokens("/mcp").await;
+    let metadata = |name: &str| json!({ "client_name": name, "redirect_uris": [CALLBACK] });
+    let count = async || authority.oauth.list_clients().await.unwrap().len();
+    for name in ["one", "two"] {
+        assert_eq!(authority.register(&metadata(name)).await.status, 201);
+    }
+    authority.clock.advance(Duration::from_hours(23));
+    assert_eq!(authority.register(&metadata("two")).await.status, 201);
+    authority.oauth.purge().await.unwrap();
+    assert_eq!(count().await, 3);
+    authority.clock.advance(Duration::from_hours(2));
+    authority.oauth.purge().await.unwrap();
+    assert_eq!(count().await, 2);
+    authority.clock.advance(Duration::from_hours(23));
+    authority.oauth.purge().await.unwrap();
+    assert_eq!(count().await, 1, "somebody consented to it");
 }
 
 #[tokio::test]

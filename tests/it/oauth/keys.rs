@@ -6,7 +6,7 @@ use lockkeeper::{
     model::{Direct, NewKey, Rights, UserId},
     oauth::{Error, KeyRefusal, MasterKeySource, OAuth, Settings},
     storage::Storage,
-    support::{Clock as _, ManualClock, OsRandom},
+    support::{Clock as _, ManualClock, OsRandom, Secret},
 };
 
 use crate::support::oauth::{Authority, HOME, ISSUER};
@@ -51,19 +51,71 @@ async fn every_wrong_key_is_refused_alike() {
 }
 
 #[tokio::test]
-async fn a_guesser_is_told_to_wait_and_the_owner_is_not() {
+async fn a_guesser_is_told_to_wait_and_a_right_key_passes_at_once() {
     // OA-127
     let authority = Authority::new().await;
     for _ in 0..10 {
         let refusal = authority.oauth.authenticate_key("lkk_guess", from(1)).await.unwrap_err();
         assert!(matches!(refusal, KeyRefusal::Unknown));
     }
-    let good = authority.key.expose();
-    let refusal = authority.oauth.authenticate_key(good, from(1)).await.unwrap_err();
+    let refusal = authority.oauth.authenticate_key("lkk_guess", from(1)).await.unwrap_err();
     let KeyRefusal::Limited { retry_after } = refusal else { panic!("{refusal}") };
-    assert!(authority.oauth.authenticate_key(good, from(2)).await.is_ok());
+    let good = authority.key.expose();
+    assert!(authority.oauth.authenticate_key(good, from(1)).await.is_ok(), "the owner behind the same address");
+    let refusal = authority.oauth.authenticate_key("lkk_guess", from(1)).await.unwrap_err();
+    assert!(matches!(refusal, KeyRefusal::Limited { .. }), "a success resets nothing");
+    assert!(matches!(authority.oauth.authenticate_key("lkk_guess", from(2)).await, Err(KeyRefusal::Unknown)));
     authority.clock.advance(retry_after);
-    assert!(authority.oauth.authenticate_key(good, from(1)).await.is_ok());
+    assert!(matches!(authority.oauth.authenticate_key("lkk_guess", from(1)).await, Err(KeyRefusal::Unknown)));
+}
+
+#[tokio::test]
+async fn of_wrong_keys_at_once_as_many_are_answered_as_the_limit_allows() {
+    // OA-127; a store that keeps every one of them waiting
+    let folder = tempfile::tempdir().unwrap();
+    let storage = Storage::open(&folder.path().join("lockkeeper.db")).await.unwrap();
+    let authority = Authority::on(storage, Authority::settings(), 1).await;
+    let other = Authority::new().await;
+    let mut unknown: Vec<Secret> = Vec::new();
+    for _ in 0..40 {
+        unknown.push(Authority::key(&other.oauth, "eve", Rights::none()).await.0);
+    }
+    let guesses = unknown.iter().map(|key| authority.oauth.authenticate_key(key.expose(), from(1)));
+    let refusals = futures_util::future::join_all(guesses).await;
+    let limited = refusals.iter().filter(|refusal| matches!(refusal, Err(KeyRefusal::Limited { .. }))).count();
+    assert_eq!((refusals.len(), limited), (40, 30));
+}
+
+#[tokio::test]
+async fn logins_and_bearers_are_counted_apart() {
+    let authority = Authority::new().await;
+    for _ in 0..20 {
+        authority.oauth.verify("lkk_old", from(1)).await.unwrap_err();
+    }
+    assert!(matches!(authority.oauth.verify("lkk_old", from(1)).await, Err(KeyRefusal::Limited { .. })));
+    assert!(matches!(authority.oauth.authenticate_key("lkk_typo", from(1)).await, Err(KeyRefusal::Unknown)));
+    assert!(authority.oauth.verify(authority.key.expose(), from(1)).await.is_ok());
+}
+
+#[tokio::test]
+async fn guesses_at_one_key_id_from_many_addresses_are_delayed_ever_longer() {
+    // OA-127
+    let authority = Authority::new().await;
+    let (revoked, holder) = Authority::key(&authority.oauth, "ada", Rights::none()).await;
+    authority.oauth.revoke_key(&holder.key).await.unwrap();
+    let guess = async |last| match authority.oauth.authenticate_key(revoked.expose(), from(last)).await {
+        Err(KeyRefusal::Limited { retry_after }) => retry_after.as_secs(),
+        Err(KeyRefusal::Unknown) => 0,
+        other => panic!("{other:?}"),
+    };
+    for address in 1..=5 {
+        assert_eq!(guess(address).await, 0);
+    }
+    assert_eq!(guess(6).await, 30);
+    authority.clock.advance(Duration::from_secs(30));
+    assert_eq!(guess(7).await, 60);
+    assert_eq!(guess(8).await, 60, "what comes during a delay does not prolong it");
+    assert!(authority.oauth.authenticate_key(authority.key.expose(), from(6)).await.is_ok());
 }
 
 #[tokio::test]

@@ -6,7 +6,8 @@ use futures_util::future::join_all;
 use http::StatusCode;
 use lockkeeper::{
     oauth::{MasterKeySource, Settings},
-    storage::Storage,
+    storage::{NewRefreshToken, Rotation, Storage},
+    support::{Clock as _, Digest},
 };
 use serde_json::Value;
 
@@ -107,6 +108,98 @@ async fn an_access_token_that_was_used_proves_that_the_answer_arrived() {
     authority.oauth.verify(&text(&arrived, "access_token"), HOME).await.unwrap();
     authority.clock.advance(Duration::from_secs(61));
     assert_eq!(authority.refresh(&client, &old).await.error(), "400 invalid_grant");
+}
+
+#[tokio::test]
+async fn a_withdrawn_successor_ends_its_access_tokens_at_once() {
+    // OA-91: another process has the access token of the lost answer in its cache, and its use is not written down yet
+    let folder = tempfile::tempdir().unwrap();
+    let process = async |seed| {
+        let storage = Storage::open(&folder.path().join("lockkeeper.db")).await.unwrap();
+        let master_key = MasterKeySource::File(folder.path().join("master.key"));
+        Authority::on(storage, Settings { master_key, ..Authority::settings() }, seed).await
+    };
+    let (one, two) = (process(1).await, process(2).await);
+    let (client, tokens) = one.tokens("/mcp").await;
+    let old = text(&tokens, "refresh_token");
+    let lost = one.refresh(&client, &old).await.json();
+    let used = two.oauth.verify(&text(&lost, "access_token"), HOME).await.unwrap();
+    for process in [&one, &two] {
+        process.clock.advance(Duration::from_secs(61));
+    }
+    let again = one.refresh(&client, &old).await.json();
+    assert!(one.oauth.verify(&text(&lost, "access_token"), HOME).await.is_err());
+    assert!(!used.revoked.is_cancelled());
+    two.oauth.sync().await.unwrap();
+    assert!(used.revoked.is_cancelled(), "its streams end");
+    assert!(two.oauth.verify(&text(&lost, "access_token"), HOME).await.is_err(), "the cached verdict is void");
+    for process in [&one, &two] {
+        assert!(process.oauth.verify(&text(&again, "access_token"), HOME).await.is_ok());
+        assert!(process.oauth.verify(&text(&tokens, "access_token"), HOME).await.is_ok());
+    }
+    // OA-92
+    assert_eq!(two.refresh(&client, &text(&lost, "refresh_token")).await.error(), "400 invalid_grant");
+    assert_eq!(one.refresh(&client, &text(&again, "refresh_token")).await.error(), "400 invalid_grant");
+}
+
+#[tokio::test]
+async fn a_client_that_refreshes_in_a_loop_is_told_to_wait() {
+    let authority = Authority::new().await;
+    let (client, tokens) = authority.tokens("/mcp").await;
+    let mut token = text(&tokens, "refresh_token");
+    for _ in 0..60 {
+        token = text(&authority.refresh(&client, &token).await.json(), "refresh_token");
+    }
+    let limited = authority.refresh(&client, &token).await;
+    assert_eq!(limited.error(), "429 temporarily_unavailable");
+    let wait: u64 = limited.header("retry-after").unwrap().parse().unwrap();
+    // another login of the same client is not held up, and this one is not lost
+    let (_, others) = authority.tokens("/mcp").await;
+    assert_eq!(authority.refresh(&client, &text(&others, "refresh_token")).await.status, StatusCode::OK);
+    authority.clock.advance(Duration::from_secs(wait));
+    assert_eq!(authority.refresh(&client, &token).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn of_the_refresh_tokens_of_a_grant_the_newest_are_kept() {
+    let storage = Storage::in_memory().await.unwrap();
+    let authority = Authority::on(storage.clone(), Authority::settings(), 1).await;
+    let (_, tokens) = authority.tokens("/mcp").await;
+    let grant = authority.oauth.list_grants().await.unwrap().remove(0).grant;
+    let first = Digest::sha256(text(&tokens, "refresh_token"));
+    let now = authority.clock.now();
+    let (mut old, mut digests) = (first, vec![first]);
+    for number in 0..1005 {
+        let new = NewRefreshToken {
+            digest: Digest::sha256(format!("{number}")),
+            generation: format!("{number}"),
+            expires: grant.expires,
+        };
+        digests.push(new.digest);
+        let rotation = Rotation { grant: grant.id.clone(), old, new, sealed: Vec::new() };
+        old = rotation.new.digest;
+        assert!(storage.rotate_refresh_token(&rotation, now).await.unwrap());
+    }
+    let mut kept = 0;
+    for digest in &digests {
+        kept += usize::from(storage.lookup_refresh_token(digest).await.unwrap().is_some());
+    }
+    assert_eq!((digests.len(), kept), (1006, 1000));
+    assert!(storage.lookup_refresh_token(&first).await.unwrap().is_none());
+    assert!(storage.lookup_refresh_token(&old).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_token_that_is_revoked_again_and_again_is_written_down_once() {
+    let storage = Storage::in_memory().await.unwrap();
+    let authority = Authority::on(storage.clone(), Authority::settings(), 1).await;
+    let (client, tokens) = authority.tokens("/mcp").await;
+    for _ in 0..3 {
+        let token = text(&tokens, "access_token");
+        let answer = authority.form("/oauth/revoke", &[("client_id", &client), ("token", &token)]).await;
+        assert_eq!(answer.status, StatusCode::OK);
+    }
+    assert_eq!(storage.newest_revocation().await.unwrap(), 1);
 }
 
 #[tokio::test]

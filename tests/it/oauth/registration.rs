@@ -1,10 +1,14 @@
 //! Dynamic client registration.
 
+use std::time::Duration;
+
 use axum::body::Body;
+use futures_util::future::join_all;
 use http::{Request, StatusCode};
+use lockkeeper::storage::Storage;
 use serde_json::{Value, json};
 
-use crate::support::oauth::Authority;
+use crate::support::oauth::{Authority, CALLBACK};
 
 #[tokio::test]
 async fn a_registration_is_answered_with_everything_that_was_registered() {
@@ -74,7 +78,8 @@ async fn what_cannot_be_registered_is_refused_with_its_code() {
         metadata
     };
     for (metadata, error) in [
-        (json!("text"), "400 invalid_client_metadata"),
+        (json!("text"), "400 invalid_client_metadata"), // N-11
+        (json!([["https://a.example/cb"], "A name"]), "400 invalid_client_metadata"),
         (json!({}), "400 invalid_redirect_uri"), // N-12
         (json!({ "redirect_uris": [] }), "400 invalid_redirect_uri"),
         (uris("http://example.com/cb"), "400 invalid_redirect_uri"), // N-14
@@ -125,6 +130,57 @@ async fn a_flood_is_told_to_wait() {
     }
     let (number, wait) = limited.unwrap();
     assert!(number >= 30 && wait > 0, "{number} {wait}");
-    authority.clock.advance(std::time::Duration::from_secs(wait));
+    authority.clock.advance(Duration::from_secs(wait));
     assert_eq!(authority.register(&json!({ "redirect_uris": ["https://b.example/cb"] })).await.status, 201);
+}
+
+#[tokio::test]
+async fn of_registrations_at_once_as_many_pass_as_the_limit_allows() {
+    // OA-42; a store on disk, so that they wait for one another
+    let folder = tempfile::tempdir().unwrap();
+    let storage = Storage::open(&folder.path().join("lockkeeper.db")).await.unwrap();
+    let authority = Authority::on(storage, Authority::settings(), 1).await;
+    let metadata = |number| json!({ "client_name": format!("{number}"), "redirect_uris": ["https://a.example/cb"] });
+    let requests: Vec<Value> = (0..200).map(metadata).collect();
+    let answers = join_all(requests.iter().map(|metadata| authority.register(metadata))).await;
+    let registered = answers.iter().filter(|answer| answer.status == StatusCode::CREATED).count();
+    assert_eq!(registered, 60);
+    assert_eq!(authority.oauth.list_clients().await.unwrap().len(), 60);
+}
+
+#[tokio::test]
+async fn a_registration_that_somebody_consents_to_does_not_count() {
+    // OA-42
+    let authority = Authority::new().await;
+    let register = async |name: &str| {
+        let metadata = json!({ "client_name": name, "redirect_uris": [CALLBACK] });
+        authority.register(&metadata).await.status.as_u16()
+    };
+    let client = authority.client().await;
+    for number in 1..60 {
+        assert_eq!(register(&format!("{number}")).await, 201);
+    }
+    assert_eq!(register("one too many").await, 429);
+    authority.approve(&Authority::query(&client, &[])).await;
+    assert_eq!(register("in the place of the first").await, 201);
+    assert_eq!(register("one too many").await, 429);
+    // the second consent to a client gives nothing back
+    authority.approve(&Authority::query(&client, &[])).await;
+    assert_eq!(register("one too many").await, 429);
+    // neither do registrations that are there already count
+    authority.clock.advance(Duration::from_mins(1));
+    for _ in 0..3 {
+        assert_eq!(register("1").await, 201);
+    }
+}
+
+#[tokio::test]
+async fn a_registration_takes_at_most_8_kib() {
+    let authority = Authority::new().await;
+    let with = |length: usize| json!({ "redirect_uris": [CALLBACK], "software_id": "x".repeat(length) });
+    assert_eq!(authority.register(&with(7 * 1024)).await.status, StatusCode::CREATED);
+    assert_eq!(authority.register(&with(8 * 1024)).await.error(), "400 invalid_client_metadata");
+    let uris: Vec<String> = (0..5).map(|number| format!("https://a.example/{number}{}", "x".repeat(1024))).collect();
+    assert_eq!(authority.register(&json!({ "redirect_uris": uris })).await.error(), "400 invalid_client_metadata");
+    assert_eq!(authority.oauth.list_clients().await.unwrap().len(), 1);
 }

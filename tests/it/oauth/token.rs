@@ -46,7 +46,7 @@ async fn a_request_that_fails_leaves_the_code_usable() {
     };
     let wrong = "x".repeat(43);
     assert_eq!(send(&[("code_verifier", &wrong)]).await, "400 invalid_grant"); // N-88
-    assert_eq!(send(&[("code_verifier", "")]).await, "400 invalid_request");
+    assert_eq!(send(&[("code_verifier", "")]).await, "400 invalid_grant"); // N-89
     assert_eq!(send(&[("client_id", &other)]).await, "400 invalid_grant"); // N-90
     assert_eq!(send(&[("redirect_uri", "http://127.0.0.1:1/callback")]).await, "400 invalid_grant"); // N-91
     assert_eq!(send(&[("resource", "https://gw.example/mcp/git")]).await, "400 invalid_target"); // N-95

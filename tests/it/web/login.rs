@@ -72,6 +72,8 @@ async fn guessing_is_slowed_down() {
     assert_eq!(last.status, StatusCode::TOO_MANY_REQUESTS);
     assert!(last.headers[header::RETRY_AFTER].to_str().unwrap().parse::<u64>().unwrap() > 0);
     assert!(last.body.contains("Too many wrong keys"));
+    let answer = browser.post("/login", &[("token", &last.field("token")), ("key", &site.key)]).await;
+    assert_eq!(answer.location(), "/account", "a right key passes at once");
 }
 
 #[tokio::test]

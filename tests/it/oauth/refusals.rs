@@ -1,0 +1,162 @@
+//! What the log tells of refusals, and what it never tells.
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{Request, header};
+use serde_json::json;
+
+use crate::support::oauth::{Authority, CALLBACK, VERIFIER};
+
+/// The log of this thread, as long as the guard lives.
+struct Log {
+    lines: Lines,
+    _guard: tracing::subscriber::DefaultGuard,
+    /// Beside a single subscriber a thread without one may settle that a line is never written.
+    _another: tracing::Dispatch,
+}
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn open() -> Self {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        let guard = tracing::subscriber::set_default(subscriber);
+        Self { lines, _guard: guard, _another: tracing::Dispatch::new(tracing_subscriber::registry()) }
+    }
+
+    /// The refusals since the last call; there are as many as requests were refused.
+    fn refusals(&self) -> Vec<String> {
+        let text = String::from_utf8(std::mem::take(&mut *self.lines.0.lock().unwrap())).unwrap();
+        text.lines().filter(|line| line.contains("OAuth request refused")).map(str::to_owned).collect()
+    }
+
+    fn refusal(&self) -> String {
+        let refusals = self.refusals();
+        assert_eq!(refusals.len(), 1, "{refusals:?}");
+        refusals[0].clone()
+    }
+}
+
+#[tokio::test]
+async fn each_refused_code_is_logged_with_its_reason_and_without_the_code() {
+    let authority = Authority::new().await;
+    let log = Log::open();
+    let client = authority.client().await;
+    let code = authority.code(&Authority::query(&client, &[])).await;
+    let send = async |changes: &[(&str, &str)]| {
+        let mut form = vec![
+            ("grant_type", "authorization_code"),
+            ("client_id", client.as_str()),
+            ("code", code.as_str()),
+            ("code_verifier", VERIFIER),
+        ];
+        form.retain(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
+        form.extend(changes);
+        authority.token(&form).await.error()
+    };
+    let wrong = "x".repeat(43);
+    for (change, reason) in [
+        (("code", "nonsense"), format!("client {client} sent a code that does not exist")),
+        (("code_verifier", ""), "sent without code_verifier".to_owned()),
+        (("code_verifier", wrong.as_str()), "code_verifier does not match the code_challenge".to_owned()),
+        (("redirect_uri", "https://evil.example/"), "redirect_uri is not the one".to_owned()),
+    ] {
+        assert_eq!(send(&[change]).await, "400 invalid_grant");
+        let line = log.refusal();
+        assert!(line.contains(&reason) && line.contains("invalid_grant"), "{line}");
+        assert!(![code.as_str(), &wrong, VERIFIER].iter().any(|secret| line.contains(secret)), "{line}");
+    }
+    assert_eq!(send(&[("grant_type", "password")]).await, "400 unsupported_grant_type");
+    assert!(log.refusal().contains("the grant types are"));
+    authority.clock.advance(Duration::from_secs(61));
+    assert_eq!(send(&[]).await, "400 invalid_grant");
+    assert!(log.refusal().contains("expired before it was redeemed"));
+}
+
+#[tokio::test]
+async fn each_refused_refresh_is_logged_with_its_reason_and_without_the_token() {
+    let authority = Authority::new().await;
+    let log = Log::open();
+    let (client, tokens) = authority.tokens("/mcp").await;
+    let token = tokens["refresh_token"].as_str().unwrap();
+    let refused = async |client: &str, token: &str, reason: &str| {
+        assert!(authority.refresh(client, token).await.status.is_client_error());
+        let line = log.refusal();
+        assert!(line.contains(reason) && !line.contains(token), "{line}");
+    };
+    refused(&client, &token[1..], "whose form or checksum is wrong").await;
+    let metadata = json!({ "client_name": "Another", "redirect_uris": [CALLBACK] });
+    let other = authority.register(&metadata).await.json()["client_id"].as_str().unwrap().to_owned();
+    refused(&other, token, &format!("client {other} sent a code or refresh token of grant")).await;
+    let successor = authority.refresh(&client, token).await.json()["refresh_token"].as_str().unwrap().to_owned();
+    authority.refresh(&client, &successor).await;
+    authority.clock.advance(Duration::from_secs(61));
+    refused(&client, token, "used again after its successor; the grant is revoked").await;
+    refused(&client, token, "was revoked").await;
+    let (_, tokens) = authority.tokens("/mcp").await;
+    authority.clock.advance(Duration::from_hours(31 * 24));
+    refused(&client, tokens["refresh_token"].as_str().unwrap(), "expired unused (refresh_idle)").await;
+    authority.oauth.revoke_key(&authority.holder.key).await.unwrap();
+    assert_eq!(log.refusals(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn each_refused_client_and_registration_is_logged_with_its_reason_and_without_its_secret() {
+    let authority = Authority::new().await;
+    let log = Log::open();
+    let metadata = json!({ "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "client_secret_basic" });
+    let registered = authority.register(&metadata).await.json();
+    let (id, secret) = (registered["client_id"].as_str().unwrap(), registered["client_secret"].as_str().unwrap());
+    authority.token(&[("client_id", id), ("client_secret", secret), ("grant_type", "x")]).await;
+    let line = log.refusal();
+    let reason = format!("client {id} authenticated by another method than the client_secret_basic");
+    assert!(line.contains(&reason) && !line.contains(secret), "{line}");
+    let credentials = format!("Basic {}", STANDARD.encode(format!("{id}:hunter2")));
+    let request = Request::post("/oauth/token").header(header::AUTHORIZATION, credentials);
+    let request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+    authority.send(request.body("grant_type=x".into()).unwrap()).await;
+    let line = log.refusal();
+    assert!(line.contains("sent a wrong secret") && !line.contains("hunter2"), "{line}");
+    // a secret where the id belongs
+    authority.token(&[("client_id", secret), ("grant_type", "x")]).await;
+    let line = log.refusal();
+    assert!(line.contains("is not registered") && !line.contains(secret), "{line}");
+    authority.register(&json!({ "redirect_uris": ["http://example.com/cb"] })).await;
+    assert!(log.refusal().contains("the scheme of a redirect URI is not allowed"));
+}
+
+#[tokio::test]
+async fn each_refused_authorization_request_is_logged_with_its_reason() {
+    let authority = Authority::new().await;
+    let log = Log::open();
+    let client = authority.client().await;
+    for (changes, reason) in [
+        (("client_id", "nobody"), "invalid_client"),
+        (("redirect_uri", "https://evil.example/"), "at an address that the client has not registered"),
+        (("code_challenge", ""), "PKCE with S256 is required"),
+        (("resource", "https://evil.example/mcp"), "invalid_target"),
+    ] {
+        authority.oauth.begin(&Authority::query(&client, &[changes])).await;
+        let line = log.refusal();
+        assert!(line.contains(reason) && !line.contains("evil.example"), "{line}");
+    }
+}
