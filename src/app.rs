@@ -16,7 +16,7 @@ use tokio::{
     net::TcpListener,
     sync::{
         broadcast::{self, error::RecvError},
-        mpsc,
+        watch,
     },
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -308,7 +308,7 @@ impl Foundation<'_> {
             read_only_tools: spec.read_only_tools.clone(),
         };
         let mounts = supervisor.servers().into_iter().zip(&self.config.backends).map(mount).collect();
-        let (introductions, told) = mpsc::unbounded_channel();
+        let (introductions, told) = watch::channel(HashMap::new());
         let deps = gateway::Deps {
             introductions,
             random: Arc::clone(&world.random),

@@ -30,10 +30,10 @@ mod uris;
 mod watch;
 mod written;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use tokio::sync::{broadcast, mpsc, watch as channel};
+use tokio::sync::{broadcast, watch as channel};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
@@ -85,15 +85,6 @@ pub struct Mount {
     pub introduction: Option<Payload>,
 }
 
-/// What a backend says of itself to the gateway.
-#[derive(Debug, Clone)]
-pub struct Introduction {
-    /// Which backend.
-    pub backend: BackendId,
-    /// Its answer to `server/discover`.
-    pub result: Payload,
-}
-
 /// How the gateway presents its backends.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -121,8 +112,8 @@ pub enum Naming {
 pub struct Deps {
     /// For the key of the cursors.
     pub random: Arc<dyn Random>,
-    /// Who is told what each backend says of itself, whenever it is other than it was.
-    pub introductions: mpsc::UnboundedSender<Introduction>,
+    /// What each backend last said of itself to the gateway: its answers to `server/discover`. One for each backend.
+    pub introductions: channel::Sender<HashMap<BackendId, Payload>>,
     /// Who owns the tasks that keep the catalog.
     pub tracker: TaskTracker,
     /// What ends them.

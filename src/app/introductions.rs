@@ -3,11 +3,10 @@
 
 use std::collections::HashMap;
 
-use tokio::sync::mpsc;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    gateway::Introduction,
     mcp::{Payload, Revision},
     model::{BackendId, BackendSpec},
     storage::{IntroductionRow, Storage},
@@ -21,7 +20,10 @@ const MOST: usize = 1 << 20;
 pub(super) struct Introductions {
     storage: Storage,
     servers: HashMap<BackendId, Digest>,
-    told: mpsc::UnboundedReceiver<Introduction>,
+    /// What each backend said last: what came between is not kept.
+    told: watch::Receiver<HashMap<BackendId, Payload>>,
+    /// What the store holds of it.
+    kept: HashMap<BackendId, Payload>,
 }
 
 /// What the store holds of the backends that are configured as they were. What it holds of others is deleted. Nothing
@@ -52,27 +54,42 @@ fn servers(specs: &[BackendSpec]) -> HashMap<BackendId, Digest> {
 
 impl Introductions {
     /// Keeps what these backends say.
-    pub(super) fn new(storage: Storage, specs: &[BackendSpec], told: mpsc::UnboundedReceiver<Introduction>) -> Self {
-        Self { storage, servers: servers(specs), told }
+    pub(super) fn new(
+        storage: Storage,
+        specs: &[BackendSpec],
+        told: watch::Receiver<HashMap<BackendId, Payload>>,
+    ) -> Self {
+        Self { storage, servers: servers(specs), told, kept: HashMap::new() }
     }
 
-    /// Keeps whatever is said until `end`, and what was said before it.
+    /// Keeps what each backend says last until `end`, and what was said before it. What cannot be written is tried again
+    /// when one of them says something else.
     pub(super) async fn keep(mut self, end: CancellationToken) {
+        let mut is_over = false;
         loop {
-            let told = tokio::select! {
-                biased;
-                told = self.told.recv() => told,
-                () = end.cancelled() => {
-                    self.told.close();
-                    continue;
-                }
+            self.write().await;
+            if is_over {
+                return;
+            }
+            is_over = tokio::select! {
+                changed = self.told.changed() => changed.is_err(),
+                () = end.cancelled() => true,
             };
-            let Some(Introduction { backend, result }) = told else { return };
+        }
+    }
+
+    async fn write(&mut self) {
+        let mut told = self.told.borrow_and_update().clone();
+        told.retain(|backend, result| self.kept.get(backend) != Some(result));
+        for (backend, result) in told {
             let Some(server) = self.servers.get(&backend).filter(|_| result.json().len() <= MOST) else { continue };
             let revision = result.revision.as_str().to_owned();
             let row = IntroductionRow { server: *server, revision, result: result.json().to_vec(), backend };
-            if let Err(error) = self.storage.set_backend_introduction(&row).await {
-                tracing::warn!(backend = %row.backend, %error, "what a backend says of itself cannot be kept");
+            match self.storage.set_backend_introduction(&row).await {
+                Ok(()) => drop(self.kept.insert(row.backend, result)),
+                Err(error) => {
+                    tracing::warn!(backend = %row.backend, %error, "what a backend says of itself cannot be kept");
+                }
             }
         }
     }

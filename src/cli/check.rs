@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -112,7 +112,7 @@ impl Probe {
         let deps = gateway::Deps {
             random: Arc::new(OsRandom),
             // nobody keeps them: a check leaves no trace
-            introductions: mpsc::unbounded_channel().0,
+            introductions: watch::Sender::default(),
             tracker: TaskTracker::new(),
             cancel: cancel.child_token(),
         };

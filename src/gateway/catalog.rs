@@ -26,7 +26,7 @@ use std::{
 };
 
 use parking_lot::RwLock;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{broadcast, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::omissions::Omissions;
@@ -36,7 +36,6 @@ pub(crate) use self::{
     list::{Kind, List, TaskSupport},
 };
 use crate::{
-    gateway::Introduction,
     mcp::{
         Capabilities, ClientInfo, Context, Farewell, Method, Payload, Server, Trace,
         translate::{LeftOut, Profile},
@@ -75,7 +74,7 @@ pub(crate) struct Settings {
     /// Who hears of changes.
     pub(crate) changes: broadcast::Sender<Change>,
     /// Who hears what the backend says of itself to the gateway.
-    pub(crate) introductions: mpsc::UnboundedSender<Introduction>,
+    pub(crate) introductions: watch::Sender<HashMap<BackendId, Payload>>,
     /// Who owns the fetches.
     pub(crate) tracker: TaskTracker,
     /// What ends them.
@@ -198,9 +197,10 @@ impl Catalog {
         let mut known = self.introduction.write();
         if known.as_ref() != Some(about) {
             *known = Some(Arc::clone(about));
-            let introduction = Introduction { backend: self.backend.clone(), result: about.result.clone() };
-            // nobody keeps it: then it is asked for in the next life
-            let _ = self.settings.introductions.send(introduction);
+            // whoever keeps it looks when there is time: what was said before is of no use then
+            self.settings.introductions.send_modify(|all| {
+                all.insert(self.backend.clone(), about.result.clone());
+            });
         }
     }
 

@@ -326,12 +326,13 @@ async fn what_a_backend_once_said_of_itself_is_given_at_once_until_it_answers() 
     let (gateway, mut told) = gateway_that_tells(Settings::default(), vec![known]);
     let client = Client::new(gateway.single(&id("b1")).unwrap());
     assert_eq!(client.ask(Method::Discover, "").await.as_bytes(), before.json());
-    assert!(told.try_recv().is_err());
+    assert!(!told.has_changed().unwrap());
     *backend.about.lock() = about("tools", "Look twice.");
     backend.awake.send_replace(true);
-    let introduction = told.recv().await.unwrap();
-    assert_eq!(introduction.backend, id("b1"));
-    assert_eq!(introduction.result.json(), about("tools", "Look twice.").as_bytes());
+    told.changed().await.unwrap();
+    let kept = told.borrow().clone();
+    assert_eq!(kept.keys().collect::<Vec<_>>(), [&id("b1")], "the last of each backend");
+    assert_eq!(kept[&id("b1")].json(), about("tools", "Look twice.").as_bytes());
     assert_eq!(client.ask(Method::Discover, "").await, about("tools", "Look twice."));
 }
 

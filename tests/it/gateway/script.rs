@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use lockkeeper::{
-    gateway::{Deps, Gateway, Introduction, Mount, Settings},
+    gateway::{Deps, Gateway, Mount, Settings},
     mcp::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Farewell, Method, Notification, Outcome, Payload,
         Reply, Revision, Server, Step, Trace, listen, translate::Profile,
@@ -21,7 +21,7 @@ use lockkeeper::{
     support::SeededRandom,
 };
 use parking_lot::Mutex;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{broadcast, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// Makes the reply to one call.
@@ -300,8 +300,8 @@ pub(crate) fn gateway_with(settings: Settings, mounts: Vec<Mount>) -> Arc<Gatewa
 pub(crate) fn gateway_that_tells(
     settings: Settings,
     mounts: Vec<Mount>,
-) -> (Arc<Gateway>, mpsc::UnboundedReceiver<Introduction>) {
-    let (introductions, told) = mpsc::unbounded_channel();
+) -> (Arc<Gateway>, watch::Receiver<HashMap<BackendId, Payload>>) {
+    let (introductions, told) = watch::channel(HashMap::new());
     let (tracker, cancel) = (TaskTracker::new(), CancellationToken::new());
     let deps = Deps { random: Arc::new(SeededRandom::new(1)), introductions, tracker, cancel };
     (Gateway::new(mounts, settings, deps), told)
