@@ -83,12 +83,13 @@ struct Inner {
 impl Frontend {
     /// A front before these servers.
     pub fn new(routes: Routes, settings: Settings, deps: Deps) -> Self {
+        let tracker = TaskTracker::new();
         Self(Arc::new(Inner {
             routes,
             modern: Modern::new(&deps, &settings),
-            sessions: Sessions::new(deps, settings.clone()),
+            sessions: Sessions::new(deps, settings.clone(), tracker.clone()),
             settings,
-            tracker: TaskTracker::new(),
+            tracker,
             drained: CancellationToken::new(),
         }))
     }

@@ -15,7 +15,7 @@ pub mod scope;
 pub mod status;
 
 pub use backend::{BackendSpec, EraChoice, HttpSpec, OnLoss, Share, StdioSpec, TransportSpec};
-pub use caller::Caller;
+pub use caller::{Caller, Owner};
 pub use client::{Client, ClientAuth, GrantType};
 pub use client_ip::ClientIp;
 pub use endpoint::{Binding, Endpoint, Serves, Target};

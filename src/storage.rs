@@ -86,6 +86,12 @@ impl Storage {
         Self::connect(SqlitePoolOptions::new().max_connections(4), options).await
     }
 
+    /// Holds the only connection of a database in memory until it is dropped: nothing is read or written meanwhile.
+    #[cfg(test)]
+    pub(crate) async fn stall(&self) -> Result<sqlx::pool::PoolConnection<Sqlite>, Error> {
+        Ok(self.pool.acquire().await?)
+    }
+
     /// An empty database in memory, for tests.
     pub async fn in_memory() -> Result<Self, Error> {
         let options = SqliteConnectOptions::from_str("sqlite::memory:")?;
@@ -112,16 +118,26 @@ impl Storage {
 }
 
 impl Error {
+    /// Whether the statement itself was refused because of its values: others in its place would have succeeded.
+    pub fn is_constraint(&self) -> bool {
+        // SQLITE_TOOBIG, SQLITE_CONSTRAINT and SQLITE_MISMATCH
+        matches!(self.code(), Some(18..=20))
+    }
+
     /// Whether the database was only busy and the same may be tried again.
     pub fn is_busy(&self) -> bool {
         match self {
             Self::Query(sqlx::Error::PoolTimedOut) => true,
-            // SQLITE_BUSY and SQLITE_LOCKED, extended codes included
-            Self::Query(sqlx::Error::Database(error)) => {
-                error.code().and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| matches!(code & 0xff, 5 | 6))
-            }
-            _ => false,
+            // SQLITE_BUSY and SQLITE_LOCKED
+            _ => matches!(self.code(), Some(5 | 6)),
         }
+    }
+
+    /// The primary result code of SQLite, where it gave one.
+    fn code(&self) -> Option<u32> {
+        let Self::Query(sqlx::Error::Database(error)) = self else { return None };
+        // extended codes have the primary one in their lowest byte
+        error.code()?.parse::<u32>().ok().map(|code| code & 0xff)
     }
 }
 

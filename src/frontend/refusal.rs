@@ -105,7 +105,8 @@ impl Refusal {
         ))
     }
 
-    /// 404 for a session that is not there (never 401 or 400, design rule 9); 503 where the store cannot be asked.
+    /// 404 for a session that is not there (never 401 or 400, design rule 9); 503 where the store cannot be asked; 429 where
+    /// the caller is at a bound.
     pub(crate) fn missing(missing: Missing) -> Self {
         match missing {
             Missing::Unknown => Self::new(
@@ -117,6 +118,11 @@ impl Refusal {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Service Unavailable: sessions cannot be looked up at the moment; try again",
             ),
+            Missing::Waiting => Self::retry(
+                StatusCode::TOO_MANY_REQUESTS,
+                "Too many requests of this caller wait for sessions to be looked up; try again later",
+            ),
+            Missing::Full(full) => Self::full(full),
         }
     }
 

@@ -52,6 +52,8 @@ pub(crate) struct Session {
     subscriptions: Mutex<BTreeSet<String>>,
     /// Whether it was found in the store and its servers do not know yet.
     revived: AtomicBool,
+    /// Whether the store has its row, or is being given it.
+    kept: AtomicBool,
     seen: AtomicI64,
     changed: AtomicBool,
 }
@@ -105,6 +107,7 @@ impl Session {
             level: Mutex::new(None),
             subscriptions: Mutex::default(),
             revived: AtomicBool::new(false),
+            kept: AtomicBool::new(false),
             seen: AtomicI64::new(opening.created.as_millis()),
             changed: AtomicBool::new(false),
         }
@@ -182,6 +185,17 @@ impl Session {
     /// Whether the servers have yet to be told what the client had set; asked once.
     pub(crate) fn take_revived(&self) -> bool {
         self.revived.load(Ordering::Acquire) && self.revived.swap(false, Ordering::AcqRel)
+    }
+
+    /// Notes that the store is given its row. To be called before the row is written, so that whoever ends the session
+    /// afterwards knows of it.
+    pub(crate) fn set_kept(&self) {
+        self.kept.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the store may have its row.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept.load(Ordering::SeqCst)
     }
 
     /// Notes a sign of activity.

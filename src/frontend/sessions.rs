@@ -4,16 +4,27 @@
 //! Sessions of Streamable HTTP have a row in the store and outlive the process: one that is not in memory is looked up
 //! there once. Those of HTTP+SSE are their connection and have none. The store is told of an opening and an ending at
 //! once, and of activity by the sweep.
+//!
+//! A session that ended never comes back. It is marked as ended before it leaves the memory, and the mark stays until its
+//! row is deleted. A look-up reads the mark after it has the turn of its caller and before it reads the row; only the owner
+//! of a session takes it into memory, and has one turn. No lock is held while the store is asked but that turn.
 
+mod lookups;
+mod owned;
 mod record;
+mod rows;
 mod table;
 
 use std::{fmt, sync::Arc};
 
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio::{task::yield_now, time::Instant};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::table::Table;
+use self::{
+    lookups::Lookups,
+    rows::{NotWritten, Rows},
+    table::Table,
+};
 use super::{
     Settings,
     calls::Calls,
@@ -29,6 +40,12 @@ use crate::{
     storage::Storage,
     support::{Clock, Digest, Random, Timestamp},
 };
+
+/// How many sessions the sweep looks at before it lets others run, and writes in one transaction.
+const SWEPT_TOGETHER: usize = 256;
+/// How many look-ups in the store wait for each session that a caller may have: a client that comes back after a restart
+/// of the gateway sends a few requests at once.
+const LOOKUPS_PER_SESSION: usize = 4;
 
 /// What the front is given.
 #[derive(Clone)]
@@ -53,8 +70,8 @@ pub(crate) struct Sessions {
     settings: Settings,
     /// Ends everything that runs, when the gateway does.
     closed: CancellationToken,
-    /// Held where the store and the table must agree: looking up what is only there, and ending.
-    store: tokio::sync::Mutex<()>,
+    rows: Rows,
+    lookups: Lookups,
 }
 
 /// Why there is no session to use.
@@ -64,6 +81,10 @@ pub(crate) enum Missing {
     Unknown,
     /// The store cannot be asked.
     Unavailable,
+    /// Too many look-ups of the caller wait already.
+    Waiting,
+    /// It is in the store, and the memory has no place for it.
+    Full(Full),
 }
 
 /// Why no session can be opened.
@@ -78,10 +99,12 @@ pub(crate) enum Full {
 // === impl Sessions ===
 
 impl Sessions {
-    /// No sessions in memory yet.
-    pub(crate) fn new(deps: Deps, settings: Settings) -> Self {
-        let closed = CancellationToken::new();
-        Self { table: Table::default(), deps, settings, closed, store: tokio::sync::Mutex::default() }
+    /// No sessions in memory yet. What is written to the store is written on tasks of `tracker`.
+    pub(crate) fn new(deps: Deps, settings: Settings, tracker: TaskTracker) -> Self {
+        let (table, closed) = (Table::default(), CancellationToken::new());
+        let rows = Rows::new(deps.storage.clone(), tracker);
+        let lookups = Lookups::new(settings.sessions_per_caller.saturating_mul(LOOKUPS_PER_SESSION));
+        Self { table, deps, settings, closed, rows, lookups }
     }
 
     /// The present moment.
@@ -94,20 +117,18 @@ impl Sessions {
     pub(crate) async fn open(&self, endpoint: Endpoint, owner: Arc<Caller>) -> Result<Arc<Session>, Full> {
         let id = SessionId::new(self.deps.random.token());
         let session = self.build(Opening { id, endpoint, owner, created: self.now() });
-        let evicted = self.table.insert_bounded(&session, &self.settings)?;
-        if let Some(evicted) = evicted {
-            tracing::info!(session = ?evicted.id, "the caller's longest idle session is ended to make room");
-            self.end(&evicted).await;
-        }
+        self.admit(&session).await?;
         Ok(session)
     }
 
     /// Writes the session's row, after its client introduced itself. A session whose row cannot be written lives all the
     /// same, until the process ends.
     pub(crate) async fn keep(&self, session: &Session) {
-        let Some(row) = record::row(session) else { return };
-        if let Err(error) = self.deps.storage.add_mcp_session(&row).await {
-            tracing::warn!(session = ?session.id, %error, "the session will not outlive the process");
+        let Some(row) = record::row(session).filter(|_| has_row(session)) else { return };
+        session.set_kept();
+        match self.rows.add(row, &session.ended).await {
+            Ok(()) | Err(NotWritten::Ended) => {}
+            Err(error) => tracing::warn!(session = ?session.id, %error, "the session will not outlive the process"),
         }
     }
 
@@ -122,7 +143,7 @@ impl Sessions {
     pub(crate) async fn find(&self, id: &str, endpoint: &Endpoint, caller: &Caller) -> Result<Arc<Session>, Missing> {
         let session = match self.table.get(id) {
             Some(session) => session,
-            None => self.revive(id, caller).await?,
+            None => self.revive(id, endpoint, caller).await?,
         };
         if session.endpoint != *endpoint {
             return Err(Missing::Unknown);
@@ -136,9 +157,12 @@ impl Sessions {
         self.check(session, caller)
     }
 
-    /// Ends a session: from now on it is unknown.
+    /// Ends a session: from now on it is unknown. Returns when the store has forgotten it too; where the future is dropped
+    /// before, it does all the same.
     pub(crate) async fn end(&self, session: &Session) {
-        self.end_all(&[session]).await;
+        if self.remove(session) {
+            self.delete(self.row_of(session).into_iter().collect()).await;
+        }
     }
 
     /// Ends the session of this id, where it is in memory.
@@ -148,12 +172,12 @@ impl Sessions {
         }
     }
 
-    /// Ends a session that has no row.
+    /// Ends a session without waiting for the store.
     pub(crate) fn forget(&self, session: &Session) {
-        if self.table.remove(&session.id) {
-            metrics::counter!("lockkeeper_frontend_sessions_ended_total").increment(1);
-            session.ended.cancel();
-            (self.deps.ended)(&session.id);
+        if self.remove(session)
+            && let Some(row) = self.row_of(session)
+        {
+            drop(self.rows.delete(vec![row]));
         }
     }
 
@@ -165,20 +189,14 @@ impl Sessions {
     /// Ends the sessions that are due, in memory and in the store, and tells the store what changed.
     pub(crate) async fn sweep(&self) {
         let now = self.now();
-        let (due, alive): (Vec<_>, Vec<_>) =
-            self.table.all().into_iter().partition(|session| self.is_due(session, now));
-        for session in &due {
-            tracing::info!(session = ?session.id, "the session was idle for too long and is ended");
+        for sessions in self.table.all().chunks(SWEPT_TOGETHER) {
+            self.sweep_some(sessions, now).await;
+            yield_now().await;
         }
-        self.end_all(&due.iter().map(AsRef::as_ref).collect::<Vec<_>>()).await;
-        for session in alive.iter().filter(|session| session.is_active()) {
-            session.touch(now);
+        // those whose deletion failed before, or whose client did not wait for it
+        for rows in self.rows.left().chunks(SWEPT_TOGETHER) {
+            self.delete(rows.to_vec()).await;
         }
-        for session in &alive {
-            session.streams.sweep(Instant::now());
-        }
-        let changed = alive.iter().filter(|session| has_row(session) && session.take_changed());
-        self.write(&changed.map(AsRef::as_ref).collect::<Vec<_>>()).await;
         let (idle_since, unready_since) = (now - self.settings.session_idle, now - self.settings.handshake);
         if let Err(error) = self.deps.storage.delete_idle_mcp_sessions(idle_since, unready_since).await {
             tracing::warn!(%error, "idle sessions stay in the store until the next round");
@@ -211,25 +229,64 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Looks the session up in the store, and takes it into memory where it is not idle for too long.
-    async fn revive(&self, id: &str, caller: &Caller) -> Result<Arc<Session>, Missing> {
-        let _store = self.store.lock().await;
+    async fn sweep_some(&self, sessions: &[Arc<Session>], now: Timestamp) {
+        let (due, alive): (Vec<_>, Vec<_>) = sessions.iter().partition(|session| self.is_due(session, now));
+        let mut rows = Vec::new();
+        for session in due.into_iter().filter(|session| self.remove(session)) {
+            tracing::info!(session = ?session.id, "the session was idle for too long and is ended");
+            rows.extend(self.row_of(session));
+        }
+        self.delete(rows).await;
+        for session in &alive {
+            if session.is_active() {
+                session.touch(now);
+            }
+            session.streams.sweep(Instant::now());
+        }
+        let changed = alive.into_iter().filter(|session| has_row(session) && session.take_changed());
+        self.write(&changed.map(AsRef::as_ref).collect::<Vec<_>>()).await;
+    }
+
+    /// Takes a session into memory; the one that makes room for it is ended.
+    async fn admit(&self, session: &Arc<Session>) -> Result<(), Full> {
+        let evicted = self.table.insert(session, &self.settings, |evicted| self.leaving(evicted))?;
+        if let Some(evicted) = evicted {
+            tracing::info!(session = ?evicted.id, "the caller's longest idle session is ended to make room");
+            self.removed(&evicted);
+            self.delete(self.row_of(&evicted).into_iter().collect()).await;
+        }
+        Ok(())
+    }
+
+    /// Looks the session up in the store, and takes it into memory where it is not idle for too long. One that is not
+    /// there, or not this caller's, costs one read.
+    async fn revive(&self, id: &str, endpoint: &Endpoint, caller: &Caller) -> Result<Arc<Session>, Missing> {
+        let turn = self.lookups.turn(caller.owner()).await.ok_or(Missing::Waiting)?;
         if let Some(session) = self.table.get(id) {
             return Ok(session);
         }
-        let row = self.deps.storage.lookup_mcp_session(&Digest::sha256(id)).await.map_err(|error| {
+        let digest = Digest::sha256(id);
+        if self.rows.has_ended(&digest) {
+            return Err(Missing::Unknown);
+        }
+        let row = self.deps.storage.lookup_mcp_session(&digest).await.map_err(|error| {
             tracing::error!(%error, "sessions cannot be looked up");
             Missing::Unavailable
         })?;
+        let now = self.now();
+        let row = row.filter(|row| now.since(row.state.last_seen) < self.settings.session_idle);
         let row = row.ok_or(Missing::Unknown)?;
-        if self.now().since(row.state.last_seen) >= self.settings.session_idle {
+        let opening = record::opening(&row, SessionId::new(id), caller).ok_or(Missing::Unknown)?;
+        if opening.endpoint != *endpoint {
             return Err(Missing::Unknown);
         }
-        let opening = record::opening(&row, SessionId::new(id), caller).ok_or(Missing::Unknown)?;
         let session = self.build(opening);
         record::restore(&session, &row);
+        session.set_kept();
+        session.touch(now);
+        self.admit(&session).await.map_err(Missing::Full)?;
+        drop(turn);
         tracing::info!(session = ?session.id, "a session of the process before this one goes on");
-        self.table.insert(&session);
         Ok(session)
     }
 
@@ -247,8 +304,11 @@ impl Sessions {
     }
 
     async fn write(&self, sessions: &[&Session]) {
-        let rows: Vec<_> = sessions.iter().map(|session| record::change(session)).collect();
-        if let Err(error) = self.deps.storage.update_mcp_sessions(&rows).await {
+        if sessions.is_empty() {
+            return;
+        }
+        let changes = sessions.iter().map(|session| record::change(session)).collect();
+        if let Err(error) = self.rows.change(changes).await {
             tracing::warn!(%error, "the activity of sessions is written with the next round");
             for session in sessions {
                 session.keep_changed();
@@ -256,15 +316,45 @@ impl Sessions {
         }
     }
 
-    async fn end_all(&self, sessions: &[&Session]) {
-        let _store = self.store.lock().await;
-        let rows = sessions.iter().filter(|session| has_row(session));
-        let rows: Vec<_> = rows.map(|session| Digest::sha256(session.id.as_str())).collect();
-        for session in sessions {
-            self.forget(session);
+    /// Takes a session out of memory and ends it; `false` where it had ended.
+    fn remove(&self, session: &Session) -> bool {
+        let removed = self.table.remove(session, || self.leaving(session));
+        if removed {
+            self.removed(session);
         }
-        if let Err(error) = self.deps.storage.delete_mcp_sessions(&rows).await {
-            tracing::error!(%error, "an ended session stays in the store until it is idle for too long");
+        removed
+    }
+
+    /// Before a session leaves the memory: its row counts for nothing from now on.
+    fn leaving(&self, session: &Session) {
+        if has_row(session) {
+            self.rows.ending(Digest::sha256(session.id.as_str()));
+        }
+    }
+
+    /// After it left.
+    fn removed(&self, session: &Session) {
+        metrics::counter!("lockkeeper_frontend_sessions_ended_total").increment(1);
+        session.ended.cancel();
+        (self.deps.ended)(&session.id);
+    }
+
+    /// The row that is to be deleted of a session that ended.
+    fn row_of(&self, session: &Session) -> Option<Digest> {
+        let digest = has_row(session).then(|| Digest::sha256(session.id.as_str()))?;
+        if session.is_kept() {
+            return Some(digest);
+        }
+        self.rows.has_none(&digest);
+        None
+    }
+
+    async fn delete(&self, rows: Vec<Digest>) {
+        if rows.is_empty() {
+            return;
+        }
+        if let Err(error) = self.rows.delete(rows).await {
+            tracing::error!(%error, "ended sessions stay in the store until the next round");
         }
     }
 }

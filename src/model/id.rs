@@ -1,6 +1,6 @@
 //! Identifiers as types, so that one cannot stand where another is meant. Knows nothing of what they identify.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Borrow, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -121,6 +121,13 @@ impl SessionId {
 
     /// The whole id, for the wire and for look-ups.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// So that tables are searched by the text of a header.
+impl Borrow<str> for SessionId {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

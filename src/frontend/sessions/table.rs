@@ -1,82 +1,107 @@
-//! The sessions in memory, by id, in shards so that calls share no lock. Knows nothing of the store.
+//! The sessions in memory, by id and by whose they are: calls share no lock, and opening one looks at no other caller's.
+//! Knows nothing of the store.
 
-use std::{
-    collections::HashMap,
-    hash::{BuildHasher as _, RandomState},
-    sync::Arc,
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
-use parking_lot::{Mutex, RwLock};
+use dashmap::DashMap;
+use parking_lot::Mutex;
 
-use super::{Full, Session, Settings};
-use crate::model::SessionId;
-
-const SHARDS: usize = 16;
+use super::{Full, Session, Settings, owned::Owned};
+use crate::model::{Owner, SessionId};
 
 /// The sessions in memory.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    shards: [RwLock<HashMap<Arc<str>, Arc<Session>>>; SHARDS],
-    hasher: RandomState,
-    /// Held while a session is opened, so that the bounds hold.
-    opening: Mutex<()>,
+    sessions: DashMap<SessionId, Arc<Session>>,
+    /// Both tables change under the lock of the owner.
+    owners: DashMap<Owner, Arc<Mutex<Owned>>>,
+    /// How many sessions there are.
+    count: AtomicUsize,
 }
+
+// === impl Table ===
 
 impl Table {
     /// The session of this id.
     pub(super) fn get(&self, id: &str) -> Option<Arc<Session>> {
-        self.shard(id).read().get(id).cloned()
+        self.sessions.get(id).map(|session| Arc::clone(&session))
     }
 
-    /// Adds a session.
-    pub(super) fn insert(&self, session: &Arc<Session>) {
-        let id = session.id.as_str();
-        self.shard(id).write().insert(id.into(), Arc::clone(session));
-    }
-
-    /// Adds a session where the bounds allow it: the session that has to end for it is given, where there is one.
-    pub(super) fn insert_bounded(
+    /// Adds a session where the bounds allow it. Where the caller, or the gateway, has as many as allowed, the caller's
+    /// longest idle session is removed and given; `leaving` is told of it before.
+    pub(super) fn insert(
         &self,
         session: &Arc<Session>,
         settings: &Settings,
+        leaving: impl FnOnce(&Session),
     ) -> Result<Option<Arc<Session>>, Full> {
-        let _opening = self.opening.lock();
-        let all = self.all();
-        let own: Vec<_> = all.iter().filter(|other| other.owner.owns_the_same_as(&session.owner)).collect();
-        let full = match () {
-            () if own.len() >= settings.sessions_per_caller => Some(Full::Caller),
-            () if all.len() >= settings.sessions => Some(Full::Gateway),
-            () => None,
+        let owner = session.owner.owner();
+        let theirs = Arc::clone(&self.owners.entry(owner.clone()).or_default());
+        let inserted = {
+            let mut sessions = theirs.lock();
+            let room = match () {
+                () if sessions.len() >= settings.sessions_per_caller => Err(Full::Caller),
+                () if !self.reserve(settings.sessions) => Err(Full::Gateway),
+                () => Ok(None),
+            };
+            let room = room.or_else(|full| sessions.longest_idle(session.last_seen()).map(Some).ok_or(full));
+            room.inspect(|evicted| {
+                if let Some(evicted) = evicted {
+                    leaving(evicted);
+                    sessions.remove(&evicted.id);
+                    self.sessions.remove(&evicted.id);
+                }
+                sessions.insert(session);
+                self.sessions.insert(session.id.clone(), Arc::clone(session));
+            })
         };
-        let evicted = match full {
-            None => None,
-            Some(full) => {
-                let idle = own.into_iter().filter(|other| !other.is_active());
-                let evicted = idle.min_by_key(|other| other.last_seen()).ok_or(full)?;
-                Some(Arc::clone(evicted))
+        drop(theirs);
+        self.tidy(&owner);
+        inserted
+    }
+
+    /// Removes a session; `false` where it is not there. `leaving` is told of it before.
+    pub(super) fn remove(&self, session: &Session, leaving: impl FnOnce()) -> bool {
+        let owner = session.owner.owner();
+        let Some(theirs) = self.owners.get(&owner).map(|theirs| Arc::clone(&theirs)) else { return false };
+        let removed = {
+            let mut sessions = theirs.lock();
+            let is_there = sessions.contains(&session.id);
+            if is_there {
+                leaving();
+                sessions.remove(&session.id);
+                self.sessions.remove(&session.id);
+                self.count.fetch_sub(1, Ordering::AcqRel);
             }
+            is_there
         };
-        self.insert(session);
-        Ok(evicted)
+        drop(theirs);
+        self.tidy(&owner);
+        removed
     }
 
-    /// Removes a session; `false` where it is not there.
-    pub(super) fn remove(&self, id: &SessionId) -> bool {
-        self.shard(id.as_str()).write().remove(id.as_str()).is_some()
-    }
-
-    /// All of them.
+    /// All of them, in no order.
     pub(super) fn all(&self) -> Vec<Arc<Session>> {
-        self.shards.iter().flat_map(|shard| shard.read().values().cloned().collect::<Vec<_>>()).collect()
+        self.sessions.iter().map(|session| Arc::clone(&session)).collect()
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.read().len()).sum()
+        self.count.load(Ordering::Acquire)
     }
 
-    fn shard(&self, id: &str) -> &RwLock<HashMap<Arc<str>, Arc<Session>>> {
-        let hash = usize::try_from(self.hasher.hash_one(id) % SHARDS as u64).unwrap_or_default();
-        &self.shards[hash]
+    /// Counts one more session, where `most` allows it.
+    fn reserve(&self, most: usize) -> bool {
+        let more = |count| (count < most).then_some(count + 1);
+        self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
+    }
+
+    /// Forgets an owner that has nothing.
+    fn tidy(&self, owner: &Owner) {
+        // nobody else has the entry: to get it takes the lock that is held here
+        self.owners.remove_if(owner, |_, theirs| Arc::strong_count(theirs) == 1 && theirs.lock().len() == 0);
     }
 }

@@ -1,7 +1,8 @@
 //! Sessions: whose they are, how long they live and how many there can be (design rule 9).
 
-use std::time::Duration;
+use std::{sync::Arc, task::Poll, time::Duration};
 
+use futures_util::{StreamExt as _, poll, stream::FuturesUnordered};
 use http::StatusCode;
 use lockkeeper::{frontend::Settings, mcp::Method};
 use serde_json::json;
@@ -246,4 +247,104 @@ async fn a_store_that_is_gone_is_no_lost_session() {
     world.front.sweep().await;
     assert_eq!(after.send(call(1, "echo", json!({}))).await.status(), StatusCode::OK);
     assert_eq!(after.delete().await.status(), StatusCode::NO_CONTENT);
+}
+
+#[tokio::test]
+async fn who_names_sessions_that_never_were_holds_up_nobody_else() {
+    let world = World::new().await;
+    let mut bob = world.ready("bob", "2025-06-18").await;
+    let world = world.restarted();
+    bob.router = world.router.clone();
+    let mut refused = 0;
+    let mut liars = FuturesUnordered::new();
+    for number in 0..100 {
+        let mut ann = world.client("ann");
+        ann.session = Some(format!("made-up-{number}"));
+        let mut liar = Box::pin(async move { ann.get().await.status() });
+        // all of them have come before the one that is no liar
+        match poll!(&mut liar) {
+            Poll::Pending => liars.push(liar),
+            Poll::Ready(_) => refused += 1,
+        }
+    }
+    let mut revived = Box::pin(bob.send(call(1, "echo", json!({}))));
+    let response = loop {
+        tokio::select! {
+            biased;
+            response = &mut revived => break response,
+            Some(status) = liars.next() => {
+                assert_eq!(status, StatusCode::NOT_FOUND);
+                refused += 1;
+            }
+        }
+    };
+    assert_eq!(response.status(), StatusCode::OK);
+    assert!(refused < 10, "{refused} of another caller's look-ups came first");
+}
+
+#[tokio::test]
+async fn the_look_ups_of_one_caller_are_bounded() {
+    let world = World::with(Settings { sessions_per_caller: 1, ..Settings::default() }).await;
+    let named = |number: usize| {
+        let mut ann = world.client("ann");
+        ann.session = Some(format!("made-up-{number}"));
+        async move { ann.get().await }
+    };
+    let answers = futures_util::future::join_all((0..20).map(named)).await;
+    let is = |code: StatusCode| answers.iter().filter(|answer| answer.status() == code).count();
+    assert_eq!((is(StatusCode::NOT_FOUND), is(StatusCode::TOO_MANY_REQUESTS)), (4, 16));
+    assert_eq!(answers[19].headers()["retry-after"], "30");
+    assert_eq!(named(20).await.status(), StatusCode::NOT_FOUND, "later there is room again");
+}
+
+#[tokio::test]
+async fn a_session_ends_for_good_though_its_client_does_not_wait() {
+    let world = World::new().await;
+    let mut client = world.ready("ann", "2025-06-18").await;
+    let deleting = client.clone();
+    let mut deleting = Box::pin(deleting.delete());
+    assert!(poll!(&mut deleting).is_pending(), "the store has not forgotten it yet");
+    drop(deleting);
+    assert_eq!(client.get().await.status(), StatusCode::NOT_FOUND);
+    world.front.close().await;
+    client.router = world.restarted().router;
+    assert_eq!(client.get().await.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_revived_and_ended_at_the_same_time_stays_ended() {
+    let mut world = World::new().await;
+    for _ in 0..20 {
+        let mut client = world.ready("ann", "2025-06-18").await;
+        world = world.restarted();
+        client.router = world.router.clone();
+        let mut requests = tokio::task::JoinSet::new();
+        for number in 0..6 {
+            let client = client.clone();
+            requests.spawn(async move {
+                if number == 3 { client.delete().await } else { client.send(call(1, "echo", json!({}))).await }.status()
+            });
+        }
+        while let Some(status) = requests.join_next().await {
+            assert!([StatusCode::OK, StatusCode::NO_CONTENT, StatusCode::NOT_FOUND].contains(&status.unwrap()));
+        }
+        assert_eq!(client.send(call(1, "echo", json!({}))).await.status(), StatusCode::NOT_FOUND);
+        assert!(world.front.status().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_revived_session_takes_a_place_among_those_of_its_caller() {
+    let world = World::new().await;
+    let mut before = world.ready("ann", "2025-06-18").await;
+    let front = Settings { sessions_per_caller: 1, ..Settings::default() };
+    let world = World::on(world.storage.clone(), Arc::clone(&world.clock), front, 3);
+    before.router = world.router.clone();
+    let present = world.ready("ann", "2025-06-18").await;
+    let stream = present.get().await;
+    let response = before.send(call(1, "echo", json!({}))).await;
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS, "the other one is in use");
+    drop(stream);
+    assert_eq!(before.send(call(1, "echo", json!({}))).await.status(), StatusCode::OK);
+    assert_eq!(present.send(call(1, "echo", json!({}))).await.status(), StatusCode::NOT_FOUND);
 }

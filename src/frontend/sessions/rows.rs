@@ -1,0 +1,301 @@
+//! Writes the rows of sessions: changes that wait at the same time share one transaction, so that opening many sessions
+//! costs few of them. Knows nothing of the table.
+//!
+//! A change that comes alone is written at once. Those that come while a transaction runs wait for it, and the next one
+//! takes them in their order, up to [`MOST_TOGETHER`]. Each caller waits for its own commit and gets its own error. A
+//! caller that goes away takes nothing back.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use dashmap::DashSet;
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    storage::{
+        self, Storage,
+        sessions::{McpSession, McpSessionState, McpSessionWrite},
+    },
+    support::Digest,
+};
+
+/// How many changes share a transaction: short enough that other writers of the database get their turn.
+const MOST_TOGETHER: usize = 256;
+/// How many groups of changes wait at once; one more waits for a place. Deletions need none: there are at most as many
+/// as rows.
+const MOST_WAITING: usize = 1_024;
+
+/// The rows of sessions. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Rows(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    storage: Storage,
+    /// Owns the transactions, which go on when the caller goes away.
+    tracker: TaskTracker,
+    room: Arc<Semaphore>,
+    waiting: Mutex<Waiting>,
+    /// Held while a transaction runs. Taken in the order in which the groups came.
+    turn: tokio::sync::Mutex<()>,
+    /// The sessions that ended and whose rows may still be there.
+    ended: DashSet<Digest>,
+}
+
+/// What no transaction has taken yet, in order.
+#[derive(Debug, Default)]
+struct Waiting(VecDeque<Group>);
+
+/// Changes that succeed or fail together, and who waits for them.
+#[derive(Debug)]
+struct Group {
+    writes: Vec<McpSessionWrite>,
+    done: oneshot::Sender<Outcome>,
+    /// Its place among those that wait.
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+/// What became of a group.
+type Outcome = Result<(), Arc<storage::Error>>;
+
+/// Why a change is not in the store.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(super) enum NotWritten {
+    /// The store did not take it.
+    #[error("{0}")]
+    Refused(Arc<storage::Error>),
+    /// The session ended before.
+    #[error("the session ended")]
+    Ended,
+    /// The gateway stops.
+    #[error("the gateway stops")]
+    Stopping,
+}
+
+// === impl Rows ===
+
+impl Rows {
+    /// Nothing waits. The transactions run on tasks of `tracker`.
+    pub(super) fn new(storage: Storage, tracker: TaskTracker) -> Self {
+        let (waiting, turn, ended) = (Mutex::default(), tokio::sync::Mutex::default(), DashSet::new());
+        Self(Arc::new(Inner { storage, tracker, room: Arc::new(Semaphore::new(MOST_WAITING)), waiting, turn, ended }))
+    }
+
+    /// Adds the row of a session, unless that has ended by then. Returns after the commit.
+    pub(super) async fn add(&self, row: McpSession, ended: &CancellationToken) -> Result<(), NotWritten> {
+        let room = self.room().await?;
+        let done = {
+            let mut waiting = self.0.waiting.lock();
+            // under the lock: the deletion of an ended session comes after this, or this does not come
+            if ended.is_cancelled() {
+                return Err(NotWritten::Ended);
+            }
+            waiting.add(vec![McpSessionWrite::Add(Box::new(row))], Some(room))
+        };
+        self.commit(done).await
+    }
+
+    /// Writes what changed of some sessions, at most [`MOST_TOGETHER`] at a time. Returns after the commit.
+    pub(super) async fn change(&self, changes: Vec<(Digest, McpSessionState)>) -> Result<(), NotWritten> {
+        let room = self.room().await?;
+        let writes = changes.into_iter().map(|(digest, state)| McpSessionWrite::Change(digest, state)).collect();
+        let done = self.0.waiting.lock().add(writes, Some(room));
+        self.commit(done).await
+    }
+
+    /// Deletes the rows of sessions that ended. They are deleted whether the future is polled or not.
+    pub(super) fn delete(&self, ended: Vec<Digest>) -> impl Future<Output = Result<(), NotWritten>> + use<> {
+        let writes = ended.into_iter().map(McpSessionWrite::Delete).collect();
+        let done = self.0.waiting.lock().add(writes, None);
+        self.commit(done)
+    }
+
+    /// Notes that a session ends: from now on its row counts for nothing.
+    pub(super) fn ending(&self, digest: Digest) {
+        self.0.ended.insert(digest);
+    }
+
+    /// Notes that an ended session has no row.
+    pub(super) fn has_none(&self, digest: &Digest) {
+        self.0.ended.remove(digest);
+    }
+
+    /// Whether a session ended, whatever its row says.
+    pub(super) fn has_ended(&self, digest: &Digest) -> bool {
+        self.0.ended.contains(digest)
+    }
+
+    /// The sessions that ended and whose rows could not be deleted yet, or are being deleted.
+    pub(super) fn left(&self) -> Vec<Digest> {
+        self.0.ended.iter().map(|digest| *digest).collect()
+    }
+
+    async fn room(&self) -> Result<OwnedSemaphorePermit, NotWritten> {
+        Arc::clone(&self.0.room).acquire_owned().await.map_err(|_| NotWritten::Stopping)
+    }
+
+    /// Starts the transaction of what was just added, or of what waits before it.
+    fn commit(&self, done: oneshot::Receiver<Outcome>) -> impl Future<Output = Result<(), NotWritten>> + use<> {
+        let inner = Arc::clone(&self.0);
+        self.0.tracker.spawn(async move { inner.commit().await });
+        async move { done.await.map_err(|_| NotWritten::Stopping)?.map_err(NotWritten::Refused) }
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    /// Writes the oldest of what waits, once the transactions before it are over. There is one of these for each group, so
+    /// none is left; one that finds nothing came after another had taken its group.
+    async fn commit(&self) {
+        let _turn = self.turn.lock().await;
+        let groups = self.waiting.lock().take();
+        let all: Vec<_> = groups.iter().flat_map(|group| group.writes.iter().cloned()).collect();
+        match self.storage.write_mcp_sessions(&all).await.map_err(Arc::new) {
+            // one of them is at fault: each is tried alone, so that no other fails with it
+            Err(error) if error.is_constraint() && groups.len() > 1 => {
+                for group in groups {
+                    let outcome = self.storage.write_mcp_sessions(&group.writes).await.map_err(Arc::new);
+                    self.settle(group, outcome);
+                }
+            }
+            outcome => groups.into_iter().for_each(|group| self.settle(group, outcome.clone())),
+        }
+    }
+
+    fn settle(&self, group: Group, outcome: Outcome) {
+        if outcome.is_ok() {
+            for write in &group.writes {
+                if let McpSessionWrite::Delete(digest) = write {
+                    self.ended.remove(digest);
+                }
+            }
+        }
+        // who waited may have gone away
+        let _ = group.done.send(outcome);
+    }
+}
+
+// === impl Waiting ===
+
+impl Waiting {
+    fn add(&mut self, writes: Vec<McpSessionWrite>, room: Option<OwnedSemaphorePermit>) -> oneshot::Receiver<Outcome> {
+        let (done, receiver) = oneshot::channel();
+        self.0.push_back(Group { writes, done, _room: room });
+        receiver
+    }
+
+    /// The oldest groups: as many as fit into one transaction, at least one.
+    fn take(&mut self) -> Vec<Group> {
+        let mut writes = 0;
+        let fits = |group: &&Group| {
+            writes += group.writes.len();
+            writes <= MOST_TOGETHER
+        };
+        let fitting = self.0.iter().take_while(fits).count();
+        self.0.drain(..fitting.max(1).min(self.0.len())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::poll;
+
+    use super::*;
+    use crate::{model::UserId, support::Timestamp};
+
+    fn row(id: &str) -> McpSession {
+        let seen = Timestamp::from_seconds(1);
+        McpSession {
+            digest: Digest::sha256(id),
+            user: UserId::new("ann"),
+            client: None,
+            key: None,
+            endpoint: "/mcp".to_owned(),
+            revision: "2025-06-18".to_owned(),
+            implementation: b"{}".to_vec(),
+            capabilities: b"{}".to_vec(),
+            state: McpSessionState { log_level: None, subscriptions: Vec::new(), initialized: false, last_seen: seen },
+            created: seen,
+        }
+    }
+
+    async fn rows() -> (Rows, Storage) {
+        let storage = Storage::in_memory().await.unwrap();
+        (Rows::new(storage.clone(), TaskTracker::new()), storage)
+    }
+
+    async fn is_there(storage: &Storage, id: &str) -> bool {
+        storage.lookup_mcp_session(&Digest::sha256(id)).await.unwrap().is_some()
+    }
+
+    #[tokio::test]
+    async fn what_waits_together_is_written_in_one_transaction() {
+        let (rows, storage) = rows().await;
+        let live = CancellationToken::new();
+        let turn = rows.0.turn.lock().await;
+        let mut adds: Vec<_> = ["a", "b", "c"].map(|id| Box::pin(rows.add(row(id), &live))).into();
+        for add in &mut adds {
+            assert!(poll!(add).is_pending());
+        }
+        assert_eq!(rows.0.waiting.lock().0.len(), 3);
+        let mut waiting = rows.0.waiting.lock().take();
+        assert_eq!(waiting.len(), 3, "one transaction takes them all");
+        rows.0.waiting.lock().0.extend(waiting.drain(..));
+        // one goes away: neither its row nor another is lost
+        drop(adds.pop());
+        drop(turn);
+        for add in adds {
+            add.await.unwrap();
+        }
+        for id in ["a", "b", "c"] {
+            assert!(is_there(&storage, id).await, "{id}");
+        }
+    }
+
+    #[tokio::test]
+    async fn each_waiter_gets_its_own_error() {
+        let (rows, storage) = rows().await;
+        let live = CancellationToken::new();
+        let turn = rows.0.turn.lock().await;
+        let wrong = rows.change(Vec::new());
+        let (first, again, other) = (rows.add(row("a"), &live), rows.add(row("a"), &live), rows.add(row("b"), &live));
+        let free = async { drop(turn) };
+        let (wrong, first, again, other, ()) = tokio::join!(wrong, first, again, other, free);
+        assert!(wrong.is_ok() && first.is_ok() && other.is_ok());
+        assert!(matches!(again, Err(NotWritten::Refused(error)) if error.is_constraint()));
+        assert!(is_there(&storage, "b").await);
+    }
+
+    #[tokio::test]
+    async fn an_ended_session_gets_no_row_whatever_waits() {
+        let (rows, storage) = rows().await;
+        let (live, over) = (CancellationToken::new(), CancellationToken::new());
+        over.cancel();
+        assert!(matches!(rows.add(row("a"), &over).await, Err(NotWritten::Ended)));
+        let stalled = storage.stall().await.unwrap();
+        let mut add = Box::pin(rows.add(row("b"), &live));
+        assert!(poll!(&mut add).is_pending());
+        rows.ending(Digest::sha256("b"));
+        // nobody polls it
+        drop(rows.delete(vec![Digest::sha256("b")]));
+        assert!(rows.has_ended(&Digest::sha256("b")));
+        drop(stalled);
+        add.await.unwrap();
+        rows.change(Vec::new()).await.unwrap();
+        assert!(!is_there(&storage, "b").await);
+        assert!(rows.left().is_empty(), "and is forgotten once its row is gone");
+    }
+
+    #[tokio::test]
+    async fn a_row_that_could_not_be_deleted_is_remembered() {
+        let (rows, storage) = rows().await;
+        let digest = Digest::sha256("a");
+        rows.ending(digest);
+        storage.close().await;
+        assert!(rows.delete(vec![digest]).await.is_err());
+        assert!(rows.has_ended(&digest));
+        assert_eq!(rows.left(), [digest]);
+    }
+}
