@@ -125,6 +125,7 @@ impl Frontend {
     /// One round of the reaper: ends the sessions that are due and writes the activity of the others to the store.
     pub async fn sweep(&self) {
         self.sessions().sweep().await;
+        self.modern().sweep(self.sessions().now());
     }
 
     /// Sweeps again and again until `cancel`, and once more then.

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
+use nix::sys::resource::{Resource, getrlimit};
 use url::Url;
 
 use crate::{
@@ -78,6 +79,12 @@ pub(super) fn frontend(config: &Config) -> frontend::Settings {
         sessions: limits.sessions,
         sessions_per_caller: limits.sessions_per_caller,
         calls_per_session: limits.calls_per_session,
+        calls_per_user: limits.calls_per_user,
+        listens_per_user: limits.listens_per_user,
+        // a quarter is left for calls, backends and the database
+        listens: limits.listens.unwrap_or_else(|| open_files() / 4 * 3),
+        suspended_calls_per_user: limits.suspended_calls_per_user,
+        suspended_calls: limits.suspended_calls,
         question_timeout: limits.question_timeout,
         stream_lifetime: limits.stream_lifetime,
         batch: limits.batch,
@@ -86,6 +93,12 @@ pub(super) fn frontend(config: &Config) -> frontend::Settings {
         serves: config.http.serves,
         ..frontend::Settings::default()
     }
+}
+
+/// How many files and sockets the process may have open; 1,024 where the system does not say.
+fn open_files() -> usize {
+    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(1_024, |(soft, _)| soft);
+    usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
 /// The HTTP layers'.

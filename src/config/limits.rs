@@ -15,6 +15,18 @@ pub struct Limits {
     pub sessions_per_caller: usize,
     /// `calls_per_session`: calls of one client session that run at once, 1 to 100,000.
     pub calls_per_session: usize,
+    /// `calls_per_user`: requests of one user's clients without sessions (2026-07-28) that run at once, 1 to 1,000,000.
+    pub calls_per_user: usize,
+    /// `listens_per_user`: open `subscriptions/listen` of one user, 1 to 1,000,000. Never more than half of `listens`.
+    pub listens_per_user: usize,
+    /// `listens`: open `subscriptions/listen` of all users, 1 to 1,000,000; where it is not set, three quarters of the
+    /// files that the process may open, since each holds a connection.
+    pub listens: Option<usize>,
+    /// `suspended_calls_per_user`: calls of one user's clients without sessions that wait for answers between two requests,
+    /// 1 to 1,000,000.
+    pub suspended_calls_per_user: usize,
+    /// `suspended_calls`: the same of all users, 1 to 1,000,000.
+    pub suspended_calls: usize,
     /// `question_timeout`: how long a client may take to answer what a server asks, 1 second to 24 hours.
     pub question_timeout: Duration,
     /// `question_slot_time`: how long a question may be open in a call on a shared process while other calls wait for that
@@ -56,6 +68,11 @@ impl Default for Limits {
             sessions: 10_000,
             sessions_per_caller: 100,
             calls_per_session: 256,
+            calls_per_user: 10_000,
+            listens_per_user: 10_000,
+            listens: None,
+            suspended_calls_per_user: 4_096,
+            suspended_calls: 16_384,
             question_timeout: Duration::from_mins(10),
             question_slot_time: Duration::from_mins(1),
             slot_wait: Duration::from_mins(2),
@@ -77,6 +94,10 @@ impl Limits {
     /// Reads the section; what is wrong is noted there, and the default stands in.
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
+        let mut many = |name: &'static str| section.count(name, 1..=1_000_000);
+        let (calls_per_user, listens_per_user, listens) =
+            (many("calls_per_user"), many("listens_per_user"), many("listens"));
+        let (suspended_calls_per_user, suspended_calls) = (many("suspended_calls_per_user"), many("suspended_calls"));
         let (second, minute, day) = (Duration::from_secs(1), Duration::from_mins(1), Duration::from_hours(24));
         let question_timeout = section.duration("question_timeout", second..=day).unwrap_or(default.question_timeout);
         let question_slot_time = section.duration("question_slot_time", second..=question_timeout);
@@ -98,6 +119,11 @@ impl Limits {
             question_timeout,
             question_slot_time,
             slot_wait: slot_wait.unwrap_or(default.slot_wait.max(question_slot_time * 2)),
+            calls_per_user: calls_per_user.unwrap_or(default.calls_per_user),
+            listens_per_user: listens_per_user.unwrap_or(default.listens_per_user),
+            listens,
+            suspended_calls_per_user: suspended_calls_per_user.unwrap_or(default.suspended_calls_per_user),
+            suspended_calls: suspended_calls.unwrap_or(default.suspended_calls),
             stream_lifetime: section.duration("stream_lifetime", second..=day),
             batch: section.count("batch", 1..=10_000).unwrap_or(default.batch),
             request_body: section.size("request_body", 64 << 10..=1 << 30).unwrap_or(default.request_body),

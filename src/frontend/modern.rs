@@ -10,12 +10,12 @@ mod held;
 mod introduction;
 mod leg;
 mod listen;
-mod load;
 mod mirror;
 mod parks;
 mod seal;
-mod seen;
 mod strays;
+mod users;
+mod visits;
 
 use std::{
     fmt,
@@ -23,6 +23,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use tokio_util::sync::CancellationToken;
@@ -32,7 +33,7 @@ pub(super) use self::{
     asked::{Asked, notified},
     envelope::{is_around, unsupported},
 };
-use self::{load::Load, parks::Parks, seal::Sealer, seen::Seen, strays::Strays};
+use self::{parks::Parks, seal::Sealer, strays::Strays, users::Users};
 use super::{sessions::Deps, settings::Settings};
 use crate::{
     model::{SessionId, status::SessionStatus},
@@ -41,8 +42,9 @@ use crate::{
 
 /// What the front keeps for clients that have no session.
 pub(super) struct Modern {
-    load: Load,
-    seen: Seen,
+    users: Users,
+    /// How long a client is shown that was here.
+    shown_for: Duration,
     parks: Arc<Parks>,
     sealer: Arc<Sealer>,
     strays: Arc<Strays>,
@@ -61,8 +63,8 @@ impl Modern {
         let closed = CancellationToken::new();
         let (random, clock) = (Arc::clone(&deps.random), Arc::clone(&deps.clock));
         Self {
-            load: Load::new(settings.calls_per_session),
-            seen: Seen::new(settings.session_idle),
+            users: Users::new(settings),
+            shown_for: settings.session_idle,
             parks: Parks::new(deps, settings, closed.clone()),
             sealer: Arc::new(Sealer::new(&deps.state_key, random, clock, settings.question_timeout)),
             strays: Strays::new(closed.clone()),
@@ -74,7 +76,12 @@ impl Modern {
 
     /// The clients that were here of late, for people.
     pub(super) fn status(&self, now: Timestamp) -> Vec<SessionStatus> {
-        self.seen.status(now)
+        self.users.status(now - self.shown_for, now)
+    }
+
+    /// Forgets the clients that were away for long.
+    pub(super) fn sweep(&self, now: Timestamp) {
+        self.users.sweep(now - self.shown_for);
     }
 
     /// Ends everything that runs.

@@ -20,6 +20,19 @@ pub struct Settings {
     pub sessions_per_caller: usize,
     /// Calls that run at once in one session; one more is answered `-32603`. 256.
     pub calls_per_session: usize,
+    /// Requests of one user's clients without sessions (2026-07-28) that run at once, listens left aside; one more is
+    /// answered `-32603`. 10,000.
+    pub calls_per_user: usize,
+    /// Open `subscriptions/listen` of one user; one more is answered `-32603`. Never more than half of
+    /// [`Settings::listens`]. 10,000.
+    pub listens_per_user: usize,
+    /// Open `subscriptions/listen` of all users: each holds a connection. 20,000.
+    pub listens: usize,
+    /// Calls of one user's clients without sessions that wait for answers between two requests; where one more asks, its
+    /// server is told that nobody answers. 4,096.
+    pub suspended_calls_per_user: usize,
+    /// The same of all users. 16,384.
+    pub suspended_calls: usize,
     /// Questions to the client that wait at once in one session; one more is answered `-32603` to the server. 64.
     pub questions_per_session: usize,
     /// How long a question waits for the client's answer; after it the server is told and the client's dialog is
@@ -61,6 +74,11 @@ impl Default for Settings {
             sessions: 10_000,
             sessions_per_caller: 100,
             calls_per_session: 256,
+            calls_per_user: 10_000,
+            listens_per_user: 10_000,
+            listens: 20_000,
+            suspended_calls_per_user: 4_096,
+            suspended_calls: 16_384,
             questions_per_session: 64,
             question_timeout: Duration::from_mins(10),
             stream_lifetime: None,

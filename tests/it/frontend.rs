@@ -6,6 +6,7 @@ mod forms;
 mod handshake;
 mod isolation;
 mod kept;
+mod limits;
 mod modern;
 mod passed;
 mod questions;

@@ -13,9 +13,9 @@ use super::{
     introduction::discovered,
     leg::{Leg, Stop},
     listen::{Filter, Listen},
-    load::Busy,
     mirror,
     strays::Whose,
+    users::{Kind, Permit},
 };
 use crate::{
     frontend::{
@@ -48,16 +48,19 @@ impl Asked<'_> {
     ///
     /// # Errors
     ///
-    /// Those of [`Envelope::read`], and `-32603` where the caller has too many requests running.
+    /// Those of [`Envelope::read`], and `-32603` where the user has too many requests running, or listens open.
     pub(in crate::frontend) async fn serve(self, params: Bytes) -> Result<Response, Refusal> {
         let envelope = Envelope::read(&self.arrival.headers, &self.method, &params)
             .map_err(|error| Refusal::modern(error, self.id.clone()))?;
         let modern = self.frontend.modern();
         let now = self.frontend.sessions().now();
-        modern.seen.note(&self.arrival.admission.caller, &self.arrival.endpoint, &envelope.client, now);
-        let Some(busy) = modern.load.begin(&self.arrival.admission.caller.user) else {
-            let error = ErrorObject::retryable("too many requests of yours run; wait until some have ended");
-            return Ok(answer::single(Message::error(self.id, error)));
+        let caller = &self.arrival.admission.caller;
+        let user = modern.users.get(&caller.user);
+        user.note(caller, &self.arrival.endpoint, &envelope.client, now);
+        let kind = if self.method == Method::Listen { Kind::Listen } else { Kind::Call };
+        let permit = match user.begin(kind) {
+            Ok(permit) => permit,
+            Err(error) => return Ok(answer::single(Message::error(self.id, error))),
         };
         let Some(server) = self.frontend.server(&self.arrival.endpoint.target).map(Arc::clone) else {
             return Err(Refusal::no_endpoint());
@@ -68,7 +71,7 @@ impl Asked<'_> {
         let target = self.arrival.endpoint.target.clone();
         let whose = Whose { owner: Arc::clone(&context.caller), client: Arc::clone(&context.client), target };
         if self.method == Method::Listen {
-            return Ok(self.listen(&params, (context, whose), server, busy));
+            return Ok(self.listen(&params, (context, whose), server, permit));
         }
         let leg = Leg {
             id: self.id.clone(),
@@ -78,6 +81,7 @@ impl Asked<'_> {
             sealer: Arc::clone(&modern.sealer),
             method: self.method.clone(),
             whose,
+            user,
             strays: Arc::clone(&modern.strays),
             envelope,
             tracker: self.frontend.tracker().clone(),
@@ -91,7 +95,7 @@ impl Asked<'_> {
         let messages = Box::pin(leg.messages(params, call, stop));
         Ok(self
             .respond(messages.map(move |message| {
-                let _ = &busy;
+                let _ = &permit;
                 message
             }))
             .await)
@@ -103,7 +107,7 @@ impl Asked<'_> {
         params: &Payload,
         (context, whose): (Context, Whose),
         server: Arc<dyn Server>,
-        busy: Busy,
+        permit: Permit,
     ) -> Response {
         let chosen = match Filter::read(params, &context.client) {
             Ok(chosen) => chosen,
@@ -115,7 +119,7 @@ impl Asked<'_> {
         let ended = Arc::clone(&modern.deps.ended);
         let listen = Listen { id: self.id.clone(), context, spoken, server, ended, strays };
         let drained = self.frontend.drained().clone();
-        self.stream(Vec::new(), Box::pin(listen.messages(chosen, drained, busy)))
+        self.stream(Vec::new(), Box::pin(listen.messages(chosen, drained, permit)))
     }
 
     /// JSON where the answer is all that comes and comes soon, else a stream (design rule 8).

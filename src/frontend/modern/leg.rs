@@ -14,6 +14,7 @@ use super::{
     parks::Parks,
     seal::{Binding, Sealer, State, invalid},
     strays::{Strays, Whose},
+    users::{Kind, User},
 };
 use crate::{
     frontend::{able::can_be_asked, questions::Asking, spoken::Spoken},
@@ -44,6 +45,8 @@ pub(super) struct Leg {
     pub(super) sealer: Arc<Sealer>,
     /// Who asks, and where.
     pub(super) whose: Whose,
+    /// Whose calls that wait it adds to.
+    pub(super) user: Arc<User>,
     /// What servers asked outside of any call.
     pub(super) strays: Arc<Strays>,
     /// Who owns calls that wait.
@@ -56,6 +59,12 @@ pub(super) struct Stop {
     pub(super) revoked: CancellationToken,
     /// The gateway stops.
     pub(super) closed: CancellationToken,
+}
+
+/// A call whose client cannot be asked, and why.
+struct Unasked {
+    held: Held,
+    reason: String,
 }
 
 // === impl Leg ===
@@ -121,8 +130,8 @@ impl Leg {
                                 return;
                             }
                             Err(mut back) => {
-                                back.refuse("too many calls wait for their clients");
-                                held = *back;
+                                back.held.refuse(&back.reason);
+                                held = back.held;
                             }
                         }
                     }
@@ -168,13 +177,18 @@ impl Leg {
     }
 
     /// Ends the request with what is to be answered first.
-    fn park(&self, asked: &Payload, held: Held) -> Result<Bytes, Box<Held>> {
+    fn park(&self, asked: &Payload, held: Held) -> Result<Bytes, Box<Unasked>> {
+        let permit = match self.user.begin(Kind::Suspended) {
+            Ok(permit) => permit,
+            Err(error) => return Err(Box::new(Unasked { held, reason: error.message() })),
+        };
         let name = self.parks.name();
         let Some(state) = self.sealer.seal(&State::Parked(name), &self.binding(asked)) else {
-            return Err(Box::new(held));
+            let reason = "the request is too large to be gone on with later".to_owned();
+            return Err(Box::new(Unasked { held, reason }));
         };
         let result = held.input_required(&state);
-        self.parks.keep(name, held, &self.whose.owner, &self.tracker)?;
+        self.parks.keep(name, (held, permit), &self.whose.owner, &self.tracker);
         Ok(result)
     }
 

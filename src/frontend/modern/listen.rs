@@ -11,8 +11,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     early::Early,
-    load::Busy,
     strays::{Strays, Whose},
+    users::Permit,
 };
 use crate::{
     frontend::spoken::Spoken,
@@ -79,10 +79,10 @@ impl Listen {
         self,
         chosen: Filter,
         drained: CancellationToken,
-        busy: Busy,
+        permit: Permit,
     ) -> impl Stream<Item = Message> + Send + 'static {
         async_stream::stream! {
-            let _busy = busy;
+            let _permit = permit;
             let hold = Hold(Arc::clone(&self.ended), self.context.holder());
             let params = listen::for_tasks(&chosen.tasks);
             let call = Call { method: Method::Listen, params, context: self.context.clone() };

@@ -5,9 +5,9 @@
 //! A call lives in one process, which its state names. A state that was used, or that another process gave, is the same
 //! error as one that never was.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use parking_lot::Mutex;
+use dashmap::DashMap;
 use tokio::{
     sync::oneshot,
     time::{Instant, interval_at, sleep_until},
@@ -17,6 +17,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     held::{Held, Next},
     seal::{ParkName, invalid},
+    users::Permit,
 };
 use crate::{
     frontend::{sessions::Deps, settings::Settings},
@@ -25,14 +26,12 @@ use crate::{
     support::Random,
 };
 
-/// How many calls wait in all, and of one user.
-const MOST: (usize, usize) = (4_096, 64);
 /// How often a server that wants to know is told that its client is still at it.
 const REASSURANCE: Duration = Duration::from_secs(15);
 
 /// The calls that wait.
 pub(super) struct Parks {
-    waiting: Mutex<HashMap<ParkName, Parked>>,
+    waiting: DashMap<ParkName, Parked>,
     random: Arc<dyn Random>,
     process: [u8; 8],
     /// How long each waits for its client.
@@ -52,7 +51,7 @@ impl Parks {
     pub(super) fn new(deps: &Deps, settings: &Settings, closed: CancellationToken) -> Arc<Self> {
         let random = Arc::clone(&deps.random);
         let process = random.bytes();
-        Arc::new(Self { waiting: Mutex::default(), random, process, patience: settings.question_timeout, closed })
+        Arc::new(Self { waiting: DashMap::new(), random, process, patience: settings.question_timeout, closed })
     }
 
     /// A name under which a call can wait.
@@ -60,33 +59,23 @@ impl Parks {
         ParkName { process: self.process, wait: self.random.bytes() }
     }
 
-    /// Lets a call wait under this name.
-    ///
-    /// # Errors
-    ///
-    /// The call itself, where too many wait.
+    /// Lets a call wait under this name; the permit bounds how many can.
     pub(super) fn keep(
         self: &Arc<Self>,
         name: ParkName,
-        held: Held,
+        (held, permit): (Held, Permit),
         owner: &Arc<Caller>,
         tracker: &TaskTracker,
-    ) -> Result<(), Box<Held>> {
-        let mut waiting = self.waiting.lock();
-        let own = waiting.values().filter(|parked| parked.owner.user == owner.user).count();
-        if waiting.len() >= MOST.0 || own >= MOST.1 {
-            return Err(Box::new(held));
-        }
+    ) {
         let (take, taken) = oneshot::channel();
-        waiting.insert(name, Parked { owner: Arc::clone(owner), take });
-        drop(waiting);
+        self.waiting.insert(name, Parked { owner: Arc::clone(owner), take });
         let parks = Arc::clone(self);
         tracker.spawn(async move {
             let until = Instant::now() + parks.patience;
             parks.closed.run_until_cancelled(wait(held, taken, until)).await;
-            parks.waiting.lock().remove(&name);
+            parks.waiting.remove(&name);
+            drop(permit);
         });
-        Ok(())
     }
 
     /// Takes the call that waits under this name.
@@ -95,12 +84,8 @@ impl Parks {
     ///
     /// [`invalid`], whatever became of it.
     pub(super) async fn take(&self, name: &ParkName, owner: &Caller) -> Result<Held, ErrorObject> {
-        let parked = {
-            let mut waiting = self.waiting.lock();
-            let known = waiting.get(name).is_some_and(|parked| parked.owner.owns_the_same_as(owner));
-            if known { waiting.remove(name) } else { None }
-        };
-        let parked = parked.ok_or_else(invalid)?;
+        let parked = self.waiting.remove_if(name, |_, parked| parked.owner.owns_the_same_as(owner));
+        let (_, parked) = parked.ok_or_else(invalid)?;
         let (give, given) = oneshot::channel();
         parked.take.send(give).map_err(|_| invalid())?;
         given.await.map_err(|_| invalid())

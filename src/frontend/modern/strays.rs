@@ -5,30 +5,32 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use parking_lot::Mutex;
+use dashmap::DashMap;
 use tokio::{sync::oneshot, time::sleep};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     frontend::able::can_be_asked,
     mcp::{ClientInfo, ErrorObject, Question},
-    model::{Caller, Target},
+    model::{Caller, Owner, Target},
 };
 
 /// How long each is held.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many are held at once.
-const MOST: usize = 256;
+/// How many are held at once, and of them for one caller.
+const MOST: (usize, usize) = (1_024, 64);
 
 /// The questions that are held.
 pub(super) struct Strays {
-    held: Mutex<BTreeMap<u64, Stray>>,
-    /// They are taken in the order in which they came.
+    /// By caller, those of each in the order in which they came.
+    held: DashMap<Owner, BTreeMap<u64, Stray>>,
+    /// How many there are: calls look no further where there is none.
+    count: AtomicUsize,
     last: AtomicU64,
     /// Ends all of them, when the gateway does.
     closed: CancellationToken,
@@ -56,7 +58,7 @@ struct Stray {
 impl Strays {
     /// None yet.
     pub(super) fn new(closed: CancellationToken) -> Arc<Self> {
-        Arc::new(Self { held: Mutex::default(), last: AtomicU64::new(0), closed })
+        Arc::new(Self { held: DashMap::new(), count: AtomicUsize::new(0), last: AtomicU64::new(0), closed })
     }
 
     /// Holds a question for 5 s. One that this client has not said it can answer is refused at once; one that no call came
@@ -66,35 +68,34 @@ impl Strays {
             return refuse(question, error);
         }
         let (take, taken) = oneshot::channel();
-        let number = self.last.fetch_add(1, Ordering::Relaxed);
-        {
-            let mut held = self.held.lock();
-            if held.len() >= MOST {
-                drop(held);
-                return refuse(question, no_call());
-            }
-            held.insert(number, Stray { whose, take });
+        let (number, owner) = (self.last.fetch_add(1, Ordering::Relaxed), whose.owner.owner());
+        if !self.add(&owner, number, Stray { whose, take }) {
+            return refuse(question, no_call());
         }
         let strays = Arc::clone(self);
         tracker.spawn(async move {
             strays.closed.run_until_cancelled(wait(question, taken)).await;
-            strays.held.lock().remove(&number);
+            strays.remove(&owner, number);
         });
     }
 
     /// Whether there is any for this client.
     pub(super) fn wait_for(&self, whose: &Whose) -> bool {
-        self.held.lock().values().any(|stray| stray.whose.is_same(whose))
+        // almost always: no lock, and nothing compared
+        if self.count.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let theirs = self.held.get(&whose.owner.owner());
+        theirs.is_some_and(|theirs| theirs.values().any(|stray| stray.whose.is_same(whose)))
     }
 
     /// Takes all that there are for this client.
     pub(super) async fn take(&self, whose: &Whose) -> Vec<Question> {
-        let taken: Vec<Stray> = {
-            let mut held = self.held.lock();
-            let numbers: Vec<u64> =
-                held.iter().filter(|(_, stray)| stray.whose.is_same(whose)).map(|(number, _)| *number).collect();
-            numbers.iter().filter_map(|number| held.remove(number)).collect()
-        };
+        let owner = whose.owner.owner();
+        let numbers: Vec<u64> = self.held.get(&owner).map_or_else(Vec::new, |theirs| {
+            theirs.iter().filter(|(_, stray)| stray.whose.is_same(whose)).map(|(number, _)| *number).collect()
+        });
+        let taken: Vec<Stray> = numbers.into_iter().filter_map(|number| self.remove(&owner, number)).collect();
         let mut questions = Vec::new();
         for stray in taken {
             let (give, given) = oneshot::channel();
@@ -105,6 +106,26 @@ impl Strays {
             }
         }
         questions
+    }
+
+    /// Adds one; `false` where there is no room.
+    fn add(&self, owner: &Owner, number: u64, stray: Stray) -> bool {
+        let mut theirs = self.held.entry(owner.clone()).or_default();
+        let room = theirs.len() < MOST.1 && self.count.load(Ordering::Acquire) < MOST.0;
+        if room {
+            theirs.insert(number, stray);
+            self.count.fetch_add(1, Ordering::AcqRel);
+        }
+        drop(theirs);
+        self.held.remove_if(owner, |_, theirs| theirs.is_empty());
+        room
+    }
+
+    fn remove(&self, owner: &Owner, number: u64) -> Option<Stray> {
+        let stray = self.held.get_mut(owner).and_then(|mut theirs| theirs.remove(&number))?;
+        self.count.fetch_sub(1, Ordering::AcqRel);
+        self.held.remove_if(owner, |_, theirs| theirs.is_empty());
+        Some(stray)
     }
 }
 
