@@ -24,11 +24,15 @@ use crate::{
 };
 
 /// What one call wants of a session for as long as it runs.
-struct Wish(Arc<Backend>, SessionId);
+struct Wish {
+    backend: Arc<Backend>,
+    key: Key,
+    request: SessionId,
+}
 
 impl Drop for Wish {
     fn drop(&mut self) {
-        self.0.session_ended(&self.1);
+        self.backend.wish_ended(&self.key, &self.request);
     }
 }
 
@@ -126,8 +130,8 @@ impl Backend {
     fn wish(self: &Arc<Self>, key: &Key, params: &Payload, context: &Context) -> Option<Wish> {
         let request = context.request.clone().filter(|_| context.session.is_none())?;
         let level = meta::log_level(params)?;
-        self.wants.set_level(key, Some(request.clone()), level);
-        Some(Wish(Arc::clone(self), request))
+        self.wants.set_level_for_call(key, request.clone(), level);
+        Some(Wish { backend: Arc::clone(self), key: key.clone(), request })
     }
 
     /// The session that a call is for, the first of its sharer's where any will do: what is asked of a task is asked where

@@ -46,7 +46,7 @@ impl Backend {
         let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.holder());
         let Some(uri) = call.params.string("uri") else { return self.serve(call) };
         let topic = Topic::Resource(uri);
-        let turn = self.wants.turn(&key).lock_owned().await;
+        let turn = self.wants.turn(&key).await;
         if !key.is_of_one_client() && self.wants.has_others(&key, &holder, &topic) {
             self.wants.subscribed(&key, holder, topic);
             return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
@@ -69,7 +69,7 @@ impl Backend {
         let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.holder());
         let Some(uri) = call.params.string("uri") else { return self.serve(call) };
         let topic = Topic::Resource(uri);
-        let turn = self.wants.turn(&key).lock_owned().await;
+        let turn = self.wants.turn(&key).await;
         let others = self.wants.has_others(&key, &holder, &topic);
         self.wants.unsubscribed(&key, &holder, &topic);
         if others && !key.is_of_one_client() {
@@ -108,12 +108,23 @@ impl Backend {
         self.pool.forget(session);
         self.ledger.forget(session);
         for given_up in self.wants.forget(session) {
-            let backend = Arc::clone(self);
-            let end = self.room.tasks.end().clone();
-            self.room.tasks.spawn(async move {
-                end.run_until_cancelled(backend.give_up(given_up)).await;
-            });
+            self.begin_to_give_up(given_up);
         }
+    }
+
+    /// Takes back the level that a call wanted, where it wanted it.
+    pub(super) fn wish_ended(self: &Arc<Self>, key: &Key, request: &SessionId) {
+        if let Some(given_up) = self.wants.unset_level(key, request) {
+            self.begin_to_give_up(given_up);
+        }
+    }
+
+    fn begin_to_give_up(self: &Arc<Self>, given_up: GivenUp) {
+        let backend = Arc::clone(self);
+        let end = self.room.tasks.end().clone();
+        self.room.tasks.spawn(async move {
+            end.run_until_cancelled(backend.give_up(given_up)).await;
+        });
     }
 
     async fn give_up(&self, GivenUp { key, topics, level }: GivenUp) {
@@ -128,7 +139,7 @@ impl Backend {
         let Some(session) = self.pool.present(&key) else { return };
         for topic in topics {
             let Some(uri) = topic.uri() else { continue };
-            let turn = self.wants.turn(&key).lock_owned().await;
+            let turn = self.wants.turn(&key).await;
             // somebody may have come in the meantime
             if !self.wants.has_others(&key, &Holder::None, &topic) {
                 self.tell(&session, Method::ResourcesUnsubscribe, uri_params(uri)).await;

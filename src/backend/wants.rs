@@ -8,6 +8,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tokio::sync::OwnedMutexGuard;
 
 use super::key::Key;
 use crate::{
@@ -32,15 +33,32 @@ pub(crate) enum Topic {
 
 /// What is wanted at one backend, by whose session it is.
 #[derive(Debug, Default)]
-pub(crate) struct Wants(Mutex<HashMap<Key, Wish>>);
+pub(crate) struct Wants(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    wishes: HashMap<Key, Wish>,
+    /// Where each client session may want something, so that its end looks at nothing else.
+    places: HashMap<SessionId, HashSet<Key>>,
+}
 
 /// What the clients of one sharer want.
 #[derive(Debug, Default)]
 struct Wish {
     levels: HashMap<Holder, Level>,
+    /// How many want each level.
+    counts: BTreeMap<Level, usize>,
     subscriptions: BTreeMap<Topic, HashSet<Holder>>,
     /// Held while a subscription is being made or ended, so that two clients do not cross.
     turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// The turn to make or end a subscription: held, nobody else's at the same sharer runs.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    wants: Arc<Wants>,
+    key: Key,
+    guard: Option<OwnedMutexGuard<()>>,
 }
 
 /// What nobody wants any more since a client left.
@@ -59,71 +77,98 @@ pub(crate) struct GivenUp {
 impl Wants {
     /// Notes the level that `holder` wants; gives the most verbose that is wanted.
     pub(crate) fn set_level(&self, key: &Key, holder: Holder, level: Level) -> Level {
-        let mut wants = self.0.lock();
-        let wish = wants.entry(key.sharer()).or_default();
-        wish.levels.insert(holder, level);
-        wish.level().unwrap_or(level)
+        let mut inner = self.0.lock();
+        inner.at(key, &holder).set_level(holder, level)
+    }
+
+    /// The same for one call, which takes it back with [`Wants::unset_level`].
+    pub(crate) fn set_level_for_call(&self, key: &Key, request: SessionId, level: Level) {
+        let mut inner = self.0.lock();
+        inner.wishes.entry(key.sharer()).or_default().set_level(Some(request), level);
+    }
+
+    /// Notes that a call that wanted a level is over; gives what changed by it. Looks at nothing but this key.
+    pub(crate) fn unset_level(&self, key: &Key, request: &SessionId) -> Option<GivenUp> {
+        let (key, holder) = (key.sharer(), Some(request.clone()));
+        let mut inner = self.0.lock();
+        let wish = inner.wishes.get_mut(&key)?;
+        let level = wish.unset_level(&holder);
+        if wish.is_empty() {
+            inner.wishes.remove(&key);
+        }
+        Some(GivenUp { key, topics: Vec::new(), level: Some(level?) })
     }
 
     /// The most verbose level that is wanted.
     pub(crate) fn level(&self, key: &Key) -> Option<Level> {
-        self.0.lock().get(&key.sharer())?.level()
+        self.0.lock().wishes.get(&key.sharer())?.level()
     }
 
     /// The level that `holder` wants.
     pub(crate) fn level_of(&self, key: &Key, holder: &Holder) -> Option<Level> {
-        self.0.lock().get(&key.sharer())?.levels.get(holder).copied()
+        self.0.lock().wishes.get(&key.sharer())?.levels.get(holder).copied()
     }
 
     /// The turn to make or end a subscription.
-    pub(crate) fn turn(&self, key: &Key) -> Arc<tokio::sync::Mutex<()>> {
-        Arc::clone(&self.0.lock().entry(key.sharer()).or_default().turn)
+    pub(crate) async fn turn(self: &Arc<Self>, key: &Key) -> Turn {
+        let key = key.sharer();
+        let lock = Arc::clone(&self.0.lock().wishes.entry(key.clone()).or_default().turn);
+        // made before the wait, so that a wait that is given up leaves nothing behind
+        let mut turn = Turn { wants: Arc::clone(self), key, guard: None };
+        turn.guard = Some(lock.lock_owned().await);
+        turn
     }
 
     /// Whether anybody listens for `topic`, `holder` left aside.
     pub(crate) fn has_others(&self, key: &Key, holder: &Holder, topic: &Topic) -> bool {
-        let wants = self.0.lock();
-        let holders = wants.get(&key.sharer()).and_then(|wish| wish.subscriptions.get(topic));
+        let inner = self.0.lock();
+        let holders = inner.wishes.get(&key.sharer()).and_then(|wish| wish.subscriptions.get(topic));
         holders.is_some_and(|holders| holders.iter().any(|other| other != holder))
     }
 
     /// Whether one more subscription has room.
     pub(crate) fn has_room(&self, key: &Key) -> bool {
-        self.0.lock().get(&key.sharer()).is_none_or(|wish| wish.subscriptions.len() < MOST_SUBSCRIPTIONS)
+        self.0.lock().wishes.get(&key.sharer()).is_none_or(|wish| wish.subscriptions.len() < MOST_SUBSCRIPTIONS)
     }
 
     /// Notes that `holder` listens for `topic`.
     pub(crate) fn subscribed(&self, key: &Key, holder: Holder, topic: Topic) {
-        self.0.lock().entry(key.sharer()).or_default().subscriptions.entry(topic).or_default().insert(holder);
+        let mut inner = self.0.lock();
+        inner.at(key, &holder).subscriptions.entry(topic).or_default().insert(holder);
     }
 
     /// Notes that `holder` does not listen for `topic` any more; whether nobody does now.
     pub(crate) fn unsubscribed(&self, key: &Key, holder: &Holder, topic: &Topic) -> bool {
-        let mut wants = self.0.lock();
-        let Some(wish) = wants.get_mut(&key.sharer()) else { return false };
+        let mut inner = self.0.lock();
+        let Some(wish) = inner.wishes.get_mut(&key.sharer()) else { return false };
         !wish.leave(holder, |other| other == topic).is_empty()
     }
 
     /// Notes that there is nothing more to hear of `topic`; whether anybody listened for it.
     pub(crate) fn is_over(&self, key: &Key, topic: &Topic) -> bool {
-        self.0.lock().get_mut(&key.sharer()).is_some_and(|wish| wish.subscriptions.remove(topic).is_some())
+        self.0.lock().wishes.get_mut(&key.sharer()).is_some_and(|wish| wish.subscriptions.remove(topic).is_some())
     }
 
     /// What somebody listens for.
     pub(crate) fn topics(&self, key: &Key) -> Vec<Topic> {
-        self.0.lock().get(&key.sharer()).map(|wish| wish.subscriptions.keys().cloned().collect()).unwrap_or_default()
+        self.0
+            .lock()
+            .wishes
+            .get(&key.sharer())
+            .map(|wish| wish.subscriptions.keys().cloned().collect())
+            .unwrap_or_default()
     }
 
     /// Whether somebody waits for updates: such a session is not idle.
     pub(crate) fn waits(&self, key: &Key) -> bool {
-        key.is_first_slot() && self.0.lock().get(key).is_some_and(|wish| !wish.subscriptions.is_empty())
+        key.is_first_slot() && self.0.lock().wishes.get(key).is_some_and(|wish| !wish.subscriptions.is_empty())
     }
 
     /// Whether `holder` listens for `topic`, or for the resource that it lies beneath (all versions, resources: an update may
     /// be of a sub-resource).
     pub(crate) fn is_subscribed(&self, key: &Key, holder: &Holder, topic: &Topic) -> bool {
-        let wants = self.0.lock();
-        let Some(wish) = wants.get(&key.sharer()) else { return false };
+        let inner = self.0.lock();
+        let Some(wish) = inner.wishes.get(&key.sharer()) else { return false };
         match topic {
             Topic::Task(_) => wish.subscriptions.get(topic).is_some_and(|holders| holders.contains(holder)),
             Topic::Resource(uri) => wish.subscriptions.iter().any(|(subscribed, holders)| {
@@ -136,18 +181,41 @@ impl Wants {
     pub(crate) fn forget(&self, session: &SessionId) -> Vec<GivenUp> {
         let holder = Some(session.clone());
         let mut given_up = Vec::new();
-        let mut wants = self.0.lock();
-        for (key, wish) in wants.iter_mut() {
-            let before = wish.level();
-            wish.levels.remove(&holder);
+        let mut inner = self.0.lock();
+        for key in inner.places.remove(session).unwrap_or_default() {
+            let Some(wish) = inner.wishes.get_mut(&key) else { continue };
+            let level = wish.unset_level(&holder);
             let topics = wish.leave(&holder, |_| true);
-            let level = wish.level().filter(|level| Some(*level) != before);
+            if wish.is_empty() {
+                inner.wishes.remove(&key);
+            }
             if level.is_some() || !topics.is_empty() {
-                given_up.push(GivenUp { key: key.clone(), topics, level });
+                given_up.push(GivenUp { key, topics, level });
             }
         }
-        wants.retain(|_, wish| !wish.is_empty());
         given_up
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    /// What is wanted at the sharer of `key`, where `holder` is about to want something.
+    fn at(&mut self, key: &Key, holder: &Holder) -> &mut Wish {
+        if let Some(session) = holder {
+            self.places.entry(session.clone()).or_default().insert(key.sharer());
+        }
+        self.wishes.entry(key.sharer()).or_default()
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        drop(self.guard.take());
+        let mut inner = self.wants.0.lock();
+        if inner.wishes.get(&self.key).is_some_and(Wish::is_empty) {
+            inner.wishes.remove(&self.key);
+        }
     }
 }
 
@@ -175,7 +243,33 @@ impl Topic {
 
 impl Wish {
     fn level(&self) -> Option<Level> {
-        self.levels.values().min().copied()
+        self.counts.keys().next().copied()
+    }
+
+    /// Gives the most verbose level that is wanted then.
+    fn set_level(&mut self, holder: Holder, level: Level) -> Level {
+        let before = self.levels.insert(holder, level);
+        *self.counts.entry(level).or_default() += 1;
+        self.count_off(before);
+        self.level().unwrap_or(level)
+    }
+
+    /// Gives the level that those who are left want, where it is another than before.
+    fn unset_level(&mut self, holder: &Holder) -> Option<Level> {
+        let before = self.level();
+        let removed = self.levels.remove(holder);
+        self.count_off(removed);
+        self.level().filter(|level| Some(*level) != before)
+    }
+
+    fn count_off(&mut self, level: Option<Level>) {
+        let Some(level) = level else { return };
+        if let Some(count) = self.counts.get_mut(&level) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&level);
+            }
+        }
     }
 
     /// Takes `holder` off the subscriptions that `which` says; gives those that nobody holds now.
@@ -214,6 +308,36 @@ mod tests {
         assert_eq!(given_up, [GivenUp { key: key.clone(), topics: vec![], level: Some(Level::Alert) }]);
         assert!(wants.forget(&SessionId::new("a")).is_empty());
         assert_eq!(wants.level(&key), None);
+    }
+
+    #[test]
+    fn the_end_of_a_call_takes_back_its_own_level_alone() {
+        let (wants, key) = (Wants::default(), Key::base());
+        let topic = Topic::Resource("x:1".to_owned());
+        wants.set_level(&key, Some(session("a")), Level::Error);
+        wants.set_level_for_call(&key, session("request 1"), Level::Debug);
+        wants.set_level_for_call(&key, session("request 2"), Level::Debug);
+        wants.subscribed(&key, Some(session("request 1")), topic.clone());
+        assert_eq!(wants.unset_level(&key, &session("request 1")), None, "the other one still wants it");
+        let given_up = GivenUp { key: key.clone(), topics: vec![], level: Some(Level::Error) };
+        assert_eq!(wants.unset_level(&key, &session("request 2")), Some(given_up));
+        assert!(wants.is_subscribed(&key, &Some(session("request 1")), &topic));
+        wants.forget(&session("request 1"));
+        wants.forget(&session("a"));
+        let inner = wants.0.lock();
+        assert!(inner.wishes.is_empty() && inner.places.is_empty(), "nothing is left");
+    }
+
+    #[tokio::test]
+    async fn a_turn_that_came_to_nothing_leaves_nothing_behind() {
+        let (wants, key) = (Arc::new(Wants::default()), Key::base());
+        let turn = wants.turn(&key).await;
+        let mut other = Box::pin(wants.turn(&key));
+        assert!(futures_util::poll!(&mut other).is_pending());
+        drop(turn);
+        assert_eq!(wants.0.lock().wishes.len(), 1);
+        drop(other);
+        assert!(wants.0.lock().wishes.is_empty());
     }
 
     #[test]
