@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn vendor_members_of_meta_survive() {
         let discovered = r#"{"capabilities":{},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"}, "v.example/x":{ "y":1.0}}}"#;
-        assert_snapshot!(told(discovered, Revision::V2025_06_18), @r#""#);
+        assert_snapshot!(told(discovered, Revision::V2025_06_18), @r#"{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"2"},"_meta":{ "v.example/x":{ "y":1.0}}}"#);
     }
 
     #[test]

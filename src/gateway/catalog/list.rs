@@ -342,15 +342,15 @@ mod tests {
             r#"{"tools":[ { "name" : "a","x":1.00,"inputSchema":{"name":"a"},"name":"a", "_meta":{"ui":{"resourceUri":"ui://p"},"openai/outputTemplate":"ui://q"}} ,{"title":"no name"}, 7,{"name":"repo.log"}]}"#,
         );
         assert_snapshot!(shown(&tools), @r#"
-        { "name" : "b1__a","x":1.00,"inputSchema":{"name":"a"},"name":"b1__a", "_meta":{"ui":{"resourceUri":"ui://b1+p"},"openai/outputTemplate":"ui://b1+q"}}
-        {"name":"b1__repo_log_0823bac8"}
+        { "name" : "b1__a","x":1.00,"inputSchema":{"name":"a","type":"object"},"name":"b1__a", "_meta":{"ui":{"resourceUri":"ui://b1+p"},"openai/outputTemplate":"ui://b1+q"}}
+        {"name":"b1__repo_log_0823bac8","inputSchema":{"type":"object"}}
         "#);
         assert_eq!(tools.unshorten("b1__repo_log_0823bac8"), Some("repo.log"));
         let resources =
             list(Kind::Resources, r#"{"resources":[{"uri":"file:///a","name":"a"},{"uri":"https://x/y"}]}"#);
         assert_snapshot!(shown(&resources), @r#"
         {"uri":"b1+file:///a","name":"a"}
-        {"uri":"https://x/y"}
+        {"uri":"https://x/y","name":"https://x/y"}
         "#);
         let templates = list(Kind::Templates, r#"{"resourceTemplates":[{"uriTemplate":"file:///{p}","name":"f"}]}"#);
         assert_snapshot!(shown(&templates), @r#"{"uriTemplate":"b1+file:///{p}","name":"f"}"#);

@@ -412,15 +412,31 @@ mod tests {
             {"name":"b","inputSchema":{"type":["object","null"],"properties":{"x":true},"required":null}},
             {"name":"c","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":"yes"}},
             {"name":"d","inputSchema":{"type":"object","properties":{"x":1}}},{"name":"e"}]}"#;
-        assert_snapshot!(shown(&Method::ToolsList, V3, tools), @r#""#);
+        assert_snapshot!(shown(&Method::ToolsList, V3, tools), @r#"
+        {"tools":[
+                    {"name":"b","inputSchema":{"type":"object","properties":{"x":{}}}},{"name":"e","inputSchema":{"type":"object"}}]}
+        a: `inputSchema.type` must be "object"
+        : must be an object
+        : `name` is missing
+        c: `annotations.readOnlyHint` must be a boolean
+        d: `inputSchema.properties` must be an object of JSON Schemas
+        "#);
         let prompts = r#"{"prompts":[{"name":"p","arguments":[{"name":"x","required":"yes"}]},
             {"name":"q","arguments":[{"name":"x","required":null,"description":null}]},{"name":"r","arguments":null}]}"#;
-        assert_snapshot!(shown(&Method::PromptsList, V4, prompts), @r#""#);
+        assert_snapshot!(shown(&Method::PromptsList, V4, prompts), @r#"
+        {"prompts":[
+                    {"name":"q","arguments":[{"name":"x"}]},{"name":"r"}]}
+        p: `arguments.required` must be a boolean
+        "#);
         let resources = r#"{"resources":[{"uri":"file:///a"},{"uri":"file:///b","title":"B","size":null},
             {"uri":"file:///c","name":"c","annotations":{"audience":["robot"]}},{"name":"d"}]}"#;
-        assert_snapshot!(shown(&Method::ResourcesList, V4, resources), @r#""#);
+        assert_snapshot!(shown(&Method::ResourcesList, V4, resources), @r#"
+        {"resources":[{"uri":"file:///a","name":"file:///a"},{"uri":"file:///b","title":"B","name":"B"}]}
+        file:///c: `annotations.audience` must be an array of user, assistant
+        : `uri` is missing
+        "#);
         let templates = r#"{"resourceTemplates":[{"uriTemplate":"file:///{p}"}]}"#;
-        assert_snapshot!(shown(&Method::ResourceTemplatesList, V1, templates), @r#""#);
+        assert_snapshot!(shown(&Method::ResourceTemplatesList, V1, templates), @r#"{"resourceTemplates":[{"uriTemplate":"file:///{p}","name":"file:///{p}"}]}"#);
     }
 
     #[test]
