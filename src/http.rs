@@ -154,7 +154,7 @@ impl Guard {
         }
         let message =
             format!("The request body is larger than the {} bytes that this gateway accepts.", self.body_limit);
-        Err(Refusal::json_rpc(StatusCode::PAYLOAD_TOO_LARGE, message))
+        Err(Refusal::json_rpc(StatusCode::PAYLOAD_TOO_LARGE, message, request.headers()))
     }
 
     /// Whether nothing announces more than is accepted.

@@ -4,6 +4,7 @@
 //! made of servers; a scripted test double is one too.
 
 pub mod call;
+mod control;
 pub mod error;
 pub mod farewell;
 pub mod json;

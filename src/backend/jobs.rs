@@ -15,11 +15,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use self::{desk::Desk, table::Job};
-use super::{
-    extension::{about, detail},
-    legacy::created_task,
-    served::Backend,
-};
+use super::{extension::about, legacy::created_task, served::Backend};
 use crate::{
     mcp::{
         Call, Context, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision,
@@ -206,7 +202,7 @@ fn unrelated(result: &Payload) -> Payload {
     let Some(held) = result.object().and_then(|result| result.get(meta::META).map(str::to_owned)) else {
         return result.clone();
     };
-    let rest = json::without_member(&held.into(), detail::RELATED_TASK);
+    let rest = json::without_member(&held.into(), meta::RELATED_TASK);
     if Object::parse(&rest).is_none_or(|rest| rest.iter().next().is_none()) {
         return result.without(meta::META);
     }

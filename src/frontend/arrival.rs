@@ -40,7 +40,7 @@ pub(crate) enum VersionHeader {
     /// Nothing.
     Absent,
     /// A version that sessions have.
-    Known(Revision),
+    Known,
     /// A version that has no sessions.
     Modern,
     /// Something else.
@@ -50,8 +50,9 @@ pub(crate) enum VersionHeader {
 impl Arrival {
     /// The session that the request names.
     pub(crate) fn session(&self) -> Option<&str> {
-        // an id that is not visible ASCII is one that nobody was given
-        self.headers.get(headers::SESSION_ID).map(|id| id.to_str().unwrap_or_default())
+        // an id that is not visible ASCII, or one of two, is one that nobody was given
+        let given = self.headers.contains_key(headers::SESSION_ID);
+        given.then(|| headers::sole(&self.headers, &headers::SESSION_ID).unwrap_or_default())
     }
 
     /// The version that the request names.
@@ -60,24 +61,15 @@ impl Arrival {
             return VersionHeader::Absent;
         }
         match self.named() {
-            Some(revision) if revision.era() == Era::Legacy => VersionHeader::Known(revision),
+            Some(revision) if revision.era() == Era::Legacy => VersionHeader::Known,
             Some(_) => VersionHeader::Modern,
             None => VersionHeader::Unknown,
         }
     }
 
-    fn named(&self) -> Option<Revision> {
-        self.headers.get(headers::PROTOCOL_VERSION)?.to_str().ok().and_then(Revision::parse)
-    }
-}
-
-impl VersionHeader {
-    /// The version, where it is known.
-    pub(crate) fn revision(self) -> Option<Revision> {
-        match self {
-            Self::Known(revision) => Some(revision),
-            Self::Absent | Self::Modern | Self::Unknown => None,
-        }
+    /// The version in the header, where it is one that the gateway speaks.
+    pub(crate) fn named(&self) -> Option<Revision> {
+        named(&self.headers)
     }
 }
 
@@ -91,12 +83,16 @@ impl FromRequestParts<Frontend> for Arrival {
             "/messages" => Endpoint { binding: Binding::Sse, ..Endpoint::MERGED },
             path => Endpoint::from_path(path)
                 .filter(|endpoint| frontend.server(&endpoint.target).is_some())
-                .ok_or_else(|| Refusal::no_endpoint().into_response())?,
+                .ok_or_else(|| Refusal::no_endpoint().toward(named(&parts.headers)).into_response())?,
         };
         let request = parts.headers.get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
         let trace = Trace { request: request.to_owned() };
         Ok(Self { admission, endpoint, headers: std::mem::take(&mut parts.headers), trace })
     }
+}
+
+fn named(headers: &HeaderMap) -> Option<Revision> {
+    headers::sole(headers, &headers::PROTOCOL_VERSION).and_then(Revision::parse)
 }
 
 /// Ends when streams that rest on the lease must: at its revocation, or a little after its expiry.

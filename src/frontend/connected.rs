@@ -80,17 +80,21 @@ pub(super) async fn post(
     arrival: Arrival,
     body: Body,
 ) -> Result<Response, Refusal> {
+    take(&frontend, names, &arrival, body).await.map_err(|refusal| refusal.toward(arrival.named()))
+}
+
+async fn take(frontend: &Frontend, names: Names, arrival: &Arrival, body: Body) -> Result<Response, Refusal> {
     if !headers::is_json(&arrival.headers) {
         return Err(Refusal::not_json());
     }
     let id = names.session_id.ok_or_else(|| Refusal::invalid("Bad Request: the query has no session_id"))?;
     let found = frontend.sessions().find_connected(&id, &arrival.admission.caller);
     let session = found.map_err(Refusal::missing)?;
-    let refuse = |refusal: Refusal| refusal.toward(Some(session.revision()));
-    let body = read(&frontend, body).await.map_err(refuse)?;
-    let frame = Frame::parse(&body).map_err(|malformed| refuse(Refusal::malformed(&malformed)))?;
-    let talk =
-        Conversation { frontend: &frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
+    let refuse = |refusal: Refusal| refusal.toward(session.client().map(|client| client.revision));
+    let body = read(frontend, body).await.map_err(refuse)?;
+    let frame = Frame::parse(&body).and_then(Frame::unambiguous);
+    let frame = frame.map_err(|malformed| refuse(Refusal::malformed(&malformed)))?;
+    let talk = Conversation { frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
     match frame {
         Frame::Single(Message::Request { id, method, params }) => {
             run(&talk, talk.request(id, method, params));

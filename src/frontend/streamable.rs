@@ -39,8 +39,7 @@ use crate::{
 
 /// A message, a batch of them, or the `initialize` that opens a session.
 pub(super) async fn post(State(frontend): State<Frontend>, arrival: Arrival, body: Body) -> Result<Response, Refusal> {
-    let named = arrival.version().revision();
-    serve(&frontend, &arrival, body).await.map_err(|refusal| refusal.toward(named))
+    serve(&frontend, &arrival, body).await.map_err(|refusal| refusal.toward(arrival.named()))
 }
 
 async fn serve(frontend: &Frontend, arrival: &Arrival, body: Body) -> Result<Response, Refusal> {
@@ -51,7 +50,7 @@ async fn serve(frontend: &Frontend, arrival: &Arrival, body: Body) -> Result<Res
         return Err(Refusal::not_json());
     }
     let body = read(frontend, body).await?;
-    let frame = match era(arrival, Frame::parse(&body))? {
+    let frame = match era(arrival, Frame::parse(&body).and_then(Frame::unambiguous))? {
         Spoken::Modern(Message::Request { id, method, params }) => {
             return Asked { frontend, arrival, id, method }.serve(params).await;
         }
@@ -134,13 +133,16 @@ fn sessionless(frame: &Result<Frame, Malformed>) -> Refusal {
 
 /// A standalone stream: what the servers say outside any call.
 pub(super) async fn get(State(frontend): State<Frontend>, arrival: Arrival) -> Result<Response, Refusal> {
+    stream(&frontend, &arrival).await.map_err(|refusal| refusal.toward(arrival.named()))
+}
+
+async fn stream(frontend: &Frontend, arrival: &Arrival) -> Result<Response, Refusal> {
     if !headers::accepts(&arrival.headers, sse::MEDIA_TYPE) {
         return Err(Refusal::not_acceptable("text/event-stream"));
     }
-    let session = named(&frontend, &arrival).await?;
-    let talk =
-        Conversation { frontend: &frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
-    let source = source(&arrival, &session)?;
+    let session = named(frontend, arrival).await?;
+    let talk = Conversation { frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
+    let source = source(arrival, &session).map_err(|refusal| refusal.toward(Some(session.revision())))?;
     talk.listen();
     talk.revive().await;
     let lapse = lapse(&arrival.admission.lease, frontend.sessions().now());
@@ -149,7 +151,7 @@ pub(super) async fn get(State(frontend): State<Frontend>, arrival: Arrival) -> R
         Source::Call(..) => answer::stream(told::events(source, manner(&talk), lapse)),
         Source::Standalone(_) => {
             let manner = Manner { lifetime: None, ..manner(&talk) };
-            answer::stream(told::events(source, manner, ended(&frontend, &session, lapse)))
+            answer::stream(told::events(source, manner, ended(frontend, &session, lapse)))
         }
     })
 }
@@ -228,7 +230,7 @@ where
 
 /// The end of a session.
 pub(super) async fn delete(State(frontend): State<Frontend>, arrival: Arrival) -> Result<Response, Refusal> {
-    let session = named(&frontend, &arrival).await?;
+    let session = named(&frontend, &arrival).await.map_err(|refusal| refusal.toward(arrival.named()))?;
     frontend.sessions().end(&session).await;
     tracing::info!(session = ?session.id, user = %session.owner.user, "the client ends its session");
     Ok(answer::empty(StatusCode::NO_CONTENT))

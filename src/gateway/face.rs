@@ -33,6 +33,10 @@ pub(crate) enum Target {
 
 impl Server for Face {
     fn call(&self, call: Call) -> Reply {
+        // a server that reads names without case would serve what was not checked under this name
+        if call.method.is_misspelled() {
+            return Reply::failed(ErrorObject::method_not_found(call.method.as_str()));
+        }
         if call.method == Method::ToolsCall && call.context.mirror.is_some() {
             let (gateway, target) = (Arc::clone(&self.gateway), self.target.clone());
             return Reply::later(async move {

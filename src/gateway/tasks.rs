@@ -24,6 +24,7 @@ use crate::{
             At::{self, Key},
         },
         listen::{self, TASK_IDS},
+        meta,
     },
     model::BackendId,
 };
@@ -34,7 +35,7 @@ pub(crate) const CAPABILITY: &str = "tasks";
 /// Where the parameters of the requests about a task name it.
 const TASK_ID: &[At] = &[Key("taskId")];
 /// Where any message names the task that it belongs to (2025-11-25, tasks, *Related Task Metadata*).
-const RELATED: &[At] = &[Key("_meta"), Key("io.modelcontextprotocol/related-task"), Key("taskId")];
+const RELATED: &[At] = &[Key("_meta"), Key(meta::RELATED_TASK), Key("taskId")];
 /// Where a listen, or its acknowledgement, names tasks (tasks extension, *Task Status Notifications*).
 const LISTENED: &[At] = &[Key("notifications"), Key(TASK_IDS), At::Each];
 /// Where the result of a call names the task that it made (2025-11-25).

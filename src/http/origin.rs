@@ -29,7 +29,7 @@ impl Origins {
             return Ok(());
         }
         let message = "Pages of this origin may not call this gateway. Its operator can allow the origin in `origins`.";
-        Err(Refusal::json_rpc(StatusCode::FORBIDDEN, message))
+        Err(Refusal::json_rpc(StatusCode::FORBIDDEN, message, request.headers()))
     }
 
     fn allows(&self, origin: &str) -> bool {

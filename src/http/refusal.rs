@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::json;
+
+/// The versions whose errors have no `id` where they answer no request (2025-11-25 and 2026-07-28, schema); in older ones
+/// it is `null` there. As `Feature::IdlessErrors` of `mcp`, which this room does not know.
+const IDLESS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 
 /// Why a request is refused before it reaches a route.
 #[derive(Debug)]
@@ -28,11 +32,17 @@ impl Refusal {
         self
     }
 
-    /// A refusal in the form that MCP clients show (JSON-RPC 2.0, 5.1); it answers no particular request.
-    pub fn json_rpc(status: StatusCode, message: impl AsRef<str>) -> Self {
+    /// A refusal in the form that MCP clients show (JSON-RPC 2.0, 5.1); it answers no particular request. `asked` are the
+    /// headers of the request.
+    pub fn json_rpc(status: StatusCode, message: impl AsRef<str>, asked: &HeaderMap) -> Self {
         let error = json!({ "code": -32000, "message": message.as_ref() });
-        let body = json!({ "jsonrpc": "2.0", "id": null, "error": error }).to_string();
-        Self { status, body, retry_after: None }
+        let version = asked.get("mcp-protocol-version").and_then(|version| version.to_str().ok());
+        let body = if version.is_some_and(|version| IDLESS.contains(&version)) {
+            json!({ "jsonrpc": "2.0", "error": error })
+        } else {
+            json!({ "jsonrpc": "2.0", "id": null, "error": error })
+        };
+        Self { status, body: body.to_string(), retry_after: None }
     }
 }
 

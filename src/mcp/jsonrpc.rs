@@ -2,11 +2,15 @@
 //!
 //! An envelope is parsed once and its parts are slices of what was read; payloads are not looked into.
 
+use std::borrow::Cow;
+
 use bytes::{BufMut as _, Bytes, BytesMut};
-use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{ErrorObject, Method, json};
+use super::{
+    ErrorObject, Method, control,
+    json::{self, Object},
+};
 
 /// The id of a request: a string or a number, kept as it was written so that it can be echoed exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -59,8 +63,16 @@ pub enum Malformed {
     #[error("Invalid Request: {reason}")]
     NotAMessage {
         /// What is wrong.
-        reason: &'static str,
+        reason: Cow<'static, str>,
         /// The id, where it could be read.
+        id: Option<RequestId>,
+    },
+    /// A member of its parameters that the gateway decides on can be read in two ways: `-32602`.
+    #[error("Invalid params: {reason}")]
+    Ambiguous {
+        /// Which member, and why.
+        reason: String,
+        /// The id; `None` for a notification.
         id: Option<RequestId>,
     },
 }
@@ -100,36 +112,27 @@ impl RequestId {
 
 // === impl Message ===
 
-/// The members of an envelope, as far as JSON-RPC names them. Present members are told from absent ones, `null` included.
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
-    jsonrpc: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    method: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    error: Option<&'a RawValue>,
-}
+/// The members of an envelope that JSON-RPC names.
+const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
+/// An envelope as it came. Present members are told from absent ones, `null` included.
+struct Envelope<'a> {
+    /// The texts of [`MEMBERS`], in their order.
+    members: [Option<&'a str>; MEMBERS.len()],
+    /// A member that is there twice.
+    repeated: Option<&'static str>,
+    /// A member that is there in another spelling, which some readers take for it.
+    misspelled: Option<&'static str>,
 }
 
 impl Message {
     /// Reads one message; what it keeps are slices of `text`.
     pub fn parse(text: &Bytes) -> Result<Self, Malformed> {
-        let envelope: Envelope<'_> = match serde_json::from_slice(text) {
-            Ok(envelope) => envelope,
-            Err(error) if error.is_data() => return Err(malformed("it is no JSON object of a message's form")),
-            Err(_) => return Err(Malformed::NotJson),
-        };
-        envelope.into_message(text)
+        match serde_json::from_slice::<Object<'_>>(text) {
+            Ok(object) => Envelope::read(&object).into_message(text),
+            Err(error) if error.is_data() => Err(malformed("it is no JSON object of a message's form")),
+            Err(_) => Err(Malformed::NotJson),
+        }
     }
 
     /// Writes the message.
@@ -168,6 +171,19 @@ impl Message {
         Self::Response { id: Some(id), outcome: Err(error) }
     }
 
+    fn unambiguous(self) -> Result<Self, Malformed> {
+        let (method, params, id) = match &self {
+            Self::Request { id, method, params } => (method, params, Some(id)),
+            Self::Notification { method, params } => (method, params, None),
+            // what a client answers is for the server that asked to judge
+            Self::Response { .. } => return Ok(self),
+        };
+        match control::ambiguity(method, params) {
+            Some(ambiguity) => Err(Malformed::Ambiguous { reason: ambiguity.to_string(), id: id.cloned() }),
+            None => Ok(self),
+        }
+    }
+
     /// The bytes of its payload: what it weighs, but for the envelope.
     pub fn payload_len(&self) -> usize {
         match self {
@@ -178,23 +194,47 @@ impl Message {
     }
 }
 
-impl Envelope<'_> {
+impl<'a> Envelope<'a> {
+    fn read(object: &Object<'a>) -> Self {
+        let mut envelope = Self { members: [None; MEMBERS.len()], repeated: None, misspelled: None };
+        for (name, value) in object.iter() {
+            match MEMBERS.iter().position(|member| *member == name) {
+                Some(place) if envelope.members[place].is_none() => envelope.members[place] = Some(value),
+                Some(place) => envelope.repeated = Some(MEMBERS[place]),
+                None => {
+                    let meant = MEMBERS.iter().find(|member| control::is_other_spelling(name, member));
+                    envelope.misspelled = envelope.misspelled.or(meant.copied());
+                }
+            }
+        }
+        envelope
+    }
+
     fn into_message(self, text: &Bytes) -> Result<Message, Malformed> {
-        let slice = |value: &RawValue| text.slice_ref(value.get().as_bytes());
-        let id = self.id.map(slice).and_then(|text| RequestId::read(&text));
-        let refuse = |reason| Err(Malformed::NotAMessage { reason, id: id.clone() });
-        if self.jsonrpc.is_none_or(|version| version.get() != "\"2.0\"") {
+        let slice = |value: &str| text.slice_ref(value.as_bytes());
+        let [jsonrpc, given_id, method, params, result, error] = self.members;
+        let id = given_id.filter(|_| self.repeated != Some("id")).and_then(|text| RequestId::read(&slice(text)));
+        let refuse =
+            |reason: &str| Err(Malformed::NotAMessage { reason: Cow::Owned(reason.to_owned()), id: id.clone() });
+        if let Some(name) = self.repeated {
+            return refuse(&format!("`{name}` is there more than once"));
+        }
+        // what a message without a method holds beside its members means nothing to anybody
+        if let (Some(name), Some(_)) = (self.misspelled, method) {
+            return refuse(&format!("a member can be read as `{name}`; names are case-sensitive, send `{name}` alone"));
+        }
+        if jsonrpc.is_none_or(|version| version != "\"2.0\"") {
             return refuse("`jsonrpc` is not \"2.0\"");
         }
-        let params = self.params.map(slice).unwrap_or_default();
-        match (self.method, self.result, self.error) {
+        let params = params.map(slice).unwrap_or_default();
+        match (method, result, error) {
             (Some(method), None, None) => {
-                let Some(method) = json::unquote(method.get()) else { return refuse("`method` is no string") };
+                let Some(method) = json::unquote(method) else { return refuse("`method` is no string") };
                 if !params.is_empty() && params[0] != b'{' {
                     return refuse("`params` is no object");
                 }
                 let method = Method::parse(&method);
-                match (self.id, id) {
+                match (given_id, id) {
                     (None, _) => Ok(Message::Notification { method, params }),
                     (Some(_), Some(id)) => Ok(Message::Request { id, method, params }),
                     (Some(_), None) => Err(malformed("`id` is neither a string nor a number")),
@@ -228,6 +268,17 @@ impl Frame {
         let messages = elements.iter().map(|element| Message::parse(&text.slice_ref(element.get().as_bytes())));
         Ok(Self::Batch(messages.collect()))
     }
+
+    /// The same frame of a client, in which each request and notification can be read in one way only: what the gateway
+    /// checks is what a server reads. Others are malformed.
+    pub fn unambiguous(self) -> Result<Self, Malformed> {
+        Ok(match self {
+            Self::Single(message) => Self::Single(message.unambiguous()?),
+            Self::Batch(messages) => {
+                Self::Batch(messages.into_iter().map(|message| message.and_then(Message::unambiguous)).collect())
+            }
+        })
+    }
 }
 
 // === impl Malformed ===
@@ -238,6 +289,7 @@ impl Malformed {
         let code = match self {
             Self::NotJson => ErrorObject::PARSE_ERROR,
             Self::NotAMessage { .. } => ErrorObject::INVALID_REQUEST,
+            Self::Ambiguous { .. } => ErrorObject::INVALID_PARAMS,
         };
         ErrorObject::new(code, &self.to_string())
     }
@@ -246,13 +298,13 @@ impl Malformed {
     pub fn id(&self) -> Option<&RequestId> {
         match self {
             Self::NotJson => None,
-            Self::NotAMessage { id, .. } => id.as_ref(),
+            Self::NotAMessage { id, .. } | Self::Ambiguous { id, .. } => id.as_ref(),
         }
     }
 }
 
 fn malformed(reason: &'static str) -> Malformed {
-    Malformed::NotAMessage { reason, id: None }
+    Malformed::NotAMessage { reason: Cow::Borrowed(reason), id: None }
 }
 
 fn put_member(text: &mut BytesMut, key: &str, value: &[u8]) {
@@ -293,6 +345,36 @@ mod tests {
         assert_eq!(code(r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#), -32600);
         let malformed = parse(r#"{"jsonrpc":"2.0","id":7,"method":7}"#).unwrap_err();
         assert_eq!(malformed.id(), Some(&RequestId::number(7)));
+    }
+
+    #[test]
+    fn a_member_of_the_envelope_is_there_once_and_in_its_own_spelling() {
+        for (text, named, id) in [
+            (r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","Method":"tools/call"}"#, "`method`", Some(1)),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","m\u0065thod":"tools/call"}"#, "`method`", Some(1)),
+            (r#"{"jsonrpc":"2.0","id":1,"ID":2,"method":"ping"}"#, "`id`", Some(1)),
+            (r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, "`id`", None),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping","param\u017f":{}}"#, "`params`", Some(1)),
+            (r#"{"jsonrpc":"2.0","JSONRPC":"2.0","method":"notifications/cancelled"}"#, "`jsonrpc`", None),
+        ] {
+            let malformed = parse(text).unwrap_err();
+            assert_eq!(malformed.to_error().code(), -32600, "{text}");
+            assert!(malformed.to_string().contains(named), "{malformed}");
+            assert_eq!(malformed.id().cloned(), id.map(RequestId::number), "{text}");
+        }
+        assert!(parse(r#"{"jsonrpc":"2.0","id":1,"result":{},"Id":2,"x":1,"X":2,"x":3}"#).is_ok());
+    }
+
+    #[test]
+    fn a_frame_of_a_client_can_be_read_in_one_way_only() {
+        let read = |text: &'static str| Frame::parse(&Bytes::from_static(text.as_bytes())).and_then(Frame::unambiguous);
+        let malformed =
+            read(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a","Name":"b"}}"#).unwrap_err();
+        assert_eq!((malformed.to_error().code(), malformed.id()), (-32602, Some(&RequestId::number(7))));
+        let batch = r#"[{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"ProgressToken":2}},
+            {"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":"q","result":{"_meta":{},"_META":{}}}]"#;
+        let Ok(Frame::Batch(messages)) = read(batch) else { panic!("a batch") };
+        assert_eq!(messages.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, true]);
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilitie
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// Which subscription a notification of 2026-07-28 belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// Which task a message belongs to (2025-11-25, tasks).
+pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// The tasks extension, in the member `extensions` of capabilities.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 /// The name of the `_meta` member itself.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Era, Revision};
+use super::{Era, Revision, control};
 
 /// Declares the methods with their names on the wire.
 macro_rules! methods {
@@ -16,6 +16,9 @@ macro_rules! methods {
         }
 
         impl Method {
+            /// The names of all methods that a version knows.
+            const NAMES: &[&str] = &[$($name),*];
+
             /// The method of this name.
             pub fn parse(name: &str) -> Self {
                 match name {
@@ -75,6 +78,12 @@ methods! {
 }
 
 impl Method {
+    /// Whether some readers take its name, which no version knows, for that of a method which a version knows.
+    pub fn is_misspelled(&self) -> bool {
+        let Self::Other(name) = self else { return false };
+        Self::NAMES.iter().any(|known| control::is_other_spelling(name, known))
+    }
+
     /// Whether it is one of the task methods of 2025-11-25, which servers of other legacy versions do not know.
     pub const fn is_of_core_tasks(&self) -> bool {
         matches!(self, Self::TasksGet | Self::TasksResult | Self::TasksList | Self::TasksCancel)
@@ -137,5 +146,15 @@ mod tests {
         assert_eq!(Method::parse("tools/call"), Method::ToolsCall);
         assert_eq!(Method::parse("x-vendor/do").as_str(), "x-vendor/do");
         assert!(Method::parse("notifications/x-vendor").is_notification());
+    }
+
+    #[test]
+    fn a_name_that_reads_like_a_methods_is_found() {
+        for name in ["Tools/Call", "logging/setlevel", "tool\u{17f}/call", "tas\u{212a}s/get"] {
+            assert!(Method::parse(name).is_misspelled(), "{name}");
+        }
+        for name in ["tools/call", "tools/calls", "x-vendor/Do"] {
+            assert!(!Method::parse(name).is_misspelled(), "{name}");
+        }
     }
 }

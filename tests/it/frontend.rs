@@ -1,5 +1,6 @@
 //! The `frontend` room, from outside: its router in memory, before a scripted server.
 
+mod ambiguous;
 mod broken;
 mod connected;
 mod forms;

@@ -15,8 +15,6 @@ const INTERVAL: (Duration, Duration, Duration) =
     (Duration::from_secs(1), Duration::from_millis(50), Duration::from_mins(1));
 /// How many questions are taken at once; the others are asked when these are answered.
 const MOST_QUESTIONS: usize = 64;
-/// What ties a message to a task (2025-11-25, tasks, *Related Task Metadata*).
-pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// What a server told of a task: a `CreateTaskResult`, or a `DetailedTask`.
 #[derive(Debug, Clone)]
@@ -168,7 +166,7 @@ impl Detail {
 pub(crate) fn related(payload: &Payload, id: &str) -> Payload {
     let held = payload.object().and_then(|object| object.get(meta::META).map(str::to_owned));
     let held = Bytes::from(held.filter(|text| text.starts_with('{')).unwrap_or_else(|| "{}".to_owned()));
-    let named = json::with_member(&held, RELATED_TASK, &format!(r#"{{"taskId":{}}}"#, json::quote(id)));
+    let named = json::with_member(&held, meta::RELATED_TASK, &format!(r#"{{"taskId":{}}}"#, json::quote(id)));
     payload.with(meta::META, &String::from_utf8_lossy(&named))
 }
 

@@ -73,13 +73,46 @@ impl<'a> Iterator for Tokens<'a> {
                     if std::mem::take(&mut self.name_next) { Token::Key(string) } else { Token::Scalar(string) }
                 }
                 _ => {
-                    let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n');
-                    self.at = bytes[start..].iter().position(ends).map_or(bytes.len(), |length| start + length);
+                    self.at = end_of_word(bytes, start);
                     Token::Scalar(self.text.get(start..self.at)?)
                 }
             };
             return Some((token, start..self.at));
         }
+    }
+}
+
+/// The members of one JSON object: each name as it is written, with its quotes, and the text of its value. Allocates
+/// nothing, and looks into no value. The text must be valid JSON; any other gives some members and ends.
+#[derive(Debug)]
+pub struct Members<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+// === impl Members ===
+
+impl<'a> Members<'a> {
+    /// The members of `text`; none if it is no object.
+    pub fn of(text: &'a str) -> Self {
+        let open = text.bytes().position(|byte| !byte.is_ascii_whitespace());
+        let at = open.filter(|open| text.as_bytes()[*open] == b'{').map_or(text.len(), |open| open + 1);
+        Self { text, at }
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (&'a str, &'a str);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let bytes = self.text.as_bytes();
+        let name = self.at + memchr::memchr(b'"', bytes.get(self.at..)?)?;
+        let name = name..end_of_string(bytes, name);
+        let between = |byte: &u8| matches!(byte, b':' | b' ' | b'\t' | b'\r' | b'\n');
+        let value = name.end + bytes.get(name.end..)?.iter().position(|byte| !between(byte))?;
+        let value = value..end_of_value(bytes, value);
+        self.at = value.end;
+        Some((self.text.get(name)?, self.text.get(value)?))
     }
 }
 
@@ -143,15 +176,48 @@ fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
+/// The end of the value that begins at `start`.
+fn end_of_value(bytes: &[u8], start: usize) -> usize {
+    let mut depth = 0_usize;
+    let mut at = start;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => at = end_of_string(bytes, at),
+            b'{' | b'[' => {
+                depth += 1;
+                at += 1;
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                at += 1;
+            }
+            _ if depth == 0 => at = end_of_word(bytes, at),
+            _ => {
+                at += 1;
+                continue;
+            }
+        }
+        if depth == 0 {
+            return at;
+        }
+    }
+    bytes.len()
+}
+
+/// The end of the number or literal that begins at `start`.
+fn end_of_word(bytes: &[u8], start: usize) -> usize {
+    let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n');
+    bytes[start..].iter().position(ends).map_or(bytes.len(), |length| start + length)
+}
+
 /// Where the string that begins at `start` ends, its closing quote included.
 fn end_of_string(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'"' => return at + 1,
-            b'\\' => at += 2,
-            _ => at += 1,
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+        if bytes[at + found] == b'"' {
+            return at + found + 1;
         }
+        at += found + 2;
     }
     bytes.len()
 }
@@ -202,9 +268,29 @@ mod tests {
     }
 
     #[test]
+    fn members_are_found_without_a_look_into_their_values() {
+        let text = r#" { "a\"" : [ {"x":"]}"} ,2] ,"b":-1.5e3, "a\"":"\\" , "c" : {"d":{}} , "":null}"#;
+        let members: Vec<_> = Members::of(text).collect();
+        assert_eq!(
+            members,
+            [
+                (r#""a\"""#, r#"[ {"x":"]}"} ,2]"#),
+                (r#""b""#, "-1.5e3"),
+                (r#""a\"""#, r#""\\""#),
+                (r#""c""#, r#"{"d":{}}"#),
+                (r#""""#, "null"),
+            ]
+        );
+        assert_eq!(Members::of(r#"["a",{"b":1}]"#).count() + Members::of("{ }").count(), 0);
+        let deep = format!(r#"{{"a":{}{},"b":1}}"#, "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(Members::of(&deep).count(), 2);
+    }
+
+    #[test]
     fn what_is_no_json_is_no_danger() {
-        for text in ["\"", "\"\\", "{\"", "]]]", "{\"a", "[1", "é"] {
+        for text in ["\"", "\"\\", "{\"", "]]]", "{\"a", "[1", "é", "{\"a\":}", "{\"a\"", "{}]\"a\":1", "{\"a\":]"] {
             assert!(Tokens::of(text).count() < 10);
+            assert!(Members::of(text).count() < 3);
             compact(text);
         }
     }

@@ -8,13 +8,13 @@ use super::{
         ClientInfo, Level, Method, Payload, Revision,
         json::{Object, draft::Draft, quote},
         listen::TASK_IDS,
-        meta::{self, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SUBSCRIPTION_ID, TASKS_EXTENSION},
+        meta::{
+            self, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, RELATED_TASK, SUBSCRIPTION_ID,
+            TASKS_EXTENSION,
+        },
     },
     Cause, Crossing, Kind, Untranslatable, consume_meta,
 };
-
-/// What ties a message to a task (2025-11-25, tasks).
-pub(super) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// What kind of result it is, in its member `resultType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,13 +2,13 @@
 //! are data and pass.
 
 use super::{
-    super::{Method, Revision, json::draft::Draft},
-    Cause, Crossing, Kind, Untranslatable, consume_meta, elicitation, envelope, sampling, tasks,
+    super::{Method, Revision, json::draft::Draft, meta},
+    Cause, Crossing, Kind, Untranslatable, consume_meta, elicitation, sampling, tasks,
 };
 
 /// Lowers for 2024-11-05 to 2025-06-18.
 pub(super) fn down(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
-    consume_meta(draft, &[envelope::RELATED_TASK]);
+    consume_meta(draft, &[meta::RELATED_TASK]);
     match (crossing.facts.kind, crossing.facts.method) {
         (Kind::Request, Method::ToolsCall) => {
             draft.remove("task");

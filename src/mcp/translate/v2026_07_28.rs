@@ -2,7 +2,7 @@
 //! mirrored in headers, and moved tasks to an extension. Only shapes are here: who keeps state is the adapters' business.
 
 use super::{
-    super::{Method, Revision, json::draft::Draft, json::quote},
+    super::{Method, Revision, json::draft::Draft, json::quote, meta},
     Crossing, Kind, OutputSchema, Transport, Untranslatable, consume_meta, content,
     envelope::{self, ResultType},
     header_params, sampling, schema, tasks,
@@ -32,7 +32,7 @@ pub(super) fn up(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), U
     match crossing.facts.kind {
         Kind::Request => envelope::seal_request(draft, crossing),
         Kind::Notification | Kind::ClientNotification => {
-            consume_meta(draft, &[envelope::RELATED_TASK]);
+            consume_meta(draft, &[meta::RELATED_TASK]);
             raise_task(draft, crossing);
         }
         Kind::Result => {
@@ -42,7 +42,7 @@ pub(super) fn up(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), U
         }
         Kind::Question => {
             // a value inside a result has no token, task or id of its own
-            consume_meta(draft, &["progressToken", envelope::RELATED_TASK]);
+            consume_meta(draft, &["progressToken", meta::RELATED_TASK]);
             draft.remove("task");
             draft.remove("elicitationId");
             if crossing.facts.method == &Method::CreateMessage {
@@ -50,7 +50,7 @@ pub(super) fn up(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), U
             }
             sampling::drop_undeclared_context(draft, crossing);
         }
-        Kind::Answer => consume_meta(draft, &[envelope::RELATED_TASK]),
+        Kind::Answer => consume_meta(draft, &[meta::RELATED_TASK]),
     }
     Ok(())
 }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{Client, Events, Start, World, call, initialize, text};
 
 /// A client on an open connection, and its stream.
-struct Connected {
-    client: Client,
+pub(super) struct Connected {
+    pub(super) client: Client,
     events: Events,
 }
 
@@ -24,7 +24,7 @@ impl Connected {
         Self { client, events }
     }
 
-    async fn ready(world: &World, version: &'static str) -> Self {
+    pub(super) async fn ready(world: &World, version: &'static str) -> Self {
         let mut connected = Self::open(world, "/sse").await;
         assert_eq!(
             connected.ask(initialize(version, json!({ "roots": {} }))).await["result"]["protocolVersion"],

@@ -30,7 +30,7 @@ impl Modern {
         Self { client: world.client(user), capabilities: serde_json::from_str(capabilities).unwrap() }
     }
 
-    fn message(&self, id: impl Into<Value>, method: &str, mut params: Value) -> Value {
+    pub(super) fn message(&self, id: impl Into<Value>, method: &str, mut params: Value) -> Value {
         params["_meta"]["io.modelcontextprotocol/protocolVersion"] = VERSION.into();
         params["_meta"]["io.modelcontextprotocol/clientInfo"] = json!({ "name": "modern", "version": "1" });
         params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = self.capabilities.clone();
@@ -54,6 +54,17 @@ impl Modern {
                         headers.insert(*header, value.parse().unwrap());
                     }
                 }
+            })
+            .await
+    }
+
+    /// Sends a text under the headers of a request of `method` that names `name`.
+    pub(super) async fn post(&self, method: &str, name: &str, text: String) -> Response<Body> {
+        self.client
+            .request(Verb::POST, Body::from(text), |headers| {
+                headers.insert("mcp-protocol-version", VERSION.parse().unwrap());
+                headers.insert("mcp-method", method.parse().unwrap());
+                headers.insert("mcp-name", name.parse().unwrap());
             })
             .await
     }

@@ -91,6 +91,20 @@ async fn what_a_caller_may_not_call_does_not_exist_for_it() {
 }
 
 #[tokio::test]
+async fn a_method_in_another_spelling_reaches_no_server() {
+    let (one, _, gateway) = two();
+    let mut rights = Rights::none();
+    rights.backends.allow(&id("b1"), Access::ReadOnly);
+    let single = Client::of(gateway.single(&id("b1")).unwrap(), "bob", rights);
+    for method in ["Tools/Call", "tools/CALL", "tool\u{17f}/call", "Prompts/Get", "logging/setlevel"] {
+        let answer = single.ask(Method::parse(method), r#"{"name":"write"}"#).await;
+        assert_eq!(answer, format!("error -32601 Method not found: {method}"));
+        assert!(one.asked(method).is_empty());
+    }
+    assert!(!single.ask(Method::parse("x-vendor/do"), "{}").await.starts_with("error"));
+}
+
+#[tokio::test]
 async fn resources_go_to_their_backend_by_uri() {
     let (one, two, gateway) = two();
     two.set("resources/list", &[r#"{"resources":[{"uri":"https://x/a"}]}"#]);

@@ -1,0 +1,264 @@
+//! The members of a client's messages that the gateway decides on: names that route, URIs, task ids, levels, tokens. A
+//! server may read a message that has one of them twice, or in another spelling, otherwise than the gateway checked it, so
+//! the message is refused. Knows nothing of the decisions.
+//!
+//! Names are compared by Unicode simple folding, as Go's `encoding/json` compares them with those of a struct. A member
+//! that folds to a control member is refused alone too: the gateway may add the one that it stands for. Members beside
+//! these, and everything inside `arguments`, are not compared.
+
+use std::borrow::Cow;
+
+use super::{
+    Method,
+    json::{scan::Members, unquote},
+    listen::TASK_IDS,
+    meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, META, PROTOCOL_VERSION, RELATED_TASK, TASKS_EXTENSION},
+};
+
+/// A member that the gateway decides on, and those inside its value. At most 32 stand side by side.
+#[derive(Debug)]
+struct Control {
+    name: &'static str,
+    inside: &'static [Self],
+}
+
+/// A member that can be read in two ways.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ambiguity {
+    /// It is there more than once.
+    Repeated(&'static str),
+    /// It is spelled otherwise than the protocol spells it.
+    Misspelled {
+        /// As it came.
+        written: String,
+        /// As the protocol spells it.
+        meant: &'static str,
+    },
+}
+
+const CLIENT: &[Control] = &[one("name"), one("version")];
+
+const CAPABILITIES: &[Control] = &[
+    one("roots"),
+    Control { name: "sampling", inside: &[one("context"), one("tools")] },
+    Control { name: "elicitation", inside: &[one("form"), one("url")] },
+    Control { name: "extensions", inside: &[one(TASKS_EXTENSION)] },
+    one("tasks"),
+];
+
+const META_MEMBERS: Control = Control {
+    name: META,
+    inside: &[
+        one("progressToken"),
+        one(PROTOCOL_VERSION),
+        Control { name: CLIENT_INFO, inside: CLIENT },
+        Control { name: CLIENT_CAPABILITIES, inside: CAPABILITIES },
+        one(LOG_LEVEL),
+        Control { name: RELATED_TASK, inside: &[one("taskId")] },
+    ],
+};
+
+const FILTER: &[Control] = &[
+    one("toolsListChanged"),
+    one("promptsListChanged"),
+    one("resourcesListChanged"),
+    one("resourceSubscriptions"),
+    one(TASK_IDS),
+];
+
+const fn one(name: &'static str) -> Control {
+    Control { name, inside: &[] }
+}
+
+/// The members of the parameters of `method` that the gateway decides on.
+const fn controls(method: &Method) -> &'static [Control] {
+    match method {
+        Method::Initialize => {
+            const {
+                &[
+                    META_MEMBERS,
+                    one("protocolVersion"),
+                    Control { name: "clientInfo", inside: CLIENT },
+                    Control { name: "capabilities", inside: CAPABILITIES },
+                ]
+            }
+        }
+        Method::ToolsCall => {
+            const {
+                &[
+                    META_MEMBERS,
+                    one("name"),
+                    // headers mirror what is in it
+                    one("arguments"),
+                    one("task"),
+                    one("inputResponses"),
+                    one("requestState"),
+                ]
+            }
+        }
+        Method::PromptsGet => const { &[META_MEMBERS, one("name"), one("inputResponses"), one("requestState")] },
+        Method::ResourcesRead => const { &[META_MEMBERS, one("uri"), one("inputResponses"), one("requestState")] },
+        Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => const { &[META_MEMBERS, one("uri")] },
+        Method::Complete => {
+            const { &[META_MEMBERS, Control { name: "ref", inside: &[one("type"), one("name"), one("uri")] }] }
+        }
+        Method::SetLevel => const { &[META_MEMBERS, one("level")] },
+        Method::TasksGet | Method::TasksResult | Method::TasksCancel => const { &[META_MEMBERS, one("taskId")] },
+        Method::TasksUpdate => const { &[META_MEMBERS, one("taskId"), one("inputResponses")] },
+        Method::ToolsList
+        | Method::PromptsList
+        | Method::ResourcesList
+        | Method::ResourceTemplatesList
+        | Method::TasksList => const { &[META_MEMBERS, one("cursor")] },
+        Method::Listen => const { &[META_MEMBERS, Control { name: "notifications", inside: FILTER }] },
+        Method::Cancelled => const { &[META_MEMBERS, one("requestId")] },
+        Method::Progress => const { &[META_MEMBERS, one("progressToken")] },
+        _ => const { &[META_MEMBERS] },
+    }
+}
+
+/// Looks for a control member in the parameters of `method` that can be read in two ways. `params` must be valid JSON.
+/// The cost is the length of `params`, read once.
+pub(super) fn ambiguity(method: &Method, params: &[u8]) -> Option<Ambiguity> {
+    find(std::str::from_utf8(params).ok()?, controls(method))
+}
+
+/// Whether `name` is another spelling of `meant`, which is ASCII, under Unicode simple folding. Two characters beyond
+/// ASCII fold into it: U+017F to `s` and U+212A to `k`.
+pub(super) fn is_other_spelling(name: &str, meant: &str) -> bool {
+    if name.is_ascii() {
+        return name.len() == meant.len() && name.eq_ignore_ascii_case(meant) && name != meant;
+    }
+    let folded = |c: char| match c {
+        '\u{17f}' => 's',
+        '\u{212a}' => 'k',
+        c => c.to_ascii_lowercase(),
+    };
+    name.chars().map(folded).eq(meant.chars().map(|c| c.to_ascii_lowercase()))
+}
+
+fn find(object: &str, controls: &'static [Control]) -> Option<Ambiguity> {
+    let mut seen = 0_u32;
+    for (name, value) in Members::of(object) {
+        let name = text_of(name);
+        for (place, control) in controls.iter().enumerate() {
+            if is_other_spelling(&name, control.name) {
+                return Some(Ambiguity::Misspelled { written: name.into_owned(), meant: control.name });
+            }
+            if name != control.name {
+                continue;
+            }
+            if seen & (1 << place) != 0 {
+                return Some(Ambiguity::Repeated(control.name));
+            }
+            seen |= 1 << place;
+            let inside = if control.inside.is_empty() { None } else { find(value, control.inside) };
+            if inside.is_some() {
+                return inside;
+            }
+        }
+    }
+    None
+}
+
+/// The name between its quotes. One with a lone surrogate is no control member, however it is read.
+fn text_of(written: &str) -> Cow<'_, str> {
+    if written.contains('\\') {
+        return Cow::Owned(unquote(written).unwrap_or_default());
+    }
+    Cow::Borrowed(written.trim_matches('"'))
+}
+
+// === impl Ambiguity ===
+
+impl std::fmt::Display for Ambiguity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Repeated(name) => write!(f, "`{name}` is there more than once; send it once"),
+            Self::Misspelled { written, meant } => {
+                write!(f, "`{written}` can be read as `{meant}`; names are case-sensitive, send `{meant}` alone")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(method: &Method, params: &str) -> Option<String> {
+        ambiguity(method, params.as_bytes()).map(|ambiguity| ambiguity.to_string())
+    }
+
+    #[test]
+    fn every_spelling_that_folds_to_a_control_member_is_found() {
+        for name in ["Name", "NAME", "nAMe", r"\u004eame", r"N\u0061me"] {
+            let params = format!(r#"{{"name":"safe","{name}":"danger"}}"#);
+            assert!(found(&Method::ToolsCall, &params).unwrap().contains("can be read as `name`"), "{params}");
+            let params = format!(r#"{{"{name}":"danger"}}"#);
+            assert!(found(&Method::PromptsGet, &params).is_some(), "{params}");
+        }
+        for (method, name) in [
+            (Method::ResourcesRead, "Uri"),
+            (Method::ToolsCall, "argument\u{17f}"),
+            (Method::ToolsCall, "ta\u{17f}k"),
+            (Method::ToolsCall, "tas\u{212a}"),
+            (Method::TasksGet, "tas\u{212a}Id"),
+            (Method::ResourcesRead, r"reque\u017ftState"),
+            (Method::SetLevel, "LEVEL"),
+            (Method::ToolsList, "Cursor"),
+            (Method::Listen, "Notifications"),
+            (Method::Cancelled, "requestid"),
+            (Method::Progress, "progressto\u{212a}en"),
+            (Method::TasksUpdate, "InputResponses"),
+            (Method::parse("x/vendor"), "_META"),
+        ] {
+            assert!(found(&method, &format!(r#"{{"{name}":1}}"#)).is_some(), "{method} {name}");
+        }
+    }
+
+    #[test]
+    fn a_control_member_is_there_once_however_it_is_written() {
+        for params in [r#"{"name":"a","name":"a"}"#, r#"{"name":"a" , "n\u0061me":"b"}"#, r#"{"\u006eame":1,"name":2}"#]
+        {
+            assert_eq!(
+                found(&Method::ToolsCall, params).as_deref(),
+                Some("`name` is there more than once; send it once")
+            );
+        }
+        assert_eq!(found(&Method::ToolsCall, r#"{"n\u0061me":"a"}"#), None);
+    }
+
+    #[test]
+    fn members_inside_a_control_member_count_too() {
+        for (method, params) in [
+            (Method::Complete, r#"{"ref":{"type":"ref/prompt","name":"a","Name":"b"}}"#),
+            (Method::Complete, r#"{"ref":{"uri":"a","uri":"b"}}"#),
+            (Method::Ping, r#"{"_meta":{"ProgressToken":1}}"#),
+            (Method::ToolsCall, r#"{"_meta":{"io.modelcontextprotocol/loglevel":"debug"}}"#),
+            (Method::ToolsCall, r#"{"_meta":{"io.modelcontextprotocol/clientCapabilities":{"Sampling":{}}}}"#),
+            (Method::ToolsCall, r#"{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"a","TaskId":"b"}}}"#),
+            (Method::Initialize, r#"{"capabilities":{"elicitation":{"url":{},"Url":{}}}}"#),
+            (Method::Initialize, r#"{"clientInfo":{"name":"a","name":"b"}}"#),
+            (Method::Listen, r#"{"notifications":{"taskIds":[],"TaskIds":["b1.x"]}}"#),
+        ] {
+            assert!(found(&method, params).is_some(), "{method} {params}");
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_compared() {
+        for (method, params) in [
+            (Method::ToolsCall, r#"{"name":"a","arguments":{"name":1,"Name":2,"name":3,"_META":4},"x":1,"X":2,"x":3}"#),
+            (Method::ToolsCall, r#"{"_meta":{"name":1,"Name":2,"x/y":3,"x/Y":4},"uri":1,"Uri":2}"#),
+            (Method::ResourcesRead, r#"{"uri":"a","name":1,"Name":2}"#),
+            (Method::Complete, r#"{"ref":{"type":"ref/prompt"},"argument":{"name":"a","Name":"b"}}"#),
+            // letters that look alike, and those whose full folding is longer
+            (Method::ToolsCall, r#"{"name":"a","nаme":"b","n\ud800ame":"c","names":"d"}"#),
+            (Method::ResourcesRead, "{\"uri\":\"a\",\"ur\u{131}\":1,\"UR\u{130}\":2}"),
+            (Method::ToolsCall, ""),
+        ] {
+            assert_eq!(found(&method, params), None, "{method} {params}");
+        }
+    }
+}
