@@ -126,8 +126,12 @@ pub(super) fn ambiguity(method: &Method, params: &[u8]) -> Option<Ambiguity> {
 /// Whether `name` is another spelling of `meant`, which is ASCII, under Unicode simple folding. Two characters beyond
 /// ASCII fold into it: U+017F to `s` and U+212A to `k`.
 pub(super) fn is_other_spelling(name: &str, meant: &str) -> bool {
+    // what folds into one byte of ASCII is longer, or is that byte in the other case
+    if name.len() <= meant.len() {
+        return name.len() == meant.len() && name != meant && name.eq_ignore_ascii_case(meant);
+    }
     if name.is_ascii() {
-        return name.len() == meant.len() && name.eq_ignore_ascii_case(meant) && name != meant;
+        return false;
     }
     let folded = |c: char| match c {
         '\u{17f}' => 's',

@@ -125,10 +125,8 @@ async fn a_request_without_a_session_is_refused_before_its_envelope_is_believed(
     }
     // two envelopes, of which only one says that there is one
     for (one, two) in [(true, false), (false, true)] {
-        let envelope = |full: bool| match full {
-            true => modern.message(7, "tools/call", json!({}))["params"]["_meta"].to_string(),
-            false => "{}".to_owned(),
-        };
+        let full = modern.message(7, "tools/call", json!({}))["params"]["_meta"].to_string();
+        let envelope = |is_full: bool| if is_full { full.as_str() } else { "{}" };
         let text =
             request("tools/call", &format!(r#"{{"_meta":{},"_meta":{},"name":"echo"}}"#, envelope(one), envelope(two)));
         assert_refused(&body(modern.post("tools/call", "echo", text.clone()).await).await, "_meta", &text);
