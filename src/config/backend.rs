@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue};
 use url::Url;
 
 use super::{Place, Problem, section::Section};
-use crate::model::{BackendId, BackendSpec, EraChoice, HttpSpec, OnLoss, Share, StdioSpec, TransportSpec};
+use crate::model::{BackendId, BackendSpec, EraChoice, HttpSpec, OnLoss, Scope, Share, StdioSpec, TransportSpec};
 
 /// What other programs write into their entries and what means nothing here.
 const FOREIGN: [&str; 16] = [
@@ -84,7 +84,12 @@ pub(super) fn read_all(section: Section<'_>, dialect: Dialect, folder: &Path) ->
     for (name, mut section) in section.tables() {
         let place = section.place();
         let id = match BackendId::normalise(name) {
-            Ok(id) => Some(id),
+            Ok(id) => {
+                if let Some(reason) = Scope::reservation(&id) {
+                    section.fault(reason.to_owned(), Some("choose another name"));
+                }
+                Some(id)
+            }
             Err(error) => {
                 section.fault(error.to_string(), Some("choose another name"));
                 None
@@ -122,7 +127,7 @@ pub(super) fn from_command(command: &str, args: &[String]) -> BackendSpec {
 /// One backend for a URL on the command line.
 pub(super) fn from_url(text: &str) -> Result<BackendSpec, Problem> {
     let url = server_url(text).map_err(|what| Problem::new(Place::Argument("--url"), what))?;
-    let id = url.host_str().and_then(|host| BackendId::normalise(host).ok()).unwrap_or_else(placeholder);
+    let id = url.host_str().and_then(free_name).unwrap_or_else(placeholder);
     let http = HttpSpec { url, headers: std::collections::BTreeMap::new() };
     Ok(BackendSpec::new(id, TransportSpec::Http(http)))
 }
@@ -272,7 +277,12 @@ fn name_of(command: &str, args: &[String]) -> BackendId {
     let own = last(command);
     let runs = args.iter().find(|arg| !arg.starts_with('-') && !["run", "dlx", "exec", "tool"].contains(&arg.as_str()));
     let name = if LAUNCHERS.contains(&own.as_str()) { runs.map_or(own, |arg| last(arg)) } else { own };
-    BackendId::normalise(&name).unwrap_or_else(|_| placeholder())
+    free_name(&name).unwrap_or_else(placeholder)
+}
+
+/// The backend name made of `text`, unless it is reserved.
+fn free_name(text: &str) -> Option<BackendId> {
+    BackendId::normalise(text).ok().filter(|id| Scope::reservation(id).is_none())
 }
 
 /// The name of a backend that cannot be named otherwise.
@@ -296,5 +306,6 @@ mod tests {
         assert_eq!(name("./my_server", &["--stdio"]), "my-server");
         assert_eq!(name("npx", &[]), "npx");
         assert_eq!(name("7zip", &[]), "server");
+        assert_eq!(name("./admin", &[]), "server");
     }
 }

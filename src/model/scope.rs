@@ -42,6 +42,18 @@ impl Scope {
     }
 }
 
+impl Scope {
+    /// Why no backend may have this name: its scope would be one of the gateway's own, which allows something else. `None`
+    /// for every other name.
+    pub fn reservation(backend: &BackendId) -> Option<&'static str> {
+        match backend.as_str() {
+            "use" => Some("`use` is reserved: `mcp:use` is the scope of all backends"),
+            "admin" => Some("`admin` is reserved: `mcp:admin` is the scope that administers the gateway"),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -125,6 +137,15 @@ mod tests {
         assert_eq!(scopes.to_string(), "mcp:use mcp:git:read mcp:admin");
         assert_eq!(Scopes::parse("mcp:use \"x\""), Err(InvalidScope));
         assert!(Scopes::parse("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_name_is_reserved_where_its_scope_reads_as_another() {
+        for name in ["use", "admin", "read", "git", "user", "admin-2"] {
+            let backend = BackendId::parse(name).unwrap();
+            let read = Scope::parse(&Scope::Backend(backend.clone()).to_string());
+            assert_eq!(Scope::reservation(&backend).is_some(), read != Some(Scope::Backend(backend)), "{name}");
+        }
     }
 
     #[test]

@@ -66,6 +66,17 @@ fn the_limits_on_open_questions_must_fit_together() {
 }
 
 #[test]
+fn a_backend_may_not_have_the_name_of_a_scope() {
+    let text = "[backends.admin]\ncommand = \"a\"\n[backends.Use]\ncommand = \"b\"\n[backends.user]\ncommand = \"c\"\n";
+    assert_snapshot!(errors("lockkeeper.toml", text, &[]), @"
+    lockkeeper.toml:1:11: backends.admin: `admin` is reserved: `mcp:admin` is the scope that administers the gateway
+        choose another name
+    lockkeeper.toml:3:11: backends.Use: `use` is reserved: `mcp:use` is the scope of all backends
+        choose another name
+    ");
+}
+
+#[test]
 fn a_missing_variable_is_named_in_json_too() {
     let text = r#"{
   "mcpServers": {
