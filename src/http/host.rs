@@ -2,7 +2,7 @@
 //! own name. Knows nothing of ports: they do not tell one site from another here.
 
 use axum::extract::Request;
-use http::{StatusCode, header};
+use http::{StatusCode, Version, header, uri::Authority};
 
 use super::{Bound, Settings, refusal::Refusal};
 
@@ -24,13 +24,13 @@ impl Hosts {
         Self(names)
     }
 
-    /// Refuses a foreign `Host` with 421. A request without any passes: browsers always send one, so that it cannot
-    /// come from a rebound name.
+    /// Refuses a foreign host with 421, and a request that does not say plainly which host it is for with 400 (RFC 9112
+    /// 3.2). One of HTTP/1.0 without `Host` passes: no browser sends it, so that it cannot come from a rebound name.
     pub fn check(&self, request: &Request) -> Result<(), Refusal> {
-        let header = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
-        let Some(host) = header.or_else(|| request.uri().authority().map(http::uri::Authority::as_str)) else {
-            return Ok(());
-        };
+        let host = named(request).map_err(|reason| {
+            Refusal::new(StatusCode::BAD_REQUEST, "invalid_request", format!("{reason} (RFC 9112, section 3.2)."))
+        })?;
+        let Some(host) = host else { return Ok(()) };
         let name = name_of(host);
         let probe = PROBES.contains(&request.uri().path()) && is_address(name);
         if probe || self.0.iter().any(|known| known.eq_ignore_ascii_case(name)) {
@@ -39,6 +39,28 @@ impl Hosts {
         let description = "This gateway is not known by the host name of this request. Use its public URL, or add the name to `hosts`.";
         Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, "misdirected_request", description))
     }
+}
+
+/// The host that a request is for, with its port; `None` where it need not say so. That of an absolute target goes before
+/// the header (RFC 9112 3.2.2, RFC 9113 8.3.1).
+fn named(request: &Request) -> Result<Option<&str>, &'static str> {
+    let mut headers = request.headers().get_all(header::HOST).iter();
+    let (first, second) = (headers.next(), headers.next());
+    if second.is_some() {
+        return Err("The request has more than one Host header");
+    }
+    let header = match first.map(|host| host.to_str()) {
+        Some(Ok(host)) if is_host(host) => Some(host),
+        Some(_) => return Err("The Host header names no host"),
+        None if request.version() == Version::HTTP_11 => return Err("The request has no Host header"),
+        None => None,
+    };
+    Ok(request.uri().authority().map(Authority::as_str).or(header))
+}
+
+/// Whether the text has the form of a host with or without a port; it is empty where the target has none.
+fn is_host(text: &str) -> bool {
+    text.is_empty() || !text.contains('@') && text.parse::<Authority>().is_ok()
 }
 
 /// The host without its port.

@@ -13,7 +13,7 @@ use axum::{
     response::Html,
     routing::{get, post},
 };
-use http::{Request, StatusCode};
+use http::{Request, StatusCode, Version};
 use http_body_util::BodyExt as _;
 use lockkeeper::{
     http::{Bound, ClientIp, Settings, layers},
@@ -42,7 +42,15 @@ fn routes() -> Router {
         .route("/boom", get(boom))
 }
 
-async fn ask(settings: &Settings, request: http::request::Builder) -> Answer {
+async fn ask(settings: &Settings, mut request: http::request::Builder) -> Answer {
+    if request.headers_ref().is_some_and(|headers| !headers.contains_key("host")) {
+        request = request.header("host", "mcp.example.com");
+    }
+    bare(settings, request).await
+}
+
+/// Sends a request as it is.
+async fn bare(settings: &Settings, request: http::request::Builder) -> Answer {
     layers(routes(), settings).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
 }
 
@@ -69,6 +77,36 @@ async fn a_foreign_host_is_misdirected() {
     assert_eq!(status(&local, "/mcp", "rebound.evil.example:8080").await, StatusCode::MISDIRECTED_REQUEST);
     let named = Settings { hosts: vec!["Gateway.internal".to_owned()], ..settings() };
     assert_eq!(status(&named, "/mcp", "gateway.internal:80").await, StatusCode::OK);
+}
+
+// RFC 9112 3.2
+#[tokio::test]
+async fn a_request_says_once_which_host_it_is_for() {
+    let settings = settings();
+    let status = async |request: http::request::Builder| bare(&settings, request).await.status();
+    let to = |version| Request::get("/mcp").version(version);
+    assert_eq!(status(to(Version::HTTP_11)).await, StatusCode::BAD_REQUEST);
+    assert_eq!(status(to(Version::HTTP_10)).await, StatusCode::OK);
+    for version in [Version::HTTP_10, Version::HTTP_11] {
+        for second in ["mcp.example.com", "evil.example"] {
+            let twice = to(version).header("host", "mcp.example.com").header("host", second);
+            assert_eq!(status(twice).await, StatusCode::BAD_REQUEST, "{second}");
+        }
+        for wrong in ["ann@mcp.example.com", "mcp.example.com/x", "mcp example"] {
+            assert_eq!(status(to(version).header("host", wrong)).await, StatusCode::BAD_REQUEST, "{wrong}");
+        }
+    }
+    // the absolute form of a target goes before the header
+    let absolute = |target: &str, host: &str| Request::get(target.to_owned()).header("host", host.to_owned());
+    let own = "https://mcp.example.com/mcp";
+    assert_eq!(status(absolute(own, "mcp.example.com")).await, StatusCode::OK);
+    assert_eq!(status(absolute("https://evil.example/mcp", "mcp.example.com")).await, StatusCode::MISDIRECTED_REQUEST);
+    assert_eq!(status(Request::get(own).version(Version::HTTP_2)).await, StatusCode::OK);
+    assert_eq!(
+        status(Request::get("https://evil.example/mcp").version(Version::HTTP_2)).await,
+        StatusCode::MISDIRECTED_REQUEST
+    );
+    assert!(text(bare(&settings, to(Version::HTTP_11)).await).await.contains("no Host header"));
 }
 
 #[tokio::test]
@@ -100,7 +138,7 @@ async fn pages_of_other_sites_may_not_call_the_mcp_endpoints() {
 async fn a_body_may_not_be_too_large() {
     let settings = Settings { body_limit: 100, ..settings() };
     let send = async |body: Body, announced: Option<&str>| {
-        let mut request = Request::post("/mcp");
+        let mut request = Request::post("/mcp").header("host", "mcp.example.com");
         if let Some(length) = announced {
             request = request.header("content-length", length);
         }
@@ -124,7 +162,8 @@ async fn a_body_may_not_be_too_large() {
 #[tokio::test]
 async fn large_messages_pass_up_to_the_limit() {
     let body = Body::from(vec![b'x'; 15 * 1024 * 1024]);
-    let answer = layers(routes(), &settings()).oneshot(Request::post("/mcp").body(body).unwrap()).await.unwrap();
+    let request = Request::post("/mcp").header("host", "mcp.example.com").body(body).unwrap();
+    let answer = layers(routes(), &settings()).oneshot(request).await.unwrap();
     assert_eq!(text(answer).await, (15 * 1024 * 1024).to_string());
 }
 
@@ -142,7 +181,11 @@ async fn every_answer_has_a_request_id_of_its_own() {
     let app = layers(routes(), &settings());
     let mut seen = Vec::new();
     for path in ["/mcp", "/nowhere", "/mcp"] {
-        let request = Request::get(path).header("x-request-id", "mine").body(Body::empty()).unwrap();
+        let request = Request::get(path)
+            .header("host", "mcp.example.com")
+            .header("x-request-id", "mine")
+            .body(Body::empty())
+            .unwrap();
         let answer = app.clone().oneshot(request).await.unwrap();
         seen.push(answer.headers()["x-request-id"].to_str().unwrap().to_owned());
     }

@@ -115,7 +115,11 @@ impl Site {
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
     }
 
-    pub(super) async fn send(&self, request: http::request::Builder, body: String) -> Seen {
+    pub(super) async fn send(&self, mut request: http::request::Builder, body: String) -> Seen {
+        if request.headers_ref().is_some_and(|headers| !headers.contains_key(header::HOST)) {
+            let root = Url::parse(ROOT).unwrap();
+            request = request.header(header::HOST, root.host_str().unwrap());
+        }
         let answer = self.app.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
         let (parts, body) = answer.into_parts();
         let body = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
