@@ -128,10 +128,6 @@ impl Backend {
             return Reply::failed(ErrorObject::invalid_params("Invalid params: `level` names no level"));
         };
         let key = Key::of_modern(&self.spec, &call.context);
-        let introduction = self.pool.peer(&key).and_then(|peer| peer.introduction());
-        if introduction.is_some_and(|introduction| !introduction.offers("logging", None)) {
-            return Reply::failed(ErrorObject::method_not_found(Method::SetLevel.as_str()));
-        }
         self.wants.set_level(&key, call.context.holder(), level);
         Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
     }

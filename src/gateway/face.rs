@@ -92,7 +92,10 @@ fn merged(gateway: &Arc<Gateway>, call: Call) -> Reply {
             tasks::by_task(gateway, call)
         }
         Method::Listen => listen::listen(Arc::clone(gateway), Target::Merged, call),
-        Method::SetLevel => fanout::set_level(gateway, call),
+        Method::SetLevel => {
+            let seen = gateway.set.load().all_seen(&call.context.caller);
+            fanout::set_level(gateway, seen, call)
+        }
         Method::Ping => Reply::complete(Payload::empty(Revision::NEWEST_LEGACY)),
         Method::Discover => {
             let gateway = Arc::clone(gateway);
@@ -127,6 +130,7 @@ fn single(gateway: &Arc<Gateway>, target: &Target, call: Call) -> Reply {
     match &call.method {
         Method::Discover => Reply::later(async move { Reply::done(discover::own(&one, &call.context).await) }),
         Method::Listen => listen::listen(Arc::clone(gateway), target.clone(), call),
+        Method::SetLevel => fanout::set_level(gateway, vec![one], call),
         Method::ToolsCall => {
             if one.access == Access::Full && !one.mounted.catalog.leaves_out_tools() {
                 return calling::call(&one, call);

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::{Gateway, set::Seen};
-use crate::mcp::{Call, Outcome, Payload, Reply, Revision};
+use crate::mcp::{Call, Payload, Reply, Revision};
 
 /// Tells every backend that the caller may see. Those that do not take it within the cold budget are left out: nothing
 /// that is told is waited for.
@@ -20,32 +20,20 @@ pub(crate) fn notify(gateway: &Arc<Gateway>, call: Call) -> Reply {
     })
 }
 
-/// Sets the log level at every backend that is known to write logs; the answer is an error where each of them refused.
-/// A slow backend is told behind: the client waits for the cold budget at most.
-pub(crate) fn set_level(gateway: &Arc<Gateway>, call: Call) -> Reply {
+/// Sets the log level at each of `seen`. Each keeps it for the sessions that it opens, and tells its server where that
+/// declares `logging`; so the answer is never an error (`translation` 3.4, LOG). A slow backend is told in the background:
+/// the client waits for the cold budget at most.
+pub(crate) fn set_level(gateway: &Arc<Gateway>, seen: Vec<Seen>, call: Call) -> Reply {
     let gateway = Arc::clone(gateway);
     Reply::later(async move {
-        let seen = gateway.set.load().all_seen(&call.context.caller);
-        let logs = |one: &&Seen| {
-            let asked = one.mounted.catalog.about(&call.context);
-            asked.look.value.or(asked.fallback).is_some_and(|about| about.has("logging"))
-        };
         let told: Vec<_> = seen
             .iter()
-            .filter(logs)
             .map(|one| {
                 let told = one.mounted.server.call(call.clone()).outcome();
                 gateway.deps.tracker.spawn(gateway.deps.cancel.clone().run_until_cancelled_owned(told))
             })
             .collect();
-        let outcomes = join_all(told.into_iter().map(|told| timeout(gateway.settings.cold_budget, told))).await;
-        let mut refusals = Vec::new();
-        for outcome in outcomes {
-            match outcome {
-                Ok(Ok(Some(Outcome::Failed(error)))) => refusals.push(error),
-                _ => return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY)),
-            }
-        }
-        refusals.pop().map_or_else(|| Reply::complete(Payload::empty(Revision::NEWEST_LEGACY)), Reply::failed)
+        join_all(told.into_iter().map(|told| timeout(gateway.settings.cold_budget, told))).await;
+        Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
     })
 }

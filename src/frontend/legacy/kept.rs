@@ -14,8 +14,21 @@ use crate::{
     },
 };
 
+/// What a client sets for its session.
+enum Setting {
+    /// The lowest level of log messages that it reads.
+    Level(Level),
+    /// The resource of this URI is listened to.
+    Subscribed(String),
+    /// It is no longer.
+    Unsubscribed(String),
+}
+
+// === impl Conversation ===
+
 impl Conversation<'_> {
-    /// The level holds here at once, whatever the servers do with it: messages below it do not reach the client.
+    /// The level holds here as soon as the request is served, whatever the servers do with it: messages below it do not
+    /// reach the client. A request that is refused changes nothing.
     pub(super) fn set_level(&self, id: RequestId, params: Payload, client: &Arc<ClientInfo>) -> Exchange {
         let name = Object::parse(params.json()).and_then(|params| params.string("level"));
         let Some(level) = name.as_deref().and_then(Level::parse) else {
@@ -24,8 +37,7 @@ impl Conversation<'_> {
             let data = serde_json::json!({ "level": name });
             return self.refuse(id, ErrorObject::with_data(ErrorObject::INVALID_PARAMS, &message, &data));
         };
-        self.session.set_level(Some(level));
-        self.keep(id, Method::SetLevel, params, client)
+        self.keep(id, Setting::Level(level), params, client)
     }
 
     /// A subscription counts when its server has granted it.
@@ -41,21 +53,27 @@ impl Conversation<'_> {
             let text = "this session has as many subscriptions as it can have; unsubscribe from some first";
             return self.refuse(id, ErrorObject::invalid_params(text));
         }
-        self.keep(id, method, params, client)
+        let setting =
+            if method == Method::ResourcesSubscribe { Setting::Subscribed(uri) } else { Setting::Unsubscribed(uri) };
+        self.keep(id, setting, params, client)
     }
 
     /// Sends a setting on, and keeps it when it was granted.
-    fn keep(&self, id: RequestId, method: Method, params: Payload, client: &Arc<ClientInfo>) -> Exchange {
+    fn keep(&self, id: RequestId, setting: Setting, params: Payload, client: &Arc<ClientInfo>) -> Exchange {
+        let method = setting.method();
         let terms = self.terms(client, self.loss(), &method, &params);
         let context = self.context(client);
         let farewell = context.farewell.clone();
-        let mut reply = self.call(Call { method: method.clone(), params: params.clone(), context });
+        let mut reply = self.call(Call { method, params, context });
         let (frontend, session) = (self.frontend.clone(), Arc::clone(self.session));
         let noted = Reply::new(async_stream::stream! {
+            let before = session.level();
+            setting.begin(&session);
             while let Some(event) = StreamExt::next(&mut reply).await {
                 if let Event::Done(outcome) = &event {
-                    if matches!(outcome, Outcome::Complete(_)) {
-                        note(&session, &method, &params);
+                    match outcome {
+                        Outcome::Complete(_) => setting.granted(&session),
+                        _ => setting.refused(&session, before),
                     }
                     frontend.sessions().save(&session).await;
                 }
@@ -94,10 +112,36 @@ impl Conversation<'_> {
     }
 }
 
-fn note(session: &Session, method: &Method, params: &Payload) {
-    match (method, params.string("uri")) {
-        (Method::ResourcesSubscribe, Some(uri)) => session.subscribed(uri),
-        (Method::ResourcesUnsubscribe, Some(uri)) => session.unsubscribed(&uri),
-        _ => {}
+// === impl Setting ===
+
+impl Setting {
+    const fn method(&self) -> Method {
+        match self {
+            Self::Level(_) => Method::SetLevel,
+            Self::Subscribed(_) => Method::ResourcesSubscribe,
+            Self::Unsubscribed(_) => Method::ResourcesUnsubscribe,
+        }
+    }
+
+    fn begin(&self, session: &Session) {
+        if let Self::Level(level) = self {
+            session.set_level(Some(*level));
+        }
+    }
+
+    fn granted(&self, session: &Session) {
+        match self {
+            Self::Level(_) => {}
+            // a request that names none is its server's to judge
+            Self::Subscribed(uri) if uri.is_empty() => {}
+            Self::Subscribed(uri) => session.subscribed(uri.clone()),
+            Self::Unsubscribed(uri) => session.unsubscribed(uri),
+        }
+    }
+
+    fn refused(&self, session: &Session, before: Option<Level>) {
+        if let Self::Level(_) = self {
+            session.set_level(before);
+        }
     }
 }

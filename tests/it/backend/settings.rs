@@ -7,7 +7,7 @@ use std::sync::{
 
 use axum::http::Method as Verb;
 use lockkeeper::{
-    mcp::{Context, Method},
+    mcp::{Context, Method, Server},
     model::SessionId,
 };
 use serde_json::{Value, json};
@@ -46,6 +46,37 @@ async fn a_fresh_session_is_brought_to_what_the_client_had_set() {
         .map(|seen| json!([seen.method(), seen.body["params"]]))
         .collect();
     insta::assert_snapshot!(Value::from(again), @r#"[["notifications/initialized",null],["logging/setLevel",{"level":"debug"}],["resources/subscribe",{"uri":"a:kept"}],["tools/call",{"name":"x"}]]"#);
+}
+
+// LOG
+#[tokio::test]
+async fn a_level_is_kept_whatever_the_server_makes_of_it() {
+    let set = async |server: &Arc<dyn Server>| {
+        let told = call(server, client("c", "{}"), Method::SetLevel, &json!({ "level": "debug" }));
+        assert_eq!(result(told).await, "{}");
+    };
+    // it declares no `logging`: before its session is there, and after
+    let silent = |seen: &Seen| {
+        let greeting = json!({ "protocolVersion": "2025-11-25", "capabilities": {},
+            "serverInfo": { "name": "silent", "version": "1" } });
+        (seen.method() == "initialize").then(|| reply(&seen.result(&greeting)))
+    };
+    let peer = Peer::start(silent).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    set(&server).await;
+    text(tool(&server, client("c", "{}"), &named("x"))).await;
+    set(&server).await;
+    assert!(peer.seen_of("logging/setLevel").is_empty());
+    // it declares `logging` and refuses
+    let refuses = |seen: &Seen| {
+        let error = json!({ "jsonrpc": "2.0", "id": seen.body["id"], "error": { "code": -32603, "message": "no" } });
+        (seen.method() == "logging/setLevel").then(|| reply(&error))
+    };
+    let peer = Peer::start(refuses).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    text(tool(&server, client("c", "{}"), &named("x"))).await;
+    set(&server).await;
+    assert_eq!(peer.seen_of("logging/setLevel").len(), 1);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! What a client sets for its session, and what becomes of it when the gateway is started anew.
 
-use lockkeeper::mcp::Method;
+use lockkeeper::{frontend::Settings, mcp::Method};
 use serde_json::{Value, json};
 
 use super::{Client, Events, World, body, call};
@@ -31,6 +31,26 @@ async fn the_level_is_told_to_the_server_and_held_here() {
         world.server.told.send((Method::LoggingMessage, json!({ "level": level, "data": 1 }))).unwrap();
     }
     assert_eq!(stream.message().await.unwrap()["params"]["level"], "critical");
+}
+
+#[tokio::test]
+async fn a_level_that_is_refused_changes_nothing() {
+    let world = World::with(Settings { calls_per_session: 1, ..Settings::default() }).await;
+    let client = world.ready("ann", "2025-06-18").await;
+    let mut stream = Events::of(client.get().await);
+    world.server.wait_for(Method::Listen, 1).await;
+    let running = client.send(call(1, "hold", json!({ "say": "done" })));
+    let refused = async {
+        world.server.wait_for(Method::ToolsCall, 1).await;
+        let answer = set(&client, "logging/setLevel", json!({ "level": "error" })).await;
+        assert_eq!(answer["error"]["data"]["retryable"], true, "{answer}");
+        world.server.told.send((Method::LoggingMessage, json!({ "level": "info", "data": 1 }))).unwrap();
+        assert_eq!(stream.message().await.unwrap()["params"]["level"], "info");
+        world.server.gate.add_permits(1);
+    };
+    let (answer, ()) = tokio::join!(running, refused);
+    assert_eq!(body(answer).await["result"]["said"], "done");
+    assert!(sent(&world, &Method::SetLevel).is_empty());
 }
 
 #[tokio::test]

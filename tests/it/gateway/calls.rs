@@ -6,7 +6,7 @@ use futures_util::stream;
 use insta::assert_snapshot;
 use lockkeeper::{
     gateway::Gateway,
-    mcp::{Call, Event, Method, Notification, Outcome, Question, Reply, Step},
+    mcp::{Call, ErrorObject, Event, Method, Notification, Outcome, Question, Reply, Step},
     model::{Access, Rights},
 };
 
@@ -192,6 +192,20 @@ async fn what_everybody_is_to_hear_reaches_every_allowed_backend() {
     let mut rights = Rights::none();
     rights.backends.allow(&id("b1"), Access::Full);
     Client::of(gateway.merged(), "bob", rights).ask(Method::SetLevel, r#"{"level":"error"}"#).await;
+    assert_eq!((one.asked("logging/setLevel").len(), two.asked("logging/setLevel").len()), (2, 1));
+}
+
+// LOG
+#[tokio::test]
+async fn a_level_is_told_to_every_backend_and_never_refused() {
+    let (one, two, gateway) = two();
+    *one.about.lock() = r#"{"capabilities":{}}"#.to_owned();
+    *one.answer.lock() = Some(Box::new(|_: &Call| Reply::failed(ErrorObject::method_not_found("logging/setLevel"))));
+    let single = gateway.single(&id("b1")).unwrap();
+    for server in [gateway.merged(), single] {
+        // nothing was listed yet: the order does not matter
+        assert_snapshot!(Client::new(server).ask(Method::SetLevel, r#"{"level":"info"}"#).await, @"{}");
+    }
     assert_eq!((one.asked("logging/setLevel").len(), two.asked("logging/setLevel").len()), (2, 1));
 }
 
