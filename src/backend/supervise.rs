@@ -4,8 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, interval, sleep};
 
-use super::{detect::Opened, error::StartError, key::Key, life::Life, open::Failure, pool::SlotState, served::Backend};
-use crate::model::OnLoss;
+use super::{
+    detect::Opened, error::StartError, key::Key, life::Life, open::Failure, pool::SlotState, served::Backend,
+    stdio::environment,
+};
+use crate::model::{OnLoss, TransportSpec};
 
 /// The longest wait between two starts.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
@@ -67,6 +70,7 @@ impl Backend {
                     failures + 1
                 }
                 Ended::Failed(Failure { error, last_words }) => {
+                    let last_words = self.advised(last_words);
                     let wait = wait_after(failures);
                     tracing::warn!(
                         backend = %self.spec.id, %error, retry_in = wait.as_secs(), stderr = ?last_words,
@@ -80,6 +84,14 @@ impl Backend {
             };
             metrics::counter!("lockkeeper_backend_restarts_total", "backend" => self.spec.id.to_string()).increment(1);
         }
+    }
+
+    /// The last lines of a server that did not start, and what to do if it lacks a setting for the network.
+    fn advised(&self, mut last_words: Vec<String>) -> Vec<String> {
+        if let TransportSpec::Stdio(stdio) = &self.spec.transport {
+            last_words.extend(environment::advice(&self.room.environment, &stdio.env));
+        }
+        last_words
     }
 
     /// One life of the base session, from its start to its end.

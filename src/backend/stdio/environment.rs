@@ -1,12 +1,13 @@
-//! What a child process sees of the gateway's environment: names on an allow list, and what was configured for it. The
-//! gateway's own secrets never reach it (design rule 14).
+//! The environment of a child process: variables of the gateway's on an allow list, and those that are configured for the
+//! child. The gateway's own secrets never reach it (design rule 14); nor do settings of proxies and package indexes, which
+//! hold credentials in many a company, unless they are configured.
 
 use std::collections::BTreeMap;
 
 use crate::support::Secret;
 
 /// Variables that programs need to find themselves at home: the list of the MCP SDKs, with temporary files, time zone,
-/// certificates and the proxies without which `npx` and `uvx` fetch nothing in many a company.
+/// certificates, and the folders of version managers. The README lists them.
 const NAMES: &[&str] = &[
     "PATH",
     "HOME",
@@ -24,22 +25,11 @@ const NAMES: &[&str] = &[
     "REQUESTS_CA_BUNDLE",
     "CURL_CA_BUNDLE",
     "PIP_CERT",
-    "PIP_INDEX_URL",
-    "UV_INDEX_URL",
-    "UV_DEFAULT_INDEX",
     "NVM_DIR",
     "VOLTA_HOME",
     "PYENV_ROOT",
-    "npm_config_registry",
-    "NPM_CONFIG_REGISTRY",
     "npm_config_cafile",
     "NPM_CONFIG_CAFILE",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
     // Windows
     "APPDATA",
     "LOCALAPPDATA",
@@ -54,6 +44,35 @@ const NAMES: &[&str] = &[
 
 /// Families of such variables.
 const PREFIXES: &[&str] = &["LC_", "XDG_"];
+
+/// Variables without which a program that fetches its packages may not start, and that are not passed on by themselves.
+const NETWORK: &[&str] = &[
+    "HTTPS_PROXY",
+    "https_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "npm_config_registry",
+    "NPM_CONFIG_REGISTRY",
+    "PIP_INDEX_URL",
+    "UV_INDEX_URL",
+    "UV_DEFAULT_INDEX",
+];
+
+/// What to do where a child did not start and a setting for the network that the gateway has may be what it lacks; `None`
+/// where it lacks none.
+pub(crate) fn advice(gateway: &BTreeMap<String, String>, configured: &BTreeMap<String, Secret>) -> Option<String> {
+    let lacks = |name: &&&str| gateway.contains_key(**name) && !configured.contains_key(**name);
+    let lacking: Vec<&str> = NETWORK.iter().filter(lacks).copied().collect();
+    let first = lacking.first()?;
+    Some(format!(
+        "{} of the gateway's environment {} not passed on: if the program needs the network to start, \
+         add {first} = \"${{{first}}}\" to its `env`",
+        lacking.join(", "),
+        if lacking.len() == 1 { "is" } else { "are" }
+    ))
+}
 
 /// The environment of a child: what is let through of `gateway`, then what was configured.
 pub(crate) fn of_child(
@@ -80,5 +99,22 @@ mod tests {
         let child = of_child(&gateway, &configured);
         let seen: Vec<String> = child.iter().map(|(name, value)| format!("{name}={}", value.expose())).collect();
         assert_eq!(seen, ["API_KEY=configured", "LC_ALL=inherited", "PATH=configured", "XDG_CACHE_HOME=inherited"]);
+    }
+
+    #[test]
+    fn proxies_and_package_indexes_reach_a_child_by_configuration_alone() {
+        let value = "http://ann:secret@proxy.example";
+        let gateway: BTreeMap<String, String> =
+            NETWORK.iter().map(|name| ((*name).to_owned(), value.to_owned())).collect();
+        assert!(of_child(&gateway, &BTreeMap::new()).is_empty());
+        let configured = [("HTTPS_PROXY".to_owned(), Secret::new(value))].into();
+        let child = of_child(&gateway, &configured);
+        assert_eq!(child.keys().collect::<Vec<_>>(), ["HTTPS_PROXY"]);
+        let advice = advice(&[("HTTPS_PROXY".to_owned(), value.to_owned())].into(), &BTreeMap::new()).unwrap();
+        assert!(advice.contains(r#"HTTPS_PROXY = "${HTTPS_PROXY}""#) && !advice.contains("secret"), "{advice}");
+        assert_eq!(
+            super::advice(&gateway, &gateway.keys().map(|name| (name.clone(), Secret::new(value))).collect()),
+            None
+        );
     }
 }
