@@ -1,11 +1,13 @@
-//! What every part may use: time, randomness, secrets and digests. Knows nothing of MCP, OAuth or HTTP.
+//! What every part may use: time, randomness, secrets, digests, and text that can be shown. Knows nothing of MCP, OAuth or HTTP.
 
 pub mod clock;
 pub mod digest;
+pub mod printable;
 pub mod random;
 pub mod secret;
 
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use digest::Digest;
+pub use printable::{printable, printable_name};
 pub use random::{OsRandom, Random, SeededRandom};
 pub use secret::Secret;

@@ -9,6 +9,8 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
+use crate::support::printable::printable_line;
+
 /// Upper bounds of the buckets of every histogram of seconds: 100 µs to a minute.
 const SECONDS: [f64; 18] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
@@ -56,6 +58,23 @@ pub struct Telemetry {
     metrics: PrometheusHandle,
 }
 
+/// Standard error, on which no name from outside disguises a line. Each write is one line.
+struct Lines(io::Stderr);
+
+impl io::Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if line.is_ascii() {
+            return self.0.write(line);
+        }
+        self.0.write_all(printable_line(&String::from_utf8_lossy(line)).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 // === impl Telemetry ===
 
 impl Telemetry {
@@ -63,7 +82,7 @@ impl Telemetry {
     pub fn install(settings: &Settings) -> Result<Self, Error> {
         let filter = EnvFilter::try_new(&settings.filter)?;
         let registry = tracing_subscriber::registry().with(filter);
-        let lines = fmt::layer().with_writer(io::stderr);
+        let lines = fmt::layer().with_writer(|| Lines(io::stderr()));
         let installed = match settings.format {
             Format::Json => {
                 registry.with(lines.json().flatten_event(true).with_current_span(true).with_span_list(false)).try_init()

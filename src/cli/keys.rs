@@ -17,7 +17,7 @@ use super::{
 use crate::{
     config::units,
     model::{Access, ApiKey, BackendId, Backends, Direct, KeyId, NewKey, Rights, UserId},
-    support::{Secret, Timestamp},
+    support::{Secret, Timestamp, printable},
 };
 
 const CREATE_EXAMPLES: &str = "\
@@ -228,11 +228,11 @@ fn rights_text(rights: &Rights) -> String {
     words.join(", ")
 }
 
-/// A name that people see: 1 to 100 characters, none of them a control character.
+/// A name that people see: 1 to 100 characters, all of which can be shown.
 fn name(text: &str) -> Result<String, String> {
     let text = text.trim();
-    if text.is_empty() || text.chars().count() > 100 || text.contains(char::is_control) {
-        return Err("a name has 1 to 100 characters".to_owned());
+    if text.is_empty() || text.chars().count() > 100 || printable(text) != text {
+        return Err("a name has 1 to 100 characters that can be shown".to_owned());
     }
     Ok(text.to_owned())
 }

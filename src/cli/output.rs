@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Write};
 use serde::Serialize;
 
 use super::{Exit, Failure};
-use crate::config::Environment;
+use crate::{config::Environment, support::printable};
 
 /// Standard output and standard error of a command, or what stands in for them.
 pub struct Output {
@@ -88,11 +88,12 @@ impl Output {
     /// Prints what went wrong, and gives the exit code.
     pub fn failure(&mut self, failure: &Failure) -> Exit {
         let style = self.err;
-        let mut text = format!("{} {}", style.dress(Ink::Bad, "error:"), style.dress(Ink::Strong, &failure.what));
+        let what = printable(&failure.what);
+        let mut text = format!("{} {}", style.dress(Ink::Bad, "error:"), style.dress(Ink::Strong, &what));
         if let Some(why) = &failure.why {
             for line in why.lines() {
                 text.push_str("\n  ");
-                text.push_str(line);
+                text.push_str(&printable(line));
             }
         }
         if let Some(advice) = &failure.advice {

@@ -7,7 +7,10 @@ use super::{
     output::{Ink, Style},
     table::{Cell, Table},
 };
-use crate::model::status::{BackendState, BackendStatus, EraStatus, Found, LeftOut, SessionStatus, Status};
+use crate::{
+    model::status::{BackendState, BackendStatus, EraStatus, Found, LeftOut, SessionStatus, Status},
+    support::printable,
+};
 
 /// `status`.
 #[derive(Debug, clap::Args)]
@@ -74,7 +77,7 @@ pub(super) fn left_out(backends: &[BackendStatus], style: Style) -> String {
         ]);
         for LeftOut { list, name, reason } in &backend.left_out {
             let name = if name.is_empty() { "(no name)" } else { name };
-            text.extend(["  ", list, " ", &clean(name), ": ", &clean(reason), "\n"]);
+            text.extend(["  ", list, " ", &printable(name), ": ", &printable(reason), "\n"]);
         }
     }
     text
@@ -151,16 +154,11 @@ pub fn sessions(sessions: &[SessionStatus], style: Style) -> String {
     table.render(style)
 }
 
-/// A text from outside on one line.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
 /// Why a backend does not answer, and the last that it wrote.
 fn note(backend: &str, reason: &str, stderr: &[String], style: Style) -> String {
-    let mut text = format!("\n{}: {}\n", style.dress(Ink::Strong, backend), clean(reason));
+    let mut text = format!("\n{}: {}\n", style.dress(Ink::Strong, backend), printable(reason));
     for line in stderr.iter().skip(stderr.len().saturating_sub(10)) {
-        text.extend(["  ", &style.dress(Ink::Faint, "|"), " ", &clean(line), "\n"]);
+        text.extend(["  ", &style.dress(Ink::Faint, "|"), " ", &printable(line), "\n"]);
     }
     text
 }
@@ -224,11 +222,11 @@ mod tests {
         gone     stdio      -           -               3      0        12         1         0         failed
 
         flaky: it exited with code 1
-          | Traceback [31m
+          | Traceback?[31m
           | ImportError: mcp
 
         gone: `nope` was not found in PATH
-          | Traceback [31m
+          | Traceback?[31m
           | ImportError: mcp
 
         git, slow, flaky, gone

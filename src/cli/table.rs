@@ -1,6 +1,7 @@
 //! Tables for people: columns as wide as their widest cell. Knows nothing of what is in them.
 
 use super::output::{Ink, Style};
+use crate::support::printable;
 
 /// A table with a heading.
 #[derive(Debug, Clone, Default)]
@@ -68,10 +69,9 @@ impl Cell {
 }
 
 impl<T: ToString> From<T> for Cell {
-    /// The value's text. What could move the cursor or hide other text is shown as `?`: cells hold what strangers say.
+    /// The value's text, as it can be shown: cells hold what strangers say.
     fn from(value: T) -> Self {
-        let text = value.to_string();
-        Self(text.chars().map(|c| if c.is_control() { '?' } else { c }).collect(), None)
+        Self(printable(&value.to_string()), None)
     }
 }
 

@@ -11,7 +11,10 @@ use super::{
     mirrored::Mirror,
     translate::Profile,
 };
-use crate::model::{Caller, SessionId};
+use crate::{
+    model::{Caller, SessionId},
+    support::printable_name,
+};
 
 /// Whoever answers calls: a backend, the gateway made of them, a scripted test double.
 pub trait Server: Send + Sync {
@@ -144,7 +147,7 @@ impl ClientInfo {
         let object = Object::parse(&self.implementation);
         let part = |key| object.as_ref().and_then(|object| object.string(key)).unwrap_or_default();
         let text = format!("{} {}", part("name"), part("version"));
-        text.trim().chars().filter(|c| !c.is_control()).take(100).collect()
+        printable_name(&text, 100)
     }
 }
 

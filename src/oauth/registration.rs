@@ -12,7 +12,7 @@ use super::{Error, OAuth, Registration, error::Failure, limits::Buckets, opaque,
 use crate::{
     model::{Client, ClientAuth, ClientId, ClientIp, GrantType, Scopes},
     storage::{NewClient, Registered, UnusedLimits},
-    support::{Digest, Secret, Timestamp},
+    support::{Digest, Secret, Timestamp, printable_name},
 };
 
 /// The length of a client id in base62: 131 bits (`OA-39`).
@@ -233,11 +233,11 @@ impl Request {
         }
     }
 
-    /// The name without control and direction characters, cut; a neutral one where there is none (`OA-33`).
+    /// The name as it can be shown, cut; a neutral one where there is none (`OA-33`).
     fn name(&self) -> String {
         let text = self.client_name.as_deref().unwrap_or_default();
-        let clean: String = text.chars().filter(|c| !c.is_control() && !is_direction(*c)).take(LONGEST_NAME).collect();
-        if clean.trim().is_empty() { "An unnamed client".to_owned() } else { clean.trim().to_owned() }
+        let name = printable_name(text, LONGEST_NAME);
+        if name.is_empty() { "An unnamed client".to_owned() } else { name }
     }
 
     fn metadata(&self, uris: &[RedirectUri], grant_types: &[GrantType], method: Method) -> Map<String, Value> {
@@ -304,9 +304,4 @@ fn has_private_member(jwks: &Value) -> bool {
 
 fn is_web_page(text: &str) -> bool {
     text.is_empty() || url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-}
-
-/// Characters that turn the direction of what follows, and so could disguise a name.
-const fn is_direction(c: char) -> bool {
-    matches!(c, '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }

@@ -27,6 +27,7 @@ use crate::{
         translate::{Profile, mirrored_capabilities},
     },
     model::BackendId,
+    support::printable_name,
 };
 
 /// The waits before `notifications/initialized` is sent again (`translation` 6.6).
@@ -237,7 +238,7 @@ impl Greeting {
     pub(crate) fn server(&self) -> Option<String> {
         let info = Object::parse(Object::parse(&self.result)?.get("serverInfo")?.as_bytes())?;
         let text = format!("{} {}", info.string("name")?, info.string("version").unwrap_or_default());
-        Some(text.trim().chars().filter(|c| !c.is_control()).take(100).collect())
+        Some(printable_name(&text, 100))
     }
 
     /// The text of the server's `capabilities`.

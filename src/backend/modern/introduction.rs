@@ -11,6 +11,7 @@ use crate::{
         meta,
     },
     model::BackendId,
+    support::printable_name,
 };
 
 /// How long what a server said is taken for true at least and at most, whatever hint it gives (2026-07-28, caching).
@@ -77,7 +78,7 @@ impl Introduction {
         let meta = Object::parse(object.get(meta::META)?.as_bytes())?;
         let info = Object::parse(meta.get(meta::SERVER_INFO)?.as_bytes())?;
         let text = format!("{} {}", info.string("name")?, info.string("version").unwrap_or_default());
-        Some(text.trim().chars().filter(|c| !c.is_control()).take(100).collect())
+        Some(printable_name(&text, 100))
     }
 
     /// The text of the server's `capabilities`.

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     backend::error::StartError,
     model::{BackendId, StdioSpec},
-    support::Secret,
+    support::{Secret, printable},
 };
 
 /// How many lines of standard error are kept.
@@ -232,8 +232,7 @@ impl Tail {
             if matches!(piece, Ok(0) | Err(_)) {
                 return;
             }
-            let text: String =
-                String::from_utf8_lossy(line.trim_ascii_end()).chars().filter(|c| !c.is_control()).collect();
+            let text = printable(&String::from_utf8_lossy(line.trim_ascii_end()));
             if !text.is_empty() {
                 tracing::debug!(%backend, text, "standard error");
                 self.push(text);
