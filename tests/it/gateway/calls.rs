@@ -204,7 +204,7 @@ async fn a_level_is_told_to_every_backend_and_never_refused() {
     let single = gateway.single(&id("b1")).unwrap();
     for server in [gateway.merged(), single] {
         // nothing was listed yet: the order does not matter
-        assert_snapshot!(Client::new(server).ask(Method::SetLevel, r#"{"level":"info"}"#).await, @"{}");
+        assert_eq!(Client::new(server).ask(Method::SetLevel, r#"{"level":"info"}"#).await, "{}");
     }
     assert_eq!((one.asked("logging/setLevel").len(), two.asked("logging/setLevel").len()), (2, 1));
 }

@@ -151,7 +151,11 @@ async fn a_body_may_not_be_too_large() {
     assert_eq!((&refusal["jsonrpc"], &refusal["id"]), (&"2.0".into(), &serde_json::Value::Null));
     assert!(refusal["error"]["message"].as_str().unwrap().contains("larger than the 100 bytes"), "{refusal}");
     // another route refuses in its own form, and never reads more
-    let page = Request::post("/page").header("content-length", "101").body(Body::from(vec![b'x'; 101])).unwrap();
+    let page = Request::post("/page")
+        .header("host", "mcp.example.com")
+        .header("content-length", "101")
+        .body(Body::from(vec![b'x'; 101]))
+        .unwrap();
     let page = layers(routes(), &settings).oneshot(page).await.unwrap();
     assert_eq!(page.status(), StatusCode::PAYLOAD_TOO_LARGE);
     assert!(!text(page).await.contains("jsonrpc"));
