@@ -292,7 +292,8 @@ async fn the_requests_of_one_address_behind_a_proxy_are_bounded_while_their_answ
     let app = layers(routes(), &settings);
     let send = async |peer: &str, client: &'static str| {
         let peer = ConnectInfo(SocketAddr::new(peer.parse().unwrap(), 1));
-        let request = Request::get("/mcp").header("x-forwarded-for", client).extension(peer);
+        let request =
+            Request::get("/mcp").header("host", "mcp.example.com").header("x-forwarded-for", client).extension(peer);
         app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
     };
     let first = send("10.0.0.1", "2001:db8::1").await;
