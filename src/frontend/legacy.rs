@@ -63,7 +63,7 @@ impl Conversation<'_> {
             }
             (Method::SetLevel, Some(client)) => self.set_level(id, Payload::new(client.revision, params), client),
             (method @ (Method::ResourcesSubscribe | Method::ResourcesUnsubscribe), Some(client)) => {
-                self.subscribe(id, method, Payload::new(client.revision, params), client)
+                self.subscribe(id, &method, Payload::new(client.revision, params), client)
             }
             (method, Some(client)) => self.forward(id, method, Payload::new(client.revision, params), client),
         }

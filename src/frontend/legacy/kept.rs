@@ -44,17 +44,17 @@ impl Conversation<'_> {
     pub(super) fn subscribe(
         &self,
         id: RequestId,
-        method: Method,
+        method: &Method,
         params: Payload,
         client: &Arc<ClientInfo>,
     ) -> Exchange {
         let uri = params.string("uri").unwrap_or_default();
-        if method == Method::ResourcesSubscribe && !self.session.may_subscribe(&uri) {
+        if *method == Method::ResourcesSubscribe && !self.session.may_subscribe(&uri) {
             let text = "this session has as many subscriptions as it can have; unsubscribe from some first";
             return self.refuse(id, ErrorObject::invalid_params(text));
         }
         let setting =
-            if method == Method::ResourcesSubscribe { Setting::Subscribed(uri) } else { Setting::Unsubscribed(uri) };
+            if *method == Method::ResourcesSubscribe { Setting::Subscribed(uri) } else { Setting::Unsubscribed(uri) };
         self.keep(id, setting, params, client)
     }
 
