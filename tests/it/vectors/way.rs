@@ -1,5 +1,7 @@
 //! Which conversation carries a vector, by the form of what it gives and expects.
 
+use serde_json::Value;
+
 use super::{
     across, behind, door, inputs, leaving, listening, parks, plan, probing, rounds, scene::Scene, stage::Transport,
     steps, vector::Vector,
@@ -111,6 +113,27 @@ impl Vector {
         }
     }
 
+    /// Why it cannot be played, for the one who wrote it.
+    pub(super) fn unplayable(&self) -> String {
+        let Self { id, direction, method, group, .. } = self;
+        format!(
+            "{id}: no conversation of this test carries this form ({group}, {direction}, {method:?}): add one to `Way`"
+        )
+    }
+
+    /// The backend in whose name one side names what the other names by itself: that side is at the merged endpoint
+    /// (`translation` section 5).
+    pub(super) fn merged_backend(&self) -> Option<String> {
+        let (given, expected) = (self.message(), self.expected()?);
+        let (shown, own) = if self.direction == "client>backend" { (&given, expected) } else { (expected, &given) };
+        ["name", "uri", "taskId"].into_iter().find_map(|name| {
+            let text = |message: &Value| message["params"][name].as_str().map(str::to_owned);
+            let prefix = text(shown)?.strip_suffix(&text(own)?)?.to_owned();
+            let backend = ["__", "+", "."].into_iter().find_map(|mark| prefix.strip_suffix(mark))?;
+            (!backend.is_empty()).then(|| backend.to_owned())
+        })
+    }
+
     /// Whether it needs a gateway of its own: it is about the endpoint of all servers, or about limits or the end.
     pub(super) fn is_apart(&self) -> bool {
         let message = self.message();
@@ -121,6 +144,7 @@ impl Vector {
             || message.get("parts").is_some()
             || self.way() == Some(Way::Shutdown)
             || text("name").contains("__")
+            || self.merged_backend().is_some()
             || text("cursor").starts_with("gwc1.")
     }
 
