@@ -130,7 +130,10 @@ impl Connection {
     pub(super) fn wrote<T>(&self, written: &Poll<T>) {
         let blocked = self.blocked.load(Ordering::Relaxed);
         match written {
-            Poll::Ready(_) if blocked != 0 => self.blocked.store(0, Ordering::Relaxed),
+            Poll::Ready(_) if blocked != 0 => {
+                self.blocked.store(0, Ordering::Relaxed);
+                self.change();
+            }
             Poll::Pending if blocked == 0 => {
                 let millis = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX - 1);
                 self.blocked.store(millis + 1, Ordering::Relaxed);
@@ -281,6 +284,7 @@ impl Connection {
             (Delivery::Pending, Intake::Held(_) | Intake::Awaited(..)) => State::Body,
             (Delivery::Sent, Intake::Left(_) | Intake::Held(_) | Intake::Awaited(..)) if flushed => State::Draining,
             (Delivery::Upgraded, _) => State::Upgraded,
+            (Delivery::Sending | Delivery::Sent, _) if self.blocked.load(Ordering::Relaxed) != 0 => State::Stalled,
             (Delivery::Pending | Delivery::Sending | Delivery::Sent, _) => State::Request,
         }
     }

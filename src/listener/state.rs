@@ -11,6 +11,8 @@ pub(super) enum State {
     Body,
     /// A request is handled or its response is sent. A response that streams stays here until its body has ended.
     Request,
+    /// The client takes none of the bytes of a response that wait for it.
+    Stalled,
     /// The response is sent, and what remains of the body is read and discarded.
     Draining,
     /// Between two requests.
@@ -33,11 +35,12 @@ pub(super) struct Stamped {
 // === impl State ===
 
 impl State {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Free,
         Self::Head,
         Self::Body,
         Self::Request,
+        Self::Stalled,
         Self::Draining,
         Self::Idle,
         Self::Upgraded,
@@ -52,6 +55,7 @@ impl State {
             Self::Head => Some(1),
             Self::Body => Some(2),
             Self::Idle => Some(3),
+            Self::Stalled => Some(4),
             Self::Free | Self::Request | Self::Upgraded | Self::Evicted => None,
         }
     }
@@ -63,6 +67,7 @@ impl State {
             Self::Head => "head",
             Self::Body => "body",
             Self::Request => "request",
+            Self::Stalled => "stalled",
             Self::Draining => "draining",
             Self::Idle => "idle",
             Self::Upgraded => "upgraded",

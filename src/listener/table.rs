@@ -181,10 +181,11 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn incomplete_requests_go_first_then_idle_connections_and_streams_never() {
-        let table = Table::new(6);
+    async fn incomplete_requests_go_first_then_idle_and_stalled_connections_and_streams_never() {
+        let table = Table::new(7);
         let mut slots = Vec::new();
-        let states = [State::Request, State::Idle, State::Head, State::Body, State::Idle, State::Upgraded];
+        let states =
+            [State::Stalled, State::Request, State::Idle, State::Head, State::Body, State::Idle, State::Upgraded];
         for state in states {
             let slot = table.take().unwrap();
             slot.entry().enter(state, Instant::now()).unwrap();
@@ -193,9 +194,10 @@ mod tests {
         }
         assert!(table.take().is_none());
         let gone: Vec<_> = std::iter::from_fn(|| table.evict(|_| true)).collect();
-        assert_eq!(gone, [(2, State::Head), (3, State::Body), (1, State::Idle), (4, State::Idle)]);
-        slots.remove(2);
-        assert_eq!(table.take().unwrap().index(), 2, "the place of a closed connection is free again");
+        let expected = [(3, State::Head), (4, State::Body), (2, State::Idle), (5, State::Idle), (0, State::Stalled)];
+        assert_eq!(gone, expected);
+        slots.remove(3);
+        assert_eq!(table.take().unwrap().index(), 3, "the place of a closed connection is free again");
     }
 
     #[tokio::test(start_paused = true)]

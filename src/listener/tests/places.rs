@@ -46,6 +46,22 @@ async fn when_all_places_are_taken_heads_go_first_then_idle_connections_and_requ
 }
 
 #[tokio::test(start_paused = true)]
+async fn when_all_places_are_taken_clients_that_read_nothing_make_room() {
+    let server = Server::start(2, 2);
+    let mut working = server.connect("192.0.2.1");
+    working.get("/wait").await;
+    let mut stalled = server.connect("192.0.2.2");
+    stalled.get("/large").await;
+    sleep(Duration::from_secs(1)).await;
+    let mut next = server.connect("192.0.2.3");
+    next.get("/").await;
+    assert!(next.until("hello").await.starts_with("HTTP/1.1 200"));
+    server.answer.notify_waiters();
+    assert!(working.until("done").await.starts_with("HTTP/1.1 200"), "a request that runs is never closed");
+    assert!(stalled.rest().await.len() < 1 << 20);
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_address_has_its_own_bound() {
     let server = Server::start(100, 1);
     let mut working = Vec::new();
