@@ -4,14 +4,13 @@
 //! Clients refuse a whole list where one entry breaks the schema. So an entry is checked once, when it is listed: a valid
 //! one stays byte for byte, one that lacks only what its meaning implies is completed, any other one is left out.
 
-use serde_json::Value;
+mod form;
 
+use self::form::{Check, Form, Listed, Member, Shape};
 use super::{
     super::{Era, Method, Payload, Revision, json::draft::Draft, json::quote},
     schema,
 };
-
-use Revision::{V2024_11_05 as V1, V2025_03_26 as V2, V2025_06_18 as V3, V2025_11_25 as V4, V2026_07_28 as V5};
 
 /// The revisions in whose form an entry is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,130 +32,6 @@ pub struct Checked {
     pub page: Payload,
     /// The entries that were removed.
     pub left_out: Vec<LeftOut>,
-}
-
-/// The members that are looked at.
-type Shape = &'static [Member];
-
-/// A member, the first and the last revision that define it, and the form of its value.
-struct Member(&'static str, Revision, Revision, Form);
-
-/// The form that a value must have.
-#[derive(Clone, Copy)]
-enum Form {
-    /// A string, which must be there.
-    Key,
-    Text,
-    Flag,
-    Number,
-    Object,
-    /// An array of strings.
-    Texts,
-    OneOf(&'static [&'static str]),
-    /// An array of strings out of these.
-    SomeOf(&'static [&'static str]),
-    Members(Shape),
-    /// An array of objects.
-    Each(Shape),
-    /// A JSON Schema for an object, which must be there.
-    Input,
-    /// A JSON Schema; in the legacy revisions for an object.
-    Output,
-}
-
-use Form::{Each, Flag, Input, Key, Members, Number, Object, OneOf, Output, SomeOf, Text, Texts};
-
-const ICONS: Shape = &[
-    Member("src", V4, V5, Key),
-    Member("mimeType", V4, V5, Text),
-    Member("sizes", V4, V5, Texts),
-    Member("theme", V4, V5, OneOf(&["light", "dark"])),
-];
-
-const HINTS: Shape = &[
-    Member("title", V2, V5, Text),
-    Member("readOnlyHint", V2, V5, Flag),
-    Member("destructiveHint", V2, V5, Flag),
-    Member("idempotentHint", V2, V5, Flag),
-    Member("openWorldHint", V2, V5, Flag),
-];
-
-const EXECUTION: Shape = &[Member("taskSupport", V4, V4, OneOf(&["forbidden", "optional", "required"]))];
-
-const TOOL: Shape = &[
-    Member("name", V1, V5, Key),
-    Member("description", V1, V5, Text),
-    Member("inputSchema", V1, V5, Input),
-    Member("annotations", V2, V5, Members(HINTS)),
-    Member("title", V3, V5, Text),
-    Member("outputSchema", V3, V5, Output),
-    Member("_meta", V3, V5, Object),
-    Member("icons", V4, V5, Each(ICONS)),
-    Member("execution", V4, V4, Members(EXECUTION)),
-];
-
-const ARGUMENT: Shape = &[
-    Member("name", V1, V5, Key),
-    Member("description", V1, V5, Text),
-    Member("required", V1, V5, Flag),
-    Member("title", V3, V5, Text),
-];
-
-const PROMPT: Shape = &[
-    Member("name", V1, V5, Key),
-    Member("description", V1, V5, Text),
-    Member("arguments", V1, V5, Each(ARGUMENT)),
-    Member("title", V3, V5, Text),
-    Member("_meta", V3, V5, Object),
-    Member("icons", V4, V5, Each(ICONS)),
-];
-
-const ANNOTATIONS: Shape = &[
-    Member("audience", V1, V5, SomeOf(&["user", "assistant"])),
-    Member("priority", V1, V5, Number),
-    Member("lastModified", V3, V5, Text),
-];
-
-const RESOURCE: Shape = &[
-    Member("uri", V1, V5, Key),
-    Member("name", V1, V5, Key),
-    Member("description", V1, V5, Text),
-    Member("mimeType", V1, V5, Text),
-    Member("size", V1, V5, Number),
-    Member("annotations", V1, V5, Members(ANNOTATIONS)),
-    Member("title", V3, V5, Text),
-    Member("_meta", V3, V5, Object),
-    Member("icons", V4, V5, Each(ICONS)),
-];
-
-const TEMPLATE: Shape = &[
-    Member("uriTemplate", V1, V5, Key),
-    Member("name", V1, V5, Key),
-    Member("description", V1, V5, Text),
-    Member("mimeType", V1, V5, Text),
-    Member("annotations", V1, V5, Members(ANNOTATIONS)),
-    Member("title", V3, V5, Text),
-    Member("_meta", V3, V5, Object),
-    Member("icons", V4, V5, Each(ICONS)),
-];
-
-/// What one list holds.
-#[derive(Clone, Copy)]
-struct Listed {
-    /// The member of the result that holds the entries.
-    member: &'static str,
-    /// The member of an entry that names it.
-    key: &'static str,
-    shape: Shape,
-}
-
-/// A value on its way through a shape.
-#[derive(Clone, Copy)]
-struct Check {
-    /// The revision whose form is asked for.
-    revision: Revision,
-    /// The revision that the value is written in: what the steps convert is no fault.
-    written: Revision,
 }
 
 /// Checks the entries of one page against the revision that it is written in, completes those that can be completed, and
@@ -230,101 +105,6 @@ impl ValidIn {
     }
 }
 
-// === impl Listed ===
-
-impl Listed {
-    const fn by(method: &Method) -> Option<Self> {
-        Some(match method {
-            Method::ToolsList => Self { member: "tools", key: "name", shape: TOOL },
-            Method::PromptsList => Self { member: "prompts", key: "name", shape: PROMPT },
-            Method::ResourcesList => Self { member: "resources", key: "uri", shape: RESOURCE },
-            Method::ResourceTemplatesList => Self { member: "resourceTemplates", key: "uriTemplate", shape: TEMPLATE },
-            _ => return None,
-        })
-    }
-
-    /// What cannot be parsed, such as half a surrogate pair, is for the client to judge.
-    fn valid_in(self, entry: &str, written: Revision) -> ValidIn {
-        let Ok(value) = serde_json::from_str::<Value>(entry) else { return ValidIn::ALL };
-        let valid = |revision: &Revision| Check { revision: *revision, written }.fault(self.shape, &value).is_none();
-        ValidIn(Revision::ALL.into_iter().filter(valid).fold(0, |set, revision| set | ValidIn::bit(revision)))
-    }
-
-    fn fault(self, entry: &str, check: Check) -> Option<String> {
-        check.fault(self.shape, &serde_json::from_str(entry).ok()?)
-    }
-}
-
-// === impl Check ===
-
-impl Check {
-    fn fault(self, shape: Shape, value: &Value) -> Option<String> {
-        let Some(object) = value.as_object() else { return Some("must be an object".to_owned()) };
-        shape.iter().filter(|member| self.defines(member)).find_map(|Member(name, _, _, form)| {
-            match (object.get(*name), form) {
-                (None, Key | Input) => Some(format!("`{name}` is missing")),
-                (None, _) => None,
-                (Some(value), form) => self.fault_in(*form, value).map(|fault| match fault.strip_prefix('`') {
-                    Some(inner) => format!("`{name}.{inner}"),
-                    None => format!("`{name}` {fault}"),
-                }),
-            }
-        })
-    }
-
-    fn fault_in(self, form: Form, value: &Value) -> Option<String> {
-        let must = |fits: bool, what: &str| (!fits).then(|| format!("must be {what}"));
-        let texts = || value.as_array().is_some_and(|all| all.iter().all(Value::is_string));
-        let among = |names: &[&str], value: &Value| value.as_str().is_some_and(|text| names.contains(&text));
-        match form {
-            Key | Text => must(value.is_string(), "a string"),
-            Flag => must(value.is_boolean(), "a boolean"),
-            Number => must(value.is_number(), "a number"),
-            Object => must(value.is_object(), "an object"),
-            Texts => must(texts(), "an array of strings"),
-            OneOf(names) => must(among(names, value), &format!("one of {}", names.join(", "))),
-            SomeOf(names) => {
-                let fits = value.as_array().is_some_and(|all| all.iter().all(|one| among(names, one)));
-                must(fits, &format!("an array of {}", names.join(", ")))
-            }
-            Members(shape) => self.fault(shape, value),
-            Each(shape) => match value.as_array() {
-                Some(all) => all.iter().find_map(|one| self.fault(shape, one)),
-                None => must(false, "an array"),
-            },
-            Output if self.written.era() == Era::Modern => {
-                must(value.is_object() || value.is_boolean(), "a JSON Schema")
-            }
-            Input | Output => self.schema_fault(value),
-        }
-    }
-
-    /// The fault of a schema that must be one of an object. `properties` and `required` are typed in the legacy revisions.
-    fn schema_fault(self, schema: &Value) -> Option<String> {
-        let Some(object) = schema.as_object() else { return Some("must be a JSON Schema of an object".to_owned()) };
-        if object.get("type").is_none_or(|kind| kind != "object") {
-            return Some("`type` must be \"object\"".to_owned());
-        }
-        if self.revision.era() == Era::Modern {
-            return None;
-        }
-        let is_schema =
-            |schema: &Value| schema.is_object() || (self.written.era() == Era::Modern && schema.is_boolean());
-        let properties = object.get("properties");
-        if properties.is_some_and(|all| !all.as_object().is_some_and(|all| all.values().all(is_schema))) {
-            return Some("`properties` must be an object of JSON Schemas".to_owned());
-        }
-        let required = object.get("required");
-        let names = |all: &Value| all.as_array().is_some_and(|all| all.iter().all(Value::is_string));
-        required.is_some_and(|all| !names(all)).then(|| "`required` must be an array of strings".to_owned())
-    }
-
-    const fn defines(self, member: &Member) -> bool {
-        let Member(_, first, last, _) = member;
-        *first as u8 <= self.revision as u8 && self.revision as u8 <= *last as u8
-    }
-}
-
 // === completion ===
 
 /// Adds what an entry implies: an absent member for a null one, the schema of an object where arguments are one by
@@ -335,16 +115,18 @@ fn complete(shape: Shape, entry: &mut Draft<'_>, era: Era) {
             entry.remove(name);
         }
         match form {
-            Members(inner) => entry.each(name).for_each(|value| complete(inner, value, era)),
-            Each(inner) => entry.each(name).flat_map(Draft::elements).for_each(|value| complete(inner, value, era)),
-            Input => {
+            Form::Members(inner) => entry.each(name).for_each(|value| complete(inner, value, era)),
+            Form::Each(inner) => {
+                entry.each(name).flat_map(Draft::elements).for_each(|value| complete(inner, value, era));
+            }
+            Form::Input => {
                 if entry.get(name).is_none_or(|schema| schema.is_literal("true")) {
                     entry.set(name, r#"{"type":"object"}"#);
                 }
                 entry.each(name).for_each(|schema| complete_schema(schema, era));
             }
-            Output if era == Era::Legacy => entry.each(name).for_each(|schema| complete_schema(schema, era)),
-            Key if *name == "name" && entry.get(name).is_none() => name_by_uri(entry),
+            Form::Output if era == Era::Legacy => entry.each(name).for_each(|schema| complete_schema(schema, era)),
+            Form::Key if *name == "name" && entry.get(name).is_none() => name_by_uri(entry),
             _ => {}
         }
     }
@@ -380,6 +162,7 @@ fn complete_schema(schema: &mut Draft<'_>, era: Era) {
 
 #[cfg(test)]
 mod tests {
+    use Revision::{V2024_11_05 as V1, V2025_06_18 as V3, V2025_11_25 as V4, V2026_07_28 as V5};
     use bytes::Bytes;
     use insta::assert_snapshot;
 
