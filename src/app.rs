@@ -89,6 +89,8 @@ struct Foundation<'a> {
     state_key: StateKey,
     eras: Vec<KnownEra>,
     introductions: HashMap<BackendId, Payload>,
+    /// The bound of client connections.
+    connections: usize,
 }
 
 // === impl App ===
@@ -134,6 +136,7 @@ impl App {
             state_key: StateKey::new(state_key),
             eras,
             introductions,
+            connections: connections.connections,
         };
         let (router, parts, introductions) = foundation.assemble(world)?;
         tell_shared_users(&parts.oauth).await?;
@@ -337,7 +340,7 @@ impl Foundation<'_> {
             state_key: self.state_key.clone(),
             ended: Arc::new(ended),
         };
-        Frontend::new(routes, settings::frontend(self.config), deps)
+        Frontend::new(routes, settings::frontend(self.config, self.connections), deps)
     }
 
     /// Tells the state of the world whenever it is asked.

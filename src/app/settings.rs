@@ -2,7 +2,6 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use nix::sys::resource::{Resource, getrlimit};
 use url::Url;
 
 use crate::{
@@ -71,8 +70,8 @@ pub(super) fn slots(config: &Config) -> backend::SlotLimits {
     backend::SlotLimits { question_slot_time, slot_wait }
 }
 
-/// The frontends'.
-pub(super) fn frontend(config: &Config) -> frontend::Settings {
+/// The frontends', where there can be so many connections of clients.
+pub(super) fn frontend(config: &Config, connections: usize) -> frontend::Settings {
     let limits = &config.limits;
     frontend::Settings {
         session_idle: limits.session_idle,
@@ -81,8 +80,8 @@ pub(super) fn frontend(config: &Config) -> frontend::Settings {
         calls_per_session: limits.calls_per_session,
         calls_per_user: limits.calls_per_user,
         listens_per_user: limits.listens_per_user,
-        // a quarter is left for calls, backends and the database
-        listens: limits.listens.unwrap_or_else(|| open_files() / 4 * 3),
+        // each holds a connection that never makes room: a quarter is left for calls
+        listens: limits.listens.unwrap_or(connections / 4 * 3),
         suspended_calls_per_user: limits.suspended_calls_per_user,
         suspended_calls: limits.suspended_calls,
         question_timeout: limits.question_timeout,
@@ -93,12 +92,6 @@ pub(super) fn frontend(config: &Config) -> frontend::Settings {
         serves: config.http.serves,
         ..frontend::Settings::default()
     }
-}
-
-/// How many files and sockets the process may have open; 1,024 where the system does not say.
-fn open_files() -> usize {
-    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(1_024, |(soft, _)| soft);
-    usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
 /// The HTTP layers'.

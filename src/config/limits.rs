@@ -19,8 +19,8 @@ pub struct Limits {
     pub calls_per_user: usize,
     /// `listens_per_user`: open `subscriptions/listen` of one user, 1 to 1,000,000. Never more than half of `listens`.
     pub listens_per_user: usize,
-    /// `listens`: open `subscriptions/listen` of all users, 1 to 1,000,000; where it is not set, three quarters of the
-    /// files that the process may open, since each holds a connection.
+    /// `listens`: open `subscriptions/listen` of all users, 1 to 1,000,000; where it is not set, three quarters of the bound
+    /// of connections, since each holds one.
     pub listens: Option<usize>,
     /// `suspended_calls_per_user`: calls of one user's clients without sessions that wait for answers between two requests,
     /// 1 to 1,000,000.
