@@ -168,7 +168,7 @@ impl OAuth {
         holder: &KeyHolder,
     ) -> Result<Redirect, Refusal> {
         if !self.key_is_live(&holder.key).await.map_err(|error| Refusal::internal(&error))? {
-            return Err(Refusal::logged_out());
+            return Err(Refusal::logged_out().logged());
         }
         let request = self.take_request(id, browser).await?;
         let Some(mut resolved) = request.resolve(self.settings()) else {
@@ -202,9 +202,9 @@ impl OAuth {
     async fn take_request(&self, id: &TransactionId, browser: &Browser) -> Result<AuthorizationRequest, Refusal> {
         let taken = self.0.storage.decide_transaction(&id.digest(), &browser.0, self.0.clock.now()).await;
         let taken = taken.map_err(|error| Refusal::internal(&error.into()))?;
-        let Some((text, expires)) = taken else { return Err(Refusal::gone()) };
+        let Some((text, expires)) = taken else { return Err(Refusal::gone().logged()) };
         if self.0.clock.now() >= expires {
-            return Err(Refusal::lapsed());
+            return Err(Refusal::lapsed().logged());
         }
         AuthorizationRequest::from_text(&text).map_err(|error| Refusal::internal(&error))
     }
@@ -264,6 +264,12 @@ impl Refusal {
     fn busy() -> Self {
         let description = "The gateway is busy. Try again in a moment.".to_owned();
         Self { error: "temporarily_unavailable", description, status: 503 }
+    }
+
+    /// The same refusal, with a line in the log that has its reason.
+    fn logged(self) -> Self {
+        tracing::info!(target: "audit", error = self.error, reason = self.description, "OAuth request refused");
+        self
     }
 
     fn gone() -> Self {

@@ -117,18 +117,27 @@ impl OAuth {
     async fn verify_token(&self, presented: &str) -> Result<Option<Verified>, Error> {
         let now = self.0.clock.now();
         let settings = self.settings();
-        let Some(claims) = Claims::verify(presented, &self.0.signing, &settings.issuer, now) else { return Ok(None) };
+        let Some(claims) = Claims::verify(presented, &self.0.signing, &settings.issuer, now) else {
+            return Ok(refused("it is malformed, expired, or not signed by this gateway", ""));
+        };
         let (id, expires) = (GrantId::new(claims.gid.as_str()), Timestamp::from_seconds(claims.exp));
         let grant_revoked = self.0.index.watch(Revocation::Grant(id.clone()), expires);
         let revoked = self.0.index.watch_token(&grant_revoked, &claims, expires);
-        let grant = self.0.storage.lookup_grant(&id).await?.filter(|grant| grant.is_live(now));
-        let Some(grant) = grant.filter(|grant| grant.client.as_str() == claims.client_id) else { return Ok(None) };
-        let Some(holder) = self.key_holder(&grant.key).await? else { return Ok(None) };
+        let Some(grant) = self.0.storage.lookup_grant(&id).await?.filter(|grant| grant.is_live(now)) else {
+            return Ok(refused("its grant has ended or was revoked", &claims.gid));
+        };
+        let Some(holder) = self.key_holder(&grant.key).await? else {
+            return Ok(refused("the API key behind it has ended or was revoked", &claims.gid));
+        };
         // the audience is compared with the whole URL, so that a token of another address is none of ours
-        let fits = settings.resource(&grant.endpoint) == claims.aud && holder.user.as_str() == claims.sub;
-        let Ok(scopes) = Scopes::parse(&claims.scope) else { return Ok(None) };
-        if !fits || self.0.storage.is_token_revoked(&claims.jti, claims.generation()).await? {
-            return Ok(None);
+        let fits = settings.resource(&grant.endpoint) == claims.aud
+            && holder.user.as_str() == claims.sub
+            && grant.client.as_str() == claims.client_id;
+        let Some(scopes) = Scopes::parse(&claims.scope).ok().filter(|_| fits) else {
+            return Ok(refused("its audience, user, client or scope is not that of its grant", &claims.gid));
+        };
+        if self.0.storage.is_token_revoked(&claims.jti, claims.generation()).await? {
+            return Ok(refused("it was revoked", &claims.gid));
         }
         self.note_generation(claims.generation());
         let caller = Caller {
@@ -176,6 +185,12 @@ impl OAuth {
             uses.generations.insert(generation.to_owned());
         }
     }
+}
+
+/// No access token: the reason is for the log alone (`OA-108`).
+fn refused(reason: &str, grant: &str) -> Option<Verified> {
+    tracing::info!(target: "audit", reason, grant, "access token refused");
+    None
 }
 
 impl Verified {

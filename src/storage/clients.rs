@@ -8,7 +8,7 @@ use sqlx::SqliteConnection;
 use super::{Error, Storage, grants, moment};
 use crate::{
     model::{Client, ClientAuth, ClientId},
-    support::{Digest, Timestamp},
+    support::{Digest, Timestamp, printable},
 };
 
 /// How many clients one change evicts at most, so that no writer holds the database for long.
@@ -311,7 +311,8 @@ impl Row {
         };
         Ok(Client {
             id: ClientId::new(self.id),
-            name: self.name,
+            // one that registered before names were checked
+            name: printable(&self.name),
             redirect_uris: serde_json::from_str(&self.redirect_uris).map_err(|_| inconsistent("redirect_uris"))?,
             auth,
             grant_types: serde_json::from_str(&self.grant_types).map_err(|_| inconsistent("grant_types"))?,

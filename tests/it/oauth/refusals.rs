@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    net::Ipv4Addr,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -45,8 +46,13 @@ impl Log {
 
     /// The refusals since the last call; there are as many as requests were refused.
     fn refusals(&self) -> Vec<String> {
+        self.lines("OAuth request refused")
+    }
+
+    /// The lines with these words since the last call.
+    fn lines(&self, words: &str) -> Vec<String> {
         let text = String::from_utf8(std::mem::take(&mut *self.lines.0.lock().unwrap())).unwrap();
-        text.lines().filter(|line| line.contains("OAuth request refused")).map(str::to_owned).collect()
+        text.lines().filter(|line| line.contains(words)).map(str::to_owned).collect()
     }
 
     fn refusal(&self) -> String {
@@ -159,4 +165,19 @@ async fn each_refused_authorization_request_is_logged_with_its_reason() {
         let line = log.refusal();
         assert!(line.contains(reason) && !line.contains("evil.example"), "{line}");
     }
+}
+
+#[tokio::test]
+async fn each_refused_access_token_is_logged_with_its_reason_and_without_the_token() {
+    let authority = Authority::new().await;
+    let log = Log::open();
+    let token = authority.access_token("/mcp").await;
+    let refused = async |token: &str, reason: &str| {
+        authority.oauth.verify(token, Ipv4Addr::LOCALHOST.into()).await.unwrap_err();
+        let lines = log.lines("access token refused");
+        assert!(lines.len() == 1 && lines[0].contains(reason) && !lines[0].contains(token), "{lines:?}");
+    };
+    refused("e30.e30.e30", "malformed, expired, or not signed").await;
+    authority.oauth.revoke_key(&authority.holder.key).await.unwrap();
+    refused(&token, "its grant has ended or was revoked").await;
 }
