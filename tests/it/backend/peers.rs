@@ -29,6 +29,10 @@ use crate::support::{is_a_start, strict};
 /// How long a test waits for something that happens at once. It ends a hang: how fast the machine is, no test asks.
 pub(crate) const SOON: Duration = Duration::from_mins(1);
 
+/// The line below the last words of a program that fails: [`start`] sets a proxy that programs do not get.
+pub(crate) const PROXY_ADVICE: &str = "http_proxy of the gateway's environment is not passed on: if the program needs the \
+    network to start, add http_proxy = \"${http_proxy}\" to its `env`";
+
 /// Scripted servers on stdio, and the files that they write.
 pub(crate) struct Scripts(TempDir);
 

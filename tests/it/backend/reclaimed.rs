@@ -171,7 +171,7 @@ async fn a_call_that_waits_in_vain_tells_progress_and_ends_as_busy() {
     let busy = ended(waiting, "w").await;
     let Outcome::Failed(error) = busy else { panic!("{busy:?}") };
     assert_eq!(error.code(), ErrorObject::INTERNAL_ERROR);
-    insta::assert_snapshot!(String::from_utf8_lossy(error.json()), @r#"{"code":-32603,"data":{"retryable":true},"message":"Backend `busy` is not available: all its shared processes serve other clients; try again later, or raise `parallel`"}"#);
+    insta::assert_snapshot!(String::from_utf8_lossy(error.json()), @r#"{"code":-32603,"data":{"backend":"busy","reason":"all its shared processes serve other clients; try again later, or raise `parallel`","retryable":true},"message":"Backend `busy` is not available: all its shared processes serve other clients; try again later, or raise `parallel`"}"#);
     assert!(!scripts.log("busy").contains(r#""owner":"w""#));
 }
 

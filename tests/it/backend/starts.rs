@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     endpoint::{Peer, Seen, reply},
-    peers::{Scripts, call, failure, gateway, mkfifo, result, start, started, text, tool},
+    peers::{PROXY_ADVICE, Scripts, call, failure, gateway, mkfifo, result, start, started, text, tool},
 };
 
 fn echo() -> Value {
@@ -126,7 +126,7 @@ async fn a_server_that_exits_shows_its_last_words_and_harms_nobody() {
     insta::assert_snapshot!(error, @"Backend `bad` is not available: the process exited (exit status: 5) (-32603)");
     let status = supervisor.status().remove(0);
     assert!(matches!(status.state, BackendState::Restarting { retry_in: 1, .. }), "{:?}", status.state);
-    assert_eq!(status.stderr, ["no key, no start"]);
+    assert_eq!(status.stderr, ["no key, no start", PROXY_ADVICE]);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use lockkeeper::{
 };
 use serde_json::{Value, json};
 
-use super::peers::{Scripts, call, client, failure, gateway, next, started, text, tool, until};
+use super::peers::{PROXY_ADVICE, Scripts, call, client, failure, gateway, next, started, text, tool, until};
 
 fn echo() -> Value {
     json!({ "name": "echo", "arguments": { "text": "hi\n\u{2028}é" } })
@@ -70,7 +70,7 @@ async fn a_child_that_dies_fails_what_runs_and_is_started_again() {
         failure(tool(&server, session(), &json!({ "name": "die" }))),
     );
     assert_eq!(hung, died);
-    insta::assert_snapshot!(String::from_utf8_lossy(died.json()), @r#"{"code":-32603,"data":{"retryable":true},"message":"The connection to backend `dies` was lost: the process exited (exit status: 3)"}"#);
+    insta::assert_snapshot!(String::from_utf8_lossy(died.json()), @r#"{"code":-32603,"data":{"backend":"dies","reason":"the process exited (exit status: 3)","retryable":true},"message":"The connection to backend `dies` was lost: the process exited (exit status: 3)"}"#);
     assert_eq!(text(tool(&server, session(), &echo())).await, "hi\n\u{2028}é");
     let anew = async {
         while let Event::Notified(told) = next(&mut listen).await {
@@ -92,7 +92,7 @@ async fn a_base_session_that_dies_young_is_started_again_after_a_wait() {
         Some(supervisor.status().remove(0)).filter(|status| status.state != BackendState::Ready)
     })
     .await;
-    assert_eq!(status.stderr, ["last words"]);
+    assert_eq!(status.stderr, ["last words", PROXY_ADVICE]);
     let Event::Notified(told) = next(&mut listen).await else { panic!("a notification") };
     assert_eq!(told.method, Method::ToolsListChanged);
     assert_eq!(supervisor.status()[0].state, BackendState::Ready);
