@@ -48,6 +48,9 @@ impl State {
         Self::Evicted,
     ];
 
+    /// The place of a head that has just begun in the order of [`Self::eviction_rank`]: after idle connections.
+    pub(super) const RECENT_HEAD_RANK: Option<u8> = Some(4);
+
     /// The order in which connections are closed to make room, lowest first; `None`: never.
     pub(super) const fn eviction_rank(self) -> Option<u8> {
         match self {
@@ -55,7 +58,7 @@ impl State {
             Self::Head => Some(1),
             Self::Body => Some(2),
             Self::Idle => Some(3),
-            Self::Stalled => Some(4),
+            Self::Stalled => Some(5),
             Self::Free | Self::Request | Self::Upgraded | Self::Evicted => None,
         }
     }

@@ -23,6 +23,10 @@ const SEARCHES: usize = 8;
 /// Milliseconds for which a new connection, or a head that has just begun, is left alone: its task may not have run yet.
 const HEAD_GRACE: u64 = 50;
 
+/// Milliseconds after which a head counts as one that does not come. Before, idle connections make room first: a head of
+/// a client over a slow network looks the same.
+const HEAD_LATE: u64 = 1_000;
+
 /// The slots.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -91,10 +95,13 @@ impl Table {
         let mut first: Option<((u8, u64), usize, Stamped)> = None;
         for (index, word) in self.states.iter().enumerate() {
             let stamped = Stamped::unpack(word.load(Ordering::Relaxed));
-            let Some(rank) = stamped.state.eviction_rank() else { continue };
-            if stamped.state == State::Head && now.saturating_sub(stamped.since) < HEAD_GRACE {
-                continue;
-            }
+            let age = now.saturating_sub(stamped.since);
+            let rank = match stamped.state {
+                State::Head if age < HEAD_GRACE => continue,
+                State::Head if age < HEAD_LATE => State::RECENT_HEAD_RANK,
+                state => state.eviction_rank(),
+            };
+            let Some(rank) = rank else { continue };
             let order = (rank, stamped.since);
             if first.is_none_or(|(least, ..)| order < least) && eligible(index) {
                 first = Some((order, index, stamped));
@@ -198,6 +205,16 @@ mod tests {
         assert_eq!(gone, expected);
         slots.remove(3);
         assert_eq!(table.take().unwrap().index(), 3, "the place of a closed connection is free again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_has_just_begun_goes_after_idle_connections() {
+        let table = Table::new(2);
+        let (idle, recent) = (table.take().unwrap(), table.take().unwrap());
+        idle.entry().enter(State::Idle, Instant::now()).unwrap();
+        tokio::time::advance(Duration::from_millis(999)).await;
+        assert_eq!(table.evict(|_| true), Some((idle.index(), State::Idle)));
+        assert_eq!(table.evict(|_| true), Some((recent.index(), State::Head)), "nothing else can make room");
     }
 
     #[tokio::test(start_paused = true)]
