@@ -13,8 +13,8 @@
 //! | the response | none in time; a client that takes nothing for 90 s is gone |
 //! | the wait for the next request | [`Timeouts::idle`] |
 //!
-//! When all places are taken, connections without a complete request make room first, then idle ones, then heads that
-//! began less than a second ago, then those whose client takes none of the response that waits for it. Any other connection with a request, which may be a stream of
+//! When all places are taken, connections without a complete request make room first, then idle ones, then heads and
+//! bodies that began less than a second ago, then those whose client takes none of the response that waits for it. Any other connection with a request, which may be a stream of
 //! hours, never does.
 
 mod accept;

@@ -48,8 +48,8 @@ impl State {
         Self::Evicted,
     ];
 
-    /// The place of a head that has just begun in the order of [`Self::eviction_rank`]: after idle connections.
-    pub(super) const RECENT_HEAD_RANK: Option<u8> = Some(4);
+    /// The place of a head or body that has just begun in the order of [`Self::eviction_rank`]: after idle connections.
+    pub(super) const RECENT_RANK: Option<u8> = Some(4);
 
     /// The order in which connections are closed to make room, lowest first; `None`: never.
     pub(super) const fn eviction_rank(self) -> Option<u8> {

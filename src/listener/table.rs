@@ -23,8 +23,8 @@ const SEARCHES: usize = 8;
 /// Milliseconds for which a new connection, or a head that has just begun, is left alone: its task may not have run yet.
 const HEAD_GRACE: u64 = 50;
 
-/// Milliseconds after which a head counts as one that does not come. Before, idle connections make room first: a head of
-/// a client over a slow network looks the same.
+/// Milliseconds after which a head or body counts as one that does not come. Before, idle connections make room first: a
+/// request over a slow network, or one whose handler has not read the body yet, looks the same.
 const HEAD_LATE: u64 = 1_000;
 
 /// The slots.
@@ -98,7 +98,7 @@ impl Table {
             let age = now.saturating_sub(stamped.since);
             let rank = match stamped.state {
                 State::Head if age < HEAD_GRACE => continue,
-                State::Head if age < HEAD_LATE => State::RECENT_HEAD_RANK,
+                State::Head | State::Body if age < HEAD_LATE => State::RECENT_RANK,
                 state => state.eviction_rank(),
             };
             let Some(rank) = rank else { continue };
@@ -215,6 +215,17 @@ mod tests {
         tokio::time::advance(Duration::from_millis(999)).await;
         assert_eq!(table.evict(|_| true), Some((idle.index(), State::Idle)));
         assert_eq!(table.evict(|_| true), Some((recent.index(), State::Head)), "nothing else can make room");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_has_just_begun_goes_after_idle_connections() {
+        let table = Table::new(2);
+        let (idle, posting) = (table.take().unwrap(), table.take().unwrap());
+        idle.entry().enter(State::Idle, Instant::now()).unwrap();
+        posting.entry().enter(State::Body, Instant::now()).unwrap();
+        tokio::time::advance(Duration::from_millis(999)).await;
+        assert_eq!(table.evict(|_| true), Some((idle.index(), State::Idle)));
+        assert_eq!(table.evict(|_| true), Some((posting.index(), State::Body)), "nothing else can make room");
     }
 
     #[tokio::test(start_paused = true)]
