@@ -6,15 +6,12 @@
 
 mod form;
 
+pub use self::form::ValidIn;
 use self::form::{Check, Form, Listed, Member, Shape};
 use super::{
     super::{Era, Method, Payload, Revision, json::draft::Draft, json::quote},
     schema,
 };
-
-/// The revisions in whose form an entry is valid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ValidIn(u8);
 
 /// An entry that clients are not shown, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -75,34 +72,6 @@ fn settle(listed: Listed, entry: &mut Draft<'_>, written: Revision) -> Result<()
     }
     let reason = listed.fault(&text, Check { revision: written, written }).unwrap_or_default();
     Err(LeftOut { name: entry.member_string(listed.key).unwrap_or_default(), reason })
-}
-
-// === impl ValidIn ===
-
-impl ValidIn {
-    /// Every revision.
-    pub const ALL: Self = Self((1 << Revision::ALL.len()) - 1);
-
-    /// The revisions in which `entry` of a list of `method` is valid once the steps have carried it there.
-    pub fn of(method: &Method, entry: &str, written: Revision) -> Self {
-        Listed::by(method).map_or(Self::ALL, |listed| listed.valid_in(entry, written))
-    }
-
-    /// Whether the entry is valid in this revision.
-    pub const fn has(self, revision: Revision) -> bool {
-        self.0 & Self::bit(revision) != 0
-    }
-
-    /// The revisions in which it is not valid, for people; `None` where there are none.
-    pub fn exceptions(self) -> Option<String> {
-        let names = Revision::ALL.into_iter().filter(|revision| !self.has(*revision)).map(Revision::as_str);
-        let names: Vec<_> = names.collect();
-        (!names.is_empty()).then(|| format!("has no valid form for clients of {}", names.join(", ")))
-    }
-
-    const fn bit(revision: Revision) -> u8 {
-        1 << revision as u8
-    }
 }
 
 // === completion ===

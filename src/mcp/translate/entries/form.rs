@@ -3,12 +3,13 @@
 
 use serde_json::Value;
 
-use super::{
-    super::super::{Era, Method, Revision},
-    ValidIn,
-};
+use super::super::super::{Era, Method, Revision};
 
 use Revision::{V2024_11_05 as V1, V2025_03_26 as V2, V2025_06_18 as V3, V2025_11_25 as V4, V2026_07_28 as V5};
+
+/// The revisions in whose form an entry is valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ValidIn(u8);
 
 /// The members that are looked at.
 pub(super) type Shape = &'static [Member];
@@ -132,6 +133,34 @@ pub(super) struct Check {
     pub(super) revision: Revision,
     /// The revision that the value is written in: what the steps convert is no fault.
     pub(super) written: Revision,
+}
+
+// === impl ValidIn ===
+
+impl ValidIn {
+    /// Every revision.
+    pub const ALL: Self = Self((1 << Revision::ALL.len()) - 1);
+
+    /// The revisions in which `entry` of a list of `method` is valid once the steps have carried it there.
+    pub fn of(method: &Method, entry: &str, written: Revision) -> Self {
+        Listed::by(method).map_or(Self::ALL, |listed| listed.valid_in(entry, written))
+    }
+
+    /// Whether the entry is valid in this revision.
+    pub const fn has(self, revision: Revision) -> bool {
+        self.0 & Self::bit(revision) != 0
+    }
+
+    /// The revisions in which it is not valid, for people; `None` where there are none.
+    pub fn exceptions(self) -> Option<String> {
+        let names = Revision::ALL.into_iter().filter(|revision| !self.has(*revision)).map(Revision::as_str);
+        let names: Vec<_> = names.collect();
+        (!names.is_empty()).then(|| format!("has no valid form for clients of {}", names.join(", ")))
+    }
+
+    const fn bit(revision: Revision) -> u8 {
+        1 << revision as u8
+    }
 }
 
 // === impl Listed ===
