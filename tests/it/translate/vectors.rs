@@ -45,12 +45,13 @@ const NEED_ADAPTERS: &[(&str, &str)] = &[
     ("X13", "methods of a session"),
     ("X18", "log level of a session"),
     ("P03", "batch"),
+    ("S03", "handshake"),
 ];
 
 /// The vectors of the group `era` whose whole difference is in the shapes.
 const SHAPES_OF_THE_ERA: &[&str] = &[
     "H14", "Q28", "Q01", "Q02", "Q04", "Q05", "Q06", "Q08", "Q11", "Q29", "Q38", "N06", "N07", "N12", "M29", "X10",
-    "X11", "X14", "X15", "X16",
+    "X11", "X14", "X15", "X16", "S02",
 ];
 
 #[test]

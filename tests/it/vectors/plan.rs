@@ -44,6 +44,8 @@ pub(super) struct Plan {
     page: Option<(String, Value)>,
     /// What it says when it is asked of which era it is.
     probe: Option<Probe>,
+    /// Whether it assigns a session id over HTTP.
+    has_session_id: bool,
 }
 
 /// An answer of its own to the question of which era a server is.
@@ -60,6 +62,7 @@ impl Plan {
     /// The server of a vector.
     pub(super) fn of(vector: &Vector) -> Self {
         let mut plan = Self::plain(version(vector));
+        plan.has_session_id = vector.has_session_id();
         if version(vector) == MODERN && format!("{}{}", vector.given.get(), vector.expect).contains("task") {
             plan.greeting["capabilities"]["extensions"] = json!({ "io.modelcontextprotocol/tasks": {} });
         }
@@ -157,6 +160,7 @@ impl Plan {
             status: 200,
             page: None,
             probe: None,
+            has_session_id: true,
         }
     }
 
@@ -181,6 +185,11 @@ impl Plan {
     /// Whether the server is one of the version without a handshake.
     pub(super) fn is_modern(&self) -> bool {
         self.version == MODERN
+    }
+
+    /// Tells whether it assigns a session id over HTTP, as a server before 2026-07-28 may.
+    pub(super) fn has_session_id(&self) -> bool {
+        self.has_session_id && !self.is_modern()
     }
 
     /// What it says to a message.

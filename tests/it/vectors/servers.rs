@@ -79,6 +79,8 @@ pub(super) enum Aside {
     Session(UnboundedSender<String>),
     /// The listens that are open (2026-07-28).
     Listens(Listens),
+    /// A server without sessions has no stream that is nobody's.
+    Nowhere,
 }
 
 /// The listens at one server: the id of each, and its stream.
@@ -190,9 +192,11 @@ async fn connected(site: Site, link: TcpStream) {
 async fn posted(State(site): State<Site>, Path(name): Path<String>, headers: HeaderMap, body: Bytes) -> Response {
     let Some(server) = site.servers.get(&name) else { return StatusCode::NOT_FOUND.into_response() };
     let message: Value = serde_json::from_slice(&body).unwrap();
-    let opens = message["method"] == "initialize" && !server.plan.is_modern();
+    let opens = message["method"] == "initialize" && server.plan.has_session_id();
     let session = if opens { Some(site.open()) } else { id(&headers) };
     let aside = match &session {
+        Some(_) if !opens && !server.plan.has_session_id() => return StatusCode::BAD_REQUEST.into_response(),
+        None if !server.plan.is_modern() && !server.plan.has_session_id() => Some(Aside::Nowhere),
         _ if server.plan.is_modern() || message["method"] == "server/discover" => {
             Some(Aside::Listens(Arc::clone(&server.listens)))
         }
@@ -253,6 +257,7 @@ impl Aside {
     /// Says it on the standalone stream, or on every listen under its id; how many hear it.
     pub(super) fn say(&self, message: &Value) -> usize {
         match self {
+            Self::Nowhere => 0,
             Self::Session(stream) => usize::from(stream.send(message.to_string()).is_ok()),
             Self::Listens(listens) => {
                 let listens = listens.lock();

@@ -31,7 +31,8 @@ pub(crate) struct Vector {
 
 /// Those of the project.
 pub(crate) fn own() -> Vec<Vector> {
-    read(&[PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/translation.jsonl")])
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
+    read(&["translation.jsonl", "sessions.jsonl"].map(|name| folder.join(name)))
 }
 
 /// Those of the files that `TRANSLATION_VECTORS` names, a path list.
@@ -89,9 +90,29 @@ impl Vector {
         self.ctx["method"].as_str().or(self.method.as_deref())
     }
 
+    /// Tells whether the server of the vector assigns a session id over HTTP. It assigns none if the vector says so
+    /// (`ctx.session` is null, false or `none`), if the gateway is expected to send no such header (null), or if the
+    /// headers of the server's `initialize` response are given and the session id is not among them.
+    pub(crate) fn has_session_id(&self) -> bool {
+        let without = |value: &Value| value.is_null() || *value == false || *value == "none";
+        let sent = session_header(&self.expect["http"]["headers"]).is_some_and(without);
+        let given = self.given();
+        let greets = self.answered() == Some("initialize") && self.direction.starts_with("backend");
+        let assigned = given["http"]["headers"]
+            .as_object()
+            .is_none_or(|_| session_header(&given["http"]["headers"]).is_some_and(|value| !without(value)));
+        !(self.ctx.get("session").is_some_and(without) || sent || (greets && !assigned))
+    }
+
     pub(crate) fn is_strict(&self) -> bool {
         self.profile.as_deref() == Some("strict")
     }
+}
+
+/// The `Mcp-Session-Id` among these headers; a null says that there is none.
+fn session_header(headers: &Value) -> Option<&Value> {
+    let mut headers = headers.as_object()?.iter();
+    headers.find(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id")).map(|(_, value)| value)
 }
 
 /// The value with the tokens and ids that the gateway mints left open, and the words of errors.
