@@ -5,21 +5,19 @@
 //! and ended when they are idle. No backend waits for another.
 
 mod attempts;
+mod background;
 mod calls;
 mod demo;
 mod detect;
 mod end;
 mod era;
-mod errands;
 mod error;
 mod extension;
 mod health;
-mod http;
 mod jobs;
 mod key;
 mod legacy;
 mod life;
-mod link;
 mod listens;
 mod memory;
 mod missed;
@@ -33,9 +31,10 @@ mod served;
 mod settings;
 mod starting;
 mod stateless;
-mod stdio;
 mod supervise;
 mod supervisor;
+mod task_group;
+mod transport;
 mod wants;
 
 pub use demo::Demo;

@@ -13,6 +13,7 @@ pub mod request;
 pub mod rights;
 pub mod scope;
 pub mod status;
+pub mod transport;
 
 pub use backend::{BackendSpec, EraChoice, HttpSpec, OnLoss, Share, StdioSpec, TransportSpec};
 pub use caller::{Caller, Owner};
@@ -26,3 +27,4 @@ pub use key::{ApiKey, Direct, KeyRotation, NewKey, Rotated, RotatedUser};
 pub use request::RequestId;
 pub use rights::{Access, Backends, Rights};
 pub use scope::{InvalidScope, Scope, Scopes};
+pub use transport::{Delivery, Descriptors, HeaderParams, TransportAbilities};

@@ -9,7 +9,7 @@ use crate::{
     config::{self, Config, PublicUrl},
     frontend, gateway, http,
     listener::{self, descriptors},
-    model::{BackendSpec, TransportSpec},
+    model::Descriptors,
     oauth, resource,
     support::Random,
 };
@@ -130,12 +130,12 @@ pub(super) fn listener(config: &Config) -> listener::Settings {
 }
 
 fn reserved(config: &Config) -> descriptors::Reserved {
-    let runs = |spec: &&BackendSpec| matches!(spec.transport, TransportSpec::Stdio(_));
-    let is_remote = |spec: &BackendSpec| matches!(spec.transport, TransportSpec::Http(_));
-    let programs = config.backends.iter().filter(runs).count();
+    let with = |descriptors| {
+        config.backends.iter().filter(move |spec| spec.transport.abilities().descriptors == descriptors).count()
+    };
     descriptors::Reserved {
-        processes: programs.saturating_mul(config.limits.backend_sessions),
-        outbound: if config.backends.iter().any(is_remote) {
+        processes: with(Descriptors::PerConnection).saturating_mul(config.limits.backend_sessions),
+        outbound: if with(Descriptors::PerRequest) > 0 {
             descriptors::Outbound::PerRequest
         } else {
             descriptors::Outbound::None

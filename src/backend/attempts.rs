@@ -1,7 +1,7 @@
 //! One call at a backend, made once more where the connection was lost before it ran (`translation` 4c), and how it is
 //! counted. Knows nothing of what carries it, and of the server's version.
 
-use super::{link::NotRun, served::Backend};
+use super::{served::Backend, transport::NotSent};
 use crate::{
     mcp::{ErrorObject, Event, Method, Outcome},
     model::OnLoss,
@@ -31,7 +31,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// What the present attempt gives to the caller; its end is counted.
-    pub(super) fn take(&mut self, event: Result<Event, NotRun>) -> Option<Event> {
+    pub(super) fn take(&mut self, event: Result<Event, NotSent>) -> Option<Event> {
         match event {
             Ok(event) => {
                 if let Event::Done(outcome) = &event {
@@ -39,7 +39,7 @@ impl<'a> Attempts<'a> {
                 }
                 Some(event)
             }
-            Err(NotRun(reason)) => {
+            Err(NotSent(reason)) => {
                 self.lost = Some(reason);
                 None
             }

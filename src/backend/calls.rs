@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     mcp::{Call, Context, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, meta},
-    model::{SessionId, TransportSpec},
+    model::SessionId,
 };
 
 /// What one call wants of a session for as long as it runs.
@@ -147,8 +147,7 @@ impl Backend {
     /// Whether a call needs a slot: on a channel that several client sessions share, where the client can be asked in it.
     /// Over HTTP the exchange tells whose question it is.
     fn needs_slot(&self, method: &Method, key: &Key) -> bool {
-        let is_channel = matches!(self.spec.transport, TransportSpec::Stdio(_));
-        is_channel && !key.is_of_one_client() && key.can_be_asked() && method.may_ask()
+        self.spec.is_channel() && !key.is_of_one_client() && key.can_be_asked() && method.may_ask()
     }
 
     /// Waits for a slot of `key`'s sharer up to `slot_wait`.

@@ -4,6 +4,7 @@ mod complete;
 mod content;
 mod counter;
 mod duplex;
+mod results;
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -11,7 +12,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json, value::RawValue};
 use tokio::time::sleep;
 
-use self::counter::Counter;
+use self::{
+    counter::Counter,
+    results::{LONGEST, complete, said, text_result},
+};
 use crate::{
     mcp::{
         Call, Context, ErrorObject, Event, Level, Method, Notification, Outcome, Payload, Reply, Revision, Server,
@@ -21,9 +25,6 @@ use crate::{
     support::Clock,
 };
 
-/// The longest countdown.
-const LONGEST: u64 = 60;
-
 /// The demonstration backend.
 pub struct Demo {
     clock: Arc<dyn Clock>,
@@ -32,7 +33,7 @@ pub struct Demo {
 
 impl Demo {
     /// The version that it speaks.
-    pub const REVISION: Revision = Revision::NEWEST_LEGACY;
+    pub const REVISION: Revision = results::REVISION;
 
     /// The backend, telling the time of `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
@@ -160,19 +161,6 @@ fn sum(a: f64, b: f64) -> Value {
     result
 }
 
-fn text_result(text: &str) -> Value {
-    json!({ "content": [{ "type": "text", "text": text }] })
-}
-
 fn answer(answer: Result<Value, ErrorObject>) -> Reply {
     answer.map_or_else(Reply::failed, |result| complete(&result))
-}
-
-fn complete(result: &Value) -> Reply {
-    Reply::complete(said(result))
-}
-
-/// What it answers or asks, in its name.
-fn said(value: &Value) -> Payload {
-    Payload::of(Demo::REVISION, value).of_server(content::IMPLEMENTATION.into())
 }

@@ -20,10 +20,7 @@ use super::{
     open::Failure,
     served::Backend,
 };
-use crate::{
-    mcp::{ClientInfo, Era},
-    model::TransportSpec,
-};
+use crate::mcp::{ClientInfo, Era};
 
 /// What serves the gateway itself.
 pub(crate) struct Opened {
@@ -81,7 +78,7 @@ impl Backend {
                 Ok(Opened::sure(Life::Modern(spare.keep())))
             }
             told => {
-                if self.is_channel() && matches!(told, Told::Nothing(_)) {
+                if self.spec.is_channel() && matches!(told, Told::Nothing(_)) {
                     // a process of an older server may be silent for ever
                     self.era.doubt();
                 }
@@ -108,7 +105,7 @@ impl Backend {
                 tracing::info!(backend = %self.spec.id, reason = %failure.error, "it is found out anew of which era the server is");
                 self.find_out(client).await
             }
-            StartError::Unreachable(_) | StartError::TimedOut(_) if self.is_channel() => {
+            StartError::Unreachable(_) | StartError::TimedOut(_) if self.spec.is_channel() => {
                 self.era.doubt();
                 Err(failure)
             }
@@ -131,7 +128,7 @@ impl Backend {
         let told = tokio::select! {
             told = &mut asking => told,
             () = self.room.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
-            () = sleep(self.spec.probe_timeout), if self.is_channel() => return self.find_out_between(spare, asking, client).await,
+            () = sleep(self.spec.probe_timeout), if self.spec.is_channel() => return self.find_out_between(spare, asking, client).await,
         };
         self.settle(spare, told, client).await
     }
@@ -149,10 +146,6 @@ impl Backend {
         }
     }
 
-    fn is_channel(&self) -> bool {
-        matches!(self.spec.transport, TransportSpec::Stdio(_))
-    }
-
     /// Acts on what the server told.
     async fn settle(&self, spare: Spare, told: Told, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
         match told {
@@ -162,18 +155,20 @@ impl Backend {
                 drop(spare);
                 match self.greet(&Key::base(), client).await {
                     Ok(session) => Ok(self.is_legacy(session)),
-                    Err(Failure { error: StartError::OtherEra(contrary), last_words }) => {
+                    Err(Failure { error: StartError::OtherEra(contrary), stderr_tail }) => {
                         let spare = self.spare()?;
                         match self.told(&spare).await? {
                             Told::Modern(introduction) => Ok(self.is_modern(spare, introduction)),
                             // perhaps it is being replaced in this moment
-                            _ => Err(Failure { error: StartError::Refused(contrary), last_words }),
+                            _ => Err(Failure { error: StartError::Refused(contrary), stderr_tail }),
                         }
                     }
                     Err(failure) => Err(failure),
                 }
             }
-            Told::Unusable(error) | Told::Nothing(error) => Err(Failure { error, last_words: spare.peer.last_words() }),
+            Told::Unusable(error) | Told::Nothing(error) => {
+                Err(Failure { error, stderr_tail: spare.peer.stderr_tail() })
+            }
         }
     }
 

@@ -57,20 +57,20 @@ impl Health {
     }
 
     /// It failed and is started again after `retry_in`.
-    pub(crate) fn restarting(&self, reason: &str, retry_in: Duration, last_words: Vec<String>) {
+    pub(crate) fn restarting(&self, reason: &str, retry_in: Duration, stderr_tail: Vec<String>) {
         self.0.send_modify(|condition| {
             condition.state = BackendState::Restarting { reason: reason.to_owned(), retry_in: retry_in.as_secs() };
             condition.restarts += 1;
-            condition.stderr = last_words;
+            condition.stderr = stderr_tail;
         });
     }
 
     /// It cannot be used.
-    pub(crate) fn failed(&self, error: &StartError, last_words: Vec<String>) {
+    pub(crate) fn failed(&self, error: &StartError, stderr_tail: Vec<String>) {
         self.0.send_modify(|condition| {
             condition.state = BackendState::Failed { reason: error.to_string() };
             condition.failure = Some(error.clone());
-            condition.stderr = last_words;
+            condition.stderr = stderr_tail;
         });
     }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     mcp::Context,
-    model::{BackendSpec, SessionId, Share, TransportSpec, UserId},
+    model::{BackendSpec, SessionId, Share, UserId},
 };
 
 /// Whose session it is. Two calls reach the same backend session exactly where their keys are equal.
@@ -52,11 +52,11 @@ impl Key {
         Self { scope, capabilities, slot: 0 }
     }
 
-    /// The connection that serves `context` at a modern server: a process each for those who are to be kept apart, since it
-    /// may remember things; over HTTP one for all, since nothing of a request but its answer comes back on it.
+    /// The connection that serves `context` at a modern server: a channel each for those who are to be kept apart, since the
+    /// server may keep state for it; one for all where answers come on exchanges of their own, since nothing else does.
     pub(crate) fn of_modern(spec: &BackendSpec, context: &Context) -> Self {
         let scope = match (spec.share, &context.session) {
-            _ if context.holder().is_none() || !matches!(spec.transport, TransportSpec::Stdio(_)) => Scope::Base,
+            _ if context.holder().is_none() || !spec.is_channel() => Scope::Base,
             (Share::Session, Some(session)) => Scope::Session(session.clone()),
             (Share::User, _) | (Share::Session, None) => Scope::User(context.caller.user.clone()),
             (Share::All, _) => Scope::Base,

@@ -1,5 +1,5 @@
 //! The adapter of the four legacy versions: sessions that begin with `initialize`. Knows nothing of transports: it
-//! speaks over a [`super::link::Link`].
+//! speaks over a [`super::transport::Transport`].
 
 pub(crate) mod awaited;
 pub(crate) mod belongings;

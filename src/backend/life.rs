@@ -51,10 +51,10 @@ impl Life {
     }
 
     /// The last lines that the server wrote beside the protocol.
-    pub(crate) fn last_words(&self) -> Vec<String> {
+    pub(crate) fn stderr_tail(&self) -> Vec<String> {
         match self {
-            Self::Legacy(session) => session.last_words(),
-            Self::Modern(peer) => peer.last_words(),
+            Self::Legacy(session) => session.stderr_tail(),
+            Self::Modern(peer) => peer.stderr_tail(),
         }
     }
 

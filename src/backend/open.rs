@@ -9,23 +9,18 @@ use tokio::{
 
 use super::{
     error::StartError,
-    http,
     key::Key,
-    legacy::{
-        Offer, Session,
-        handshake::HandshakeError,
-        session::{self, Tasks},
-    },
-    link::{Incoming, Link},
+    legacy::{Offer, Session, handshake::HandshakeError, session},
     memory::Memory,
     modern::{Peer, discover::Told, peer},
     question_slots::SlotLimits,
     served::Backend,
-    stdio,
+    task_group::TaskGroup,
+    transport::{self, Connector, Incoming, Transport},
 };
 use crate::{
-    mcp::{ClientInfo, Era, Feature, Revision, translate::Transport},
-    model::{BackendSpec, SessionId, TransportSpec},
+    mcp::{ClientInfo, Era, Feature, Revision},
+    model::SessionId,
     support::Clock,
 };
 
@@ -41,7 +36,7 @@ pub(crate) struct Room {
     /// The client for HTTP.
     pub(crate) client: reqwest::Client,
     /// Where tasks run.
-    pub(crate) tasks: Tasks,
+    pub(crate) tasks: TaskGroup,
     /// The time of day.
     pub(crate) clock: Arc<dyn Clock>,
     /// What was found out about the servers' eras.
@@ -55,7 +50,7 @@ pub(crate) struct Failure {
     /// Why.
     pub(crate) error: StartError,
     /// Its last words.
-    pub(crate) last_words: Vec<String>,
+    pub(crate) stderr_tail: Vec<String>,
 }
 
 impl Backend {
@@ -70,7 +65,7 @@ impl Backend {
         let revision = newest.unwrap_or(Revision::NEWEST_LEGACY);
         let mut offer = Offer { revision, assumed, client: Arc::clone(&client) };
         loop {
-            let (link, incoming) = self.room.connect(&self.spec, &self.late_streams).map_err(Failure::from)?;
+            let (transport, incoming) = self.connect()?;
             let about = session::About {
                 backend: self.spec.id.clone(),
                 key: key.clone(),
@@ -79,7 +74,7 @@ impl Backend {
                 wants: Arc::clone(&self.wants),
                 tasks: self.room.tasks.clone(),
             };
-            let opening = Session::open(about, &offer, Arc::clone(&link), incoming);
+            let opening = Session::open(about, &offer, Arc::clone(&transport), incoming);
             let opened = tokio::select! {
                 opened = timeout_at(deadline, opening) => opened,
                 () = self.room.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
@@ -99,7 +94,7 @@ impl Backend {
                 Ok(Err(HandshakeError::Start(error))) => error,
                 Err(_) => StartError::TimedOut(self.spec.start_timeout),
             };
-            return Err(Failure { error, last_words: link.last_words() });
+            return Err(Failure { error, stderr_tail: transport.stderr_tail() });
         }
     }
 
@@ -122,36 +117,27 @@ impl Backend {
             Told::Unusable(error) | Told::Nothing(error) => error,
         };
         peer.end("it did not say who it is");
-        Err(Failure { error, last_words: peer.last_words() })
+        Err(Failure { error, stderr_tail: peer.stderr_tail() })
     }
 
     /// A connection of `key` on which nothing was said yet.
     pub(super) fn approach(&self, key: &Key) -> Result<Arc<Peer>, Failure> {
-        let (link, incoming) = self.room.connect(&self.spec, &self.late_streams)?;
-        let transport = match self.spec.transport {
-            TransportSpec::Http(_) => Transport::Http,
-            TransportSpec::Stdio(_) | TransportSpec::Demo => Transport::Channel,
-        };
+        let (transport, incoming) = self.connect()?;
         let about = peer::About {
             backend: self.spec.id.clone(),
             key: key.clone(),
-            transport,
+            abilities: self.spec.transport.abilities(),
             is_another: self.pool.has_lived(key),
             listens: Arc::clone(&self.listens),
             wants: Arc::clone(&self.wants),
             tasks: self.room.tasks.clone(),
         };
-        Ok(Peer::begin(about, link, incoming))
+        Ok(Peer::begin(about, transport, incoming))
     }
-}
 
-impl Room {
-    fn connect(&self, spec: &BackendSpec, late: &http::LateStreams) -> Result<(Arc<dyn Link>, Incoming), StartError> {
-        match &spec.transport {
-            TransportSpec::Stdio(stdio) => stdio::connect(&spec.id, stdio, &self.environment, &self.tasks),
-            TransportSpec::Http(http) => http::connect(&self.client, http, late),
-            TransportSpec::Demo => Err(StartError::NoCommand("the built-in backend needs no connection".to_owned())),
-        }
+    fn connect(&self) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
+        let Room { environment, client, tasks, .. } = &self.room;
+        transport::connect(&self.spec, &Connector { environment, client, tasks, late: &self.late_streams })
     }
 }
 
@@ -164,6 +150,6 @@ fn is_misread(session: &Session, client: &ClientInfo) -> bool {
 
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
-        Self { error, last_words: Vec::new() }
+        Self { error, stderr_tail: Vec::new() }
     }
 }

@@ -22,9 +22,9 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+pub(crate) use self::sharer::SlotRequest;
 use self::sharer::{Choice, Sharer, Terms};
-use super::{key::Key, wants::Holder};
-use crate::model::UserId;
+use super::key::Key;
 
 /// The time for which a server may still speak of a call that was given up: what it asks or tells until then may be of that
 /// call, and is nobody else's.
@@ -51,17 +51,6 @@ pub(crate) struct QuestionSlots {
     /// Slots for each sharer.
     max: usize,
     limits: SlotLimits,
-}
-
-/// A call that needs a slot.
-#[derive(Debug, Clone)]
-pub(crate) struct SlotRequest {
-    /// The user, who is not to hold all slots while another waits.
-    pub(crate) user: UserId,
-    /// The client session, whose calls share a slot.
-    pub(crate) holder: Holder,
-    /// The only slot that will do, if any: a task is asked about where it was made.
-    pub(crate) only: Option<usize>,
 }
 
 /// No slot came free in time, or too many calls of the user wait already.

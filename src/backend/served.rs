@@ -10,7 +10,6 @@ use super::{
     error::StartError,
     extension::ledger::Ledger,
     health::Health,
-    http::LateStreams,
     jobs::{self, Jobs},
     key::Key,
     life::Life,
@@ -20,11 +19,12 @@ use super::{
     pool::{Lease, Pool, Slot, SlotState},
     question_slots::QuestionSlots,
     starting,
+    transport::http::LateStreams,
     wants::Wants,
 };
 use crate::{
     mcp::{Call, ClientInfo, Context, Era, ErrorObject, Method, Notification, Outcome, Payload, Reply, Server, listen},
-    model::{BackendSpec, OnLoss, TransportSpec},
+    model::{BackendSpec, OnLoss},
 };
 
 /// One backend.
@@ -144,7 +144,7 @@ impl Backend {
     /// Whether what serves calls may remember something of its clients. Where nothing of a request but its answer comes back
     /// on a connection, the loss of it is no loss to them.
     fn can_lose_state(&self) -> bool {
-        self.era.now() == Some(Era::Legacy) || matches!(self.spec.transport, TransportSpec::Stdio(_))
+        self.era.now() == Some(Era::Legacy) || self.spec.is_channel()
     }
 
     /// What serves `key` at a server of this era, opened where there is nothing. Waits up to `start_timeout`.
@@ -200,8 +200,8 @@ impl Backend {
                 Ok(life) => backend.live_in(&slot, &key, life).await,
                 // who waits begins again
                 Err(_) if backend.era.now() != era => slot.set(SlotState::Gone),
-                Err(Failure { error, last_words }) => {
-                    tracing::warn!(backend = %backend.spec.id, %error, stderr = ?last_words, "no session could be opened");
+                Err(Failure { error, stderr_tail }) => {
+                    tracing::warn!(backend = %backend.spec.id, %error, stderr = ?stderr_tail, "no session could be opened");
                     slot.set(SlotState::Failed(error.clone()));
                     backend.contradicted(era, &error);
                 }

@@ -17,10 +17,7 @@ use super::{
     served::Backend,
     wants::Topic,
 };
-use crate::{
-    mcp::{Call, Context, Era, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision},
-    model::TransportSpec,
-};
+use crate::mcp::{Call, Context, Era, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision};
 
 impl Backend {
     /// Serves one call.
@@ -88,7 +85,7 @@ impl Backend {
     /// Asks a server that is reached over HTTP again what it says of itself: it may be replaced unseen. What it said holds
     /// where it does not answer; where it is of another era now, that is found out anew.
     async fn introduce(&self, peer: &Arc<Peer>) {
-        if !matches!(self.spec.transport, TransportSpec::Http(_)) {
+        if self.spec.is_channel() {
             return;
         }
         match peer.discover(self.spec.start_timeout).await {

@@ -5,10 +5,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, interval, sleep};
 
 use super::{
-    detect::Opened, error::StartError, key::Key, life::Life, open::Failure, pool::SlotState, served::Backend,
-    stdio::environment,
+    detect::Opened, error::StartError, key::Key, life::Life, open::Failure, pool::SlotState, served::Backend, transport,
 };
-use crate::model::{OnLoss, TransportSpec};
+use crate::model::OnLoss;
 
 /// The longest wait between two starts.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
@@ -62,21 +61,21 @@ impl Backend {
                     turned = Some(Instant::now());
                     0
                 }
-                Ended::Failed(Failure { error, last_words }) if error.is_lasting() => {
-                    tracing::error!(backend = %self.spec.id, %error, stderr = ?last_words, "the backend cannot be used");
-                    self.health.failed(&error, last_words);
+                Ended::Failed(Failure { error, stderr_tail }) if error.is_lasting() => {
+                    tracing::error!(backend = %self.spec.id, %error, stderr = ?stderr_tail, "the backend cannot be used");
+                    self.health.failed(&error, stderr_tail);
                     self.pool.base().set(SlotState::Failed(error));
                     sleep(LASTING_WAIT).await;
                     failures + 1
                 }
-                Ended::Failed(Failure { error, last_words }) => {
-                    let last_words = self.advised(last_words);
+                Ended::Failed(Failure { error, stderr_tail }) => {
+                    let stderr_tail = self.advised(stderr_tail);
                     let wait = wait_after(failures);
                     tracing::warn!(
-                        backend = %self.spec.id, %error, retry_in = wait.as_secs(), stderr = ?last_words,
+                        backend = %self.spec.id, %error, retry_in = wait.as_secs(), stderr = ?stderr_tail,
                         "the backend failed and is started again"
                     );
-                    self.health.restarting(&error.to_string(), wait, last_words);
+                    self.health.restarting(&error.to_string(), wait, stderr_tail);
                     self.pool.base().set(SlotState::Failed(error));
                     sleep(wait).await;
                     failures + 1
@@ -87,11 +86,9 @@ impl Backend {
     }
 
     /// The last lines of a server that did not start, and what to do if it lacks a setting for the network.
-    fn advised(&self, mut last_words: Vec<String>) -> Vec<String> {
-        if let TransportSpec::Stdio(stdio) = &self.spec.transport {
-            last_words.extend(environment::advice(&self.room.environment, &stdio.env));
-        }
-        last_words
+    fn advised(&self, mut stderr_tail: Vec<String>) -> Vec<String> {
+        stderr_tail.extend(transport::advice(&self.spec, &self.room.environment));
+        stderr_tail
     }
 
     /// One life of the base session, from its start to its end.
@@ -124,17 +121,17 @@ impl Backend {
             }
         };
         self.lost(base);
-        let last_words = life.last_words();
+        let stderr_tail = life.stderr_tail();
         if self.era.is_doubted() {
             tracing::info!(backend = %self.spec.id, reason, "it is found out anew of which era the server is");
-            return Ended::Turned(Failure { error: StartError::Unreachable(reason), last_words });
+            return Ended::Turned(Failure { error: StartError::Unreachable(reason), stderr_tail });
         }
         if began.elapsed() < SHORT_LIFE {
             let error = StartError::Unreachable(reason);
-            return Ended::Failed(Failure { error, last_words });
+            return Ended::Failed(Failure { error, stderr_tail });
         }
-        tracing::warn!(backend = %self.spec.id, reason, stderr = ?last_words, "the connection to the backend was lost");
-        self.health.restarting(&reason, Duration::ZERO, last_words);
+        tracing::warn!(backend = %self.spec.id, reason, stderr = ?stderr_tail, "the connection to the backend was lost");
+        self.health.restarting(&reason, Duration::ZERO, stderr_tail);
         Ended::Lived
     }
 }

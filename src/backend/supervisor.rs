@@ -10,17 +10,18 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Demo, http,
-    legacy::session::Tasks,
+    Demo,
     memory::Memory,
     open::Room,
     question_slots::SlotLimits,
     served::{Backend, Served},
+    task_group::TaskGroup,
+    transport,
 };
 use crate::{
     mcp::Server,
     model::{
-        BackendId, BackendSpec, KnownEra, SessionId, TransportSpec,
+        BackendId, BackendSpec, KnownEra, SessionId,
         status::{BackendState, BackendStatus, Counts},
     },
     support::Clock,
@@ -48,7 +49,7 @@ pub struct Deps {
 /// Holds all backends. Where it is dropped, all of them end.
 pub struct Supervisor {
     members: Vec<Member>,
-    tasks: Tasks,
+    tasks: TaskGroup,
     lost: broadcast::Sender<SessionId>,
     memory: Memory,
     _end: DropGuard,
@@ -64,13 +65,13 @@ impl Supervisor {
     /// only where no HTTP client can be made: certificates are missing, or a proxy in the environment is no URL.
     pub fn start(specs: Vec<BackendSpec>, deps: Deps) -> Result<Self, reqwest::Error> {
         let end = deps.shutdown.child_token();
-        let tasks = Tasks::new(end.clone());
+        let tasks = TaskGroup::new(end.clone());
         let lost = broadcast::Sender::new(LOST);
         let memory = Memory::of(&specs, deps.eras);
         let room = Room {
             sessions: deps.sessions,
             slot_limits: deps.slot_limits,
-            client: http::guarded(&deps.environment)?,
+            client: transport::http::guarded(&deps.environment)?,
             environment: Arc::new(deps.environment),
             tasks: tasks.clone(),
             clock: Arc::clone(&deps.clock),
@@ -78,7 +79,7 @@ impl Supervisor {
             memory: memory.clone(),
         };
         let member = |spec: BackendSpec| {
-            if matches!(spec.transport, TransportSpec::Demo) {
+            if spec.is_built_in() {
                 return Member::Demo(Box::new(spec), Arc::new(Demo::new(Arc::clone(&deps.clock))));
             }
             let backend = Arc::new(Backend::new(spec, room.clone()));

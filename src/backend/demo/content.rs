@@ -3,15 +3,12 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Demo, counter, duplex};
+use super::{
+    counter, duplex,
+    results::{IMPLEMENTATION, LONGEST, REVISION, read_only},
+};
 use crate::mcp::{ErrorObject, Payload, meta};
 
-/// What it calls itself.
-pub(super) const IMPLEMENTATION: &str = concat!(
-    r#"{"name":"lockkeeper-demo","title":"Lockkeeper demonstration","version":""#,
-    env!("CARGO_PKG_VERSION"),
-    "\"}"
-);
 /// The one resource.
 const WELCOME: &str = "demo://welcome";
 /// What the resources of the template begin with.
@@ -30,7 +27,7 @@ const WELCOME_TEXT: &str = "# Welcome to Lockkeeper\n\n\
 /// The answer to `server/discover`.
 pub(super) fn discover() -> Value {
     json!({
-        "supportedVersions": [Demo::REVISION.as_str()],
+        "supportedVersions": [REVISION.as_str()],
         "capabilities": {
             "tools": {}, "resources": { "subscribe": true }, "prompts": {}, "logging": {}, "completions": {},
         },
@@ -44,11 +41,6 @@ pub(super) fn tools() -> Value {
     let (Value::Array(mut tools), Value::Array(more)) = (plain_tools(), duplex::tools()) else { return json!({}) };
     tools.extend(more);
     json!({ "tools": tools })
-}
-
-/// What a tool says of itself that changes nothing.
-pub(super) fn read_only(title: &str) -> Value {
-    json!({ "title": title, "readOnlyHint": true, "openWorldHint": false })
 }
 
 fn plain_tools() -> Value {
@@ -90,7 +82,7 @@ fn plain_tools() -> Value {
             "inputSchema": {
                 "type": "object", "required": ["from"],
                 "properties": { "from": {
-                    "type": "integer", "minimum": 1, "maximum": super::LONGEST, "description": "Where to begin, in seconds",
+                    "type": "integer", "minimum": 1, "maximum": LONGEST, "description": "Where to begin, in seconds",
                 } },
             },
             "annotations": read_only("Count down"),
@@ -129,7 +121,7 @@ pub(super) fn read(uri: &str, counter: u64) -> Result<Value, ErrorObject> {
             Ok(contents("text/plain", &format!("Hello, {name}! The gate is open.")))
         }
         _ => Err(ErrorObject::with_data(ErrorObject::RESOURCE_NOT_FOUND, "Resource not found", &json!({ "uri": uri }))
-            .written_in(Demo::REVISION)),
+            .written_in(REVISION)),
     }
 }
 

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::{sync::broadcast, time::interval};
 
-use super::Demo;
+use super::results::REVISION;
 use crate::{
     backend::wants::Holder,
     mcp::{Event, Level, Method, Notification, Payload, Reply},
@@ -100,7 +100,7 @@ impl Counter {
                 }
                 let value = counter.value();
                 if value != std::mem::replace(&mut seen, value) && counter.subscribed.lock().contains(&holder) {
-                    let params = Payload::of(Demo::REVISION, &json!({ "uri": URI }));
+                    let params = Payload::of(REVISION, &json!({ "uri": URI }));
                     yield Event::Notified(Notification { method: Method::ResourceUpdated, params });
                 }
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{Demo, complete, content::read_only, said, text_result};
+use super::results::{REVISION, complete, read_only, said, text_result};
 use crate::mcp::{ClientInfo, ErrorObject, Event, Level, Method, Notification, Outcome, Payload, Question, Reply};
 
 /// The pause between two log messages.
@@ -105,7 +105,7 @@ pub(super) fn log(lowest: Option<Level>) -> Reply {
         for level in Level::ALL.into_iter().filter(|level| lowest.is_none_or(|lowest| *level >= lowest)) {
             let text = format!("This is a message of the level `{}`", level.as_str());
             let params = json!({ "level": level.as_str(), "logger": "demo", "data": text });
-            let params = Payload::of(Demo::REVISION, &params);
+            let params = Payload::of(REVISION, &params);
             yield Event::Notified(Notification { method: Method::LoggingMessage, params });
             written += 1;
             sleep(PAUSE).await;

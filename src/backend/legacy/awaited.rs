@@ -14,7 +14,7 @@ use tokio::{
 
 use super::{Session, belongings::created_task, call::Asked};
 use crate::{
-    backend::{link::NotRun, wants::Holder},
+    backend::{transport::NotSent, wants::Holder},
     mcp::{ClientInfo, ErrorObject, Event, Feature, Method, Outcome, Payload, Revision, translate::Profile},
 };
 
@@ -38,7 +38,7 @@ struct Running {
 /// How far it is.
 enum Stage {
     /// The server is asked to make the task.
-    Asked(BoxStream<'static, Result<Event, NotRun>>),
+    Asked(BoxStream<'static, Result<Event, NotSent>>),
     /// The task is there.
     Made(Task),
     /// There is nothing to cancel.
@@ -69,7 +69,7 @@ impl Session {
         client: &ClientInfo,
         asked: Asked,
         patience: Duration,
-    ) -> impl Stream<Item = Result<Event, NotRun>> + Send + use<> {
+    ) -> impl Stream<Item = Result<Event, NotSent>> + Send + use<> {
         let awaits = asked.method == Method::ToolsCall
             && !client.takes_tasks()
             && self.revision().has(Feature::CoreTasks)
@@ -87,7 +87,7 @@ impl Session {
         self: &Arc<Self>,
         asked: Asked,
         patience: Duration,
-    ) -> impl Stream<Item = Result<Event, NotRun>> + Send + use<> {
+    ) -> impl Stream<Item = Result<Event, NotSent>> + Send + use<> {
         let session = Arc::clone(self);
         async_stream::stream! {
             let (aside, mut told) = mpsc::channel(QUEUE);
@@ -137,7 +137,7 @@ impl Session {
                     Some(Ok(event)) if tells_status(&event) => {}
                     Some(Ok(event)) => yield Ok(event),
                     // the session ended between the two requests: the task may have run, so it is not made again
-                    Some(Err(NotRun(_))) | None => {
+                    Some(Err(NotSent(_))) | None => {
                         yield Ok(Event::Done(Outcome::Failed(task.session.lost_error())));
                         return;
                     }
@@ -157,7 +157,7 @@ impl Running {
     }
 
     /// What comes of the call that makes the task.
-    async fn next(&mut self) -> Option<Result<Event, NotRun>> {
+    async fn next(&mut self) -> Option<Result<Event, NotSent>> {
         match &mut self.stage {
             Stage::Asked(events) => events.next().await,
             Stage::Made(_) | Stage::Over => None,
@@ -165,7 +165,7 @@ impl Running {
     }
 
     /// The task, where this event made it. Where the call ended without one, there is nothing to cancel.
-    fn made(&mut self, event: &Result<Event, NotRun>) -> Option<Task> {
+    fn made(&mut self, event: &Result<Event, NotSent>) -> Option<Task> {
         if let Ok(Event::Notified(_) | Event::Asked(_)) = event {
             return None;
         }
@@ -227,7 +227,11 @@ impl Drop for Running {
 
 impl Task {
     /// A request about it.
-    fn request(&self, method: &Method, patience: Duration) -> impl Stream<Item = Result<Event, NotRun>> + Send + use<> {
+    fn request(
+        &self,
+        method: &Method,
+        patience: Duration,
+    ) -> impl Stream<Item = Result<Event, NotSent>> + Send + use<> {
         let params = Payload::of(self.session.revision(), &serde_json::json!({ "taskId": self.id }));
         let (method, session, profile) = (method.clone(), self.holder.clone(), Profile::default());
         self.session.call(Asked { session, profile, ..Asked::of_gateway(method, params) }, patience)
@@ -291,7 +295,7 @@ async fn overdue(task: Task, sign: &Notify, patience: Duration) -> ErrorObject {
 }
 
 /// The id of the task, where this is the end of the call that made it.
-fn created(event: &Result<Event, NotRun>) -> Option<String> {
+fn created(event: &Result<Event, NotSent>) -> Option<String> {
     match event {
         Ok(Event::Done(Outcome::Complete(result))) => created_task(result),
         _ => None,

@@ -13,9 +13,9 @@ use tokio::{
 use super::{Session, belongings::Owner};
 use crate::{
     backend::{
-        link::{LinkError, NotRun},
         pending::{cancellation, timed_out},
         question_slots::LINGER,
+        transport::{NotSent, TransportError},
         wants::Holder,
     },
     mcp::{
@@ -112,13 +112,13 @@ impl Running {
 // === impl Session ===
 
 impl Session {
-    /// Makes one call. The events end with [`Event::Done`], or with [`NotRun`] as the only one. A call that stays silent
+    /// Makes one call. The events end with [`Event::Done`], or with [`NotSent`] as the only one. A call that stays silent
     /// for longer than `patience` is cancelled and fails.
     pub(crate) fn call(
         self: &Arc<Self>,
         asked: Asked,
         patience: Duration,
-    ) -> impl Stream<Item = Result<Event, NotRun>> + Send + use<> {
+    ) -> impl Stream<Item = Result<Event, NotSent>> + Send + use<> {
         let kind = if asked.method.may_ask() { Kind::Asking } else { Kind::Client };
         self.request(asked, kind, patience)
     }
@@ -129,7 +129,7 @@ impl Session {
         asked: Asked,
         kind: Kind,
         patience: Duration,
-    ) -> impl Stream<Item = Result<Event, NotRun>> + Send + use<> {
+    ) -> impl Stream<Item = Result<Event, NotSent>> + Send + use<> {
         let session = Arc::clone(self);
         async_stream::stream! {
             let Asked { method, params, session: holder, aside, profile, farewell } = asked;
@@ -143,7 +143,7 @@ impl Session {
             // on the standalone stream the server may ask in this call
             if kind == Kind::Asking
                 && session.about.key.can_be_asked()
-                && let Some(listening) = session.link.listening()
+                && let Some(listening) = session.transport.listening()
             {
                 listening.await;
             }
@@ -158,9 +158,9 @@ impl Session {
             // the id serves as the token as well: both are unique in this session (design rule 1)
             let params = if token.is_some() { meta::with_progress_token(&params, &ticket.id.to_string()) } else { params };
             let id = RequestId::number(ticket.id);
-            let link = Arc::clone(&ticket.session.link);
+            let transport = Arc::clone(&ticket.session.transport);
             let request = Message::Request { id, method, params: params.json().clone() };
-            let mut exchange = link.request(request, None).fuse();
+            let mut exchange = transport.request(request, None).fuse();
             let mut silent_until = Instant::now() + patience;
             loop {
                 let step = tokio::select! {
@@ -225,7 +225,7 @@ impl Session {
             // reported already
             Err(_) => return,
         };
-        let sent = self.link.send(Message::Notification { method, params }).await;
+        let sent = self.transport.send(Message::Notification { method, params }).await;
         if let Err(error) = sent {
             tracing::debug!(backend = %self.about.backend, %error, "a client's notification was not delivered");
         }
@@ -240,11 +240,11 @@ impl Ticket {
         owner: Owner,
         kind: Kind,
         (patience, farewell): (Duration, Farewell),
-    ) -> Result<Self, NotRun> {
+    ) -> Result<Self, NotSent> {
         let Owner { holder, token, aside } = owner;
         let (answered, question_closed) = (Mutex::default(), Mutex::default());
         let running = Running { token, holder, aside, answered, question_closed, kind };
-        let (id, events) = session.enter(running).map_err(NotRun)?;
+        let (id, events) = session.enter(running).map_err(NotSent)?;
         if kind == Kind::Asking {
             session.ask_held(id);
         }
@@ -252,7 +252,7 @@ impl Ticket {
     }
 
     /// What came on the exchange of this call: what is for it is given at once, the rest goes where it belongs.
-    fn arrived(&self, arrived: Result<Message, LinkError>) -> Option<Result<Event, NotRun>> {
+    fn arrived(&self, arrived: Result<Message, TransportError>) -> Option<Result<Event, NotSent>> {
         match arrived {
             Ok(message) => {
                 let received = self.session.receive(message, Some(self.id))?;
@@ -266,9 +266,9 @@ impl Ticket {
         }
     }
 
-    fn broken(&self, error: LinkError) -> Result<Event, NotRun> {
+    fn broken(&self, error: TransportError) -> Result<Event, NotSent> {
         let error =
-            error.of_call(&self.session.about.backend).inspect_err(|NotRun(reason)| self.session.end(reason))?;
+            error.of_call(&self.session.about.backend).inspect_err(|NotSent(reason)| self.session.end(reason))?;
         Ok(Event::Done(Outcome::Failed(error)))
     }
 

@@ -17,8 +17,8 @@ use super::{
 use crate::{
     backend::{
         error::StartError,
-        link::{Incoming, Link, LinkError, NotRun},
         modern::discover::{incompatible, supported},
+        transport::{Incoming, NotSent, Transport, TransportError},
     },
     mcp::{
         ClientInfo, Era, ErrorObject, Event, Feature, Message, Method, Outcome, Payload, Revision, json,
@@ -81,17 +81,17 @@ impl Session {
     pub(crate) async fn open(
         about: About,
         offer: &Offer,
-        link: Arc<dyn Link>,
+        transport: Arc<dyn Transport>,
         incoming: Incoming,
     ) -> Result<Arc<Self>, HandshakeError> {
-        let session = Self::begin(about, link, incoming);
+        let session = Self::begin(about, transport, incoming);
         let abandoned = Abandoned(Some(&session));
         let greeting = session.initialize(offer).await?;
-        session.link.negotiated(greeting.revision);
+        session.transport.negotiated(greeting.revision);
         // kept before `initialized` is sent: the server may ask at once when it has it
         let _ = session.greeting.set(greeting);
         session.initialized().await?;
-        session.link.opened();
+        session.transport.opened();
         session.probe_completion().await;
         abandoned.keep();
         Ok(session)
@@ -140,7 +140,7 @@ impl Session {
                 }
                 Ok(Event::Done(Outcome::Failed(error))) => return Err(refused(&error, offer.revision)),
                 Ok(_) => {}
-                Err(NotRun(reason)) => return Err(StartError::Unreachable(reason).into()),
+                Err(NotSent(reason)) => return Err(StartError::Unreachable(reason).into()),
             }
         }
         Err(StartError::Unreachable(self.reason()).into())
@@ -151,14 +151,18 @@ impl Session {
         let mut waits = RETRIES.into_iter();
         loop {
             let message = Message::Notification { method: Method::Initialized, params: Bytes::new() };
-            let reason = match timeout(INITIALIZED_TIMEOUT, self.link.send(message)).await {
+            let reason = match timeout(INITIALIZED_TIMEOUT, self.transport.send(message)).await {
                 Ok(Ok(())) => return Ok(()),
-                Ok(Err(LinkError::Refused(reason) | LinkError::Denied(reason) | LinkError::Gone(reason))) => {
+                Ok(Err(
+                    TransportError::Refused(reason) | TransportError::Denied(reason) | TransportError::Gone(reason),
+                )) => {
                     return Err(StartError::Refused(format!("`notifications/initialized` was turned down: {reason}")));
                 }
-                Ok(Err(LinkError::Lost(reason) | LinkError::Unavailable(reason) | LinkError::Unreachable(reason))) => {
-                    reason
-                }
+                Ok(Err(
+                    TransportError::Lost(reason)
+                    | TransportError::Unavailable(reason)
+                    | TransportError::Unreachable(reason),
+                )) => reason,
                 Err(_) => "no answer in time".to_owned(),
             };
             let Some(wait) = waits.next() else {

@@ -6,8 +6,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::{runtime::Handle, sync::mpsc, time::Instant};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     Greeting,
@@ -17,12 +16,13 @@ use super::{
 };
 use crate::{
     backend::{
+        background::BackgroundSender,
         end::End,
-        errands::Errands,
         key::{Key, Scope},
-        link::{Incoming, Link, pump},
         listens::Listens,
         pending::Pending,
+        task_group::TaskGroup,
+        transport::{Incoming, Transport, pump},
         wants::{Holder, Wants},
     },
     mcp::{
@@ -36,7 +36,7 @@ use crate::{
 pub(crate) struct Session {
     /// Whose it is.
     pub(crate) about: About,
-    pub(super) link: Arc<dyn Link>,
+    pub(super) transport: Arc<dyn Transport>,
     pub(super) greeting: OnceLock<Greeting>,
     pub(super) calls: Pending<Running>,
     pub(super) questions: Mutex<HashMap<RequestId, Waiting>>,
@@ -48,7 +48,7 @@ pub(crate) struct Session {
     pub(super) lingering: Mutex<HashMap<u64, (Holder, Instant)>>,
     level: Mutex<Option<Level>>,
     end: End,
-    errands: Errands,
+    background: BackgroundSender,
 }
 
 /// Whose session it is, and what it belongs to.
@@ -64,53 +64,19 @@ pub(crate) struct About {
     /// What the clients want.
     pub(crate) wants: Arc<Wants>,
     /// Where its tasks run.
-    pub(crate) tasks: Tasks,
-}
-
-/// Where tasks run, and what ends them.
-#[derive(Debug, Clone)]
-pub(crate) struct Tasks {
-    tracker: TaskTracker,
-    runtime: Handle,
-    end: CancellationToken,
-}
-
-// === impl Tasks ===
-
-impl Tasks {
-    /// Tasks on the present runtime, which end when `end` is cancelled.
-    pub(crate) fn new(end: CancellationToken) -> Self {
-        Self { tracker: TaskTracker::new(), runtime: Handle::current(), end }
-    }
-
-    /// Runs `task`. It must end soon after [`Tasks::end`] is cancelled.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tracker.spawn_on(task, &self.runtime);
-    }
-
-    /// Cancelled when every task is to end.
-    pub(crate) const fn end(&self) -> &CancellationToken {
-        &self.end
-    }
-
-    /// Tells every task to end, and waits until each has.
-    pub(crate) async fn finish(&self) {
-        self.end.cancel();
-        self.tracker.close();
-        self.tracker.wait().await;
-    }
+    pub(crate) tasks: TaskGroup,
 }
 
 // === impl Session ===
 
 impl Session {
     /// A session over a connection that has just been made. What comes on it is received from now on.
-    pub(super) fn begin(about: About, link: Arc<dyn Link>, incoming: Incoming) -> Arc<Self> {
+    pub(super) fn begin(about: About, transport: Arc<dyn Transport>, incoming: Incoming) -> Arc<Self> {
         let end = End::within(about.tasks.end());
-        let errands = Errands::new(&about.backend, &link, &about.tasks, end.token());
+        let background = BackgroundSender::new(&about.backend, &transport, &about.tasks, end.token());
         let session = Arc::new(Self {
             about,
-            link,
+            transport,
             greeting: OnceLock::new(),
             calls: Pending::default(),
             questions: Mutex::default(),
@@ -119,7 +85,7 @@ impl Session {
             lingering: Mutex::default(),
             level: Mutex::default(),
             end,
-            errands,
+            background,
         });
         session.about.tasks.spawn(Arc::clone(&session).pump(incoming));
         session
@@ -219,8 +185,8 @@ impl Session {
     }
 
     /// The last lines that the server wrote beside the protocol.
-    pub(crate) fn last_words(&self) -> Vec<String> {
-        self.link.last_words()
+    pub(crate) fn stderr_tail(&self) -> Vec<String> {
+        self.transport.stderr_tail()
     }
 
     /// Enters a call that is about to be sent.
@@ -262,12 +228,12 @@ impl Session {
 
     /// Sends an answer or a cancellation behind the caller's back, as well as it goes.
     pub(super) fn tell(&self, message: Message) {
-        self.errands.tell(message);
+        self.background.tell(message);
     }
 
     /// Sends several such messages, each when the one before is sent.
     pub(super) fn tell_in_order(&self, messages: Vec<Message>) {
-        self.errands.tell_in_order(messages);
+        self.background.tell_in_order(messages);
     }
 
     /// Whether this call has not ended.
@@ -285,6 +251,6 @@ impl Session {
         let reason = pump(&mut incoming, self.end.token(), take).await;
         self.end(reason.as_deref().unwrap_or("the gateway ended the session"));
         drop(incoming);
-        self.link.close().await;
+        self.transport.close().await;
     }
 }

@@ -12,14 +12,15 @@ use tokio::{
 use super::{Peer, peer::SPOKEN};
 use crate::{
     backend::{
-        link::{LinkError, NotRun},
         pending::{cancellation, timed_out},
+        transport::{NotSent, TransportError},
     },
     mcp::{
         ClientInfo, ErrorObject, Event, Facts, Farewell, Level, Message, Method, Outcome, Payload, RequestId, meta,
         mirrored::Mirror,
         translate::{Kind, Profile, with_envelope, without_invalid_header_params},
     },
+    model::{Delivery, HeaderParams},
 };
 
 /// What a connection knows of a request that runs.
@@ -88,13 +89,13 @@ impl Asked {
 // === impl Peer ===
 
 impl Peer {
-    /// Makes one request. The events end with [`Event::Done`], or with [`NotRun`] as the only one. One that stays silent
+    /// Makes one request. The events end with [`Event::Done`], or with [`NotSent`] as the only one. One that stays silent
     /// for longer than `patience` is cancelled and fails.
     pub(crate) fn call(
         self: &Arc<Self>,
         asked: Asked,
         patience: Duration,
-    ) -> impl Stream<Item = Result<Event, NotRun>> + Send + use<> {
+    ) -> impl Stream<Item = Result<Event, NotSent>> + Send + use<> {
         let (peer, lists_tools) = (Arc::clone(self), asked.method == Method::ToolsList);
         self.exchange(asked, patience).map(move |event| match event {
             // 2026-07-28, tools: a client over HTTP leaves out the tools whose annotations of headers are invalid
@@ -104,17 +105,17 @@ impl Peer {
             }
             Ok(Event::Done(Outcome::Failed(error))) if is_of_another_version(&error) => {
                 // over HTTP it may be one of several machines that says so: it is asked whether all do
-                if !peer.mirrors() {
+                if peer.about.abilities.delivery == Delivery::Channel {
                     peer.end("the server no longer speaks 2026-07-28");
                 }
-                Err(NotRun("the server speaks another version now".to_owned()))
+                Err(NotSent("the server speaks another version now".to_owned()))
             }
             Ok(event) => Ok(event),
             Err(error) => match error.of_call(&peer.about.backend) {
                 Ok(error) => Ok(Event::Done(Outcome::Failed(error))),
-                Err(NotRun(reason)) => {
+                Err(NotSent(reason)) => {
                     peer.end(&reason);
-                    Err(NotRun(reason))
+                    Err(NotSent(reason))
                 }
             },
         })
@@ -125,7 +126,7 @@ impl Peer {
         self: &Arc<Self>,
         asked: Asked,
         patience: Duration,
-    ) -> impl Stream<Item = Result<Event, LinkError>> + Send + use<> {
+    ) -> impl Stream<Item = Result<Event, TransportError>> + Send + use<> {
         let peer = Arc::clone(self);
         async_stream::stream! {
             let params = match asked.in_envelope() {
@@ -141,7 +142,7 @@ impl Peer {
             let mut ticket = match Ticket::open(peer, running) {
                 Ok(ticket) => ticket,
                 Err(reason) => {
-                    yield Err(LinkError::Gone(reason));
+                    yield Err(TransportError::Gone(reason));
                     return;
                 }
             };
@@ -149,8 +150,8 @@ impl Peer {
             // the id serves as the token as well: both are unique on this connection (design rule 1)
             let params = if token.is_some() { meta::with_progress_token(&params, &ticket.id.to_string()) } else { params };
             let request = Message::Request { id: RequestId::number(ticket.id), method: asked.method, params: params.json().clone() };
-            let link = Arc::clone(&ticket.peer.link);
-            let mut exchange = link.request(request, asked.mirror).fuse();
+            let transport = Arc::clone(&ticket.peer.transport);
+            let mut exchange = transport.request(request, asked.mirror).fuse();
             let mut silent_until = Instant::now() + patience;
             loop {
                 let step = tokio::select! {
@@ -180,7 +181,7 @@ impl Peer {
 
     /// Whether parameters are mirrored in headers.
     fn mirrors(&self) -> bool {
-        self.about.transport == crate::mcp::translate::Transport::Http
+        self.about.abilities.header_params == HeaderParams::Mirrored
     }
 }
 
@@ -198,7 +199,7 @@ impl Ticket {
     }
 
     /// What came on the exchange of this request.
-    fn arrived(&self, arrived: Result<Message, LinkError>) -> Option<Result<Event, LinkError>> {
+    fn arrived(&self, arrived: Result<Message, TransportError>) -> Option<Result<Event, TransportError>> {
         match arrived {
             Ok(message) => {
                 let received = self.peer.receive(message, Some(self.id))?;
@@ -222,7 +223,7 @@ impl Drop for Ticket {
         let running = self.peer.calls.close(self.id);
         if let Some(running) = running.filter(|_| !self.peer.is_over()) {
             self.peer.given_up(self.id, running.level);
-            self.peer.errands.tell(cancellation(self.id, &self.farewell));
+            self.peer.background.tell(cancellation(self.id, &self.farewell));
         }
     }
 }

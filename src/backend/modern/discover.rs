@@ -7,8 +7,9 @@ use futures_util::StreamExt as _;
 
 use super::{Introduction, Peer, call::Asked, introduction::Versions, peer::SPOKEN};
 use crate::{
-    backend::{error::StartError, link::LinkError},
-    mcp::{ErrorObject, Event, Method, Outcome, Payload, Revision, json::Object, translate::Transport},
+    backend::{error::StartError, transport::TransportError},
+    mcp::{ErrorObject, Event, Method, Outcome, Payload, Revision, json::Object},
+    model::Delivery,
 };
 
 /// What the answer to `server/discover` tells.
@@ -56,12 +57,16 @@ impl Peer {
 
     /// A request that was not answered by a message. Over HTTP what the server does not understand it may refuse in any
     /// form, and what does not come from it is no evidence.
-    fn not_answered(&self, error: LinkError) -> Told {
+    fn not_answered(&self, error: TransportError) -> Told {
         match error {
-            LinkError::Refused(reason) if self.about.transport == Transport::Http => Told::Legacy(reason),
-            LinkError::Refused(reason) | LinkError::Denied(reason) => Told::Nothing(StartError::Refused(reason)),
-            LinkError::Gone(reason) | LinkError::Lost(reason) => self.gone(&reason),
-            LinkError::Unreachable(reason) | LinkError::Unavailable(reason) => {
+            TransportError::Refused(reason) if self.about.abilities.delivery == Delivery::Exchange => {
+                Told::Legacy(reason)
+            }
+            TransportError::Refused(reason) | TransportError::Denied(reason) => {
+                Told::Nothing(StartError::Refused(reason))
+            }
+            TransportError::Gone(reason) | TransportError::Lost(reason) => self.gone(&reason),
+            TransportError::Unreachable(reason) | TransportError::Unavailable(reason) => {
                 Told::Nothing(StartError::Unreachable(reason))
             }
         }
@@ -69,9 +74,9 @@ impl Peer {
 
     /// A process that ends instead of answering may be of an older kind; a connection that breaks says nothing.
     fn gone(&self, reason: &str) -> Told {
-        match self.about.transport {
-            Transport::Channel => Told::Ended(reason.to_owned()),
-            Transport::Http => Told::Nothing(StartError::Unreachable(reason.to_owned())),
+        match self.about.abilities.delivery {
+            Delivery::Channel => Told::Ended(reason.to_owned()),
+            Delivery::Exchange => Told::Nothing(StartError::Unreachable(reason.to_owned())),
         }
     }
 }

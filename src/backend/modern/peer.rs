@@ -13,18 +13,18 @@ use tokio_util::sync::CancellationToken;
 use super::{Introduction, call::Running, listening::Listening};
 use crate::{
     backend::{
+        background::BackgroundSender,
         end::End,
-        errands::Errands,
         key::Key,
-        legacy::session::Tasks,
-        link::{Incoming, Link, pump},
         listens::Listens,
         pending::Pending,
         question_slots::LINGER,
+        task_group::TaskGroup,
+        transport::{Incoming, Transport, pump},
         wants::Wants,
     },
-    mcp::{ErrorObject, Event, Level, Revision, translate::Transport},
-    model::BackendId,
+    mcp::{ErrorObject, Event, Level, Revision},
+    model::{BackendId, Delivery, TransportAbilities},
 };
 
 /// The version that is spoken on it.
@@ -34,9 +34,9 @@ pub(super) const SPOKEN: Revision = Revision::V2026_07_28;
 pub(crate) struct Peer {
     /// Whose it is.
     pub(crate) about: About,
-    pub(super) link: Arc<dyn Link>,
+    pub(super) transport: Arc<dyn Transport>,
     pub(super) calls: Pending<Running>,
-    pub(super) errands: Errands,
+    pub(super) background: BackgroundSender,
     pub(super) listening: Listening,
     /// Which log messages the calls wanted that were given up of late, and until when the server may still tell them.
     lingering: Mutex<HashMap<u64, (Level, Instant)>>,
@@ -52,8 +52,8 @@ pub(crate) struct About {
     pub(crate) backend: BackendId,
     /// Who shares it.
     pub(crate) key: Key,
-    /// What carries the messages.
-    pub(crate) transport: Transport,
+    /// What its transport can do.
+    pub(crate) abilities: TransportAbilities,
     /// Whether it takes the place of one that was lost.
     pub(crate) is_another: bool,
     /// Who is told what comes outside of calls.
@@ -61,20 +61,20 @@ pub(crate) struct About {
     /// What the clients want.
     pub(crate) wants: Arc<Wants>,
     /// Where its tasks run.
-    pub(crate) tasks: Tasks,
+    pub(crate) tasks: TaskGroup,
 }
 
 impl Peer {
     /// A connection that has just been made. What comes on it is received from now on.
-    pub(crate) fn begin(about: About, link: Arc<dyn Link>, incoming: Incoming) -> Arc<Self> {
+    pub(crate) fn begin(about: About, transport: Arc<dyn Transport>, incoming: Incoming) -> Arc<Self> {
         let end = End::within(about.tasks.end());
-        link.negotiated(SPOKEN);
-        let errands = Errands::new(&about.backend, &link, &about.tasks, end.token());
+        transport.negotiated(SPOKEN);
+        let background = BackgroundSender::new(&about.backend, &transport, &about.tasks, end.token());
         let peer = Arc::new(Self {
             about,
-            link,
+            transport,
             calls: Pending::default(),
-            errands,
+            background,
             listening: Listening::default(),
             lingering: Mutex::default(),
             introduction: ArcSwapOption::empty(),
@@ -133,8 +133,8 @@ impl Peer {
     }
 
     /// The last lines that the server wrote beside the protocol.
-    pub(crate) fn last_words(&self) -> Vec<String> {
-        self.link.last_words()
+    pub(crate) fn stderr_tail(&self) -> Vec<String> {
+        self.transport.stderr_tail()
     }
 
     /// Ends the connection. Calls that run fail, and may be tried again by the client.
@@ -146,7 +146,7 @@ impl Peer {
     /// Notes that a call was given up: on a channel that several clients share, what the server still logs of it is not to
     /// be taken for another's.
     pub(super) fn given_up(&self, call: u64, level: Option<Level>) {
-        let Some(level) = level.filter(|_| self.about.transport != Transport::Http) else { return };
+        let Some(level) = level.filter(|_| self.about.abilities.delivery == Delivery::Channel) else { return };
         if !self.about.key.is_of_one_client() {
             let (mut lingering, now) = (self.lingering.lock(), Instant::now());
             lingering.retain(|_, (_, until)| *until > now);
@@ -181,6 +181,6 @@ impl Peer {
         let reason = pump(&mut incoming, self.end.token(), take).await;
         self.end(reason.as_deref().unwrap_or("the gateway ended the connection"));
         drop(incoming);
-        self.link.close().await;
+        self.transport.close().await;
     }
 }

@@ -4,8 +4,18 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
-use super::SlotRequest;
 use crate::{backend::wants::Holder, model::UserId};
+
+/// A call that needs a slot.
+#[derive(Debug, Clone)]
+pub(crate) struct SlotRequest {
+    /// The user, who is not to hold all slots while another waits.
+    pub(crate) user: UserId,
+    /// The client session, whose calls share a slot.
+    pub(crate) holder: Holder,
+    /// The only slot that will do, if any: a task is asked about where it was made.
+    pub(crate) only: Option<usize>,
+}
 
 /// The slots of one sharer and the calls that wait for them.
 #[derive(Debug, Default)]

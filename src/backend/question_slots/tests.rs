@@ -5,6 +5,7 @@ use tokio::time::advance;
 
 use super::*;
 use crate::model::SessionId;
+use crate::model::UserId;
 
 const LIMITS: SlotLimits = SlotLimits { question_slot_time: Duration::from_mins(1), slot_wait: Duration::from_mins(2) };
 

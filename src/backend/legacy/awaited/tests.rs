@@ -11,11 +11,9 @@ use super::*;
 use crate::{
     backend::{
         key::Key,
-        legacy::{
-            Offer,
-            session::{About, Tasks},
-        },
-        link::{Link, LinkError},
+        legacy::{Offer, session::About},
+        task_group::TaskGroup,
+        transport::{Transport, TransportError},
     },
     mcp::{Capabilities, ClientInfo, Message, mirrored::Mirror},
     model::BackendId,
@@ -43,8 +41,8 @@ enum Way {
     Forgetful,
 }
 
-impl Link for Server {
-    fn request(&self, request: Message, _: Option<Arc<Mirror>>) -> BoxStream<'static, Result<Message, LinkError>> {
+impl Transport for Server {
+    fn request(&self, request: Message, _: Option<Arc<Mirror>>) -> BoxStream<'static, Result<Message, TransportError>> {
         let Message::Request { id, method, .. } = request else { return stream::empty().boxed() };
         let mut asked = self.asked.lock();
         let again = asked.contains(&Method::TasksResult);
@@ -60,7 +58,7 @@ impl Link for Server {
         let answer = stream::iter([answer]);
         match (self.way, method) {
             (Way::CutAfter(time), Method::TasksResult) if !again => {
-                stream::once(sleep(time).map(|()| Err(LinkError::Lost("cut".to_owned())))).boxed()
+                stream::once(sleep(time).map(|()| Err(TransportError::Lost("cut".to_owned())))).boxed()
             }
             (Way::Slow, Method::TasksResult) => {
                 stream::once(sleep(PATIENCE * 5 / 2)).flat_map(move |()| answer.clone()).boxed()
@@ -72,7 +70,7 @@ impl Link for Server {
         }
     }
 
-    fn send(&self, _: Message) -> BoxFuture<'static, Result<(), LinkError>> {
+    fn send(&self, _: Message) -> BoxFuture<'static, Result<(), TransportError>> {
         async { Ok(()) }.boxed()
     }
 
@@ -88,7 +86,7 @@ impl Link for Server {
         async {}.boxed()
     }
 
-    fn last_words(&self) -> Vec<String> {
+    fn stderr_tail(&self) -> Vec<String> {
         Vec::new()
     }
 }
@@ -102,7 +100,7 @@ async fn called(way: Way) -> (Outcome, Vec<Method>) {
         capabilities: Capabilities::none(),
         listens: Arc::default(),
         wants: Arc::default(),
-        tasks: Tasks::new(CancellationToken::new()),
+        tasks: TaskGroup::new(CancellationToken::new()),
     };
     let offer = Offer { revision: Revision::V2025_11_25, assumed: None, client: Arc::new(ClientInfo::gateway()) };
     let link_of = Arc::clone(&link);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
-    backend::link::NotRun,
+    backend::transport::NotSent,
     mcp::{Event, Method, Notification, Outcome},
 };
 
@@ -21,7 +21,7 @@ const OVERLAP: Duration = Duration::from_secs(1);
 const MOST: usize = 4;
 
 /// What comes on a listen.
-pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Event, NotRun>> + Send>>;
+pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Event, NotSent>> + Send>>;
 
 /// What something told is about: the method, and the resource or task where it is of one.
 type Subject = (String, Option<String>);
@@ -69,7 +69,7 @@ pub(super) enum Heard {
 
 /// What the listens come to in one step.
 enum Step {
-    Came(usize, Option<Result<Event, NotRun>>),
+    Came(usize, Option<Result<Event, NotSent>>),
     Due,
 }
 

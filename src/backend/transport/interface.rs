@@ -1,4 +1,4 @@
-//! What a transport is to a session: a way to send messages, and the messages that come. Knows nothing of their meaning.
+//! The interface of every transport: a way to send messages, and the messages that come. Knows nothing of their meaning.
 
 use std::sync::Arc;
 
@@ -17,14 +17,18 @@ use crate::{
 };
 
 /// One connection to one server. A session has one and closes it.
-pub(crate) trait Link: Send + Sync {
+pub(crate) trait Transport: Send + Sync {
     /// Sends a request; what `mirror` holds of its parameters goes beside it where the transport has a place for it
     /// (2026-07-28). What comes on the exchange that it opens is given by the stream, which need not end; on a
     /// channel nothing does, and the answer arrives with everything else. Nothing is sent before the stream is polled.
-    fn request(&self, request: Message, mirror: Option<Arc<Mirror>>) -> BoxStream<'static, Result<Message, LinkError>>;
+    fn request(
+        &self,
+        request: Message,
+        mirror: Option<Arc<Mirror>>,
+    ) -> BoxStream<'static, Result<Message, TransportError>>;
 
     /// Sends a notification or an answer.
-    fn send(&self, message: Message) -> BoxFuture<'static, Result<(), LinkError>>;
+    fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>>;
 
     /// The handshake settled on `revision`: from here on, messages are sent as it says.
     fn negotiated(&self, revision: Revision);
@@ -33,14 +37,14 @@ pub(crate) trait Link: Send + Sync {
     fn opened(&self);
 
     /// The wait until the stream for messages outside of exchanges is open or refused, up to 250 ms after
-    /// [`Link::opened`]: a request that the server sends before that is lost. `None` if there is nothing to wait for.
+    /// [`Transport::opened`]: a request that the server sends before that is lost. `None` if there is nothing to wait for.
     fn listening(&self) -> Option<BoxFuture<'static, ()>>;
 
     /// Ends the connection, within seconds.
     fn close(&self) -> BoxFuture<'static, ()>;
 
     /// The last lines that the server wrote beside the protocol, oldest first.
-    fn last_words(&self) -> Vec<String>;
+    fn stderr_tail(&self) -> Vec<String>;
 }
 
 /// What comes from a server outside of any exchange.
@@ -77,7 +81,7 @@ pub(crate) async fn pump(
 
 /// Why a message did not get through, or its answer did not come.
 #[derive(Debug, Clone, thiserror::Error)]
-pub(crate) enum LinkError {
+pub(crate) enum TransportError {
     /// The session at the server is gone, and this message has certainly not been acted on.
     #[error("{0}")]
     Gone(String),
@@ -100,17 +104,17 @@ pub(crate) enum LinkError {
 
 /// A call was not made and may be made again on a connection that is fresh: why.
 #[derive(Debug)]
-pub(crate) struct NotRun(pub(crate) String);
+pub(crate) struct NotSent(pub(crate) String);
 
-impl LinkError {
+impl TransportError {
     /// The error of a call to this backend that ended so.
     ///
     /// # Errors
     ///
     /// Where the call has certainly not run.
-    pub(crate) fn of_call(self, backend: &BackendId) -> Result<ErrorObject, NotRun> {
+    pub(crate) fn of_call(self, backend: &BackendId) -> Result<ErrorObject, NotSent> {
         let (message, reason, retry) = match self {
-            Self::Gone(reason) | Self::Unreachable(reason) => return Err(NotRun(reason)),
+            Self::Gone(reason) | Self::Unreachable(reason) => return Err(NotSent(reason)),
             Self::Refused(reason) | Self::Denied(reason) => {
                 (format!("Backend `{backend}`: {reason}"), reason, Retry::Useless)
             }

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{NoProxy, Proxy, redirect::Policy};
 
 use crate::{
-    backend::{error::StartError, link::LinkError},
+    backend::{error::StartError, transport::TransportError},
     model::HttpSpec,
 };
 
@@ -51,12 +51,12 @@ pub(super) fn headers(spec: &HttpSpec) -> Result<HeaderMap, StartError> {
 }
 
 /// A request that was not answered. What could not even connect has certainly not been acted on.
-pub(super) fn broken(error: &reqwest::Error) -> LinkError {
+pub(super) fn broken(error: &reqwest::Error) -> TransportError {
     let reason = causes(error);
     if error.is_connect() {
-        LinkError::Unreachable(format!("the server cannot be reached ({reason}): is it running, is `url` right?"))
+        TransportError::Unreachable(format!("the server cannot be reached ({reason}): is it running, is `url` right?"))
     } else {
-        LinkError::Lost(reason)
+        TransportError::Lost(reason)
     }
 }
 

@@ -15,12 +15,9 @@ use tokio::{sync::mpsc, sync::watch, time::timeout};
 use tokio_util::{codec::FramedRead, sync::CancellationToken};
 
 use self::process::{Process, Tail};
-use super::{
-    error::StartError,
-    legacy::session::Tasks,
-    link::{Arrival, Incoming, Link, LinkError, messages},
-};
+use super::interface::{Arrival, Incoming, Transport, TransportError, messages};
 use crate::{
+    backend::{error::StartError, task_group::TaskGroup},
     mcp::{Message, Revision, mirrored::Mirror},
     model::{BackendId, StdioSpec},
     wire::lines::{Lines, line},
@@ -32,7 +29,7 @@ const QUEUE: usize = 64;
 const EXIT_WAIT: Duration = Duration::from_secs(2);
 
 /// The connection to one child process.
-pub(crate) struct StdioLink {
+pub(crate) struct StdioTransport {
     queue: mpsc::Sender<Bytes>,
     tail: Tail,
     stop: CancellationToken,
@@ -44,8 +41,8 @@ pub(crate) fn connect(
     backend: &BackendId,
     spec: &StdioSpec,
     environment: &BTreeMap<String, String>,
-    tasks: &Tasks,
-) -> Result<(Arc<dyn Link>, Incoming), StartError> {
+    tasks: &TaskGroup,
+) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     let environment = environment::of_child(environment, &spec.env);
     let (process, stdout) = Process::start(backend, spec, &environment)?;
     let (queue, outgoing) = mpsc::channel(QUEUE);
@@ -53,7 +50,7 @@ pub(crate) fn connect(
     let stop = tasks.end().child_token();
     let tail = process.tail();
     tasks.spawn(process.run(outgoing, stop.clone(), exited));
-    let link = StdioLink { queue, tail, stop, exit: exit.clone() };
+    let link = StdioTransport { queue, tail, stop, exit: exit.clone() };
     Ok((Arc::new(link), incoming(FramedRead::new(stdout, Lines::default()), backend.clone(), exit)))
 }
 
@@ -92,27 +89,27 @@ async fn ended(mut exit: watch::Receiver<Option<String>>) -> String {
     status.unwrap_or_else(|| "the process closed its standard output".to_owned())
 }
 
-// === impl StdioLink ===
+// === impl StdioTransport ===
 
-impl StdioLink {
-    fn write(&self, message: &Message) -> BoxFuture<'static, Result<(), LinkError>> {
+impl StdioTransport {
+    fn write(&self, message: &Message) -> BoxFuture<'static, Result<(), TransportError>> {
         let (queue, line) = (self.queue.clone(), line(&message.encode()));
         async move {
             let sent = queue.send(line).await;
-            sent.map_err(|_| LinkError::Gone("the process does not read its standard input any more".to_owned()))
+            sent.map_err(|_| TransportError::Gone("the process does not read its standard input any more".to_owned()))
         }
         .boxed()
     }
 }
 
-impl Link for StdioLink {
-    fn request(&self, request: Message, _: Option<Arc<Mirror>>) -> BoxStream<'static, Result<Message, LinkError>> {
+impl Transport for StdioTransport {
+    fn request(&self, request: Message, _: Option<Arc<Mirror>>) -> BoxStream<'static, Result<Message, TransportError>> {
         // the answer comes on the standard output, with everything else
         let sent = self.write(&request).into_stream();
         sent.filter_map(async |sent| sent.err().map(Err)).chain(stream::pending()).boxed()
     }
 
-    fn send(&self, message: Message) -> BoxFuture<'static, Result<(), LinkError>> {
+    fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>> {
         self.write(&message)
     }
 
@@ -133,7 +130,7 @@ impl Link for StdioLink {
         .boxed()
     }
 
-    fn last_words(&self) -> Vec<String> {
+    fn stderr_tail(&self) -> Vec<String> {
         self.tail.lines()
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::{Endpoint, Turned, client::causes};
 use crate::{
-    backend::link::{LinkError, messages},
+    backend::transport::interface::{TransportError, messages},
     mcp::{Message, mirrored::Mirror},
     wire::events::{Event, EventsError, MAX_EVENT, events},
 };
@@ -41,7 +41,7 @@ pub(super) fn answer(
     endpoint: Arc<Endpoint>,
     request: Message,
     mirror: Option<Arc<Mirror>>,
-) -> impl Stream<Item = Result<Message, LinkError>> + Send {
+) -> impl Stream<Item = Result<Message, TransportError>> + Send {
     async_stream::stream! {
         let response = match endpoint.post(&request, mirror.as_deref()).await {
             Ok(response) => response,
@@ -88,34 +88,35 @@ async fn resumed(
     endpoint: &Endpoint,
     cursor: &Cursor,
     fruitless: u32,
-) -> Result<BoxStream<'static, Result<Event, EventsError>>, LinkError> {
-    let lost = || LinkError::Lost("the server closed the stream before its answer".to_owned());
+) -> Result<BoxStream<'static, Result<Event, EventsError>>, TransportError> {
+    let lost = || TransportError::Lost("the server closed the stream before its answer".to_owned());
     let resumes = fruitless <= RESUMES && !endpoint.is_modern();
     let Some(id) = cursor.last.as_deref().filter(|_| resumes) else { return Err(lost()) };
     sleep(cursor.retry).await;
     match endpoint.stream(Some(id)).await {
         Ok(response) if is_events(&response) => Ok(events(response.bytes_stream().boxed()).boxed()),
         // the request has run, in whole or in part: what is gone is its answer
-        Err(Turned::Error(LinkError::Gone(reason))) => Err(LinkError::Lost(reason)),
+        Err(Turned::Error(TransportError::Gone(reason))) => Err(TransportError::Lost(reason)),
         Err(Turned::Error(error)) => Err(error),
         Ok(_) | Err(Turned::Message(_)) => Err(lost()),
     }
 }
 
 /// The messages of an answer that is no stream.
-async fn whole(response: Response) -> Vec<Result<Message, LinkError>> {
+async fn whole(response: Response) -> Vec<Result<Message, TransportError>> {
     if response.status() == StatusCode::ACCEPTED || response.status() == StatusCode::NO_CONTENT {
-        return vec![Err(LinkError::Lost("the server accepted the request and answered nothing".to_owned()))];
+        return vec![Err(TransportError::Lost("the server accepted the request and answered nothing".to_owned()))];
     }
     if !is_json(&response) {
         let text = "the answer is neither JSON nor a stream of events: is `url` the MCP endpoint?";
-        return vec![Err(LinkError::Refused(text.to_owned()))];
+        return vec![Err(TransportError::Refused(text.to_owned()))];
     }
     match read(response, MAX_EVENT).await {
         Ok(text) => {
             let read = messages(&text);
-            let bad = read.is_empty().then(|| Err(LinkError::Refused("the answer is no JSON-RPC message".to_owned())));
-            let missing = Err(LinkError::Refused("the answer does not answer the request".to_owned()));
+            let bad =
+                read.is_empty().then(|| Err(TransportError::Refused("the answer is no JSON-RPC message".to_owned())));
+            let missing = Err(TransportError::Refused("the answer does not answer the request".to_owned()));
             // the reader stops at its answer: what it comes to after that was missing
             read.into_iter().map(Ok).chain(bad).chain([missing]).collect()
         }
@@ -131,25 +132,27 @@ pub(super) async fn turned(response: Response, in_session: bool) -> Turned {
     let text = read(response, MAX_REFUSAL).await.unwrap_or_default();
     let error = match status {
         StatusCode::BAD_REQUEST if in_session && blames_the_session(&text) => {
-            LinkError::Gone("the server has forgotten the session (400)".to_owned())
+            TransportError::Gone("the server has forgotten the session (400)".to_owned())
         }
-        StatusCode::NOT_FOUND if in_session => LinkError::Gone("the server has forgotten the session (404)".to_owned()),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => LinkError::Denied(format!(
+        StatusCode::NOT_FOUND if in_session => {
+            TransportError::Gone("the server has forgotten the session (404)".to_owned())
+        }
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => TransportError::Denied(format!(
             "the server turned the gateway away ({status}): give it valid credentials in `headers`"
         )),
         StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
-            LinkError::Unavailable(format!("the server is overloaded ({status})"))
+            TransportError::Unavailable(format!("the server is overloaded ({status})"))
         }
         status if status.is_server_error() => {
-            LinkError::Unavailable(format!("the server failed ({status}): see its own log"))
+            TransportError::Unavailable(format!("the server failed ({status}): see its own log"))
         }
-        status if status.is_redirection() => LinkError::Refused(format!(
+        status if status.is_redirection() => TransportError::Refused(format!(
             "the server redirects ({status}) to {}: put the right address into `url`",
             location.unwrap_or_else(|| "nowhere".to_owned())
         )),
-        status => LinkError::Refused(format!("the server answered {status}: is `url` the MCP endpoint?")),
+        status => TransportError::Refused(format!("the server answered {status}: is `url` the MCP endpoint?")),
     };
-    let speaks = json && matches!(error, LinkError::Refused(_)) && status.is_client_error();
+    let speaks = json && matches!(error, TransportError::Refused(_)) && status.is_client_error();
     let message = || messages(&text).into_iter().find(|message| matches!(message, Message::Response { .. }));
     match speaks.then(message).flatten() {
         Some(message) => Turned::Message(message),
@@ -169,16 +172,16 @@ fn blames_the_session(text: &Bytes) -> bool {
     })
 }
 
-async fn read(mut response: Response, most: usize) -> Result<Bytes, LinkError> {
+async fn read(mut response: Response, most: usize) -> Result<Bytes, TransportError> {
     let mut text = BytesMut::new();
     loop {
         match response.chunk().await {
             Ok(Some(chunk)) if text.len() + chunk.len() > most => {
-                return Err(LinkError::Refused(format!("the answer is larger than {most} bytes")));
+                return Err(TransportError::Refused(format!("the answer is larger than {most} bytes")));
             }
             Ok(Some(chunk)) => text.extend_from_slice(&chunk),
             Ok(None) => return Ok(text.freeze()),
-            Err(error) => return Err(LinkError::Lost(causes(&error))),
+            Err(error) => return Err(TransportError::Lost(causes(&error))),
         }
     }
 }
@@ -200,13 +203,13 @@ fn has_type(response: &Response, name: &str) -> bool {
 // === impl Turned ===
 
 impl Turned {
-    fn into_item(self) -> Result<Message, LinkError> {
+    fn into_item(self) -> Result<Message, TransportError> {
         match self {
             // the exchange tells which request is meant, and servers write what they like here
             Self::Message(Message::Response { outcome: Err(error), .. }) => {
                 Ok(Message::Response { id: None, outcome: Err(error) })
             }
-            Self::Message(_) => Err(LinkError::Refused("the server refused with a result".to_owned())),
+            Self::Message(_) => Err(TransportError::Refused("the server refused with a result".to_owned())),
             Self::Error(error) => Err(error),
         }
     }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{legacy::session::Tasks, link::Link};
+use super::{task_group::TaskGroup, transport::Transport};
 use crate::{mcp::Message, model::BackendId};
 
 /// How many are on their way to the server at once; what comes beyond is dropped.
@@ -14,19 +14,24 @@ const MOST: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Sends messages beside the calls of one connection, until its `end`.
-pub(crate) struct Errands {
+pub(crate) struct BackgroundSender {
     backend: BackendId,
-    link: Arc<dyn Link>,
-    tasks: Tasks,
+    transport: Arc<dyn Transport>,
+    tasks: TaskGroup,
     end: CancellationToken,
     room: Arc<Semaphore>,
 }
 
-impl Errands {
+impl BackgroundSender {
     /// None yet.
-    pub(crate) fn new(backend: &BackendId, link: &Arc<dyn Link>, tasks: &Tasks, end: &CancellationToken) -> Self {
-        let (backend, link, tasks, end) = (backend.clone(), Arc::clone(link), tasks.clone(), end.clone());
-        Self { backend, link, tasks, end, room: Arc::new(Semaphore::new(MOST)) }
+    pub(crate) fn new(
+        backend: &BackendId,
+        transport: &Arc<dyn Transport>,
+        tasks: &TaskGroup,
+        end: &CancellationToken,
+    ) -> Self {
+        let (backend, transport, tasks, end) = (backend.clone(), Arc::clone(transport), tasks.clone(), end.clone());
+        Self { backend, transport, tasks, end, room: Arc::new(Semaphore::new(MOST)) }
     }
 
     /// Sends a message as well as it goes.
@@ -40,7 +45,7 @@ impl Errands {
             metrics::counter!("lockkeeper_backend_answers_dropped_total").increment(1);
             return;
         };
-        let sending: Vec<_> = messages.into_iter().map(|message| self.link.send(message)).collect();
+        let sending: Vec<_> = messages.into_iter().map(|message| self.transport.send(message)).collect();
         let (end, backend) = (self.end.clone(), self.backend.clone());
         self.tasks.spawn(async move {
             for sending in sending {

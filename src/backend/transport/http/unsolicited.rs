@@ -10,7 +10,7 @@ use super::{
     answer::{Cursor, is_events},
 };
 use crate::{
-    backend::link::{Arrival, Incoming, LinkError, messages},
+    backend::transport::interface::{Arrival, Incoming, TransportError, messages},
     wire::events::events,
 };
 
@@ -57,18 +57,18 @@ pub(super) fn incoming(endpoint: Arc<Endpoint>) -> Incoming {
                     }
                 }
                 // before there was a stream, 404 may as well mean that the server knows no GET; the next call will tell
-                Err(Turned::Error(LinkError::Gone(reason))) if offered => {
+                Err(Turned::Error(TransportError::Gone(reason))) if offered => {
                     yield Arrival::Lost(reason);
                     return;
                 }
-                Err(Turned::Error(LinkError::Unreachable(reason))) if unreachable >= MOST_UNREACHABLE => {
+                Err(Turned::Error(TransportError::Unreachable(reason))) if unreachable >= MOST_UNREACHABLE => {
                     yield Arrival::Lost(reason);
                     return;
                 }
-                Err(Turned::Error(LinkError::Unreachable(_))) => unreachable += 1,
-                Err(Turned::Error(LinkError::Unavailable(_) | LinkError::Lost(_))) => {}
+                Err(Turned::Error(TransportError::Unreachable(_))) => unreachable += 1,
+                Err(Turned::Error(TransportError::Unavailable(_) | TransportError::Lost(_))) => {}
                 // 405 means that there is none (2025-03-26 and later, transports), and no other refusal changes by itself
-                Ok(_) | Err(Turned::Message(_) | Turned::Error(LinkError::Refused(_) | LinkError::Denied(_) | LinkError::Gone(_))) => {
+                Ok(_) | Err(Turned::Message(_) | Turned::Error(TransportError::Refused(_) | TransportError::Denied(_) | TransportError::Gone(_))) => {
                     tracing::debug!("the server offers no stream for unsolicited messages");
                     future::pending::<()>().await;
                 }

@@ -19,11 +19,9 @@ use tokio::time::timeout;
 use url::Url;
 
 use self::standalone::Opening;
-use super::{
-    error::StartError,
-    link::{Incoming, Link, LinkError},
-};
+use super::interface::{Incoming, Transport, TransportError};
 use crate::{
+    backend::error::StartError,
     mcp::{Era, Feature, Message, Method, Revision, mirrored::Mirror},
     model::HttpSpec,
     wire::headers::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
@@ -34,7 +32,7 @@ const DELETE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The connection to one endpoint: one session of it, or none where the server keeps none.
 #[derive(Clone)]
-pub(crate) struct HttpLink(Arc<Endpoint>);
+pub(crate) struct HttpTransport(Arc<Endpoint>);
 
 pub(super) struct Endpoint {
     client: reqwest::Client,
@@ -50,7 +48,7 @@ pub(crate) fn connect(
     client: &reqwest::Client,
     spec: &HttpSpec,
     late: &LateStreams,
-) -> Result<(Arc<dyn Link>, Incoming), StartError> {
+) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     let endpoint = Endpoint {
         client: client.clone(),
         url: spec.url.clone(),
@@ -59,7 +57,7 @@ pub(crate) fn connect(
         revision: OnceLock::new(),
         opening: Opening::new(late),
     };
-    let link = HttpLink(Arc::new(endpoint));
+    let link = HttpTransport(Arc::new(endpoint));
     let incoming = unsolicited::incoming(Arc::clone(&link.0));
     Ok((Arc::new(link), incoming))
 }
@@ -132,17 +130,21 @@ pub(super) enum Turned {
     /// It sent a JSON-RPC error along.
     Message(Message),
     /// It did not.
-    Error(LinkError),
+    Error(TransportError),
 }
 
-// === impl HttpLink ===
+// === impl HttpTransport ===
 
-impl Link for HttpLink {
-    fn request(&self, request: Message, mirror: Option<Arc<Mirror>>) -> BoxStream<'static, Result<Message, LinkError>> {
+impl Transport for HttpTransport {
+    fn request(
+        &self,
+        request: Message,
+        mirror: Option<Arc<Mirror>>,
+    ) -> BoxStream<'static, Result<Message, TransportError>> {
         answer::answer(Arc::clone(&self.0), request, mirror).boxed()
     }
 
-    fn send(&self, message: Message) -> BoxFuture<'static, Result<(), LinkError>> {
+    fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>> {
         let endpoint = Arc::clone(&self.0);
         async move {
             // 2026-07-28 transports: nothing but requests is posted, and closing the answer is what cancels one
@@ -153,9 +155,9 @@ impl Link for HttpLink {
                 Ok(_) => Ok(()),
                 Err(Turned::Error(error)) => Err(error),
                 Err(Turned::Message(Message::Response { outcome: Err(error), .. })) => {
-                    Err(LinkError::Refused(error.to_string()))
+                    Err(TransportError::Refused(error.to_string()))
                 }
-                Err(Turned::Message(_)) => Err(LinkError::Refused("it answered with no success".to_owned())),
+                Err(Turned::Message(_)) => Err(TransportError::Refused("it answered with no success".to_owned())),
             }
         }
         .boxed()
@@ -184,7 +186,7 @@ impl Link for HttpLink {
         .boxed()
     }
 
-    fn last_words(&self) -> Vec<String> {
+    fn stderr_tail(&self) -> Vec<String> {
         Vec::new()
     }
 }

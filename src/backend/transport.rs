@@ -1,0 +1,44 @@
+//! Transports toward servers: how messages reach a server and come from it. Knows nothing of what they say.
+//!
+//! [`connect`] is the one place that knows which transports there are; everything else asks for
+//! [`crate::model::TransportAbilities`].
+
+pub(crate) mod http;
+mod interface;
+mod stdio;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+pub(crate) use interface::{Incoming, NotSent, Transport, TransportError, pump};
+
+use super::{error::StartError, task_group::TaskGroup};
+use crate::model::{BackendSpec, TransportSpec};
+
+/// What connections are made with.
+pub(crate) struct Connector<'a> {
+    /// The gateway's environment, of which children see a part.
+    pub(crate) environment: &'a BTreeMap<String, String>,
+    /// The client for HTTP.
+    pub(crate) client: &'a reqwest::Client,
+    /// Where background tasks run.
+    pub(crate) tasks: &'a TaskGroup,
+    /// Shared by all connections to this server.
+    pub(crate) late: &'a http::LateStreams,
+}
+
+/// Makes one connection. Over HTTP nothing is sent before the first request.
+pub(crate) fn connect(spec: &BackendSpec, with: &Connector<'_>) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
+    match &spec.transport {
+        TransportSpec::Stdio(stdio) => stdio::connect(&spec.id, stdio, with.environment, with.tasks),
+        TransportSpec::Http(http) => http::connect(with.client, http, with.late),
+        TransportSpec::Demo => Err(StartError::NoCommand("the built-in backend needs no connection".to_owned())),
+    }
+}
+
+/// Advice for a server that did not start; `None` where there is none.
+pub(crate) fn advice(spec: &BackendSpec, environment: &BTreeMap<String, String>) -> Option<String> {
+    match &spec.transport {
+        TransportSpec::Stdio(stdio) => stdio::environment::advice(environment, &stdio.env),
+        TransportSpec::Http(_) | TransportSpec::Demo => None,
+    }
+}
