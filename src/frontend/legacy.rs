@@ -12,32 +12,30 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use self::initialize::introduction;
 use super::{
-    Frontend,
     exchange::{Exchange, Loss, Terms},
     rounds::Rounds,
+    sender::Sender,
     session::Session,
     spoken::Spoken,
+    state::FrontendState,
 };
 use crate::{
     mcp::{
         Call, ClientInfo, Context, ErrorObject, Farewell, Feature, Message, Method, Outcome, Payload, Reply, RequestId,
-        Trace, json::Object,
+        json::Object,
     },
     model::Target,
-    resource::Admission,
 };
 
 /// One client talking in one session.
 #[derive(Debug)]
 pub(crate) struct Conversation<'a> {
     /// Where the servers are.
-    pub(crate) frontend: &'a Frontend,
+    pub(crate) state: &'a FrontendState,
     /// In which session.
     pub(crate) session: &'a Arc<Session>,
-    /// On what right.
-    pub(crate) admission: &'a Admission,
-    /// For the logs.
-    pub(crate) trace: &'a Trace,
+    /// The sender of the message.
+    pub(crate) sender: &'a Sender,
 }
 
 // === impl Conversation ===
@@ -76,7 +74,7 @@ impl Conversation<'_> {
         match method {
             Method::Initialized => {
                 if self.session.set_initialized() {
-                    self.frontend.sessions().save(self.session).await;
+                    self.state.sessions().save(self.session).await;
                 }
                 // what is said before the client opens a stream waits for it
                 self.listen();
@@ -104,20 +102,20 @@ impl Conversation<'_> {
         let Some(client) = self.session.client() else { return };
         let mut slot = self.session.listen.lock();
         if let Some((caller, cancelled)) = slot.as_ref() {
-            if **caller == *self.admission.caller && !cancelled.is_cancelled() {
+            if **caller == *self.sender.admission.caller && !cancelled.is_cancelled() {
                 return;
             }
             cancelled.cancel();
         }
         let cancelled = self.session.ended.child_token();
-        *slot = Some((Arc::clone(&self.admission.caller), cancelled.clone()));
+        *slot = Some((Arc::clone(&self.sender.admission.caller), cancelled.clone()));
         drop(slot);
         let params = Payload::absent(client.revision);
         let terms = self.terms(client, Loss::Cancels, &Method::Listen, &params);
         let reply = self.call(Call { method: Method::Listen, params, context: self.context(client) });
         let session = Arc::clone(self.session);
         let mut heard = Exchange::listen(Arc::clone(&session), reply, cancelled.clone(), terms);
-        self.frontend.tracker().spawn(async move {
+        self.state.tracker().spawn(async move {
             while let Some(message) = heard.next().await {
                 session.outbox.push(message);
             }
@@ -141,16 +139,16 @@ impl Conversation<'_> {
             return self.refuse(id, ErrorObject::internal("the session is being initialized already"));
         }
         let Some(client) = self.session.client() else { return self.result(id) };
-        tracing::info!(session = ?self.session.id, revision = %revision, user = %self.admission.caller.user,
+        tracing::info!(session = ?self.session.id, revision = %revision, user = %self.sender.admission.caller.user,
             client = %client.display(), "a client opens a session");
         // the session begins with the answer: until then the server is asked outside of it
         let context = Context { session: None, ..self.context(client) };
         let reply = self.call(Call { method: Method::Discover, params: Payload::absent(revision), context });
-        let (frontend, session) = (self.frontend.clone(), Arc::clone(self.session));
+        let (state, session) = (self.state.clone(), Arc::clone(self.session));
         let reply = async move {
             let error = match reply.outcome().await {
                 Outcome::Complete(discovered) => {
-                    frontend.sessions().keep(&session).await;
+                    state.sessions().keep(&session).await;
                     return Reply::complete(initialize::result(&discovered, revision));
                 }
                 Outcome::Failed(error) => error,
@@ -158,7 +156,7 @@ impl Conversation<'_> {
             };
             // a session that is its connection ends with that: the error has yet to go down it
             if !session.is_connection() {
-                frontend.sessions().forget(&session);
+                state.sessions().forget(&session);
             }
             Reply::failed(error)
         };
@@ -200,8 +198,8 @@ impl Conversation<'_> {
             metrics::counter!("lockkeeper_frontend_notifications_dropped_total").increment(1);
             return;
         };
-        let (ended, revoked) = (self.session.ended.clone(), self.admission.lease.revoked.clone());
-        self.frontend.tracker().spawn(async move {
+        let (ended, revoked) = (self.session.ended.clone(), self.sender.admission.lease.revoked.clone());
+        self.state.tracker().spawn(async move {
             tokio::select! {
                 _ = told => {}
                 () = ended.cancelled() => {}
@@ -226,8 +224,8 @@ impl Conversation<'_> {
     }
 
     fn terms(&self, client: &Arc<ClientInfo>, loss: Loss, method: &Method, params: &Payload) -> Terms {
-        let spoken = Spoken::about(client, self.frontend.settings(), method.clone(), params);
-        Terms { revoked: self.admission.lease.revoked.clone(), loss, spoken, tracker: self.tracker().clone() }
+        let spoken = Spoken::about(client, self.state.settings(), method.clone(), params);
+        Terms { revoked: self.sender.admission.lease.revoked.clone(), loss, spoken, tracker: self.tracker().clone() }
     }
 
     /// What happens to a call whose reader goes away.
@@ -237,11 +235,11 @@ impl Conversation<'_> {
 
     /// Who owns what goes on without a reader.
     pub(crate) fn tracker(&self) -> &TaskTracker {
-        self.frontend.tracker()
+        self.state.tracker()
     }
 
     fn call(&self, call: Call) -> Reply {
-        match self.frontend.server(&self.session.endpoint.target) {
+        match self.state.server(&self.session.endpoint.target) {
             Some(server) => server.call(call),
             None => Reply::failed(ErrorObject::internal("the backend of this session is no longer configured")),
         }
@@ -249,7 +247,7 @@ impl Conversation<'_> {
 
     /// The reply of a server that may ask by ending the call.
     fn rounds(&self, call: Call, spoken: &Spoken) -> Reply {
-        match self.frontend.server(&self.session.endpoint.target) {
+        match self.state.server(&self.session.endpoint.target) {
             Some(server) => Rounds { server: Arc::clone(server), call, spoken: spoken.clone() }.reply(),
             None => self.call(call),
         }
@@ -257,14 +255,14 @@ impl Conversation<'_> {
 
     fn context(&self, client: &Arc<ClientInfo>) -> Context {
         Context {
-            caller: Arc::clone(&self.admission.caller),
+            caller: Arc::clone(&self.sender.admission.caller),
             session: Some(self.session.id.clone()),
             request: None,
             mirror: None,
             client: Arc::clone(client),
-            profile: self.frontend.settings().profile(client),
+            profile: self.state.settings().profile(client),
             farewell: Farewell::default(),
-            trace: self.trace.clone(),
+            trace: self.sender.trace.clone(),
         }
     }
 

@@ -9,6 +9,7 @@
 //! row is deleted. A look-up reads the mark after it has the turn of its caller and before it reads the row; only the owner
 //! of a session takes it into memory, and has one turn. No lock is held while the store is asked but that turn.
 
+mod error;
 mod lookups;
 mod owned;
 mod record;
@@ -20,19 +21,20 @@ use std::{fmt, sync::Arc};
 use tokio::{task::yield_now, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub(crate) use self::error::{Full, Missing};
 use self::{
     lookups::Lookups,
     rows::{NotWritten, Rows},
     table::Table,
 };
 use super::{
-    Settings,
     calls::Calls,
     event_id::Mark,
-    modern::StateKey,
+    modern::seal::StateKey,
     outbox::{self, Outbox, Overflow},
     questions::Questions,
     session::{Holders, Opening, Session},
+    settings::Settings,
     streams::Streams,
 };
 use crate::{
@@ -72,28 +74,6 @@ pub(crate) struct Sessions {
     closed: CancellationToken,
     rows: Rows,
     lookups: Lookups,
-}
-
-/// Why there is no session to use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missing {
-    /// There is none of this id, or it ended, or it is another caller's: nobody can tell these apart.
-    Unknown,
-    /// The store cannot be asked.
-    Unavailable,
-    /// Too many look-ups of the caller wait already.
-    Waiting,
-    /// It is in the store, and the memory has no place for it.
-    Full(Full),
-}
-
-/// Why no session can be opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Full {
-    /// The caller has as many as it may have, and all of them are in use.
-    Caller,
-    /// The gateway has as many as it can have, and the caller has none to give up.
-    Gateway,
 }
 
 // === impl Sessions ===

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::Settings;
+use super::settings::Settings;
 use crate::mcp::{
     ClientInfo, ErrorObject, Facts, Method, Notification, Outcome, Payload, Revision, Untranslatable, json,
     translate::{Cause, Kind, Profile},

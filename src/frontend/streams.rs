@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
-    Settings,
     event_id::Mark,
+    settings::Settings,
     transcript::{Bounds, Reader, Transcript},
 };
 

@@ -65,7 +65,7 @@ impl Conversation<'_> {
         let context = self.context(client);
         let farewell = context.farewell.clone();
         let mut reply = self.call(Call { method, params, context });
-        let (frontend, session) = (self.frontend.clone(), Arc::clone(self.session));
+        let (state, session) = (self.state.clone(), Arc::clone(self.session));
         let noted = Reply::new(async_stream::stream! {
             let before = session.level();
             setting.begin(&session);
@@ -75,7 +75,7 @@ impl Conversation<'_> {
                         Outcome::Complete(_) => setting.granted(&session),
                         _ => setting.refused(&session, before),
                     }
-                    frontend.sessions().save(&session).await;
+                    state.sessions().save(&session).await;
                 }
                 yield event;
             }

@@ -1,17 +1,13 @@
-//! What a request of 2026-07-28 brings beside its own parameters: the version, the client, what it can be asked, and the
-//! headers that mirror the body. Read and judged here in the order of `translation` 2.8, and nowhere else.
+//! What a request of 2026-07-28 brings beside its own parameters: the version, the client, and what it can be asked. Knows
+//! nothing of transports; one that mirrors the body in headers compares the two between [`Envelope::read`] and
+//! [`Envelope::check`] (the order of `translation` 2.8).
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::HeaderMap;
 use memchr::memmem;
 
-use super::mirror;
-use crate::{
-    mcp::{Capabilities, ClientInfo, ErrorObject, Level, Method, Revision, json::Object, meta},
-    wire::headers,
-};
+use crate::mcp::{Capabilities, ClientInfo, ErrorObject, Level, Method, Revision, json::Object, meta};
 
 /// The one version that is spoken so.
 const SPOKEN: Revision = Revision::V2026_07_28;
@@ -23,6 +19,8 @@ pub(crate) struct Envelope {
     pub(crate) client: Arc<ClientInfo>,
     /// The lowest level that it wants to read; `None`: no log messages (2026-07-28, logging).
     pub(crate) level: Option<Level>,
+    /// The version as it is written.
+    pub(crate) version: String,
 }
 
 /// Whether these parameters carry an envelope: that alone makes a request one of 2026-07-28.
@@ -35,33 +33,35 @@ pub(crate) fn is_around(params: &Bytes) -> bool {
 // === impl Envelope ===
 
 impl Envelope {
-    /// Reads the envelope of a request of `method` and holds it against the headers.
+    /// Reads the envelope.
     ///
     /// # Errors
     ///
-    /// `-32602` where the envelope is malformed, `-32020` where headers and body differ, `-32022` for a version that is
-    /// not spoken, `-32601` for a method that the version does not have.
-    pub(crate) fn read(headers: &HeaderMap, method: &Method, params: &Bytes) -> Result<Self, ErrorObject> {
-        let shape = with_meta(params, Shape::read).unwrap_or_else(|| Err(missing(meta::PROTOCOL_VERSION)))?;
-        let stated = headers::sole(headers, &headers::PROTOCOL_VERSION).ok_or_else(|| {
-            mirror::mismatch("the MCP-Protocol-Version header is missing, or is there more than once")
-        })?;
-        if stated != shape.version {
-            return Err(mirror::mismatch("the MCP-Protocol-Version header and the body name different versions"));
-        }
-        mirror::check(headers, method, params)?;
-        if shape.version != SPOKEN.as_str() {
-            return Err(unsupported(&shape.version));
+    /// `-32602` if it is malformed.
+    pub(crate) fn read(params: &Bytes) -> Result<Self, ErrorObject> {
+        with_meta(params, Shape::read).unwrap_or_else(|| Err(missing(meta::PROTOCOL_VERSION))).map(|shape| {
+            let client = ClientInfo {
+                revision: SPOKEN,
+                implementation: shape.implementation,
+                capabilities: Capabilities::new(shape.capabilities),
+            };
+            Self { client: Arc::new(client), level: shape.level, version: shape.version }
+        })
+    }
+
+    /// Checks that a request of `method` can be served.
+    ///
+    /// # Errors
+    ///
+    /// `-32022` if the version is not spoken, `-32601` if it does not have the method.
+    pub(crate) fn check(&self, method: &Method) -> Result<(), ErrorObject> {
+        if self.version != SPOKEN.as_str() {
+            return Err(unsupported(&self.version));
         }
         if !is_known(method) {
             return Err(ErrorObject::method_not_found(method.as_str()));
         }
-        let client = ClientInfo {
-            revision: SPOKEN,
-            implementation: shape.implementation,
-            capabilities: Capabilities::new(shape.capabilities),
-        };
-        Ok(Self { client: Arc::new(client), level: shape.level })
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use dashmap::DashMap;
 
 use super::visits::Visits;
 use crate::{
-    frontend::Settings,
+    frontend::settings::Settings,
     mcp::{ClientInfo, ErrorObject},
     model::{Caller, Endpoint, UserId, status::SessionStatus},
     support::Timestamp,

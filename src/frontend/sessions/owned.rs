@@ -5,8 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::Session;
-use crate::{model::SessionId, support::Timestamp};
+use crate::{frontend::session::Session, model::SessionId, support::Timestamp};
 
 /// The sessions of one caller.
 #[derive(Debug, Default)]

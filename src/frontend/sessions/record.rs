@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Opening, Session};
 use crate::{
+    frontend::session::{Opening, Session},
     mcp::{Capabilities, ClientInfo, Level, Revision},
     model::{Caller, Endpoint, Rights, SessionId, status::SessionStatus},
     storage::sessions::{McpSession, McpSessionState},

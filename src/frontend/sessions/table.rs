@@ -9,8 +9,11 @@ use std::sync::{
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
-use super::{Full, Session, Settings, owned::Owned};
-use crate::model::{Owner, SessionId};
+use super::{error::Full, owned::Owned};
+use crate::{
+    frontend::{session::Session, settings::Settings},
+    model::{Owner, SessionId},
+};
 
 /// The sessions in memory.
 #[derive(Debug, Default)]

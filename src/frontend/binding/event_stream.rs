@@ -7,13 +7,16 @@ use bytes::Bytes;
 use futures_util::Stream;
 use tokio::time::sleep;
 
-use super::{
-    answer,
-    event_id::{EventId, Mark, StreamId},
-    outbox::Attached,
-    transcript::Reader,
+use super::response;
+use crate::{
+    frontend::{
+        event_id::{EventId, Mark, StreamId},
+        outbox::Attached,
+        transcript::Reader,
+    },
+    mcp::Message,
+    wire::sse,
 };
-use crate::{mcp::Message, wire::sse};
 
 /// How long a client is to wait before it comes back to a stream that was closed.
 const RETRY: Duration = Duration::from_secs(1);
@@ -56,7 +59,7 @@ pub(crate) fn events(
 ) -> impl Stream<Item = Bytes> + Send + 'static {
     async_stream::stream! {
         yield manner.first(&source);
-        let mut heartbeat = answer::heartbeat();
+        let mut heartbeat = response::heartbeat();
         let lifetime = async {
             match manner.lifetime {
                 Some(lifetime) => sleep(lifetime).await,

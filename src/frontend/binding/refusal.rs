@@ -7,8 +7,8 @@ use axum::{
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 
-use super::sessions::{Full, Missing};
 use crate::{
+    frontend::sessions::{Full, Missing},
     mcp::{ErrorObject, Message, RequestId, Revision, jsonrpc::Malformed, revision::Feature},
     wire::headers,
 };

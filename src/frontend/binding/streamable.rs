@@ -15,18 +15,22 @@ use futures_util::{Stream, StreamExt as _, future::BoxFuture, stream::SelectAll}
 use http::{HeaderValue, StatusCode};
 
 use super::{
-    Frontend,
-    answer::{self, Begun, Form},
-    arrival::{Arrival, VersionHeader, lapse},
-    event_id::{EventId, StreamId},
-    exchange::Exchange,
-    legacy::{Conversation, introduction},
-    modern::{self, Asked},
+    event_stream::{self, Manner, Priming, Source},
     refusal::Refusal,
-    session::Session,
-    told::{self, Manner, Priming, Source},
+    request_head::{RequestHead, VersionHeader},
+    response::{self, Begun, Form},
+    stateless,
 };
 use crate::{
+    frontend::{
+        event_id::{EventId, StreamId},
+        exchange::Exchange,
+        legacy::{Conversation, introduction},
+        modern,
+        sender::lapse,
+        session::Session,
+        state::FrontendState,
+    },
     mcp::{
         ErrorObject, Message, Method, RequestId,
         json::Object,
@@ -38,34 +42,38 @@ use crate::{
 };
 
 /// A message, a batch of them, or the `initialize` that opens a session.
-pub(super) async fn post(State(frontend): State<Frontend>, arrival: Arrival, body: Body) -> Result<Response, Refusal> {
-    serve(&frontend, &arrival, body).await.map_err(|refusal| refusal.toward(arrival.named()))
+pub(super) async fn post(
+    State(state): State<FrontendState>,
+    head: RequestHead,
+    body: Body,
+) -> Result<Response, Refusal> {
+    serve(&state, &head, body).await.map_err(|refusal| refusal.toward(head.named()))
 }
 
-async fn serve(frontend: &Frontend, arrival: &Arrival, body: Body) -> Result<Response, Refusal> {
-    if !headers::accepts(&arrival.headers, headers::JSON) || !headers::accepts(&arrival.headers, sse::MEDIA_TYPE) {
+async fn serve(state: &FrontendState, head: &RequestHead, body: Body) -> Result<Response, Refusal> {
+    if !headers::accepts(&head.headers, headers::JSON) || !headers::accepts(&head.headers, sse::MEDIA_TYPE) {
         return Err(Refusal::not_acceptable("both application/json and text/event-stream"));
     }
-    if !headers::is_json(&arrival.headers) {
+    if !headers::is_json(&head.headers) {
         return Err(Refusal::not_json());
     }
-    let body = read(frontend, body).await?;
-    let frame = match era(arrival, Frame::parse(&body).and_then(Frame::unambiguous))? {
+    let body = read(state, body).await?;
+    let frame = match era(head, Frame::parse(&body).and_then(Frame::unambiguous))? {
         Spoken::Modern(Message::Request { id, method, params }) => {
-            return Asked { frontend, arrival, id, method }.serve(params).await;
+            return stateless::serve(state, head, (id, method), params).await;
         }
-        Spoken::Modern(_) => return Ok(modern::notified()),
-        Spoken::Legacy(frame) if frontend.settings().serves == Serves::ModernAlone => return Err(sessionless(&frame)),
+        Spoken::Modern(_) => return Ok(response::accepted()),
+        Spoken::Legacy(frame) if state.settings().serves == Serves::ModernAlone => return Err(sessionless(&frame)),
         Spoken::Legacy(frame) => frame,
     };
-    let Some(id) = arrival.session() else {
+    let Some(id) = head.session() else {
         let frame = frame.map_err(|malformed| Refusal::malformed(&malformed))?;
-        return open(frontend, arrival, frame).await;
+        return open(state, head, frame).await;
     };
-    let session = find(frontend, arrival, id).await?;
-    let talk = Conversation { frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
+    let session = find(state, head, id).await?;
+    let talk = Conversation { state, session: &session, sender: &head.sender };
     talk.revive().await;
-    let served = match (arrival.version(), frame) {
+    let served = match (head.version(), frame) {
         (VersionHeader::Unknown, _) => Err(Refusal::unsupported_version()),
         (_, Err(malformed)) => Err(Refusal::malformed(&malformed)),
         (_, Ok(Frame::Single(message))) => single(&talk, message).await,
@@ -81,8 +89,8 @@ enum Spoken {
 }
 
 /// Which semantics a POST has: the first rule of `translation` 2.8 that matches.
-fn era(arrival: &Arrival, frame: Result<Frame, Malformed>) -> Result<Spoken, Refusal> {
-    let headed = arrival.version() == VersionHeader::Modern;
+fn era(head: &RequestHead, frame: Result<Frame, Malformed>) -> Result<Spoken, Refusal> {
+    let headed = head.version() == VersionHeader::Modern;
     let (params, id) = match &frame {
         Ok(Frame::Single(Message::Request { params, id, .. })) => (params, Some(id.clone())),
         Ok(Frame::Single(Message::Notification { params, .. })) => (params, None),
@@ -132,26 +140,26 @@ fn sessionless(frame: &Result<Frame, Malformed>) -> Refusal {
 }
 
 /// A standalone stream: what the servers say outside any call.
-pub(super) async fn get(State(frontend): State<Frontend>, arrival: Arrival) -> Result<Response, Refusal> {
-    stream(&frontend, &arrival).await.map_err(|refusal| refusal.toward(arrival.named()))
+pub(super) async fn get(State(state): State<FrontendState>, head: RequestHead) -> Result<Response, Refusal> {
+    stream(&state, &head).await.map_err(|refusal| refusal.toward(head.named()))
 }
 
-async fn stream(frontend: &Frontend, arrival: &Arrival) -> Result<Response, Refusal> {
-    if !headers::accepts(&arrival.headers, sse::MEDIA_TYPE) {
+async fn stream(state: &FrontendState, head: &RequestHead) -> Result<Response, Refusal> {
+    if !headers::accepts(&head.headers, sse::MEDIA_TYPE) {
         return Err(Refusal::not_acceptable("text/event-stream"));
     }
-    let session = named(frontend, arrival).await?;
-    let talk = Conversation { frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
-    let source = source(arrival, &session).map_err(|refusal| refusal.toward(Some(session.revision())))?;
+    let session = named(state, head).await?;
+    let talk = Conversation { state, session: &session, sender: &head.sender };
+    let source = source(head, &session).map_err(|refusal| refusal.toward(Some(session.revision())))?;
     talk.listen();
     talk.revive().await;
-    let lapse = lapse(&arrival.admission.lease, frontend.sessions().now());
+    let lapse = lapse(&head.sender.admission.lease, state.sessions().now());
     Ok(match source {
         // the end of the session is told on the stream, as it is to who read it first
-        Source::Call(..) => answer::stream(told::events(source, manner(&talk), lapse)),
+        Source::Call(..) => response::stream(event_stream::events(source, manner(&talk), lapse)),
         Source::Standalone(_) => {
             let manner = Manner { lifetime: None, ..manner(&talk) };
-            answer::stream(told::events(source, manner, ended(frontend, &session, lapse)))
+            response::stream(event_stream::events(source, manner, ended(state, &session, lapse)))
         }
     })
 }
@@ -159,8 +167,8 @@ async fn stream(frontend: &Frontend, arrival: &Arrival) -> Result<Response, Refu
 /// What a GET reads: where it names an event, the rest of that stream and of no other (2025-03-26 to 2025-11-25,
 /// transports, *Resumability and Redelivery*); else a fresh standalone stream. An id that this session never gave, such
 /// as one from before a restart, names nothing: nobody knows what came after it.
-fn source(arrival: &Arrival, session: &Arc<Session>) -> Result<Source, Refusal> {
-    let last = arrival.headers.get(headers::LAST_EVENT_ID).and_then(|id| id.to_str().ok());
+fn source(head: &RequestHead, session: &Arc<Session>) -> Result<Source, Refusal> {
+    let last = head.headers.get(headers::LAST_EVENT_ID).and_then(|id| id.to_str().ok());
     let resumed = match last.and_then(|id| session.streams.mark.read(id)) {
         Some(EventId { stream: StreamId::Call(serial), number }) => {
             let reader = session.streams.resume(serial, number).ok_or_else(Refusal::forgotten_stream)?;
@@ -177,11 +185,11 @@ fn source(arrival: &Arrival, session: &Arc<Session>) -> Result<Source, Refusal> 
 
 /// Ends with the session, the gateway, or the credential.
 pub(super) fn ended(
-    frontend: &Frontend,
+    state: &FrontendState,
     session: &Session,
     lapse: impl Future<Output = ()> + Send + 'static,
 ) -> BoxFuture<'static, ()> {
-    let (ended, drained) = (session.ended.clone(), frontend.drained().clone());
+    let (ended, drained) = (session.ended.clone(), state.drained().clone());
     Box::pin(async move {
         tokio::select! {
             () = ended.cancelled() => {}
@@ -197,7 +205,7 @@ fn manner(talk: &Conversation<'_>) -> Manner {
         opening: None,
         ids: Some(talk.session.streams.mark.clone()),
         priming: if resumable { Priming::First } else { Priming::Never },
-        lifetime: talk.frontend.settings().stream_lifetime.filter(|_| resumable),
+        lifetime: talk.state.settings().stream_lifetime.filter(|_| resumable),
     }
 }
 
@@ -208,8 +216,8 @@ async fn respond<S>(talk: &Conversation<'_>, messages: S, form: Form) -> Respons
 where
     S: Stream<Item = Message> + Unpin + Send + 'static,
 {
-    let (ready, mut rest) = match answer::begin(messages).await {
-        Begun::Whole(messages) => return answer::json(&messages, form),
+    let (ready, mut rest) = match response::begin(messages).await {
+        Begun::Whole(messages) => return response::json(&messages, form),
         Begun::Stream(ready, rest) => (ready, rest),
     };
     let (serial, transcript) = talk.session.streams.open();
@@ -225,35 +233,35 @@ where
         session.streams.finish(serial, &transcript);
     });
     // the end of the session, and of the credential, is the call's own: it is told on the stream
-    answer::stream(told::events(Source::Call(serial, reader), manner(talk), std::future::pending()))
+    response::stream(event_stream::events(Source::Call(serial, reader), manner(talk), std::future::pending()))
 }
 
 /// The end of a session.
-pub(super) async fn delete(State(frontend): State<Frontend>, arrival: Arrival) -> Result<Response, Refusal> {
-    let session = named(&frontend, &arrival).await.map_err(|refusal| refusal.toward(arrival.named()))?;
-    frontend.sessions().end(&session).await;
+pub(super) async fn delete(State(state): State<FrontendState>, head: RequestHead) -> Result<Response, Refusal> {
+    let session = named(&state, &head).await.map_err(|refusal| refusal.toward(head.named()))?;
+    state.sessions().end(&session).await;
     tracing::info!(session = ?session.id, user = %session.owner.user, "the client ends its session");
-    Ok(answer::empty(StatusCode::NO_CONTENT))
+    Ok(response::empty(StatusCode::NO_CONTENT))
 }
 
 /// The session that a GET or DELETE names.
-async fn named(frontend: &Frontend, arrival: &Arrival) -> Result<Arc<Session>, Refusal> {
-    let served = |_: &&str| frontend.settings().serves == Serves::BothEras;
-    let id = arrival.session().filter(served).ok_or_else(Refusal::method_not_allowed)?;
-    let session = find(frontend, arrival, id).await?;
-    if arrival.version() == VersionHeader::Unknown {
+async fn named(state: &FrontendState, head: &RequestHead) -> Result<Arc<Session>, Refusal> {
+    let served = |_: &&str| state.settings().serves == Serves::BothEras;
+    let id = head.session().filter(served).ok_or_else(Refusal::method_not_allowed)?;
+    let session = find(state, head, id).await?;
+    if head.version() == VersionHeader::Unknown {
         return Err(Refusal::unsupported_version().toward(Some(session.revision())));
     }
     Ok(session)
 }
 
-async fn find(frontend: &Frontend, arrival: &Arrival, id: &str) -> Result<Arc<Session>, Refusal> {
-    frontend.sessions().find(id, &arrival.endpoint, &arrival.admission.caller).await.map_err(Refusal::missing)
+async fn find(state: &FrontendState, head: &RequestHead, id: &str) -> Result<Arc<Session>, Refusal> {
+    state.sessions().find(id, &head.sender.endpoint, &head.sender.admission.caller).await.map_err(Refusal::missing)
 }
 
 /// Reads a body of bounded length.
-pub(super) async fn read(frontend: &Frontend, body: Body) -> Result<Bytes, Refusal> {
-    let most = frontend.settings().body;
+pub(super) async fn read(state: &FrontendState, body: Body) -> Result<Bytes, Refusal> {
+    let most = state.settings().body;
     // a body that breaks off is refused in the same way: nobody reads that answer
     to_bytes(body, most).await.map_err(|_| Refusal::too_large(most))
 }
@@ -261,7 +269,7 @@ pub(super) async fn read(frontend: &Frontend, body: Body) -> Result<Bytes, Refus
 /// What comes without a session can only be the `initialize` that opens one. The version is negotiated in it; a header
 /// beside it says nothing (field: unknown versions are negotiated, not refused), unless it names a version that has no
 /// `initialize`.
-async fn open(frontend: &Frontend, arrival: &Arrival, frame: Frame) -> Result<Response, Refusal> {
+async fn open(state: &FrontendState, head: &RequestHead, frame: Frame) -> Result<Response, Refusal> {
     let message = match frame {
         Frame::Single(message) => message,
         Frame::Batch(messages) => {
@@ -271,7 +279,7 @@ async fn open(frontend: &Frontend, arrival: &Arrival, frame: Frame) -> Result<Re
     };
     let (id, params) = match message {
         Message::Request { id, method: Method::Initialize, params } => (id, params),
-        _ if arrival.version() == VersionHeader::Unknown => {
+        _ if head.version() == VersionHeader::Unknown => {
             return Err(Refusal::unsupported_version().with_id(request_id(&message)));
         }
         message => {
@@ -282,13 +290,13 @@ async fn open(frontend: &Frontend, arrival: &Arrival, frame: Frame) -> Result<Re
     let client = match introduction(&params) {
         Ok(client) => client,
         Err(error) => {
-            return Ok(answer::single(Message::error(id, error)));
+            return Ok(response::single(Message::error(id, error)));
         }
     };
-    let owner = Arc::clone(&arrival.admission.caller);
-    let opened = frontend.sessions().open(arrival.endpoint.clone(), owner).await;
+    let owner = Arc::clone(&head.sender.admission.caller);
+    let opened = state.sessions().open(head.sender.endpoint.clone(), owner).await;
     let session = opened.map_err(|full| Refusal::full(full).with_id(Some(id.clone())))?;
-    let talk = Conversation { frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
+    let talk = Conversation { state, session: &session, sender: &head.sender };
     let mut response = respond(&talk, talk.greet(id, client), Form::Single).await;
     // a handshake that failed leaves no session
     if !session.ended.is_cancelled()
@@ -310,11 +318,11 @@ async fn single(talk: &Conversation<'_>, message: Message) -> Result<Response, R
         }
         Message::Notification { method, params } => {
             talk.notification(method, params).await;
-            Ok(answer::accepted())
+            Ok(response::accepted())
         }
         Message::Response { id, outcome } => {
             talk.response(id.as_ref(), outcome);
-            Ok(answer::accepted())
+            Ok(response::accepted())
         }
     }
 }
@@ -326,13 +334,13 @@ async fn batch(talk: &Conversation<'_>, messages: Vec<Result<Message, Malformed>
         return Err(Refusal::invalid(&message));
     }
     refuse_opening(&messages)?;
-    let most = talk.frontend.settings().batch;
+    let most = talk.state.settings().batch;
     if messages.len() > most {
         return Err(Refusal::invalid(&format!("Invalid Request: a batch may have at most {most} messages")));
     }
     let exchanges = begin(talk, messages).await;
     if exchanges.is_empty() {
-        return Ok(answer::accepted());
+        return Ok(response::accepted());
     }
     Ok(respond(talk, exchanges, Form::Batch).await)
 }

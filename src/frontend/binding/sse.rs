@@ -13,16 +13,14 @@ use futures_util::StreamExt as _;
 use serde::Deserialize;
 
 use super::{
-    Frontend, answer,
-    arrival::{Arrival, lapse},
-    exchange::Exchange,
-    legacy::Conversation,
+    event_stream::{self, Manner, Priming, Source},
     refusal::Refusal,
-    session::Session,
+    request_head::RequestHead,
+    response,
     streamable::{begin, ended, read, refuse_opening},
-    told::{self, Manner, Priming, Source},
 };
 use crate::{
+    frontend::{exchange::Exchange, legacy::Conversation, sender::lapse, session::Session, state::FrontendState},
     mcp::{Message, jsonrpc::Frame, revision::Feature},
     model::Serves,
     resource::Ticket,
@@ -37,7 +35,7 @@ pub(super) struct Names {
 
 /// Ends the session when its connection does.
 struct Connection {
-    frontend: Frontend,
+    state: FrontendState,
     session: Arc<Session>,
     /// What opens `/messages` to a client that brought its key in the query.
     ticket: Option<Arc<Ticket>>,
@@ -45,25 +43,25 @@ struct Connection {
 
 /// Opens a session and its stream.
 pub(super) async fn get(
-    State(frontend): State<Frontend>,
+    State(state): State<FrontendState>,
     ticket: Option<Extension<Arc<Ticket>>>,
-    arrival: Arrival,
+    head: RequestHead,
 ) -> Result<Response, Refusal> {
-    if !headers::accepts(&arrival.headers, sse::MEDIA_TYPE) {
+    if !headers::accepts(&head.headers, sse::MEDIA_TYPE) {
         return Err(Refusal::not_acceptable("text/event-stream"));
     }
-    if frontend.settings().serves == Serves::ModernAlone {
+    if state.settings().serves == Serves::ModernAlone {
         return Err(Refusal::method_not_allowed());
     }
-    let owner = Arc::clone(&arrival.admission.caller);
-    let session = frontend.sessions().open(arrival.endpoint.clone(), owner).await.map_err(Refusal::full)?;
-    let ended = ended(&frontend, &session, lapse(&arrival.admission.lease, frontend.sessions().now()));
+    let owner = Arc::clone(&head.sender.admission.caller);
+    let session = state.sessions().open(head.sender.endpoint.clone(), owner).await.map_err(Refusal::full)?;
+    let ended = ended(&state, &session, lapse(&head.sender.admission.lease, state.sessions().now()));
     let ticket = ticket.map(|Extension(ticket)| ticket);
-    let connection = Connection { frontend, session, ticket };
+    let connection = Connection { state, session, ticket };
     let opening = Some(sse::event("endpoint", connection.address().as_bytes()));
     let manner = Manner { opening, ids: None, priming: Priming::Never, lifetime: None };
-    let events = told::events(Source::Standalone(connection.session.outbox.attach()), manner, ended);
-    Ok(answer::stream(async_stream::stream! {
+    let events = event_stream::events(Source::Standalone(connection.session.outbox.attach()), manner, ended);
+    Ok(response::stream(async_stream::stream! {
         // dropped with the stream, also where it is never read
         let _connection = connection;
         let mut events = std::pin::pin!(events);
@@ -75,26 +73,26 @@ pub(super) async fn get(
 
 /// A message for the session that the query names.
 pub(super) async fn post(
-    State(frontend): State<Frontend>,
+    State(state): State<FrontendState>,
     Query(names): Query<Names>,
-    arrival: Arrival,
+    head: RequestHead,
     body: Body,
 ) -> Result<Response, Refusal> {
-    take(&frontend, names, &arrival, body).await.map_err(|refusal| refusal.toward(arrival.named()))
+    take(&state, names, &head, body).await.map_err(|refusal| refusal.toward(head.named()))
 }
 
-async fn take(frontend: &Frontend, names: Names, arrival: &Arrival, body: Body) -> Result<Response, Refusal> {
-    if !headers::is_json(&arrival.headers) {
+async fn take(state: &FrontendState, names: Names, head: &RequestHead, body: Body) -> Result<Response, Refusal> {
+    if !headers::is_json(&head.headers) {
         return Err(Refusal::not_json());
     }
     let id = names.session_id.ok_or_else(|| Refusal::invalid("Bad Request: the query has no session_id"))?;
-    let found = frontend.sessions().find_connected(&id, &arrival.admission.caller);
+    let found = state.sessions().find_connected(&id, &head.sender.admission.caller);
     let session = found.map_err(Refusal::missing)?;
     let refuse = |refusal: Refusal| refusal.toward(session.client().map(|client| client.revision));
-    let body = read(frontend, body).await.map_err(refuse)?;
+    let body = read(state, body).await.map_err(refuse)?;
     let frame = Frame::parse(&body).and_then(Frame::unambiguous);
     let frame = frame.map_err(|malformed| refuse(Refusal::malformed(&malformed)))?;
-    let talk = Conversation { frontend, session: &session, admission: &arrival.admission, trace: &arrival.trace };
+    let talk = Conversation { state, session: &session, sender: &head.sender };
     match frame {
         Frame::Single(Message::Request { id, method, params }) => {
             run(&talk, talk.request(id, method, params));
@@ -102,7 +100,7 @@ async fn take(frontend: &Frontend, names: Names, arrival: &Arrival, body: Body) 
         Frame::Single(Message::Notification { method, params }) => talk.notification(method, params).await,
         Frame::Single(Message::Response { id, outcome }) => talk.response(id.as_ref(), outcome),
         Frame::Batch(messages)
-            if session.revision().has(Feature::Batches) && messages.len() <= frontend.settings().batch =>
+            if session.revision().has(Feature::Batches) && messages.len() <= state.settings().batch =>
         {
             refuse_opening(&messages).map_err(refuse)?;
             for exchange in begin(&talk, messages).await {
@@ -113,18 +111,18 @@ async fn take(frontend: &Frontend, names: Names, arrival: &Arrival, body: Body) 
             return Err(refuse(Refusal::invalid("Invalid Request: a batch that this session cannot have")));
         }
     }
-    Ok(answer::accepted())
+    Ok(response::accepted())
 }
 
 /// Lets a call run: what it says goes down the one stream, whether that is read or not. A stream that was closed on a
 /// reader that is too slow ends the session here: nobody may look at the connection before its peer reads on.
 fn run(talk: &Conversation<'_>, mut exchange: Exchange) {
-    let (frontend, session) = (talk.frontend.clone(), Arc::clone(talk.session));
+    let (state, session) = (talk.state.clone(), Arc::clone(talk.session));
     talk.tracker().spawn(async move {
         while let Some(message) = exchange.next().await {
             session.outbox.push(message);
             if session.outbox.streams() == 0 {
-                frontend.sessions().forget(&session);
+                state.sessions().forget(&session);
             }
         }
     });
@@ -140,6 +138,6 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.frontend.sessions().forget(&self.session);
+        self.state.sessions().forget(&self.session);
     }
 }

@@ -1,0 +1,33 @@
+//! The bindings: bytes, status codes and headers on one side, messages on the other. HTTP is known here and nowhere else
+//! in the room; what serves a client knows none of it.
+
+mod event_stream;
+mod refusal;
+mod request_head;
+mod response;
+mod sse;
+mod stateless;
+mod streamable;
+
+use axum::{
+    Router,
+    routing::{self, MethodRouter},
+};
+
+use super::state::FrontendState;
+
+/// The routes of the MCP endpoints.
+pub(super) fn router(state: FrontendState) -> Router {
+    let mcp = || -> MethodRouter<FrontendState> {
+        routing::post(streamable::post).get(streamable::get).delete(streamable::delete)
+    };
+    Router::new()
+        .route("/mcp", mcp())
+        .route("/mcp/", mcp())
+        .route("/mcp/{backend}", mcp())
+        .route("/mcp/{backend}/", mcp())
+        .route("/sse", routing::get(sse::get))
+        .route("/sse/{backend}", routing::get(sse::get))
+        .route("/messages", routing::post(sse::post))
+        .with_state(state)
+}

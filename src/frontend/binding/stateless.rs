@@ -1,0 +1,153 @@
+//! Requests of 2026-07-28 over Streamable HTTP: the headers that mirror the body, so that what stands between can route
+//! without reading it (transports, *Request Metadata*), and the form and status of the answer. A request whose headers
+//! say something else is refused: whoever stood between was told a lie.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use http::{HeaderMap, StatusCode};
+
+use super::{
+    refusal::Refusal,
+    request_head::RequestHead,
+    response::{self, Begun, Form},
+};
+use crate::{
+    frontend::{
+        modern::{Envelope, Messages, Served, StatelessRequest},
+        sender::{Sender, lapse},
+        state::FrontendState,
+    },
+    mcp::{ErrorObject, Farewell, Message, Method, RequestId, json::Object, mirrored::Mirror},
+    wire::{headers, sse},
+};
+
+/// Serves a request.
+///
+/// # Errors
+///
+/// The refusal of an envelope or headers that are wrong.
+pub(super) async fn serve(
+    state: &FrontendState,
+    head: &RequestHead,
+    (id, method): (RequestId, Method),
+    params: Bytes,
+) -> Result<Response, Refusal> {
+    let envelope = Envelope::read(&params).and_then(|envelope| {
+        check(&head.headers, &envelope, &method, &params)?;
+        envelope.check(&method)?;
+        Ok(envelope)
+    });
+    let envelope = envelope.map_err(|error| Refusal::modern(error, id.clone()))?;
+    let request = StatelessRequest {
+        state,
+        sender: &head.sender,
+        id: id.clone(),
+        method,
+        envelope,
+        mirror: Some(Arc::new(mirrored(&head.headers))),
+        // whoever closes the answer says nothing more
+        farewell: Farewell::new("client disconnected"),
+    };
+    Ok(match request.serve(params) {
+        Ok(Served::Call(messages)) => respond(state, &head.sender, messages).await,
+        Ok(Served::Listen(messages)) => stream(state, &head.sender, Vec::new(), messages),
+        Err(error) => whole(&[Message::error(id, error)]),
+    })
+}
+
+/// JSON where the answer is all that comes and comes soon, else a stream (design rule 8).
+async fn respond(state: &FrontendState, sender: &Sender, messages: Messages) -> Response {
+    match response::begin(messages).await {
+        Begun::Whole(messages) => whole(&messages),
+        Begun::Stream(ready, rest) => stream(state, sender, ready, rest),
+    }
+}
+
+/// A stream that nobody can come back to. When its reader goes, so does the request.
+fn stream(state: &FrontendState, sender: &Sender, ready: Vec<Message>, mut rest: Messages) -> Response {
+    let lapse = lapse(&sender.admission.lease, state.sessions().now());
+    response::stream(async_stream::stream! {
+        yield sse::KEEP_ALIVE;
+        for message in ready {
+            yield sse::message(&message.encode());
+        }
+        let mut heartbeat = response::heartbeat();
+        tokio::pin!(lapse);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut lapse => break,
+                message = rest.next() => match message {
+                    Some(message) => yield sse::message(&message.encode()),
+                    None => break,
+                },
+                _ = heartbeat.tick() => yield sse::KEEP_ALIVE,
+            }
+        }
+    })
+}
+
+/// JSON, with the status of the one answer by the code of its error (`translation` 2.2).
+fn whole(messages: &[Message]) -> Response {
+    let status = match messages.first() {
+        Some(Message::Response { outcome: Err(error), .. }) => match error.code() {
+            ErrorObject::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+            ErrorObject::HEADER_MISMATCH | ErrorObject::MISSING_CAPABILITY | ErrorObject::UNSUPPORTED_VERSION => {
+                StatusCode::BAD_REQUEST
+            }
+            _ => StatusCode::OK,
+        },
+        _ => StatusCode::OK,
+    };
+    let mut response = response::json(messages, Form::Single);
+    *response.status_mut() = status;
+    response
+}
+
+/// Compares `MCP-Protocol-Version`, `Mcp-Method` and `Mcp-Name` with the body.
+///
+/// # Errors
+///
+/// `-32020` if one is missing, repeated or different.
+fn check(headers: &HeaderMap, envelope: &Envelope, method: &Method, params: &Bytes) -> Result<(), ErrorObject> {
+    let stated = headers::sole(headers, &headers::PROTOCOL_VERSION);
+    let stated =
+        stated.ok_or_else(|| mismatch("the MCP-Protocol-Version header is missing, or is there more than once"))?;
+    if stated != envelope.version {
+        return Err(mismatch("the MCP-Protocol-Version header and the body name different versions"));
+    }
+    let stated = headers::sole(headers, &headers::METHOD);
+    let stated = stated.ok_or_else(|| mismatch("the Mcp-Method header is missing, or is there more than once"))?;
+    if stated != method.as_str() {
+        return Err(mismatch("the Mcp-Method header and the body name different methods"));
+    }
+    let Some(key) = headers::named_by(method) else { return Ok(()) };
+    // without a name in the body the parameters are wrong, which is for the server to say
+    let Some(name) = Object::parse(params).and_then(|params| params.string(key)) else { return Ok(()) };
+    let stated = headers::sole(headers, &headers::NAME);
+    let stated = stated.ok_or_else(|| mismatch("the Mcp-Name header is missing, or is there more than once"))?;
+    match headers::unmirrored(stated) {
+        Some(stated) if stated == name => Ok(()),
+        Some(_) => Err(mismatch("the Mcp-Name header and the body name different things")),
+        None => Err(mismatch("the Mcp-Name header is no base64 between its marks")),
+    }
+}
+
+/// The values of the `Mcp-Param-` headers; none of one that is repeated, or holds what no header may.
+fn mirrored(headers: &HeaderMap) -> Mirror {
+    let names = headers.keys().filter_map(|name| Some((name, name.as_str().strip_prefix(headers::PARAM)?)));
+    let visible = |value: &&str| value.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
+    names
+        .map(|(name, param)| {
+            (param.to_owned(), headers::sole(headers, name).filter(visible).and_then(headers::unmirrored))
+        })
+        .collect()
+}
+
+/// The error for headers that do not mirror the body.
+fn mismatch(reason: &str) -> ErrorObject {
+    ErrorObject::new(ErrorObject::HEADER_MISMATCH, &format!("Header mismatch: {reason}"))
+}

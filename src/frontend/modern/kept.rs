@@ -1,0 +1,81 @@
+//! What the front keeps for clients that have no session: counters, calls that wait for their client, and questions that
+//! wait for a call. Knows nothing of how a request is served.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{parks::Parks, seal::Sealer, strays::Strays, users::Users};
+use crate::{
+    frontend::{sessions::Deps, settings::Settings},
+    model::{SessionId, status::SessionStatus},
+    support::Timestamp,
+};
+
+/// What the front keeps for clients that have no session.
+pub(crate) struct Modern {
+    pub(super) users: Users,
+    /// How long a client is shown that was here.
+    shown_for: Duration,
+    pub(super) parks: Arc<Parks>,
+    pub(super) sealer: Arc<Sealer>,
+    pub(super) strays: Arc<Strays>,
+    pub(super) deps: Deps,
+    /// Numbers the requests, so that what each holds at the backends is told apart.
+    last: AtomicU64,
+    /// Ends everything that runs, when the gateway does.
+    pub(super) closed: CancellationToken,
+}
+
+// === impl Modern ===
+
+impl Modern {
+    /// Nothing runs yet.
+    pub(crate) fn new(deps: &Deps, settings: &Settings) -> Self {
+        let closed = CancellationToken::new();
+        let (random, clock) = (Arc::clone(&deps.random), Arc::clone(&deps.clock));
+        Self {
+            users: Users::new(settings),
+            shown_for: settings.session_idle,
+            parks: Parks::new(deps, settings, closed.clone()),
+            sealer: Arc::new(Sealer::new(&deps.state_key, random, clock, settings.question_timeout)),
+            strays: Strays::new(closed.clone()),
+            deps: deps.clone(),
+            last: AtomicU64::new(0),
+            closed,
+        }
+    }
+
+    /// The clients that were here of late, for people.
+    pub(crate) fn status(&self, now: Timestamp) -> Vec<SessionStatus> {
+        self.users.status(now - self.shown_for, now)
+    }
+
+    /// Forgets the clients that were away for long.
+    pub(crate) fn sweep(&self, now: Timestamp) {
+        self.users.sweep(now - self.shown_for);
+    }
+
+    /// Ends everything that runs.
+    pub(crate) fn close(&self) {
+        self.closed.cancel();
+    }
+
+    /// The name of one more request.
+    pub(super) fn name(&self) -> SessionId {
+        SessionId::new(format!("request {}", self.last.fetch_add(1, Ordering::Relaxed)))
+    }
+}
+
+impl fmt::Debug for Modern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Modern").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,102 @@
+//! State shared by everything that serves clients: the servers, the bounds, the sessions, and what is kept for clients
+//! without one. Knows nothing of how a client is served.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    modern::kept::Modern,
+    sessions::{Deps, Sessions},
+    settings::Settings,
+};
+use crate::{
+    mcp::Server,
+    model::{BackendId, Target},
+};
+
+/// The state of the clients' side. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct FrontendState(Arc<Inner>);
+
+/// The server at each endpoint.
+#[derive(Clone)]
+pub struct Routes {
+    /// At `/mcp` and `/sse`.
+    pub merged: Arc<dyn Server>,
+    /// At `/mcp/{backend}` and `/sse/{backend}`.
+    pub backends: BTreeMap<BackendId, Arc<dyn Server>>,
+}
+
+struct Inner {
+    routes: Routes,
+    settings: Settings,
+    sessions: Sessions,
+    modern: Modern,
+    /// Owns what goes on without a reader: listens, and calls whose client vanished.
+    tracker: TaskTracker,
+    /// Cancelled when no stream may stay open.
+    drained: CancellationToken,
+}
+
+// === impl FrontendState ===
+
+impl FrontendState {
+    /// The state of a gateway that has just started.
+    pub(crate) fn new(routes: Routes, settings: Settings, deps: Deps) -> Self {
+        let tracker = TaskTracker::new();
+        Self(Arc::new(Inner {
+            routes,
+            modern: Modern::new(&deps, &settings),
+            sessions: Sessions::new(deps, settings.clone(), tracker.clone()),
+            settings,
+            tracker,
+            drained: CancellationToken::new(),
+        }))
+    }
+
+    /// The server at an endpoint.
+    pub(crate) fn server(&self, target: &Target) -> Option<&Arc<dyn Server>> {
+        match target {
+            Target::Merged => Some(&self.0.routes.merged),
+            Target::Backend(backend) => self.0.routes.backends.get(backend),
+        }
+    }
+
+    /// The sessions of legacy clients.
+    pub(crate) fn sessions(&self) -> &Sessions {
+        &self.0.sessions
+    }
+
+    /// What is kept for clients without sessions.
+    pub(crate) fn modern(&self) -> &Modern {
+        &self.0.modern
+    }
+
+    /// The bounds.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    /// The owner of what goes on without a reader.
+    pub(crate) fn tracker(&self) -> &TaskTracker {
+        &self.0.tracker
+    }
+
+    /// Cancelled when no stream may stay open.
+    pub(crate) fn drained(&self) -> &CancellationToken {
+        &self.0.drained
+    }
+}
+
+impl fmt::Debug for FrontendState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrontendState").field("settings", self.settings()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Routes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Routes").field("backends", &self.backends.keys()).finish_non_exhaustive()
+    }
+}
