@@ -7,23 +7,20 @@
 //! |---|---|
 //! | `binding` | Streamable HTTP, HTTP+SSE: bytes, status and headers to messages and back |
 //! | `state`, `settings` | what everything below shares, and its bounds |
-//! | `sessions`, `session` | who talks, and how long |
-//! | `legacy` | what legacy clients say, turned into calls |
-//! | `exchange`, `calls`, `questions` | one call on its way, all that run, all that is asked |
+//! | `sender` | the sender of a message |
+//! | `sessions` | the table of sessions: who may use which, and how long |
+//! | `session` | one session of a legacy client: its messages, its calls |
+//! | `questions` | what servers ask of clients |
 //! | `rounds` | calls whose server asks by ending them (2026-07-28) |
-//! | `outbox`, `transcript`, `streams`, `event_id` | what waits for streams, and for clients that come back to them |
+//! | `replay` | what waits for streams, and for clients that come back to them |
 //! | `modern` | what clients of 2026-07-28 say, who have no session |
 //! | `spoken`, `able` | the client's own version, and what it can be asked |
 
 mod able;
 mod binding;
-mod calls;
-mod event_id;
-mod exchange;
-mod legacy;
 mod modern;
-mod outbox;
 mod questions;
+mod replay;
 mod rounds;
 mod sender;
 mod session;
@@ -31,8 +28,6 @@ mod sessions;
 mod settings;
 mod spoken;
 mod state;
-mod streams;
-mod transcript;
 
 use axum::Router;
 use tokio::time::MissedTickBehavior;

@@ -6,7 +6,6 @@
 mod early;
 mod envelope;
 mod held;
-mod introduction;
 pub(super) mod kept;
 mod leg;
 mod listen;

@@ -1,4 +1,10 @@
-//! One MCP session of a legacy client. Knows nothing of HTTP and of the table that it stands in.
+//! One MCP session of a legacy client: its state. Knows nothing of transports and of the table that it stands in.
+
+pub(crate) mod calls;
+pub(crate) mod exchange;
+pub(crate) mod inbound;
+mod initialize;
+mod settings;
 
 use std::{
     collections::BTreeSet,
@@ -11,10 +17,14 @@ use std::{
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::{calls::Calls, outbox::Outbox, questions::Questions, streams::Streams};
+use self::calls::RunningCalls;
+use super::{
+    questions::Questions,
+    replay::{ReplayBuffer, streams::AnswerStreams},
+};
 use crate::{
     mcp::{ClientInfo, Level, Revision},
-    model::{Binding, Caller, Endpoint, SessionId},
+    model::{Caller, Endpoint, SessionId},
     support::Timestamp,
 };
 
@@ -35,15 +45,15 @@ pub(crate) struct Session {
     /// When it was opened.
     pub(crate) created: Timestamp,
     /// What runs.
-    pub(crate) calls: Arc<Calls>,
+    pub(crate) calls: Arc<RunningCalls>,
     /// What its client is asked.
     pub(crate) questions: Arc<Questions>,
     /// What waits for its standalone streams.
-    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) queue: Arc<ReplayBuffer>,
     /// Cancelled when the session ends.
     pub(crate) ended: CancellationToken,
-    /// The streams of its calls.
-    pub(crate) streams: Streams,
+    /// The answers that it streams.
+    pub(crate) answers: AnswerStreams,
     /// Whose listen is open, and what ends it.
     pub(crate) listen: Mutex<Option<(Arc<Caller>, CancellationToken)>>,
     client: OnceLock<Arc<ClientInfo>>,
@@ -75,13 +85,13 @@ pub(crate) struct Opening {
 #[derive(Debug)]
 pub(crate) struct Holders {
     /// Its calls.
-    pub(crate) calls: Arc<Calls>,
+    pub(crate) calls: Arc<RunningCalls>,
     /// Its questions.
     pub(crate) questions: Arc<Questions>,
-    /// Its outbox.
-    pub(crate) outbox: Arc<Outbox>,
-    /// The streams of its calls.
-    pub(crate) streams: Streams,
+    /// Its queue.
+    pub(crate) queue: Arc<ReplayBuffer>,
+    /// The answers that it streams.
+    pub(crate) answers: AnswerStreams,
     /// What ends it.
     pub(crate) ended: CancellationToken,
 }
@@ -98,9 +108,9 @@ impl Session {
             created: opening.created,
             calls: holders.calls,
             questions: holders.questions,
-            outbox: holders.outbox,
+            queue: holders.queue,
             ended: holders.ended,
-            streams: holders.streams,
+            answers: holders.answers,
             listen: Mutex::new(None),
             client: OnceLock::new(),
             initialized: AtomicBool::new(false),
@@ -210,14 +220,14 @@ impl Session {
         Timestamp::from_millis(self.seen.load(Ordering::Acquire))
     }
 
-    /// Whether the session is one HTTP+SSE connection (2024-11-05), with one stream for everything.
+    /// Whether the session is its connection, with one stream for everything.
     pub(crate) fn is_connection(&self) -> bool {
-        self.endpoint.binding == Binding::Sse
+        self.endpoint.binding.is_connection()
     }
 
     /// Whether a call runs or a stream is open.
     pub(crate) fn is_active(&self) -> bool {
-        !self.calls.is_empty() || self.outbox.streams() > 0
+        !self.calls.is_empty() || self.queue.open_streams() > 0
     }
 
     /// Whether something changed that the store does not know yet; asked once a change.

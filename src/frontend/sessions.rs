@@ -11,7 +11,6 @@
 
 mod error;
 mod lookups;
-mod owned;
 mod record;
 mod rows;
 mod table;
@@ -28,14 +27,11 @@ use self::{
     table::Table,
 };
 use super::{
-    calls::Calls,
-    event_id::Mark,
     modern::seal::StateKey,
-    outbox::{self, Outbox, Overflow},
     questions::Questions,
-    session::{Holders, Opening, Session},
+    replay::{Bounds, Limits, Overflow, ReplayBuffer, event_id::EventIdPrefix, streams::AnswerStreams},
+    session::{Holders, Opening, Session, calls::RunningCalls},
     settings::Settings,
-    streams::Streams,
 };
 use crate::{
     model::{Binding, Caller, Endpoint, SessionId, status::SessionStatus},
@@ -95,10 +91,25 @@ impl Sessions {
     /// Opens a session. Where the caller, or the gateway, has as many as allowed, the caller's own session that was idle
     /// longest is ended to make room.
     pub(crate) async fn open(&self, endpoint: Endpoint, owner: Arc<Caller>) -> Result<Arc<Session>, Full> {
+        self.open_on(self.queue(endpoint.binding), endpoint, owner).await
+    }
+
+    /// Opens a session that says what it says outside of streamed answers by this queue.
+    pub(crate) async fn open_on(
+        &self,
+        queue: Arc<ReplayBuffer>,
+        endpoint: Endpoint,
+        owner: Arc<Caller>,
+    ) -> Result<Arc<Session>, Full> {
         let id = SessionId::new(self.deps.random.token());
-        let session = self.build(Opening { id, endpoint, owner, created: self.now() });
+        let session = self.build(Opening { id, endpoint, owner, created: self.now() }, queue);
         self.admit(&session).await?;
         Ok(session)
+    }
+
+    /// The queue of a session, or of a connection that may have one.
+    pub(crate) fn queue(&self, binding: Binding) -> Arc<ReplayBuffer> {
+        ReplayBuffer::new(limits(&self.settings, binding))
     }
 
     /// Writes the session's row, after its client introduced itself. A session whose row cannot be written lives all the
@@ -221,7 +232,7 @@ impl Sessions {
             if session.is_active() {
                 session.touch(now);
             }
-            session.streams.sweep(Instant::now());
+            session.answers.sweep(Instant::now());
         }
         let changed = alive.into_iter().filter(|session| has_row(session) && session.take_changed());
         self.write(&changed.map(AsRef::as_ref).collect::<Vec<_>>()).await;
@@ -260,7 +271,8 @@ impl Sessions {
         if opening.endpoint != *endpoint {
             return Err(Missing::Unknown);
         }
-        let session = self.build(opening);
+        let queue = self.queue(opening.endpoint.binding);
+        let session = self.build(opening, queue);
         record::restore(&session, &row);
         session.set_kept();
         session.touch(now);
@@ -270,14 +282,14 @@ impl Sessions {
         Ok(session)
     }
 
-    fn build(&self, opening: Opening) -> Arc<Session> {
+    fn build(&self, opening: Opening, queue: Arc<ReplayBuffer>) -> Arc<Session> {
         let settings = &self.settings;
         let mark = Digest::sha256(self.deps.random.token()).short_hex(4);
         let holders = Holders {
-            calls: Calls::new(settings.calls_per_session),
+            calls: RunningCalls::new(settings.calls_per_session),
             questions: Questions::new(&mark, settings.questions_per_session, settings.question_timeout),
-            outbox: Outbox::new(bounds(settings, opening.endpoint.binding)),
-            streams: Streams::new(Mark::new(mark), settings),
+            queue,
+            answers: AnswerStreams::new(EventIdPrefix::new(mark), settings),
             ended: self.closed.child_token(),
         };
         Arc::new(Session::new(opening, holders))
@@ -339,20 +351,21 @@ impl Sessions {
     }
 }
 
-/// What waits in sessions of this kind: an HTTP+SSE connection has one stream, to which nobody comes back.
-fn bounds(settings: &Settings, binding: Binding) -> outbox::Bounds {
-    let (kept, overflow, streams) = match binding {
-        Binding::Mcp => {
-            ((settings.replay_messages, settings.replay_bytes), Overflow::CloseStream, settings.streams_per_session)
-        }
-        Binding::Sse => ((0, 0), Overflow::DropFirst, 1),
-    };
-    outbox::Bounds { waiting: settings.queue, streams, kept, overflow }
+/// The bounds of what waits in sessions of this kind: one that is its connection has one stream, to which nobody comes
+/// back.
+fn limits(settings: &Settings, binding: Binding) -> Limits {
+    let waiting = settings.queue;
+    if binding.is_connection() {
+        let kept = Bounds { messages: 0, bytes: 0 };
+        return Limits::Standalone { waiting, streams: 1, kept, overflow: Overflow::DropFirst };
+    }
+    let kept = Bounds { messages: settings.replay_messages, bytes: settings.replay_bytes };
+    Limits::Standalone { waiting, streams: settings.streams_per_session, kept, overflow: Overflow::CloseStream }
 }
 
 /// Whether the store knows sessions of this kind.
 fn has_row(session: &Session) -> bool {
-    session.endpoint.binding == Binding::Mcp
+    !session.is_connection()
 }
 
 impl fmt::Debug for Deps {

@@ -40,6 +40,16 @@ pub struct Endpoint {
     pub target: Target,
 }
 
+impl Binding {
+    /// Whether a session is its connection, and ends with it.
+    pub const fn is_connection(self) -> bool {
+        match self {
+            Self::Mcp => false,
+            Self::Sse => true,
+        }
+    }
+}
+
 impl Endpoint {
     /// The merged endpoint `/mcp`.
     pub const MERGED: Self = Self { binding: Binding::Mcp, target: Target::Merged };

@@ -71,6 +71,20 @@ fn reserved_words_stay_where_they_belong() {
 }
 
 #[test]
+fn what_serves_a_client_knows_no_http() {
+    let mut broken = Vec::new();
+    for (path, text) in sources() {
+        let free = !path.starts_with("frontend/") || path.starts_with("frontend/binding");
+        for word in ["axum", "http::"] {
+            if !free && code(&text).contains(word) {
+                broken.push(format!("{path}: names `{word}`, which bindings alone may"));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
 fn every_file_says_what_it_is_and_fits_in_the_head() {
     let mut broken = Vec::new();
     for (path, text) in sources() {

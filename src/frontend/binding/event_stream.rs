@@ -1,5 +1,4 @@
-//! One stream of events on its way to a client: what it is told, the comments in between, and when it ends. Knows nothing
-//! of calls and of sessions.
+//! A stream of server-sent events: messages, comments in between, and its end. Knows nothing of calls and of sessions.
 
 use std::{future::pending, time::Duration};
 
@@ -9,10 +8,9 @@ use tokio::time::sleep;
 
 use super::response;
 use crate::{
-    frontend::{
-        event_id::{EventId, Mark, StreamId},
-        outbox::Attached,
-        transcript::Reader,
+    frontend::replay::{
+        ReplayReader,
+        event_id::{EventId, EventIdPrefix, StreamId},
     },
     mcp::Message,
     wire::sse,
@@ -21,21 +19,21 @@ use crate::{
 /// How long a client is to wait before it comes back to a stream that was closed.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Where the messages come from.
+/// The source of the messages.
 pub(crate) enum Source {
     /// A call.
-    Call(u64, Reader),
+    Call(u64, ReplayReader),
     /// What is said outside of calls.
-    Standalone(Attached),
+    Standalone(ReplayReader),
 }
 
-/// How a stream begins, is numbered and ends.
+/// The beginning, the numbering and the lifetime of a stream.
 #[derive(Debug, Clone)]
-pub(crate) struct Manner {
+pub(crate) struct StreamOptions {
     /// What comes first; `None`: a comment, which flushes the headers.
     pub(crate) opening: Option<Bytes>,
     /// Whether the client can come back: what its event ids begin with.
-    pub(crate) ids: Option<Mark>,
+    pub(crate) ids: Option<EventIdPrefix>,
     /// Whether the client takes an event without a message, by which it learns an id at once (2025-11-25).
     pub(crate) priming: Priming,
     /// How long it stays open, where the client comes back by itself.
@@ -54,14 +52,14 @@ pub(crate) enum Priming {
 /// The events, until nothing follows or `end`.
 pub(crate) fn events(
     mut source: Source,
-    manner: Manner,
+    options: StreamOptions,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> impl Stream<Item = Bytes> + Send + 'static {
     async_stream::stream! {
-        yield manner.first(&source);
+        yield options.first(&source);
         let mut heartbeat = response::heartbeat();
         let lifetime = async {
-            match manner.lifetime {
+            match options.lifetime {
                 Some(lifetime) => sleep(lifetime).await,
                 None => pending().await,
             }
@@ -73,7 +71,7 @@ pub(crate) fn events(
                 () = &mut end => break,
                 () = &mut lifetime => break,
                 told = source.next() => match told {
-                    Some((id, message)) => yield manner.event(id, &message),
+                    Some((id, message)) => yield options.event(id, &message),
                     None => break,
                 },
                 _ = heartbeat.tick() => yield sse::KEEP_ALIVE,
@@ -91,9 +89,9 @@ impl Source {
                 let stream = StreamId::Call(*serial);
                 reader.next().await.map(|(number, message)| (EventId { stream, number }, message))
             }
-            Self::Standalone(attached) => {
-                let stream = StreamId::Standalone(attached.serial());
-                attached.next().await.map(|(number, message)| (EventId { stream, number }, message))
+            Self::Standalone(reader) => {
+                let stream = StreamId::Standalone(reader.stream());
+                reader.next().await.map(|(number, message)| (EventId { stream, number }, message))
             }
         }
     }
@@ -101,28 +99,28 @@ impl Source {
     /// The id from which on nothing has been told.
     const fn start(&self) -> EventId {
         match self {
-            Self::Call(serial, reader) => EventId { stream: StreamId::Call(*serial), number: reader.read() },
-            Self::Standalone(attached) => {
-                EventId { stream: StreamId::Standalone(attached.serial()), number: attached.read() }
+            Self::Call(serial, reader) => EventId { stream: StreamId::Call(*serial), number: reader.after() },
+            Self::Standalone(reader) => {
+                EventId { stream: StreamId::Standalone(reader.stream()), number: reader.after() }
             }
         }
     }
 }
 
-// === impl Manner ===
+// === impl StreamOptions ===
 
-impl Manner {
+impl StreamOptions {
     fn first(&self, source: &Source) -> Bytes {
         match (&self.opening, &self.ids, self.priming) {
             (Some(opening), ..) => opening.clone(),
-            (None, Some(mark), Priming::First) => sse::priming(&mark.write(source.start()), RETRY),
+            (None, Some(prefix), Priming::First) => sse::priming(&prefix.write(source.start()), RETRY),
             (None, ..) => sse::KEEP_ALIVE,
         }
     }
 
     fn event(&self, id: EventId, message: &Message) -> Bytes {
         match &self.ids {
-            Some(mark) => sse::numbered(&mark.write(id), &message.encode()),
+            Some(prefix) => sse::numbered(&prefix.write(id), &message.encode()),
             None => sse::message(&message.encode()),
         }
     }

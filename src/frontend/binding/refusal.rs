@@ -4,11 +4,13 @@ use axum::{
     body::Body,
     response::{IntoResponse, Response},
 };
-use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 
 use crate::{
-    frontend::sessions::{Full, Missing},
+    frontend::{
+        session::inbound::RefusedBatch,
+        sessions::{Full, Missing},
+    },
     mcp::{ErrorObject, Message, RequestId, Revision, jsonrpc::Malformed, revision::Feature},
     wire::headers,
 };
@@ -63,6 +65,12 @@ impl Refusal {
         let mut refusal = Self::invalid("");
         refusal.error = malformed.to_error();
         refusal.with_id(malformed.id().cloned())
+    }
+
+    /// 400 for a batch that the session cannot have.
+    pub(crate) fn batch(refused: RefusedBatch) -> Self {
+        let RefusedBatch { error, id } = refused;
+        Self { status: StatusCode::BAD_REQUEST, error, id, revision: None, hint: None }
     }
 
     /// 406: the answer could be neither of the two forms that the protocol has.
@@ -162,17 +170,17 @@ impl Refusal {
     }
 
     /// The JSON-RPC error response. One without id has `null` there, except toward versions that leave it out.
-    fn body(self) -> Bytes {
+    pub(crate) fn into_message(self) -> Message {
         let idless = self.revision.is_some_and(|revision| revision.has(Feature::IdlessErrors));
         let id = self.id.or_else(|| (!idless).then_some(RequestId::NULL));
-        Message::Response { id, outcome: Err(self.error) }.encode()
+        Message::Response { id, outcome: Err(self.error) }
     }
 }
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let (status, hint) = (self.status, self.hint);
-        let mut response = Response::new(Body::from(self.body()));
+        let mut response = Response::new(Body::from(self.into_message().encode()));
         *response.status_mut() = status;
         let fields = response.headers_mut();
         fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(headers::JSON));

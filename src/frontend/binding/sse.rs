@@ -13,15 +13,19 @@ use futures_util::StreamExt as _;
 use serde::Deserialize;
 
 use super::{
-    event_stream::{self, Manner, Priming, Source},
+    event_stream::{self, Priming, Source, StreamOptions},
     refusal::Refusal,
     request_head::RequestHead,
     response,
-    streamable::{begin, ended, read, refuse_opening},
+    streamable::{ended, read},
 };
 use crate::{
-    frontend::{exchange::Exchange, legacy::Conversation, sender::lapse, session::Session, state::FrontendState},
-    mcp::{Message, jsonrpc::Frame, revision::Feature},
+    frontend::{
+        sender::lapse,
+        session::{Session, exchange::Exchange, inbound::Inbound},
+        state::FrontendState,
+    },
+    mcp::jsonrpc::Frame,
     model::Serves,
     resource::Ticket,
     wire::{headers, sse},
@@ -59,8 +63,8 @@ pub(super) async fn get(
     let ticket = ticket.map(|Extension(ticket)| ticket);
     let connection = Connection { state, session, ticket };
     let opening = Some(sse::event("endpoint", connection.address().as_bytes()));
-    let manner = Manner { opening, ids: None, priming: Priming::Never, lifetime: None };
-    let events = event_stream::events(Source::Standalone(connection.session.outbox.attach()), manner, ended);
+    let options = StreamOptions { opening, ids: None, priming: Priming::Never, lifetime: None };
+    let events = event_stream::events(Source::Standalone(connection.session.queue.attach()), options, ended);
     Ok(response::stream(async_stream::stream! {
         // dropped with the stream, also where it is never read
         let _connection = connection;
@@ -92,23 +96,17 @@ async fn take(state: &FrontendState, names: Names, head: &RequestHead, body: Bod
     let body = read(state, body).await.map_err(refuse)?;
     let frame = Frame::parse(&body).and_then(Frame::unambiguous);
     let frame = frame.map_err(|malformed| refuse(Refusal::malformed(&malformed)))?;
-    let talk = Conversation { state, session: &session, sender: &head.sender };
+    let inbound = Inbound { state, session: &session, sender: &head.sender };
     match frame {
-        Frame::Single(Message::Request { id, method, params }) => {
-            run(&talk, talk.request(id, method, params));
-        }
-        Frame::Single(Message::Notification { method, params }) => talk.notification(method, params).await,
-        Frame::Single(Message::Response { id, outcome }) => talk.response(id.as_ref(), outcome),
-        Frame::Batch(messages)
-            if session.revision().has(Feature::Batches) && messages.len() <= state.settings().batch =>
-        {
-            refuse_opening(&messages).map_err(refuse)?;
-            for exchange in begin(&talk, messages).await {
-                run(&talk, exchange);
+        Frame::Single(message) => {
+            if let Some(exchange) = inbound.message(message).await {
+                run(&inbound, exchange);
             }
         }
-        Frame::Batch(_) => {
-            return Err(refuse(Refusal::invalid("Invalid Request: a batch that this session cannot have")));
+        Frame::Batch(messages) => {
+            for exchange in inbound.batch(messages).await.map_err(|refused| refuse(Refusal::batch(refused)))? {
+                run(&inbound, exchange);
+            }
         }
     }
     Ok(response::accepted())
@@ -116,12 +114,12 @@ async fn take(state: &FrontendState, names: Names, head: &RequestHead, body: Bod
 
 /// Lets a call run: what it says goes down the one stream, whether that is read or not. A stream that was closed on a
 /// reader that is too slow ends the session here: nobody may look at the connection before its peer reads on.
-fn run(talk: &Conversation<'_>, mut exchange: Exchange) {
-    let (state, session) = (talk.state.clone(), Arc::clone(talk.session));
-    talk.tracker().spawn(async move {
+fn run(inbound: &Inbound<'_>, mut exchange: Exchange) {
+    let (state, session) = (inbound.state.clone(), Arc::clone(inbound.session));
+    inbound.tracker().spawn(async move {
         while let Some(message) = exchange.next().await {
-            session.outbox.push(message);
-            if session.outbox.streams() == 0 {
+            session.queue.push(message);
+            if session.queue.open_streams() == 0 {
                 state.sessions().forget(&session);
             }
         }

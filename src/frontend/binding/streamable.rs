@@ -11,11 +11,12 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt as _, future::BoxFuture, stream::SelectAll};
+use futures_util::{Stream, StreamExt as _, future::BoxFuture};
 use http::{HeaderValue, StatusCode};
 
 use super::{
-    event_stream::{self, Manner, Priming, Source},
+    era::{self, Chosen},
+    event_stream::{self, Priming, Source, StreamOptions},
     refusal::Refusal,
     request_head::{RequestHead, VersionHeader},
     response::{self, Begun, Form},
@@ -23,17 +24,16 @@ use super::{
 };
 use crate::{
     frontend::{
-        event_id::{EventId, StreamId},
-        exchange::Exchange,
-        legacy::{Conversation, introduction},
-        modern,
+        replay::event_id::{EventId, StreamId},
         sender::lapse,
-        session::Session,
+        session::{
+            Session,
+            inbound::{Inbound, introduction, opening},
+        },
         state::FrontendState,
     },
     mcp::{
-        ErrorObject, Message, Method, RequestId,
-        json::Object,
+        Message, Method, RequestId,
         jsonrpc::{Frame, Malformed},
         revision::Feature,
     },
@@ -58,85 +58,28 @@ async fn serve(state: &FrontendState, head: &RequestHead, body: Body) -> Result<
         return Err(Refusal::not_json());
     }
     let body = read(state, body).await?;
-    let frame = match era(head, Frame::parse(&body).and_then(Frame::unambiguous))? {
-        Spoken::Modern(Message::Request { id, method, params }) => {
+    let frame = Frame::parse(&body).and_then(Frame::unambiguous);
+    let frame = match era::choose(state.settings().serves, head.version(), frame)? {
+        Chosen::Request(Message::Request { id, method, params }) => {
             return stateless::serve(state, head, (id, method), params).await;
         }
-        Spoken::Modern(_) => return Ok(response::accepted()),
-        Spoken::Legacy(frame) if state.settings().serves == Serves::ModernAlone => return Err(sessionless(&frame)),
-        Spoken::Legacy(frame) => frame,
+        Chosen::Request(_) => return Ok(response::accepted()),
+        Chosen::Session(frame) => frame,
     };
     let Some(id) = head.session() else {
         let frame = frame.map_err(|malformed| Refusal::malformed(&malformed))?;
         return open(state, head, frame).await;
     };
     let session = find(state, head, id).await?;
-    let talk = Conversation { state, session: &session, sender: &head.sender };
-    talk.revive().await;
+    let inbound = Inbound { state, session: &session, sender: &head.sender };
+    inbound.revive().await;
     let served = match (head.version(), frame) {
         (VersionHeader::Unknown, _) => Err(Refusal::unsupported_version()),
         (_, Err(malformed)) => Err(Refusal::malformed(&malformed)),
-        (_, Ok(Frame::Single(message))) => single(&talk, message).await,
-        (_, Ok(Frame::Batch(messages))) => batch(&talk, messages).await,
+        (_, Ok(Frame::Single(message))) => single(&inbound, message).await,
+        (_, Ok(Frame::Batch(messages))) => batch(&inbound, messages).await,
     };
     served.map_err(|refusal| refusal.toward(Some(session.revision())))
-}
-
-/// In which era something is said.
-enum Spoken {
-    Legacy(Result<Frame, Malformed>),
-    Modern(Message),
-}
-
-/// Which semantics a POST has: the first rule of `translation` 2.8 that matches.
-fn era(head: &RequestHead, frame: Result<Frame, Malformed>) -> Result<Spoken, Refusal> {
-    let headed = head.version() == VersionHeader::Modern;
-    let (params, id) = match &frame {
-        Ok(Frame::Single(Message::Request { params, id, .. })) => (params, Some(id.clone())),
-        Ok(Frame::Single(Message::Notification { params, .. })) => (params, None),
-        Ok(Frame::Single(Message::Response { .. })) if headed => {
-            return Err(Refusal::invalid("Invalid Request: this protocol version has no responses of clients"));
-        }
-        Ok(Frame::Batch(messages)) if messages.iter().any(is_enveloped) => {
-            return Err(Refusal::invalid("Invalid Request: this protocol version has no batches"));
-        }
-        _ => return Ok(Spoken::Legacy(frame)),
-    };
-    if modern::is_around(params) || headed && id.is_none() {
-        let Ok(Frame::Single(message)) = frame else { return Ok(Spoken::Legacy(frame)) };
-        return Ok(Spoken::Modern(message));
-    }
-    match id {
-        Some(id) if headed => Err(without_envelope(&frame, id)),
-        _ => Ok(Spoken::Legacy(frame)),
-    }
-}
-
-fn is_enveloped(message: &Result<Message, Malformed>) -> bool {
-    matches!(message, Ok(Message::Request { params, .. } | Message::Notification { params, .. }) if modern::is_around(params))
-}
-
-/// The refusal of a header that says 2026-07-28 above a body that does not: never served as of a session.
-fn without_envelope(frame: &Result<Frame, Malformed>, id: RequestId) -> Refusal {
-    if let Ok(Frame::Single(Message::Request { method: Method::Initialize, .. })) = frame {
-        return Refusal::sessionless_initialize().with_id(Some(id));
-    }
-    let message =
-        "Invalid params: `_meta` must have `io.modelcontextprotocol/protocolVersion` in this protocol version";
-    Refusal::modern(ErrorObject::invalid_params(message), id)
-}
-
-/// The refusal of what is of a version with sessions, where none of those is served.
-fn sessionless(frame: &Result<Frame, Malformed>) -> Refusal {
-    match frame {
-        Ok(Frame::Single(Message::Request { id, method: Method::Initialize, params })) => {
-            let requested = Object::parse(params).and_then(|params| params.string("protocolVersion"));
-            Refusal::modern(modern::unsupported(&requested.unwrap_or_default()), id.clone())
-        }
-        Ok(Frame::Single(Message::Request { id, .. })) => without_envelope(frame, id.clone()),
-        Ok(_) => Refusal::invalid("Invalid Request: protocol versions with sessions are not served here"),
-        Err(malformed) => Refusal::malformed(malformed),
-    }
 }
 
 /// A standalone stream: what the servers say outside any call.
@@ -149,17 +92,17 @@ async fn stream(state: &FrontendState, head: &RequestHead) -> Result<Response, R
         return Err(Refusal::not_acceptable("text/event-stream"));
     }
     let session = named(state, head).await?;
-    let talk = Conversation { state, session: &session, sender: &head.sender };
+    let inbound = Inbound { state, session: &session, sender: &head.sender };
     let source = source(head, &session).map_err(|refusal| refusal.toward(Some(session.revision())))?;
-    talk.listen();
-    talk.revive().await;
+    inbound.listen();
+    inbound.revive().await;
     let lapse = lapse(&head.sender.admission.lease, state.sessions().now());
     Ok(match source {
         // the end of the session is told on the stream, as it is to who read it first
-        Source::Call(..) => response::stream(event_stream::events(source, manner(&talk), lapse)),
+        Source::Call(..) => response::stream(event_stream::events(source, options(&inbound), lapse)),
         Source::Standalone(_) => {
-            let manner = Manner { lifetime: None, ..manner(&talk) };
-            response::stream(event_stream::events(source, manner, ended(state, &session, lapse)))
+            let options = StreamOptions { lifetime: None, ..options(&inbound) };
+            response::stream(event_stream::events(source, options, ended(state, &session, lapse)))
         }
     })
 }
@@ -169,18 +112,18 @@ async fn stream(state: &FrontendState, head: &RequestHead) -> Result<Response, R
 /// as one from before a restart, names nothing: nobody knows what came after it.
 fn source(head: &RequestHead, session: &Arc<Session>) -> Result<Source, Refusal> {
     let last = head.headers.get(headers::LAST_EVENT_ID).and_then(|id| id.to_str().ok());
-    let resumed = match last.and_then(|id| session.streams.mark.read(id)) {
+    let resumed = match last.and_then(|id| session.answers.prefix.read(id)) {
         Some(EventId { stream: StreamId::Call(serial), number }) => {
-            let reader = session.streams.resume(serial, number).ok_or_else(Refusal::forgotten_stream)?;
+            let reader = session.answers.resume(serial, number).ok_or_else(Refusal::forgotten_stream)?;
             Some(Source::Call(serial, reader))
         }
         Some(EventId { stream: StreamId::Standalone(serial), number }) => {
-            session.outbox.resume(serial, number).map(Source::Standalone)
+            session.queue.resume(serial, number).map(Source::Standalone)
         }
         None => None,
     };
     metrics::counter!("lockkeeper_frontend_resumed_streams_total").increment(u64::from(resumed.is_some()));
-    Ok(resumed.unwrap_or_else(|| Source::Standalone(session.outbox.attach())))
+    Ok(resumed.unwrap_or_else(|| Source::Standalone(session.queue.attach())))
 }
 
 /// Ends with the session, the gateway, or the credential.
@@ -199,20 +142,20 @@ pub(super) fn ended(
     })
 }
 
-fn manner(talk: &Conversation<'_>) -> Manner {
-    let resumable = talk.session.revision().has(Feature::PrimingEvent);
-    Manner {
+fn options(inbound: &Inbound<'_>) -> StreamOptions {
+    let resumable = inbound.session.revision().has(Feature::PrimingEvent);
+    StreamOptions {
         opening: None,
-        ids: Some(talk.session.streams.mark.clone()),
+        ids: Some(inbound.session.answers.prefix.clone()),
         priming: if resumable { Priming::First } else { Priming::Never },
-        lifetime: talk.state.settings().stream_lifetime.filter(|_| resumable),
+        lifetime: inbound.state.settings().stream_lifetime.filter(|_| resumable),
     }
 }
 
 /// Answers a POST: as JSON where nothing but responses comes and they come soon, else as a stream. A stream is written by
 /// a task, whether anybody reads it or not: a slow reader does not keep a cancel from its call, and one that went away
 /// may come back.
-async fn respond<S>(talk: &Conversation<'_>, messages: S, form: Form) -> Response
+async fn respond<S>(inbound: &Inbound<'_>, messages: S, form: Form) -> Response
 where
     S: Stream<Item = Message> + Unpin + Send + 'static,
 {
@@ -220,20 +163,19 @@ where
         Begun::Whole(messages) => return response::json(&messages, form),
         Begun::Stream(ready, rest) => (ready, rest),
     };
-    let (serial, transcript) = talk.session.streams.open();
-    let reader = transcript.read_after(0);
+    let (serial, buffer, reader) = inbound.session.answers.open();
     for message in ready {
-        transcript.push(message);
+        buffer.push(message);
     }
-    let session = Arc::clone(talk.session);
-    talk.tracker().spawn(async move {
+    let session = Arc::clone(inbound.session);
+    inbound.tracker().spawn(async move {
         while let Some(message) = rest.next().await {
-            transcript.push(message);
+            buffer.push(message);
         }
-        session.streams.finish(serial, &transcript);
+        session.answers.finish(serial, &buffer);
     });
     // the end of the session, and of the credential, is the call's own: it is told on the stream
-    response::stream(event_stream::events(Source::Call(serial, reader), manner(talk), std::future::pending()))
+    response::stream(event_stream::events(Source::Call(serial, reader), options(inbound), std::future::pending()))
 }
 
 /// The end of a session.
@@ -273,8 +215,12 @@ async fn open(state: &FrontendState, head: &RequestHead, frame: Frame) -> Result
     let message = match frame {
         Frame::Single(message) => message,
         Frame::Batch(messages) => {
-            refuse_opening(&messages)?;
-            return Err(Refusal::invalid("Bad Request: a batch needs an Mcp-Session-Id header"));
+            return Err(match opening(&messages) {
+                Some(id) => {
+                    Refusal::invalid("Invalid Request: initialize must not be part of a batch").with_id(Some(id))
+                }
+                None => Refusal::invalid("Bad Request: a batch needs an Mcp-Session-Id header"),
+            });
         }
     };
     let (id, params) = match message {
@@ -296,8 +242,8 @@ async fn open(state: &FrontendState, head: &RequestHead, frame: Frame) -> Result
     let owner = Arc::clone(&head.sender.admission.caller);
     let opened = state.sessions().open(head.sender.endpoint.clone(), owner).await;
     let session = opened.map_err(|full| Refusal::full(full).with_id(Some(id.clone())))?;
-    let talk = Conversation { state, session: &session, sender: &head.sender };
-    let mut response = respond(&talk, talk.greet(id, client), Form::Single).await;
+    let inbound = Inbound { state, session: &session, sender: &head.sender };
+    let mut response = respond(&inbound, inbound.greet(id, client), Form::Single).await;
     // a handshake that failed leaves no session
     if !session.ended.is_cancelled()
         && let Ok(value) = HeaderValue::from_str(session.id.as_str())
@@ -307,71 +253,23 @@ async fn open(state: &FrontendState, head: &RequestHead, frame: Frame) -> Result
     Ok(response)
 }
 
-async fn single(talk: &Conversation<'_>, message: Message) -> Result<Response, Refusal> {
-    match message {
-        Message::Request { id, method: Method::Initialize, .. } => {
-            let message = "Invalid Request: the session is initialized already; send initialize without a session id";
-            Err(Refusal::invalid(message).with_id(Some(id)))
-        }
-        Message::Request { id, method, params } => {
-            Ok(respond(talk, talk.request(id, method, params), Form::Single).await)
-        }
-        Message::Notification { method, params } => {
-            talk.notification(method, params).await;
-            Ok(response::accepted())
-        }
-        Message::Response { id, outcome } => {
-            talk.response(id.as_ref(), outcome);
-            Ok(response::accepted())
-        }
+async fn single(inbound: &Inbound<'_>, message: Message) -> Result<Response, Refusal> {
+    if let Message::Request { id, method: Method::Initialize, .. } = message {
+        let text = "Invalid Request: the session is initialized already; send initialize without a session id";
+        return Err(Refusal::invalid(text).with_id(Some(id)));
+    }
+    match inbound.message(message).await {
+        Some(exchange) => Ok(respond(inbound, exchange, Form::Single).await),
+        None => Ok(response::accepted()),
     }
 }
 
-/// A batch (2025-03-26 alone): its requests run at the same time, each answered for itself.
-async fn batch(talk: &Conversation<'_>, messages: Vec<Result<Message, Malformed>>) -> Result<Response, Refusal> {
-    if !talk.session.revision().has(Feature::Batches) {
-        let message = format!("Invalid Request: batches are not part of protocol version {}", talk.session.revision());
-        return Err(Refusal::invalid(&message));
-    }
-    refuse_opening(&messages)?;
-    let most = talk.state.settings().batch;
-    if messages.len() > most {
-        return Err(Refusal::invalid(&format!("Invalid Request: a batch may have at most {most} messages")));
-    }
-    let exchanges = begin(talk, messages).await;
+async fn batch(inbound: &Inbound<'_>, messages: Vec<Result<Message, Malformed>>) -> Result<Response, Refusal> {
+    let exchanges = inbound.batch(messages).await.map_err(Refusal::batch)?;
     if exchanges.is_empty() {
         return Ok(response::accepted());
     }
-    Ok(respond(talk, exchanges, Form::Batch).await)
-}
-
-/// 2025-03-26 lifecycle: `initialize` is never part of a batch.
-pub(super) fn refuse_opening(messages: &[Result<Message, Malformed>]) -> Result<(), Refusal> {
-    let opening = messages.iter().flatten().find_map(|message| match message {
-        Message::Request { id, method: Method::Initialize, .. } => Some(id.clone()),
-        _ => None,
-    });
-    let Some(id) = opening else { return Ok(()) };
-    Err(Refusal::invalid("Invalid Request: initialize must not be part of a batch").with_id(Some(id)))
-}
-
-/// Begins to serve the messages of a batch, in which there is no `initialize`.
-pub(super) async fn begin(talk: &Conversation<'_>, messages: Vec<Result<Message, Malformed>>) -> SelectAll<Exchange> {
-    let mut exchanges = SelectAll::new();
-    for message in messages {
-        match message {
-            Ok(Message::Request { id, method, params }) => exchanges.push(talk.request(id, method, params)),
-            Ok(Message::Notification { method, params }) => talk.notification(method, params).await,
-            Ok(Message::Response { id, outcome }) => talk.response(id.as_ref(), outcome),
-            Err(malformed) => {
-                // JSON-RPC 2.0, section 6: each invalid element has its own error
-                let id = malformed.id().cloned().unwrap_or(RequestId::NULL);
-                let answer = Message::error(id, malformed.to_error());
-                exchanges.push(Exchange::answered(Arc::clone(talk.session), answer));
-            }
-        }
-    }
-    exchanges
+    Ok(respond(inbound, exchanges, Form::Batch).await)
 }
 
 fn request_id(message: &Message) -> Option<RequestId> {

@@ -1,48 +1,101 @@
-//! What a legacy client says, turned into calls: the handshake, pings, log levels, cancels and answers end here,
-//! everything else goes on to the server. Knows nothing of HTTP.
-
-mod initialize;
-mod kept;
+//! Messages of a legacy client, turned into calls: the handshake, pings, log levels, cancels and answers end here,
+//! everything else goes on to the server. Knows nothing of transports.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::{FutureExt as _, StreamExt as _};
+use futures_util::{FutureExt as _, StreamExt as _, stream::SelectAll};
 use tokio_util::task::TaskTracker;
 
-pub(crate) use self::initialize::introduction;
+pub(crate) use super::initialize::introduction;
 use super::{
+    Session,
     exchange::{Exchange, Loss, Terms},
-    rounds::Rounds,
-    sender::Sender,
-    session::Session,
-    spoken::Spoken,
-    state::FrontendState,
+    initialize,
 };
 use crate::{
+    frontend::{rounds::Rounds, sender::Sender, spoken::Spoken, state::FrontendState},
     mcp::{
         Call, ClientInfo, Context, ErrorObject, Farewell, Feature, Message, Method, Outcome, Payload, Reply, RequestId,
-        json::Object,
+        jsonrpc::Malformed,
     },
     model::Target,
 };
 
-/// One client talking in one session.
+/// One message, or a batch of them, in its session.
 #[derive(Debug)]
-pub(crate) struct Conversation<'a> {
-    /// Where the servers are.
+pub(crate) struct Inbound<'a> {
+    /// The servers and the bounds.
     pub(crate) state: &'a FrontendState,
-    /// In which session.
+    /// The session.
     pub(crate) session: &'a Arc<Session>,
     /// The sender of the message.
     pub(crate) sender: &'a Sender,
 }
 
-// === impl Conversation ===
+/// The refusal of a batch as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RefusedBatch {
+    /// The reason.
+    pub(crate) error: ErrorObject,
+    /// The request that is to blame.
+    pub(crate) id: Option<RequestId>,
+}
 
-impl Conversation<'_> {
+// === impl Inbound ===
+
+impl Inbound<'_> {
+    /// Begins to serve a message; `None` if there is nothing to answer.
+    pub(crate) async fn message(&self, message: Message) -> Option<Exchange> {
+        match message {
+            Message::Request { id, method, params } => return Some(self.request(id, method, params)),
+            Message::Notification { method, params } => self.notification(method, params).await,
+            Message::Response { id, outcome } => self.response(id.as_ref(), outcome),
+        }
+        None
+    }
+
+    /// Begins to serve a batch (2025-03-26 alone): its requests run at the same time, each answered for itself.
+    ///
+    /// # Errors
+    ///
+    /// The refusal of a batch that this session cannot have.
+    pub(crate) async fn batch(
+        &self,
+        messages: Vec<Result<Message, Malformed>>,
+    ) -> Result<SelectAll<Exchange>, RefusedBatch> {
+        let refuse = |text: &str, id| {
+            let error = ErrorObject::new(ErrorObject::INVALID_REQUEST, &format!("Invalid Request: {text}"));
+            Err(RefusedBatch { error, id })
+        };
+        if !self.session.revision().has(Feature::Batches) {
+            let text = format!("batches are not part of protocol version {}", self.session.revision());
+            return refuse(&text, None);
+        }
+        // 2025-03-26 lifecycle: `initialize` is never part of a batch
+        if let Some(id) = opening(&messages) {
+            return refuse("initialize must not be part of a batch", Some(id));
+        }
+        let most = self.state.settings().batch;
+        if messages.len() > most {
+            return refuse(&format!("a batch may have at most {most} messages"), None);
+        }
+        let mut exchanges = SelectAll::new();
+        for message in messages {
+            match message {
+                Ok(message) => exchanges.extend(self.message(message).await),
+                Err(malformed) => {
+                    // JSON-RPC 2.0, section 6: each invalid element has its own error
+                    let id = malformed.id().cloned().unwrap_or(RequestId::NULL);
+                    exchanges.push(self.refuse(id, malformed.to_error()));
+                }
+            }
+        }
+        Ok(exchanges)
+    }
+
     /// Begins to serve a request.
-    pub(crate) fn request(&self, id: RequestId, method: Method, params: Bytes) -> Exchange {
+    fn request(&self, id: RequestId, method: Method, params: Bytes) -> Exchange {
         tracing::debug!(session = ?self.session.id, method = %method, "request");
         match (method, self.session.client()) {
             (Method::Ping, _) => self.result(id),
@@ -69,7 +122,7 @@ impl Conversation<'_> {
 
     /// Takes note of a notification. One that goes on to the server is under way when this returns, and need not have
     /// arrived.
-    pub(crate) async fn notification(&self, method: Method, params: Bytes) {
+    async fn notification(&self, method: Method, params: Bytes) {
         let Some(client) = self.session.client() else { return };
         match method {
             Method::Initialized => {
@@ -79,7 +132,7 @@ impl Conversation<'_> {
                 // what is said before the client opens a stream waits for it
                 self.listen();
             }
-            Method::Cancelled => self.cancel(&params),
+            Method::Cancelled => self.session.calls.cancel_named(&params),
             Method::Progress => self.session.questions.progress(&Payload::new(client.revision, params)),
             method => {
                 let params = Payload::new(client.revision, params);
@@ -89,7 +142,7 @@ impl Conversation<'_> {
     }
 
     /// Brings an answer to whom it was asked by.
-    pub(crate) fn response(&self, id: Option<&RequestId>, outcome: Result<Bytes, ErrorObject>) {
+    fn response(&self, id: Option<&RequestId>, outcome: Result<Bytes, ErrorObject>) {
         let revision = self.session.revision();
         if let Some(id) = id {
             self.session.questions.answer(id, outcome.map(|result| Payload::new(revision, result)));
@@ -97,7 +150,7 @@ impl Conversation<'_> {
     }
 
     /// Opens the session's listen, where it is not open for this very caller: what the servers say outside any call goes
-    /// to the session's outbox (design rule 13).
+    /// to the session's queue (design rule 13).
     pub(crate) fn listen(&self) {
         let Some(client) = self.session.client() else { return };
         let mut slot = self.session.listen.lock();
@@ -117,7 +170,7 @@ impl Conversation<'_> {
         let mut heard = Exchange::listen(Arc::clone(&session), reply, cancelled.clone(), terms);
         self.state.tracker().spawn(async move {
             while let Some(message) = heard.next().await {
-                session.outbox.push(message);
+                session.queue.push(message);
             }
             // so that the next stream opens another
             cancelled.cancel();
@@ -180,14 +233,6 @@ impl Conversation<'_> {
         self.exchange((id.clone(), Some((id, farewell))), reply, terms)
     }
 
-    fn cancel(&self, params: &Bytes) {
-        let id = Object::parse(params).and_then(|params| params.get("requestId"));
-        if let Some(id) = id.and_then(|id| RequestId::read(&Bytes::copy_from_slice(id.as_bytes()))) {
-            let reason = Object::parse(params).and_then(|params| params.string("reason"));
-            self.session.calls.cancel(&id, reason.as_deref());
-        }
-    }
-
     /// Drives the reply to a notification: at once where nothing has to be waited for, else beside.
     fn pass_on(&self, reply: Reply) {
         let mut told = Box::pin(reply.outcome());
@@ -210,7 +255,7 @@ impl Conversation<'_> {
     }
 
     /// The exchange of a reply, answered under the one id and cancelled by the client by the other.
-    fn exchange(
+    pub(super) fn exchange(
         &self,
         (id, cancel_by): (RequestId, Option<(RequestId, Farewell)>),
         reply: Reply,
@@ -223,13 +268,13 @@ impl Conversation<'_> {
         Exchange::request(Arc::clone(self.session), (id, running), reply, terms)
     }
 
-    fn terms(&self, client: &Arc<ClientInfo>, loss: Loss, method: &Method, params: &Payload) -> Terms {
+    pub(super) fn terms(&self, client: &Arc<ClientInfo>, loss: Loss, method: &Method, params: &Payload) -> Terms {
         let spoken = Spoken::about(client, self.state.settings(), method.clone(), params);
         Terms { revoked: self.sender.admission.lease.revoked.clone(), loss, spoken, tracker: self.tracker().clone() }
     }
 
     /// What happens to a call whose reader goes away.
-    fn loss(&self) -> Loss {
+    pub(super) fn loss(&self) -> Loss {
         if self.session.is_connection() { Loss::Cancels } else { Loss::GoesOn(self.tracker().clone()) }
     }
 
@@ -238,7 +283,7 @@ impl Conversation<'_> {
         self.state.tracker()
     }
 
-    fn call(&self, call: Call) -> Reply {
+    pub(super) fn call(&self, call: Call) -> Reply {
         match self.state.server(&self.session.endpoint.target) {
             Some(server) => server.call(call),
             None => Reply::failed(ErrorObject::internal("the backend of this session is no longer configured")),
@@ -253,7 +298,7 @@ impl Conversation<'_> {
         }
     }
 
-    fn context(&self, client: &Arc<ClientInfo>) -> Context {
+    pub(super) fn context(&self, client: &Arc<ClientInfo>) -> Context {
         Context {
             caller: Arc::clone(&self.sender.admission.caller),
             session: Some(self.session.id.clone()),
@@ -270,7 +315,15 @@ impl Conversation<'_> {
         Exchange::answered(Arc::clone(self.session), Message::result(id, Bytes::from_static(b"{}")))
     }
 
-    fn refuse(&self, id: RequestId, error: ErrorObject) -> Exchange {
+    pub(super) fn refuse(&self, id: RequestId, error: ErrorObject) -> Exchange {
         Exchange::answered(Arc::clone(self.session), Message::error(id, error))
     }
+}
+
+/// The `initialize` in a batch.
+pub(crate) fn opening(messages: &[Result<Message, Malformed>]) -> Option<RequestId> {
+    messages.iter().flatten().find_map(|message| match message {
+        Message::Request { id, method: Method::Initialize, .. } => Some(id.clone()),
+        _ => None,
+    })
 }

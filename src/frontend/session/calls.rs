@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::mcp::{Farewell, RequestId};
+use crate::mcp::{Farewell, RequestId, json::Object};
 
 /// The calls that run in one session.
 #[derive(Debug)]
-pub(crate) struct Calls {
+pub(crate) struct RunningCalls {
     inner: Mutex<Inner>,
     most: usize,
 }
@@ -20,7 +21,7 @@ pub(crate) struct Calls {
 /// One running call. Dropping it takes it off the list.
 #[derive(Debug)]
 pub(crate) struct Running {
-    calls: Arc<Calls>,
+    calls: Arc<RunningCalls>,
     serial: u64,
     /// Cancelled when the client cancels the call.
     pub(crate) cancelled: CancellationToken,
@@ -41,9 +42,9 @@ struct Inner {
     last: u64,
 }
 
-// === impl Calls ===
+// === impl RunningCalls ===
 
-impl Calls {
+impl RunningCalls {
     /// No calls yet, and at most `most` at once.
     pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { inner: Mutex::default(), most })
@@ -82,6 +83,15 @@ impl Calls {
         }
     }
 
+    /// Cancels the call that the parameters of `notifications/cancelled` name.
+    pub(crate) fn cancel_named(&self, params: &Bytes) {
+        let Some(params) = Object::parse(params) else { return };
+        let id = params.get("requestId").map(|id| Bytes::copy_from_slice(id.as_bytes()));
+        if let Some(id) = id.and_then(|id| RequestId::read(&id)) {
+            self.cancel(&id, params.string("reason").as_deref());
+        }
+    }
+
     /// Whether no call runs.
     pub(crate) fn is_empty(&self) -> bool {
         self.inner.lock().running.is_empty()
@@ -100,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_cancel_that_could_mean_two_calls_cancels_none() {
-        let calls = Calls::new(8);
+        let calls = RunningCalls::new(8);
         let farewell = Farewell::default();
         let begin = || calls.begin(Some((RequestId::number(1), farewell.clone()))).unwrap();
         let (one, two) = (begin(), begin());
@@ -114,7 +124,7 @@ mod tests {
 
     #[test]
     fn calls_are_bounded_and_make_room_when_they_end() {
-        let calls = Calls::new(1);
+        let calls = RunningCalls::new(1);
         let one = calls.begin(None).unwrap();
         assert!(calls.begin(None).is_none());
         drop(one);

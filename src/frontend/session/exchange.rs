@@ -18,15 +18,16 @@ use futures_util::{Stream, StreamExt as _, future::BoxFuture, stream::FuturesUno
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{
-    able::can_be_asked,
-    calls::Running,
-    questions::{Asking, Listed, Settled},
-    session::Session,
-    spoken::Spoken,
-};
-use crate::mcp::{
-    ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId, json,
+use super::{Session, calls::Running};
+use crate::{
+    frontend::{
+        able::can_be_asked,
+        questions::{Asking, Listed, Settled},
+        spoken::Spoken,
+    },
+    mcp::{
+        ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId, json,
+    },
 };
 
 /// One call on its way: a stream of messages for the client, the response last.
@@ -82,8 +83,8 @@ struct Inner {
     /// `None` once the outcome is known.
     reply: Option<Reply>,
     stop: Option<BoxFuture<'static, Stop>>,
-    /// The waits for answers, and the ids of the questions that are open.
-    asked: FuturesUnordered<BoxFuture<'static, Settled>>,
+    /// The waits for answers, made for the first question, and the ids of the questions that are open.
+    asked: Option<FuturesUnordered<BoxFuture<'static, Settled>>>,
     open: Vec<RequestId>,
     /// What the client has yet to read.
     ready: VecDeque<Message>,
@@ -164,7 +165,7 @@ impl Inner {
             spoken: None,
             reply: None,
             stop: None,
-            asked: FuturesUnordered::new(),
+            asked: None,
             open: Vec::new(),
             ready: VecDeque::new(),
             detached: false,
@@ -186,7 +187,9 @@ impl Inner {
                 self.give_up(stop);
                 continue;
             }
-            if let Poll::Ready(Some(settled)) = self.asked.poll_next_unpin(cx) {
+            if let Some(asked) = &mut self.asked
+                && let Poll::Ready(Some(settled)) = asked.poll_next_unpin(cx)
+            {
                 self.settle(settled);
                 continue;
             }
@@ -251,7 +254,7 @@ impl Inner {
 
     fn put(&mut self, asking: Asking) {
         if let Some(Listed { id, method, params, wait }) = self.session.questions.ask(asking) {
-            self.asked.push(wait);
+            self.asked.get_or_insert_default().push(wait);
             self.open.push(id.clone());
             self.ready.push_back(Message::Request { id, method, params: params.json().clone() });
         }
@@ -263,7 +266,7 @@ impl Inner {
         can_be_asked(client, method, params).map_err(Some)?;
         let reachable = match self.subject {
             Subject::Request(_) => !self.detached,
-            Subject::Listen => self.session.outbox.streams() > 0,
+            Subject::Listen => self.session.queue.open_streams() > 0,
         };
         // 2025-11-25 lifecycle: before `initialized` a server asks nothing but pings
         if reachable && self.session.is_initialized() { Ok(()) } else { Err(None) }
@@ -302,8 +305,9 @@ impl Inner {
     /// Lets the questions that are still open outlive the call that carried them: on a channel the server may have asked
     /// beside it. It takes back what it no longer wants to know.
     fn leave_questions(&mut self) {
-        let Some(tracker) = self.tracker.clone().filter(|_| !self.asked.is_empty()) else { return };
-        let (asked, session) = (std::mem::take(&mut self.asked), Arc::clone(&self.session));
+        let Some(asked) = self.asked.take().filter(|asked| !asked.is_empty()) else { return };
+        let Some(tracker) = self.tracker.clone() else { return };
+        let session = Arc::clone(&self.session);
         self.open.clear();
         let ended = session.ended.clone();
         tracker.spawn(async move {
@@ -316,7 +320,7 @@ impl Inner {
         self.reply = None;
         self.stop = None;
         self.running = None;
-        self.asked = FuturesUnordered::new();
+        self.asked = None;
         for id in self.open.drain(..) {
             self.ready.push_back(withdrawal(&id, "the call that it belonged to ended"));
         }
@@ -354,11 +358,11 @@ async fn settle_later(mut asked: FuturesUnordered<BoxFuture<'static, Settled>>, 
             Settled::Again(_, asking) => {
                 if let Some(Listed { id, method, params, wait }) = session.questions.ask(*asking) {
                     asked.push(wait);
-                    session.outbox.push(Message::Request { id, method, params: params.json().clone() });
+                    session.queue.push(Message::Request { id, method, params: params.json().clone() });
                 }
             }
-            Settled::Withdrawn(id) => session.outbox.push(withdrawal(&id, "the server no longer waits for the answer")),
-            Settled::Expired(id) => session.outbox.push(withdrawal(&id, "the answer did not come in time")),
+            Settled::Withdrawn(id) => session.queue.push(withdrawal(&id, "the server no longer waits for the answer")),
+            Settled::Expired(id) => session.queue.push(withdrawal(&id, "the answer did not come in time")),
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// What sets the ids of one session in one process apart from all others: none is resumed across a restart by mistake.
+/// Sets the ids of one session in one process apart from all others: none is resumed across a restart by mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mark(String);
+pub(crate) struct EventIdPrefix(String);
 
 /// A stream of one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub(crate) struct EventId {
     pub(crate) number: u64,
 }
 
-impl Mark {
-    /// The mark that is this text.
+impl EventIdPrefix {
+    /// The prefix that is this text.
     pub(crate) const fn new(text: String) -> Self {
         Self(text)
     }
@@ -64,21 +64,21 @@ mod tests {
 
     #[test]
     fn an_id_is_known_where_it_was_given_and_nowhere_else() {
-        let (mark, other) = (Mark::new("a1".to_owned()), Mark::new("a".to_owned()));
+        let (prefix, other) = (EventIdPrefix::new("a1".to_owned()), EventIdPrefix::new("a".to_owned()));
         for stream in [StreamId::Call(0), StreamId::Standalone(u64::MAX)] {
             let id = EventId { stream, number: 7 };
-            assert_eq!(mark.read(&mark.write(id)), Some(id));
-            assert_eq!(other.read(&mark.write(id)), None);
+            assert_eq!(prefix.read(&prefix.write(id)), Some(id));
+            assert_eq!(other.read(&prefix.write(id)), None);
         }
     }
 
     proptest! {
         #[test]
         fn what_clients_make_up_is_nothing(text in "\\PC{0,20}") {
-            let mark = Mark::new("a1b2c3d4".to_owned());
-            prop_assert_eq!(mark.read(&text), None);
-            let read = mark.read(&format!("a1b2c3d4-{text}"));
-            prop_assert!(read.is_none_or(|id| mark.read(&mark.write(id)) == Some(id)));
+            let prefix = EventIdPrefix::new("a1b2c3d4".to_owned());
+            prop_assert_eq!(prefix.read(&text), None);
+            let read = prefix.read(&format!("a1b2c3d4-{text}"));
+            prop_assert!(read.is_none_or(|id| prefix.read(&prefix.write(id)) == Some(id)));
         }
     }
 }

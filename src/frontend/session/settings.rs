@@ -5,13 +5,10 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, future::join_all};
 
-use super::Conversation;
-use crate::{
-    frontend::{exchange::Exchange, session::Session},
-    mcp::{
-        Call, ClientInfo, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, RequestId,
-        json::{self, Object},
-    },
+use super::{Session, exchange::Exchange, inbound::Inbound};
+use crate::mcp::{
+    Call, ClientInfo, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, RequestId,
+    json::{self, Object},
 };
 
 /// What a client sets for its session.
@@ -24,9 +21,9 @@ enum Setting {
     Unsubscribed(String),
 }
 
-// === impl Conversation ===
+// === impl Inbound ===
 
-impl Conversation<'_> {
+impl Inbound<'_> {
     /// The level holds here as soon as the request is served, whatever the servers do with it: messages below it do not
     /// reach the client. A request that is refused changes nothing.
     pub(super) fn set_level(&self, id: RequestId, params: Payload, client: &Arc<ClientInfo>) -> Exchange {

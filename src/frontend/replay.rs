@@ -1,0 +1,329 @@
+//! The replay log: messages for the streams of a client, and what they took last for a client that comes back to one
+//! (2025-03-26 to 2025-11-25, transports, *Resumability and Redelivery*). One buffer holds the answer to one call, or
+//! everything that the standalone streams of a session share. Knows nothing of transports and of who says what: nobody is
+//! slowed by a reader.
+//!
+//! Of several open streams the newest alone takes messages (*Multiple Connections*: no message goes to two). While none
+//! is open messages wait. A client that comes back to a stream gets again what that stream took, and no other.
+
+pub(crate) mod event_id;
+mod log;
+pub(crate) mod streams;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::VecDeque, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::{sync::Notify, time::Instant};
+
+use self::log::Log;
+use crate::mcp::{Message, Method, RequestId, json::Object};
+
+/// A bounded queue of messages, and the replay log of what was taken from it.
+#[derive(Debug)]
+pub(crate) struct ReplayBuffer {
+    inner: Mutex<Inner>,
+    changed: Notify,
+    limits: Limits,
+}
+
+/// The bounds of a buffer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Limits {
+    /// The answer to one call, for one reader: a later one takes its place.
+    Call(Bounds),
+    /// The standalone streams of a session.
+    Standalone {
+        /// Messages that wait.
+        waiting: usize,
+        /// Streams that are open; one more closes the oldest.
+        streams: usize,
+        /// What is kept of the messages that were taken.
+        kept: Bounds,
+        /// The policy if one more message would wait.
+        overflow: Overflow,
+    },
+}
+
+/// A number of messages, and of their bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Messages.
+    pub(crate) messages: usize,
+    /// Bytes of them.
+    pub(crate) bytes: usize,
+}
+
+/// The policy of standalone streams that read too slowly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Overflow {
+    /// The oldest message that the client can do without is dropped, else the oldest notification, and a question only if
+    /// nothing else waits; the stream that let them gather is closed: its client comes back.
+    CloseStream,
+    /// The oldest message that the client can do without is dropped; if there is none, the stream is closed, which is the
+    /// whole session.
+    DropFirst,
+}
+
+/// One open stream. Dropping it closes it.
+#[derive(Debug)]
+pub(crate) struct ReplayReader {
+    buffer: Arc<ReplayBuffer>,
+    stream: u64,
+    /// Tells apart the connections that carried the stream.
+    turn: u64,
+    /// The number of the last message that was taken, or is taken as such.
+    after: u64,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    log: Log,
+    /// The open streams and their connections, oldest first.
+    readers: VecDeque<(u64, u64)>,
+    last_stream: u64,
+    last_turn: u64,
+    over: Option<Instant>,
+}
+
+/// What a reader finds.
+enum Found {
+    Message(u64, Message),
+    Nothing,
+    End,
+}
+
+// === impl ReplayBuffer ===
+
+impl ReplayBuffer {
+    /// An empty buffer.
+    pub(crate) fn new(limits: Limits) -> Arc<Self> {
+        Arc::new(Self { inner: Mutex::default(), changed: Notify::new(), limits })
+    }
+
+    /// Adds a message.
+    pub(crate) fn push(&self, message: Message) {
+        let mut inner = self.inner.lock();
+        match self.limits {
+            Limits::Call(bounds) => inner.push_to_call(message, bounds),
+            Limits::Standalone { waiting, overflow, .. } => inner.push_standalone(message, waiting, overflow),
+        }
+        drop(inner);
+        self.changed.notify_waiters();
+    }
+
+    /// Nothing follows.
+    pub(crate) fn finish(&self) {
+        self.inner.lock().over = Some(Instant::now());
+        self.changed.notify_waiters();
+    }
+
+    /// Opens a stream, which takes the messages from now on.
+    pub(crate) fn attach(self: &Arc<Self>) -> ReplayReader {
+        let mut inner = self.inner.lock();
+        inner.last_stream += 1;
+        let (stream, after) = (inner.last_stream, inner.log.last_taken());
+        self.connect(inner, stream, after)
+    }
+
+    /// Goes on with `stream` after its message `after`, on another connection; `None` if there never was such a stream.
+    pub(crate) fn resume(self: &Arc<Self>, stream: u64, after: u64) -> Option<ReplayReader> {
+        let mut inner = self.inner.lock();
+        if stream == 0 || stream > inner.last_stream {
+            return None;
+        }
+        inner.readers.retain(|(open, _)| *open != stream);
+        if let Limits::Call(_) = self.limits {
+            // what was given to the reader before did not all arrive: it is not forgotten first
+            inner.log.untake(after);
+        }
+        Some(self.connect(inner, stream, after))
+    }
+
+    /// The number of open streams.
+    pub(crate) fn open_streams(&self) -> usize {
+        self.inner.lock().readers.len()
+    }
+
+    /// The time of the end; `None` while more may come.
+    pub(crate) fn over_since(&self) -> Option<Instant> {
+        self.inner.lock().over
+    }
+
+    /// The bytes that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        self.inner.lock().log.bytes()
+    }
+
+    fn connect(self: &Arc<Self>, mut inner: MutexGuard<'_, Inner>, stream: u64, after: u64) -> ReplayReader {
+        inner.last_turn += 1;
+        let turn = inner.last_turn;
+        inner.readers.push_back((stream, turn));
+        let most = match self.limits {
+            Limits::Call(_) => 1,
+            Limits::Standalone { streams, .. } => streams,
+        };
+        if inner.readers.len() > most {
+            inner.readers.pop_front();
+        }
+        drop(inner);
+        self.changed.notify_waiters();
+        ReplayReader { buffer: Arc::clone(self), stream, turn, after }
+    }
+
+    fn look(&self, reader: (u64, u64), after: u64) -> Found {
+        let mut inner = self.inner.lock();
+        if !inner.readers.contains(&reader) {
+            return Found::End;
+        }
+        if let Some((number, message)) = inner.log.taken_by(reader.0, after) {
+            return Found::Message(number, message);
+        }
+        let newest = inner.readers.back() == Some(&reader);
+        match if newest { inner.log.take(reader.0) } else { None } {
+            Some((number, message)) => {
+                if let Limits::Standalone { kept, .. } = self.limits {
+                    inner.log.forget_beyond(kept);
+                }
+                Found::Message(number, message)
+            }
+            None if inner.over.is_some() => Found::End,
+            None => Found::Nothing,
+        }
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    /// If there is no room, what was read already is forgotten first; then progress and log messages that nobody has read,
+    /// oldest first. If these are not enough the reader is cut off, and may come back; then other notifications go, oldest
+    /// first, and questions together with their withdrawal. Open questions and answers are never dropped: their number is
+    /// bounded elsewhere.
+    fn push_to_call(&mut self, message: Message, bounds: Bounds) {
+        // the last message ends the stream: it cuts nobody off
+        let cuts = !matches!(message, Message::Response { .. });
+        self.log.push(message);
+        while self.log.exceeds(bounds) && (self.log.forget_first() || self.drop_waiting(may_be_dropped)) {}
+        if cuts && self.log.is_behind(bounds) {
+            self.close_newest();
+        }
+        while self.log.is_behind(bounds) && (self.drop_waiting(is_shed) || self.drop_withdrawn()) {}
+    }
+
+    /// A `list_changed`, and an update of the same resource, takes the place of one that still waits.
+    fn push_standalone(&mut self, message: Message, most: usize, overflow: Overflow) {
+        if coalesces(&message) {
+            self.log.retain_waiting(|waiting| *waiting != message);
+        }
+        if self.log.waiting() >= most {
+            let spared = self.drop_waiting(may_be_dropped);
+            if !spared && !self.drop_waiting(is_notification) {
+                self.drop_waiting(|_| true);
+            }
+            if !spared || overflow == Overflow::CloseStream {
+                self.close_newest();
+            }
+        }
+        self.log.push(message);
+    }
+
+    /// Drops the oldest message that waits and is `dispensable`; `false` if there is none.
+    fn drop_waiting(&mut self, dispensable: impl Fn(&Message) -> bool) -> bool {
+        let Some(at) = self.log.find_waiting(dispensable) else { return false };
+        self.log.remove(at);
+        metrics::counter!("lockkeeper_frontend_messages_dropped_total").increment(1);
+        true
+    }
+
+    /// Drops a question that was withdrawn, and its withdrawal; `false` if there is none.
+    fn drop_withdrawn(&mut self) -> bool {
+        let withdrawn = self.log.find_map(|message| {
+            let id = withdrawn(message)?;
+            let asks = |message: &Message| matches!(message, Message::Request { id: asked, .. } if *asked == id);
+            Some(self.log.find_map(|message| asks(message).then_some(()))?.0)
+        });
+        let Some((withdrawal, question)) = withdrawn else { return false };
+        self.log.remove(withdrawal.max(question));
+        self.log.remove(withdrawal.min(question));
+        metrics::counter!("lockkeeper_frontend_messages_dropped_total").increment(2);
+        true
+    }
+
+    fn close_newest(&mut self) {
+        if self.readers.pop_back().is_some() {
+            metrics::counter!("lockkeeper_frontend_slow_streams_closed_total").increment(1);
+        }
+    }
+}
+
+// === impl ReplayReader ===
+
+impl ReplayReader {
+    /// The serial of the stream in its buffer.
+    pub(crate) const fn stream(&self) -> u64 {
+        self.stream
+    }
+
+    /// The number of the last message that was taken, or is taken as such.
+    pub(crate) const fn after(&self) -> u64 {
+        self.after
+    }
+
+    /// The next message and its number; `None` if nothing follows, or the stream is to be closed. Nothing is lost when the
+    /// wait is dropped.
+    pub(crate) async fn next(&mut self) -> Option<(u64, Message)> {
+        loop {
+            let changed = self.buffer.changed.notified();
+            tokio::pin!(changed);
+            // from here on no change goes unnoticed
+            changed.as_mut().enable();
+            match self.buffer.look((self.stream, self.turn), self.after) {
+                Found::Message(number, message) => {
+                    self.after = number;
+                    return Some((number, message));
+                }
+                Found::End => return None,
+                Found::Nothing => changed.await,
+            }
+        }
+    }
+}
+
+impl Drop for ReplayReader {
+    fn drop(&mut self) {
+        self.buffer.inner.lock().readers.retain(|(_, turn)| *turn != self.turn);
+        self.buffer.changed.notify_waiters();
+    }
+}
+
+/// The question that this message withdraws.
+fn withdrawn(message: &Message) -> Option<RequestId> {
+    let Message::Notification { method: Method::Cancelled, params } = message else { return None };
+    let id = Object::parse(params)?.get("requestId")?.as_bytes().to_vec();
+    RequestId::read(&id.into())
+}
+
+/// Whether a client that is too slow can do without it: it tells how things are, and a later one tells it better.
+fn may_be_dropped(message: &Message) -> bool {
+    matches!(message, Message::Notification { method: Method::Progress | Method::LoggingMessage, .. })
+}
+
+fn is_notification(message: &Message) -> bool {
+    matches!(message, Message::Notification { .. })
+}
+
+/// Whether it is dropped from the answer to a call only if it has to be.
+fn is_shed(message: &Message) -> bool {
+    matches!(message, Message::Notification { method, .. } if *method != Method::Cancelled)
+}
+
+/// Whether saying the same twice tells nothing more than saying it once.
+fn coalesces(message: &Message) -> bool {
+    let Message::Notification { method, .. } = message else { return false };
+    matches!(
+        method,
+        Method::ToolsListChanged | Method::PromptsListChanged | Method::ResourcesListChanged | Method::ResourceUpdated
+    )
+}

@@ -1,0 +1,143 @@
+//! The answers of one session that are streamed, for as long as a client may come back to them. Knows nothing of
+//! transports.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::{Bounds, Limits, ReplayBuffer, ReplayReader, event_id::EventIdPrefix};
+use crate::frontend::settings::Settings;
+
+/// The streamed answers of one session. Nothing is held for a session that does not stream.
+#[derive(Debug)]
+pub(crate) struct AnswerStreams {
+    inner: Mutex<Inner>,
+    /// Begins the event ids of the session.
+    pub(crate) prefix: EventIdPrefix,
+    bounds: Bounds,
+    most: usize,
+    kept_for: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    answers: BTreeMap<u64, Arc<ReplayBuffer>>,
+    last: u64,
+}
+
+/// The one stream of an answer, in its buffer.
+const STREAM: u64 = 1;
+
+impl AnswerStreams {
+    /// No streams yet.
+    pub(crate) fn new(prefix: EventIdPrefix, settings: &Settings) -> Self {
+        let bounds = Bounds { messages: settings.replay_messages, bytes: settings.replay_bytes };
+        Self { inner: Mutex::default(), prefix, bounds, most: settings.replay_streams, kept_for: settings.replay_for }
+    }
+
+    /// Begins a stream: its serial, its buffer and its first reader. If too many are kept, or too much, the oldest that are
+    /// over are forgotten.
+    pub(crate) fn open(&self) -> (u64, Arc<ReplayBuffer>, ReplayReader) {
+        let buffer = ReplayBuffer::new(Limits::Call(self.bounds));
+        let reader = buffer.attach();
+        let mut inner = self.inner.lock();
+        inner.last += 1;
+        let serial = inner.last;
+        inner.answers.insert(serial, Arc::clone(&buffer));
+        self.trim(&mut inner, serial);
+        (serial, buffer, reader)
+    }
+
+    /// Nothing follows on a stream. It is kept however large it is, since nobody may have read its end; if too much is
+    /// kept, others that are over are forgotten.
+    pub(crate) fn finish(&self, serial: u64, buffer: &ReplayBuffer) {
+        buffer.finish();
+        self.trim(&mut self.inner.lock(), serial);
+    }
+
+    fn trim(&self, inner: &mut Inner, spared: u64) {
+        while inner.answers.len() > self.most || inner.bytes() > self.bounds.bytes {
+            let over =
+                |(serial, buffer): &(&u64, &Arc<ReplayBuffer>)| **serial != spared && buffer.over_since().is_some();
+            let Some(oldest) = inner.answers.iter().find(over).map(|(serial, _)| *serial) else { break };
+            inner.answers.remove(&oldest);
+        }
+    }
+
+    /// The rest of a stream after its message `after`; `None` if it is not kept, or never was.
+    pub(crate) fn resume(&self, serial: u64, after: u64) -> Option<ReplayReader> {
+        self.inner.lock().answers.get(&serial)?.resume(STREAM, after)
+    }
+
+    /// Forgets the streams that have been over for long enough.
+    pub(crate) fn sweep(&self, now: Instant) {
+        let kept = |buffer: &ReplayBuffer| {
+            buffer.over_since().is_none_or(|over| now.saturating_duration_since(over) < self.kept_for)
+        };
+        self.inner.lock().answers.retain(|_, buffer| kept(buffer));
+    }
+}
+
+impl Inner {
+    fn bytes(&self) -> usize {
+        self.answers.values().map(|buffer| buffer.bytes()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::mcp::{Message, RequestId};
+
+    fn streams(most: usize) -> AnswerStreams {
+        AnswerStreams::new(
+            EventIdPrefix::new("m".to_owned()),
+            &Settings { replay_streams: most, ..Settings::default() },
+        )
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_is_kept_while_it_goes_on_and_for_a_while_after() {
+        let streams = streams(8);
+        let ((one, over, _), (two, _running, _)) = (streams.open(), streams.open());
+        over.finish();
+        tokio::time::advance(Duration::from_secs(299)).await;
+        streams.sweep(Instant::now());
+        assert!(streams.resume(one, 0).is_some());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        streams.sweep(Instant::now());
+        assert!(streams.resume(one, 0).is_none());
+        assert!(streams.resume(two, 0).is_some());
+        assert!(streams.resume(7, 0).is_none());
+    }
+
+    #[tokio::test]
+    async fn beyond_the_bound_the_oldest_that_is_over_is_forgotten_and_none_that_runs() {
+        let streams = streams(2);
+        let (one, _running, _) = streams.open();
+        let (two, over, _) = streams.open();
+        over.finish();
+        let (three, ..) = streams.open();
+        let kept = [one, two, three].map(|serial| streams.resume(serial, 0).is_some());
+        assert_eq!(kept, [true, false, true]);
+        let (four, ..) = streams.open();
+        assert!(streams.resume(four, 0).is_some(), "what runs is bounded by the calls of the session");
+    }
+
+    #[tokio::test]
+    async fn what_a_session_keeps_is_bounded_when_its_streams_end_too() {
+        let settings = Settings { replay_bytes: 10, ..Settings::default() };
+        let streams = AnswerStreams::new(EventIdPrefix::new("m".to_owned()), &settings);
+        let result = || Message::result(RequestId::number(1), Bytes::from_static(b"\"12345678\""));
+        let ((one, first, _), (two, second, _)) = (streams.open(), streams.open());
+        for (serial, buffer) in [(one, first), (two, second)] {
+            buffer.push(result());
+            streams.finish(serial, &buffer);
+        }
+        assert!(streams.resume(one, 0).is_none());
+        assert_eq!(streams.resume(two, 0).unwrap().next().await, Some((1, result())));
+    }
+}
