@@ -9,6 +9,7 @@ mod response;
 mod sse;
 mod stateless;
 mod streamable;
+mod websocket;
 
 use axum::{
     Router,
@@ -30,5 +31,7 @@ pub(super) fn router(state: FrontendState) -> Router {
         .route("/sse", routing::get(sse::get))
         .route("/sse/{backend}", routing::get(sse::get))
         .route("/messages", routing::post(sse::post))
+        .route("/ws", routing::get(websocket::get))
+        .route("/ws/{backend}", routing::get(websocket::get))
         .with_state(state)
 }

@@ -20,6 +20,8 @@ pub enum Binding {
     Mcp,
     /// HTTP+SSE of 2024-11-05 at `/sse`.
     Sse,
+    /// WebSocket at `/ws`.
+    WebSocket,
 }
 
 /// What an endpoint leads to.
@@ -45,7 +47,7 @@ impl Binding {
     pub const fn is_connection(self) -> bool {
         match self {
             Self::Mcp => false,
-            Self::Sse => true,
+            Self::Sse | Self::WebSocket => true,
         }
     }
 }
@@ -62,6 +64,7 @@ impl Endpoint {
         let binding = match binding {
             "mcp" => Binding::Mcp,
             "sse" => Binding::Sse,
+            "ws" => Binding::WebSocket,
             _ => return None,
         };
         let target = match rest {
@@ -77,6 +80,7 @@ impl fmt::Display for Endpoint {
         let binding = match self.binding {
             Binding::Mcp => "/mcp",
             Binding::Sse => "/sse",
+            Binding::WebSocket => "/ws",
         };
         match &self.target {
             Target::Merged => f.write_str(binding),
@@ -91,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_path_is_read_back_as_it_is_written() {
-        for path in ["/mcp", "/sse", "/mcp/git", "/sse/my-server"] {
+        for path in ["/mcp", "/sse", "/ws", "/mcp/git", "/sse/my-server", "/ws/git"] {
             assert_eq!(Endpoint::from_path(path).unwrap().to_string(), path);
         }
         assert_eq!(Endpoint::from_path("/mcp/"), Some(Endpoint::MERGED));

@@ -17,6 +17,7 @@ mod rounds;
 mod sessions;
 mod strays;
 mod streams;
+mod websocket;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -322,6 +323,7 @@ impl Server for Scripted {
             Method::Discover => self.discover(),
             Method::ToolsCall => self.tool(&call),
             Method::PromptsGet | Method::ResourcesRead | Method::Complete => self.play(),
+            Method::ToolsList if !self.plays.lock().is_empty() => self.play(),
             Method::Listen => {
                 if let Some(mut heard) = self.heard.lock().take() {
                     return Reply::new(stream::poll_fn(move |cx| heard.poll_recv(cx)));

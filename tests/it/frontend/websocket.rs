@@ -1,0 +1,292 @@
+//! WebSocket: both eras on a connection, through the gateway's own listener.
+
+use axum::Extension;
+use futures_util::{SinkExt as _, StreamExt as _};
+use http::StatusCode;
+use lockkeeper::{
+    listener::{self, Lifecycle, Timeouts},
+    mcp::{Method, Payload, Reply, Revision},
+    resource::Admission,
+};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::{
+    WebSocketStream, client_async,
+    tungstenite::{self, Message as Frame, client::IntoClientRequest as _},
+};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
+
+use super::{World, admission, call, initialize, modern::Modern};
+
+/// A gateway on a socket, for one caller. Dropping it ends its connections.
+struct Gateway {
+    address: std::net::SocketAddr,
+    admission: Admission,
+    _cancel: DropGuard,
+}
+
+/// One connection of a client.
+struct Socket(WebSocketStream<TcpStream>);
+
+// === impl Gateway ===
+
+impl Gateway {
+    async fn of(world: &World) -> Self {
+        let admission = admission("ann");
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = world.router.clone().layer(Extension(admission.clone()));
+        let settings = listener::Settings {
+            connections: 8,
+            connections_per_address: 8,
+            proxies: Vec::new(),
+            timeouts: Timeouts::default(),
+        };
+        let cancel = CancellationToken::new();
+        let tracker = TaskTracker::new();
+        let lifecycle = Lifecycle { tracker: tracker.clone(), drain: CancellationToken::new(), cancel: cancel.clone() };
+        tracker.spawn(listener::serve(listener, router, settings, lifecycle));
+        Self { address, admission, _cancel: cancel.drop_guard() }
+    }
+
+    async fn try_open(&self, path: &str, subprotocol: Option<&'static str>) -> Result<Socket, tungstenite::Error> {
+        let mut request = format!("ws://{}{path}", self.address).into_client_request().unwrap();
+        if let Some(subprotocol) = subprotocol {
+            request.headers_mut().insert("sec-websocket-protocol", subprotocol.parse().unwrap());
+        }
+        let (socket, response) = client_async(request, TcpStream::connect(self.address).await.unwrap()).await?;
+        assert_eq!(response.headers()["sec-websocket-protocol"], "mcp");
+        Ok(Socket(socket))
+    }
+
+    async fn open(&self) -> Socket {
+        self.try_open("/ws", Some("mcp")).await.unwrap()
+    }
+
+    /// A connection whose session is open.
+    async fn ready(&self, version: &str) -> Socket {
+        let mut socket = self.open().await;
+        let answer = socket.ask(initialize(version, json!({ "roots": {}, "elicitation": {} }))).await;
+        assert_eq!(answer["result"]["protocolVersion"], version);
+        socket.tell(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+        socket
+    }
+}
+
+// === impl Socket ===
+
+impl Socket {
+    async fn tell(&mut self, message: Value) {
+        self.0.send(Frame::text(message.to_string())).await.unwrap();
+    }
+
+    /// The next message; `None` at the end of the connection.
+    async fn next(&mut self) -> Option<Value> {
+        loop {
+            match self.0.next().await? {
+                Ok(Frame::Text(text)) => return Some(serde_json::from_str(&text).unwrap()),
+                Ok(Frame::Close(_)) | Err(_) => return None,
+                Ok(_) => {}
+            }
+        }
+    }
+
+    async fn ask(&mut self, message: Value) -> Value {
+        self.tell(message).await;
+        self.next().await.unwrap()
+    }
+}
+
+fn tools() -> Reply {
+    Reply::complete(Payload::of(Revision::NEWEST_LEGACY, &json!({ "tools": [] })))
+}
+
+#[tokio::test]
+async fn each_legacy_version_lists_calls_and_hears_progress() {
+    let world = World::new().await;
+    let gateway = Gateway::of(&world).await;
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut socket = gateway.ready(version).await;
+        world.server.plays.lock().push_back(tools());
+        let listed = socket.ask(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" })).await;
+        assert_eq!(listed, json!({ "jsonrpc": "2.0", "id": 1, "result": { "tools": [] } }), "{version}");
+        let progress = socket.ask(call(2, "progress", json!({ "say": "hi" }))).await;
+        assert_eq!(progress["method"], "notifications/progress");
+        assert_eq!(progress["params"]["progressToken"], "p");
+        let answer = socket.next().await.unwrap();
+        assert_eq!((&answer["id"], &answer["result"]["said"]), (&json!(2), &json!("hi")));
+    }
+}
+
+#[tokio::test]
+async fn a_legacy_client_is_asked_in_mid_call() {
+    let world = World::new().await;
+    let gateway = Gateway::of(&world).await;
+    let mut socket = gateway.ready("2025-06-18").await;
+    let question = socket.ask(call(1, "ask", json!({}))).await;
+    assert_eq!((&question["method"], &question["params"]["message"]), (&json!("elicitation/create"), &json!("name?")));
+    let given = json!({ "action": "accept", "content": { "name": "x" } });
+    let answer = socket.ask(json!({ "jsonrpc": "2.0", "id": question["id"], "result": given.clone() })).await;
+    assert_eq!((&answer["id"], &answer["result"]["answer"]), (&json!(1), &given));
+}
+
+#[tokio::test]
+async fn what_is_said_outside_calls_comes_down_the_same_connection() {
+    let world = World::new().await;
+    let gateway = Gateway::of(&world).await;
+    let mut socket = gateway.ready("2025-11-25").await;
+    world.server.wait_for(Method::Listen, 1).await;
+    world.server.told.send((Method::ToolsListChanged, json!({}))).unwrap();
+    assert_eq!(socket.next().await.unwrap()["method"], "notifications/tools/list_changed");
+}
+
+#[tokio::test]
+async fn a_cancel_ends_the_call_and_nothing_answers_it() {
+    let world = World::new().await;
+    let gateway = Gateway::of(&world).await;
+    let mut legacy = gateway.ready("2025-06-18").await;
+    let client = Modern::of(&world, "ann", "{}");
+    let mut modern = gateway.open().await;
+    let held = client.message(7, "tools/call", json!({ "name": "hold", "arguments": {} }));
+    for (socket, held) in [(&mut legacy, call(7, "hold", json!({}))), (&mut modern, held)] {
+        let before = world.server.calls.lock().iter().filter(|call| call.method == Method::ToolsCall).count();
+        socket.tell(held).await;
+        world.server.wait_for(Method::ToolsCall, before + 1).await;
+        let cancel = json!({ "requestId": 7, "reason": "enough" });
+        socket.tell(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel })).await;
+        assert_eq!(world.server.fate().await, "dropped");
+        let farewell = world.server.calls.lock().last().unwrap().context.farewell.clone();
+        assert_eq!(farewell.reason(), "enough");
+    }
+    assert_eq!(legacy.ask(json!({ "jsonrpc": "2.0", "id": 8, "method": "ping" })).await["id"], 8);
+    let echo = client.message(8, "tools/call", json!({ "name": "echo", "arguments": { "say": "on" } }));
+    assert_eq!(modern.ask(echo).await["result"]["said"], "on");
+}
+
+#[tokio::test]
+async fn closing_the_connection_cancels_everything_on_it() {
+    let world = World::new().await;
+    let gateway = Gateway::of(&world).await;
+    let mut socket = gateway.ready("2025-06-18").await;
+    let client = Modern::of(&world, "ann", "{}");
+    socket.tell(call(1, "hold", json!({}))).await;
+    socket.tell(client.message(2, "tools/call", json!({ "name": "hold", "arguments": {} }))).await;
+    world.server.wait_for(Method::ToolsCall, 2).await;
+    assert_eq!(world.front.status()[0].endpoint, "/ws");
+    drop(socket);
+    assert_eq!((world.server.fate().await, world.server.fate().await), ("dropped", "dropped"));
+    while !world.ended.lock().iter().any(|id| !id.as_str().starts_with("request")) {
+        tokio::task::yield_now().await;
+    }
+    assert!(world.front.status().iter().all(|client| client.id.is_none()), "the session ended with its connection");
+}
+
+#[tokio::test]
+async fn requests_without_a_session_run_beside_each_other() {
+    let world = World::new().await;
+    let gateway = Gateway::of(&world).await;
+    let client = Modern::of(&world, "ann", r#"{"elicitation":{}}"#);
+    let mut socket = gateway.open().await;
+    world.server.plays.lock().push_back(tools());
+    let listed = socket.ask(client.message(1, "tools/list", json!({}))).await;
+    assert_eq!((&listed["id"], &listed["result"]["tools"]), (&json!(1), &json!([])));
+    socket.tell(client.message(2, "tools/call", json!({ "name": "hold", "arguments": { "say": "later" } }))).await;
+    world.server.wait_for(Method::ToolsCall, 1).await;
+    let params = json!({ "name": "progress", "arguments": { "say": "sooner" }, "_meta": { "progressToken": "p" } });
+    let progress = socket.ask(client.message(3, "tools/call", params)).await;
+    assert_eq!((&progress["method"], &progress["params"]["progress"]), (&json!("notifications/progress"), &json!(1)));
+    assert_eq!(socket.next().await.unwrap()["result"]["said"], "sooner");
+    world.server.gate.add_permits(1);
+    let answer = socket.next().await.unwrap();
+    assert_eq!((&answer["id"], &answer["result"]["said"]), (&json!(2), &json!("later")));
+}
+
+#[tokio::test]
+async fn a_request_without_a_session_is_asked_by_its_result() {
+    let world = World::new().await;
+    let gateway = Gateway::of(&world).await;
+    let client = Modern::of(&world, "ann", r#"{"elicitation":{"form":{},"url":{}}}"#);
+    let mut socket = gateway.open().await;
+    let arguments = json!({ "method": "elicitation/create", "schema": { "type": "object", "properties": {} } });
+    let params = json!({ "name": "ask", "arguments": arguments });
+    let asked = socket.ask(client.message(1, "tools/call", params.clone())).await["result"].clone();
+    assert_eq!(asked["resultType"], "input_required");
+    let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    let given = json!({ "action": "accept", "content": {} });
+    let mut again = params;
+    again["requestState"] = asked["requestState"].clone();
+    again["inputResponses"] = json!({ key: given });
+    let answer = socket.ask(client.message(2, "tools/call", again)).await;
+    assert_eq!((&answer["id"], &answer["result"]["answer"]), (&json!(2), &given), "{answer}");
+}
+
+#[tokio::test]
+async fn a_listen_without_a_session_ends_by_a_cancel() {
+    let world = World::new().await;
+    let gateway = Gateway::of(&world).await;
+    let client = Modern::of(&world, "ann", "{}");
+    let mut socket = gateway.open().await;
+    let chosen = json!({ "notifications": { "toolsListChanged": true } });
+    let acknowledged = socket.ask(client.message("l", "subscriptions/listen", chosen)).await;
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    world.server.told.send((Method::ToolsListChanged, json!({}))).unwrap();
+    let told = socket.next().await.unwrap();
+    assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "l");
+    let cancel = json!({ "requestId": "l" });
+    socket.tell(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel })).await;
+    while world.server.told.receiver_count() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_answered_and_the_connection_goes_on() {
+    let world = World::new().await;
+    let gateway = Gateway::of(&world).await;
+    let mut socket = gateway.open().await;
+    socket.0.send(Frame::text("{")).await.unwrap();
+    assert_eq!(socket.next().await.unwrap()["error"]["code"], -32700);
+    assert_eq!(socket.ask(call(1, "echo", json!({}))).await["error"]["code"], -32600, "no handshake yet");
+    let unknown = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": { "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2099-01-01", "io.modelcontextprotocol/clientCapabilities": {},
+    } } });
+    assert_eq!(socket.ask(unknown).await["error"]["code"], -32022);
+    let answer = socket.ask(initialize("2025-06-18", json!({}))).await;
+    assert_eq!(answer["result"]["protocolVersion"], "2025-06-18");
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_its_credential_and_with_the_gateway() {
+    let world = World::new().await;
+    let gateway = Gateway::of(&world).await;
+    let mut revoked = gateway.ready("2025-06-18").await;
+    gateway.admission.lease.revoked.cancel();
+    assert_eq!(revoked.next().await, None);
+    let gateway = Gateway::of(&world).await;
+    let mut drained = gateway.open().await;
+    world.front.drain();
+    assert_eq!(drained.next().await, None);
+    world.front.close().await;
+}
+
+#[tokio::test]
+async fn the_subprotocol_must_be_offered_and_the_endpoint_must_be_there() {
+    let world = World::new().await;
+    let gateway = Gateway::of(&world).await;
+    for (path, subprotocol, status) in [
+        ("/ws", None, StatusCode::BAD_REQUEST),
+        ("/ws", Some("chat"), StatusCode::BAD_REQUEST),
+        ("/ws/unknown", Some("mcp"), StatusCode::NOT_FOUND),
+    ] {
+        match gateway.try_open(path, subprotocol).await {
+            Err(tungstenite::Error::Http(response)) => assert_eq!(response.status(), status, "{path} {subprotocol:?}"),
+            other => panic!("{path} {subprotocol:?}: {:?}", other.err()),
+        }
+    }
+    let mut one = gateway.try_open("/ws/git", Some("mcp")).await.unwrap();
+    let answer = one.ask(initialize("2025-06-18", json!({}))).await;
+    assert_eq!(answer["result"]["serverInfo"]["name"], "git");
+}
