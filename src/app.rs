@@ -162,6 +162,11 @@ impl App {
         &self.public_url
     }
 
+    /// The routes with all layers around them, to be served on other streams than the listening socket's.
+    pub fn router(&self) -> axum::Router {
+        self.router.clone()
+    }
+
     /// The operator's key, where this start created it. It is given once.
     pub fn take_first_key(&mut self) -> Option<Secret> {
         self.first_key.take()

@@ -36,14 +36,13 @@ mod tests;
 
 use std::time::Duration;
 
-use axum::Router;
-use ipnet::IpNet;
-use tokio::net::TcpListener;
-
 pub use self::{
     accept::Lifecycle,
     addresses::{AddressPermit, Addresses},
+    socket::Accept,
 };
+use axum::Router;
+use ipnet::IpNet;
 
 /// The bounds of connections.
 #[derive(Debug, Clone)]
@@ -75,7 +74,7 @@ impl Default for Timeouts {
     }
 }
 
-/// Serves `router` on `listener` until `lifecycle.drain` is cancelled and all connections have ended.
-pub async fn serve(listener: TcpListener, router: Router, settings: Settings, lifecycle: Lifecycle) {
+/// Serves `router` on what `listener` accepts until `lifecycle.drain` is cancelled and all connections have ended.
+pub async fn serve<A: Accept>(listener: A, router: Router, settings: Settings, lifecycle: Lifecycle) {
     accept::run(listener, router, settings, lifecycle).await;
 }

@@ -8,6 +8,8 @@ use hyper::{body::Incoming, client::conn::http1::SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::{net::TcpStream, task::JoinSet};
 
+use crate::load::{HELLO, INITIALIZED};
+
 /// One kept connection, to be used by one request at a time.
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
@@ -82,14 +84,13 @@ impl Endpoint {
     /// Opens a session: the handshake, after which every request carries the session.
     pub(crate) async fn open_session(&mut self) -> Result<Connection> {
         let mut connection = Connection::open(self.port).await?;
-        let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
-        let response = connection.send(self, Method::POST, hello.into()).await?;
+        let response = connection.send(self, Method::POST, HELLO.into()).await?;
         ensure!(response.status() == StatusCode::OK, "initialize: {}", response.status());
         let session = response.headers().get("mcp-session-id").context("no session")?.clone();
         response.into_body().collect().await?;
         self.headers.insert("mcp-session-id", session);
         self.headers.insert("mcp-protocol-version", HeaderValue::from_static("2025-11-25"));
-        connection.post(self, r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned()).await?;
+        connection.post(self, INITIALIZED.to_owned()).await?;
         Ok(connection)
     }
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use bytes::Bytes;
 use futures_util::future::try_join_all;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
@@ -15,6 +14,10 @@ use crate::{
     client::{Connection, Endpoint},
     peers::ANSWER,
 };
+
+/// The handshake of a session.
+pub(crate) const HELLO: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
+pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 /// One batch: how long each call took, and the CPU time of each measured process meanwhile.
 pub(crate) struct Batch {
@@ -72,19 +75,27 @@ pub(crate) async fn over_pipes(
         ensure!(output.read_line(&mut line).await? > 0, "the backend ended");
         let (id, started) = under_way.pop_front().context("an answer to nothing")?;
         latencies.push(started.elapsed());
-        check(&Bytes::copy_from_slice(line.as_bytes()), id)?;
+        check(line.as_bytes(), id)?;
     }
     Ok(latencies)
 }
 
-fn call(id: usize, tool: &str) -> String {
+/// A call of a client with a session.
+pub(crate) fn call(id: usize, tool: &str) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}","arguments":{{"text":"a boat of ordinary size asks to pass"}}}}}}"#
     )
 }
 
+/// A call of a client of 2026-07-28.
+pub(crate) fn modern_call(id: usize, tool: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}","arguments":{{"text":"a boat of ordinary size asks to pass"}},"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{{"name":"bench","version":"1"}},"io.modelcontextprotocol/clientCapabilities":{{}}}}}}}}"#
+    )
+}
+
 /// A benchmark that is answered with errors measures nothing.
-fn check(answer: &Bytes, id: usize) -> Result<()> {
+pub(crate) fn check(answer: &[u8], id: usize) -> Result<()> {
     let text = std::str::from_utf8(answer)?;
     ensure!(text.contains(ANSWER) && text.contains(&format!("\"id\":{id}")), "a wrong answer: {text}");
     Ok(())

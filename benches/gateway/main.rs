@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "figures are for standard output")]
 
 mod client;
+mod counts;
 mod idle;
 mod load;
 mod peers;
@@ -25,7 +26,7 @@ const ROUNDS: usize = 5;
 #[derive(Parser)]
 struct Arguments {
     /// Given by `cargo bench`; without it (`cargo test --benches`) nothing is measured.
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, global = true)]
     bench: bool,
     /// A file for the figures as JSON.
     #[arg(long)]
@@ -43,24 +44,37 @@ struct Arguments {
     role: Option<Role>,
 }
 
-/// What the bench starts itself as, in other processes.
+/// Another measurement, or what the bench starts itself as in other processes.
 #[derive(Subcommand)]
 enum Role {
+    /// Counts instructions and allocations per call.
+    Count(counts::Arguments),
+    /// What is counted: the gateway, its clients and its HTTP backends in one thread.
+    #[command(hide = true)]
+    Subject(counts::subject::Arguments),
     /// The fast Streamable HTTP backend.
+    #[command(hide = true)]
     Http {
         /// The port on loopback.
         port: u16,
     },
     /// The fast backend on pipes.
-    Stdio,
+    #[command(hide = true)]
+    Stdio {
+        /// Its version.
+        #[arg(default_value = "legacy")]
+        era: peers::Era,
+    },
 }
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match arguments.role {
-        Some(Role::Http { port }) => runtime.block_on(peers::http(port)),
-        Some(Role::Stdio) => peers::stdio(),
+        Some(Role::Count(options)) => counts::run(&options),
+        Some(Role::Subject(options)) => runtime.block_on(counts::subject::run(options)),
+        Some(Role::Http { port }) => runtime.block_on(peers::http(port, peers::Era::Legacy)),
+        Some(Role::Stdio { era }) => peers::stdio(era),
         None if !arguments.bench => Ok(()),
         None => runtime.block_on(measure(&arguments)),
     }

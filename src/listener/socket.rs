@@ -17,8 +17,8 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 #[cfg(target_os = "linux")]
 const USER_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Where connections come from: a listening socket, or a test.
-pub(super) trait Accept {
+/// Source of connections: a listening socket, or streams in memory.
+pub trait Accept {
     /// The byte stream of a connection.
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 

@@ -1,0 +1,90 @@
+//! One run of the counted program under callgrind, and what callgrind wrote down. Knows nothing of figures to compare.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::{Arguments, pair::Pair};
+use crate::process::this_program;
+
+/// The allocator's functions that hand out memory.
+const ALLOCATING: [&str; 6] = ["malloc", "calloc", "realloc", "aligned_alloc", "memalign", "posix_memalign"];
+
+/// What all counted calls need together.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Count {
+    pub(super) instructions: u64,
+    pub(super) allocations: u64,
+}
+
+/// The counts of one run, in the order of the pairs.
+pub(super) fn run(arguments: &Arguments, profiles: Option<&Path>) -> Result<Vec<Count>> {
+    let folder = tempfile::tempdir()?;
+    let out = folder.path().join("out");
+    let log = fs::File::create(folder.path().join("log"))?;
+    let status = Command::new("valgrind")
+        .args(["--tool=callgrind", "--dump-before=*counts::subject::mark*"])
+        .arg(format!("--callgrind-out-file={}", out.display()))
+        .arg(this_program()?)
+        .arg("subject")
+        .args([folder.path().as_os_str(), env!("CARGO_BIN_EXE_lockkeeper").as_ref()])
+        .arg(arguments.calls.to_string())
+        .arg(&arguments.only)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .status()
+        .context("valgrind cannot be run: is it installed?")?;
+    let log = || fs::read_to_string(folder.path().join("log")).unwrap_or_default();
+    ensure!(status.success(), "{status}\n{}", log());
+    let pairs = Pair::named(&arguments.only).into_iter().enumerate().map(|(index, pair)| {
+        // two parts for each pair: the first holds the opening of a session and the first half of the calls
+        let part = folder.path().join(format!("out.{}", 2 * index + 2));
+        let text = fs::read_to_string(&part).with_context(|| format!("{pair}: no count\n{}", log()))?;
+        if let Some(profiles) = profiles {
+            fs::create_dir_all(profiles)?;
+            fs::write(profiles.join(format!("{pair}.callgrind")), &text)?;
+        }
+        Count::parse(&text).with_context(|| pair.to_string())
+    });
+    pairs.collect()
+}
+
+impl Count {
+    /// Reads the format of callgrind's profiles: names are given once, by number.
+    fn parse(profile: &str) -> Result<Self> {
+        let mut names = HashMap::new();
+        let (mut from, mut to, mut allocations, mut instructions) = ("", "", 0, None);
+        for line in profile.lines() {
+            if let Some(name) = line.strip_prefix("fn=") {
+                from = resolve(name, &mut names);
+            } else if let Some(name) = line.strip_prefix("cfn=") {
+                to = resolve(name, &mut names);
+            } else if let Some(count) = line.strip_prefix("calls=") {
+                // an allocator calls itself, too
+                if ALLOCATING.contains(&to) && !ALLOCATING.contains(&from) {
+                    allocations += count.split(' ').next().unwrap_or_default().parse::<u64>()?;
+                }
+            } else if let Some(totals) = line.strip_prefix("totals: ") {
+                instructions = Some(totals.parse::<u64>()?);
+            }
+        }
+        Ok(Self { instructions: instructions.context("no totals")?, allocations })
+    }
+}
+
+/// `(7) name` the first time, `(7)` later.
+fn resolve<'a>(text: &'a str, names: &mut HashMap<&'a str, &'a str>) -> &'a str {
+    match text.split_once(' ') {
+        Some((number, name)) => {
+            names.insert(number, name);
+            name
+        }
+        None => names.get(text).copied().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,63 @@
+//! The pairs that are counted.
+
+use std::fmt;
+
+use crate::peers::Era;
+
+/// A client, a server, and the transport between the gateway and the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pair {
+    pub(crate) client: Era,
+    pub(crate) transport: Transport,
+    pub(crate) server: Era,
+}
+
+/// The transport between the gateway and a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Stdio,
+    Http,
+}
+
+// === impl Pair ===
+
+impl Pair {
+    /// The pairs whose names contain `part`, in the order in which they are counted.
+    pub(crate) fn named(part: &str) -> Vec<Self> {
+        Self::all().filter(|pair| pair.to_string().contains(part)).collect()
+    }
+
+    fn all() -> impl Iterator<Item = Self> {
+        let transports = [Transport::Stdio, Transport::Http].into_iter();
+        transports.flat_map(|transport| {
+            [Era::Legacy, Era::Modern].into_iter().flat_map(move |client| {
+                [Era::Legacy, Era::Modern].into_iter().map(move |server| Self { client, transport, server })
+            })
+        })
+    }
+
+    /// Whether the pair of this name is counted over sockets. The kernel's timing is in such counts: they fail nothing.
+    pub(crate) fn is_over_sockets(name: &str) -> bool {
+        Self::all().any(|pair| pair.transport == Transport::Http && pair.to_string() == name)
+    }
+
+    /// The backend's name in the gateway's configuration.
+    pub(crate) fn backend(self) -> &'static str {
+        match (self.transport, self.server) {
+            (Transport::Stdio, Era::Legacy) => "stdio-legacy",
+            (Transport::Stdio, Era::Modern) => "stdio-modern",
+            (Transport::Http, Era::Legacy) => "http-legacy",
+            (Transport::Http, Era::Modern) => "http-modern",
+        }
+    }
+}
+
+impl fmt::Display for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let client = match self.client {
+            Era::Legacy => "legacy",
+            Era::Modern => "modern",
+        };
+        write!(f, "{client} client, {}", self.backend())
+    }
+}

@@ -1,0 +1,193 @@
+//! The program that is counted: the gateway and everything around it in one thread.
+
+use std::{fmt::Write as _, fs, hint::black_box, io, net::SocketAddr, path::PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use lockkeeper::{
+    app::App,
+    config::{self, Environment, Given},
+    listener::{self, Accept, Lifecycle},
+    telemetry::{self, Telemetry},
+};
+use tokio::{
+    io::{AsyncWriteExt as _, DuplexStream, duplex},
+    net::TcpListener,
+    sync::mpsc,
+    task::JoinSet,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{pair::Pair, wire};
+use crate::{
+    load,
+    peers::Era,
+    process::{Gateway, this_program},
+};
+
+/// Bytes that a stream in memory holds; the largest message is far smaller.
+const STREAM: usize = 64 * 1024;
+
+/// What is counted, and where.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A folder of its own.
+    folder: PathBuf,
+    /// The gateway's program, to create a key.
+    program: PathBuf,
+    /// Calls between two marks.
+    calls: usize,
+    /// Part of the names of the pairs.
+    only: String,
+}
+
+/// Client streams, as the bench opens them.
+struct Streams(mpsc::UnboundedReceiver<DuplexStream>);
+
+/// A gateway that serves streams in memory.
+struct Served {
+    connect: mpsc::UnboundedSender<DuplexStream>,
+    key: String,
+    _app: App,
+    _tasks: JoinSet<Result<()>>,
+}
+
+/// A client on one connection.
+struct Client {
+    stream: DuplexStream,
+    era: Era,
+    /// Header lines of every request.
+    fields: String,
+    buffer: Vec<u8>,
+    last_id: usize,
+}
+
+/// Makes the calls of every pair, and [`mark`]s the ends of both halves.
+pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+    let served = Served::start(&arguments).await?;
+    for pair in Pair::named(&arguments.only) {
+        let mut client = Client::open(&served, pair.client).await.with_context(|| pair.to_string())?;
+        let tool = format!("{}__pass", pair.backend());
+        for half in 0..2 {
+            for _ in 0..arguments.calls {
+                client.call(&tool).await.with_context(|| pair.to_string())?;
+            }
+            mark(half);
+        }
+    }
+    Ok(())
+}
+
+/// Callgrind writes down what it has counted, and begins anew, where this is called.
+#[inline(never)]
+fn mark(half: usize) {
+    black_box(half);
+}
+
+impl Accept for Streams {
+    type Stream = DuplexStream;
+
+    async fn accept(&mut self) -> io::Result<(DuplexStream, SocketAddr)> {
+        match self.0.recv().await {
+            Some(stream) => Ok((stream, SocketAddr::from(([127, 0, 0, 1], 1)))),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+// === impl Served ===
+
+impl Served {
+    async fn start(arguments: &Arguments) -> Result<Self> {
+        let mut tasks = JoinSet::new();
+        let mut configuration = String::new();
+        for era in [Era::Legacy, Era::Modern] {
+            let listener = TcpListener::bind("127.0.0.1:0").await?;
+            let name = if era == Era::Legacy { "legacy" } else { "modern" };
+            let (port, program) = (listener.local_addr()?.port(), this_program()?.display().to_string());
+            let _ = writeln!(configuration, "[backends.http-{name}]\nurl = \"http://127.0.0.1:{port}/mcp\"\n");
+            let _ = writeln!(
+                configuration,
+                "[backends.stdio-{name}]\ncommand = {program:?}\nargs = [\"stdio\", {name:?}]\n"
+            );
+            tasks.spawn(wire::serve(listener, era));
+        }
+        let folder = &arguments.folder;
+        fs::write(folder.join("lockkeeper.toml"), configuration)?;
+        let given = Given {
+            config: Some(folder.join("lockkeeper.toml")),
+            data_dir: Some(folder.join("data")),
+            listen: Some("127.0.0.1:0".to_owned()),
+            ..Given::default()
+        };
+        let config = config::load(&given, &Environment::default(), folder)?;
+        let settings = telemetry::Settings { filter: config.log.filter.clone(), format: telemetry::Format::Plain };
+        let limits = listener::Settings {
+            connections: 64,
+            connections_per_address: config.limits.connections_per_address,
+            proxies: Vec::new(),
+            timeouts: listener::Timeouts::default(),
+        };
+        let app = Box::pin(App::build(config, Telemetry::install(&settings)?)).await?;
+        let key = Gateway::create_key(&arguments.program, folder)?;
+        let (connect, streams) = mpsc::unbounded_channel();
+        let lifecycle = Lifecycle {
+            tracker: TaskTracker::new(),
+            drain: CancellationToken::new(),
+            cancel: CancellationToken::new(),
+        };
+        let serving = listener::serve(Streams(streams), app.router(), limits, lifecycle);
+        tasks.spawn(async move {
+            serving.await;
+            Ok(())
+        });
+        Ok(Self { connect, key, _app: app, _tasks: tasks })
+    }
+}
+
+// === impl Client ===
+
+impl Client {
+    async fn open(served: &Served, era: Era) -> Result<Self> {
+        let (stream, other) = duplex(STREAM);
+        served.connect.send(other).ok().context("the gateway ended")?;
+        let fields = format!(
+            "host: 127.0.0.1\r\naccept: application/json, text/event-stream\r\ncontent-type: application/json\r\nauthorization: Bearer {}\r\n",
+            served.key
+        );
+        let mut client = Self { stream, era, fields, buffer: Vec::with_capacity(STREAM), last_id: 1_000_000 };
+        match era {
+            Era::Legacy => client.open_session().await?,
+            Era::Modern => client.fields += "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\n",
+        }
+        Ok(client)
+    }
+
+    async fn open_session(&mut self) -> Result<()> {
+        let answer = self.post("", load::HELLO).await?;
+        let session = wire::field(answer.head, "mcp-session-id").context("no session")?.to_owned();
+        let _ = write!(self.fields, "mcp-session-id: {session}\r\nmcp-protocol-version: 2025-11-25\r\n");
+        self.post("", load::INITIALIZED).await?;
+        Ok(())
+    }
+
+    async fn call(&mut self, tool: &str) -> Result<()> {
+        self.last_id += 1;
+        let id = self.last_id;
+        let (field, message) = match self.era {
+            Era::Legacy => (String::new(), load::call(id, tool)),
+            Era::Modern => (format!("mcp-name: {tool}\r\n"), load::modern_call(id, tool)),
+        };
+        let answer = self.post(&field, &message).await?;
+        load::check(answer.body, id)
+    }
+
+    async fn post(&mut self, field: &str, body: &str) -> Result<wire::Message<'_>> {
+        let (fields, length) = (&self.fields, body.len());
+        let request = format!("POST /mcp HTTP/1.1\r\n{fields}{field}content-length: {length}\r\n\r\n{body}");
+        self.stream.write_all(request.as_bytes()).await?;
+        let answer = wire::read(&mut self.stream, &mut self.buffer).await?.context("the connection ended")?;
+        let succeeded = answer.head.starts_with(b"HTTP/1.1 20");
+        ensure!(succeeded, "{}{}", String::from_utf8_lossy(answer.head), String::from_utf8_lossy(answer.body));
+        Ok(answer)
+    }
+}
