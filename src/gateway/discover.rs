@@ -6,10 +6,10 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Gateway,
-    catalog::About,
-    gather::{Given, Patience, gather, sole},
-    set::Seen,
+    backends::VisibleBackend,
+    catalog::ServerInfo,
+    gather::{Gathered, WaitPolicy, gather},
+    settings::Settings,
     tasks,
 };
 use crate::mcp::{ClientInfo, Context, Outcome, Payload, Revision, meta};
@@ -19,9 +19,9 @@ const MOST_INSTRUCTIONS: usize = 16 << 10;
 
 /// The answer of the merged endpoint. A backend that has not answered yet is supposed to have everything, so that a
 /// client does not leave out what comes a moment later.
-pub(crate) async fn merged(gateway: &Gateway, seen: &[Seen], context: &Context) -> Outcome {
-    let asked = seen.iter().map(|one| one.mounted.catalog.about(context)).collect();
-    let given = gather(asked, gateway.settings.cold_budget, Patience::Budget).await;
+pub(crate) async fn merged(settings: &Settings, seen: &[VisibleBackend], context: &Context) -> Outcome {
+    let asked = seen.iter().map(|one| one.entry.catalog.server_info(context)).collect();
+    let given = gather(asked, settings.cold_budget, WaitPolicy::Budget).await;
     let names: Vec<&str> = Revision::ALL.iter().rev().map(|revision| revision.as_str()).collect();
     let implementation: Value =
         serde_json::from_slice(&ClientInfo::gateway_implementation()).unwrap_or_else(|_| json!({}));
@@ -37,22 +37,18 @@ pub(crate) async fn merged(gateway: &Gateway, seen: &[Seen], context: &Context) 
 }
 
 /// One backend's own answer.
-pub(crate) async fn own(seen: &Seen, context: &Context) -> Outcome {
-    match about(seen, context).await {
+pub(crate) async fn own(seen: &VisibleBackend, context: &Context) -> Outcome {
+    match seen.entry.catalog.server_info(context).wait().await {
         Ok(about) => Outcome::Complete(about.result.clone()),
         Err(error) => Outcome::Failed(error),
     }
 }
 
-/// What one backend says of itself, waited for.
-pub(crate) async fn about(seen: &Seen, context: &Context) -> Given<About> {
-    sole(seen.mounted.catalog.about(context)).await
-}
-
 /// The union. `listChanged` is always true, since the set itself changes; what is not carried is not shown.
-fn capabilities(given: &[Given<About>]) -> Value {
-    let any =
-        |test: &dyn Fn(&About) -> bool| given.is_empty() || given.iter().any(|one| one.as_deref().map_or(true, test));
+fn capabilities(given: &[Gathered<ServerInfo>]) -> Value {
+    let any = |test: &dyn Fn(&ServerInfo) -> bool| {
+        given.is_empty() || given.iter().any(|one| one.as_deref().map_or(true, test))
+    };
     let mut union = Map::new();
     for name in ["tools", "prompts", "resources"] {
         if any(&|about| about.has(name)) {
@@ -60,7 +56,7 @@ fn capabilities(given: &[Given<About>]) -> Value {
         }
     }
     if let Some(resources) = union.get_mut("resources")
-        && any(&About::subscribes)
+        && any(&ServerInfo::subscribes)
     {
         resources["subscribe"] = true.into();
     }
@@ -70,7 +66,7 @@ fn capabilities(given: &[Given<About>]) -> Value {
         }
     }
     // which of its parts a backend has that has not answered yet cannot be guessed
-    let known: Vec<&About> = given.iter().filter_map(|one| one.as_deref().ok()).collect();
+    let known: Vec<&ServerInfo> = given.iter().filter_map(|one| one.as_deref().ok()).collect();
     if let Some(kept) = tasks::capability(&known) {
         union.insert(tasks::CAPABILITY.to_owned(), kept);
     }
@@ -88,7 +84,7 @@ fn capabilities(given: &[Given<About>]) -> Value {
 
 /// What the backends name under a capability that is a map, as far as those that name it say the same of it: a client can
 /// be told one thing. Tasks are left out: which server made one is known by its id, so that one that has them is enough.
-fn agreed(given: &[&About], capability: &str) -> Map<String, Value> {
+fn agreed(given: &[&ServerInfo], capability: &str) -> Map<String, Value> {
     let mut agreed = Map::new();
     let mut disputed = HashSet::from([meta::TASKS_EXTENSION.to_owned()]);
     for (name, settings) in given.iter().flat_map(|about| about.named_under(capability)) {
@@ -103,14 +99,14 @@ fn agreed(given: &[&About], capability: &str) -> Map<String, Value> {
 }
 
 /// The instructions of each backend under its name, whole ones only as far as they fit, the last one cut.
-fn instructions(seen: &[Seen], given: &[Given<About>]) -> Option<String> {
+fn instructions(seen: &[VisibleBackend], given: &[Gathered<ServerInfo>]) -> Option<String> {
     let mut text = String::new();
     for (one, about) in seen.iter().zip(given) {
         let Some(told) = about.as_ref().ok().and_then(|about| about.instructions()) else { continue };
         if !text.is_empty() {
             text.push_str("\n\n");
         }
-        text.extend(["## ", one.mounted.id.as_str(), "\n\n", told.trim()]);
+        text.extend(["## ", one.entry.id.as_str(), "\n\n", told.trim()]);
     }
     text.truncate(text.floor_char_boundary(MOST_INSTRUCTIONS));
     (!text.is_empty()).then_some(text)

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use super::{Gateway, set::Seen};
+use super::{backends::VisibleBackend, shared::Shared};
 use crate::mcp::{Call, Payload, Reply, Revision};
 
 /// Tells every backend that the caller may see. Those that do not take it within the cold budget are left out: nothing
 /// that is told is waited for.
-pub(crate) fn notify(gateway: &Arc<Gateway>, call: Call) -> Reply {
-    let gateway = Arc::clone(gateway);
+pub(crate) fn notify(shared: &Arc<Shared>, call: Call) -> Reply {
+    let shared = Arc::clone(shared);
     Reply::later(async move {
-        let seen = gateway.set.load().all_seen(&call.context.caller);
-        let told = seen.iter().map(|one| one.mounted.server.call(call.clone()).outcome());
-        join_all(told.map(|told| timeout(gateway.settings.cold_budget, told))).await;
+        let seen = shared.backends.load().all_visible(&call.context.caller);
+        let told = seen.iter().map(|one| one.entry.server.call(call.clone()).outcome());
+        join_all(told.map(|told| timeout(shared.settings.cold_budget, told))).await;
         Reply::complete(Payload::absent(Revision::NEWEST_LEGACY))
     })
 }
@@ -23,17 +23,17 @@ pub(crate) fn notify(gateway: &Arc<Gateway>, call: Call) -> Reply {
 /// Sets the log level at each of `seen`. Each keeps it for the sessions that it opens, and tells its server where that
 /// declares `logging`; so the answer is never an error (`translation` 3.4, LOG). A slow backend is told in the background:
 /// the client waits for the cold budget at most.
-pub(crate) fn set_level(gateway: &Arc<Gateway>, seen: Vec<Seen>, call: Call) -> Reply {
-    let gateway = Arc::clone(gateway);
+pub(crate) fn set_level(shared: &Arc<Shared>, seen: Vec<VisibleBackend>, call: Call) -> Reply {
+    let shared = Arc::clone(shared);
     Reply::later(async move {
         let told: Vec<_> = seen
             .iter()
             .map(|one| {
-                let told = one.mounted.server.call(call.clone()).outcome();
-                gateway.deps.tracker.spawn(gateway.deps.cancel.clone().run_until_cancelled_owned(told))
+                let told = one.entry.server.call(call.clone()).outcome();
+                shared.deps.tracker.spawn(shared.deps.cancel.clone().run_until_cancelled_owned(told))
             })
             .collect();
-        join_all(told.into_iter().map(|told| timeout(gateway.settings.cold_budget, told))).await;
+        join_all(told.into_iter().map(|told| timeout(shared.settings.cold_budget, told))).await;
         Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
     })
 }

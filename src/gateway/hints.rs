@@ -7,34 +7,34 @@ const INCOMPLETE: u64 = 5_000;
 
 /// The cache hints of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Hints {
+pub(crate) struct CacheHints {
     /// For how many milliseconds it is fresh.
     pub(crate) ttl: u64,
     /// Who may keep it.
-    pub(crate) scope: Scope,
+    pub(crate) scope: CacheScope,
 }
 
 /// Who may keep a result; the narrower one is the greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Scope {
+pub(crate) enum CacheScope {
     /// Anybody, for anybody.
     Public,
     /// Whoever asked, for the same authorization.
     Private,
 }
 
-// === impl Hints ===
+// === impl CacheHints ===
 
-impl Hints {
+impl CacheHints {
     /// What is said of lists that nothing is known of: those of legacy servers.
-    pub(crate) const NONE: Self = Self { ttl: 0, scope: Scope::Private };
+    pub(crate) const NONE: Self = Self { ttl: 0, scope: CacheScope::Private };
 
     /// What a server says of one page. Legacy servers say nothing, and what cannot be read says nothing.
     pub(crate) fn of(page: &Payload) -> Self {
         let Some(object) = page.object().filter(|_| page.revision.era() == Era::Modern) else { return Self::NONE };
         let ttl = object.get("ttlMs").and_then(|text| text.parse().ok()).unwrap_or_default();
-        let public = object.string("cacheScope").is_some_and(|scope| scope == Scope::Public.as_str());
-        Self { ttl, scope: if public { Scope::Public } else { Scope::Private } }
+        let public = object.string("cacheScope").is_some_and(|scope| scope == CacheScope::Public.as_str());
+        Self { ttl, scope: if public { CacheScope::Public } else { CacheScope::Private } }
     }
 
     /// What holds for both of two parts.
@@ -48,14 +48,14 @@ impl Hints {
     }
 
     /// The same within a narrower scope.
-    pub(crate) fn within(self, scope: Scope) -> Self {
+    pub(crate) fn within(self, scope: CacheScope) -> Self {
         Self { scope: self.scope.max(scope), ..self }
     }
 }
 
-// === impl Scope ===
+// === impl CacheScope ===
 
-impl Scope {
+impl CacheScope {
     /// The word on the wire.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
@@ -72,12 +72,12 @@ mod tests {
 
     #[test]
     fn what_is_not_said_plainly_is_not_kept() {
-        let of = |revision, text: &'static str| Hints::of(&Payload::new(revision, text.as_bytes().into()));
+        let of = |revision, text: &'static str| CacheHints::of(&Payload::new(revision, text.as_bytes().into()));
         let good = r#"{"ttlMs":300,"cacheScope":"public"}"#;
-        assert_eq!(of(Revision::V2026_07_28, good), Hints { ttl: 300, scope: Scope::Public });
-        assert_eq!(of(Revision::V2025_11_25, good), Hints::NONE);
+        assert_eq!(of(Revision::V2026_07_28, good), CacheHints { ttl: 300, scope: CacheScope::Public });
+        assert_eq!(of(Revision::V2025_11_25, good), CacheHints::NONE);
         for bad in ["{}", "7", r#"{"ttlMs":-1,"cacheScope":"Public"}"#, r#"{"ttlMs":"9","cacheScope":null}"#] {
-            assert_eq!(of(Revision::V2026_07_28, bad), Hints::NONE, "{bad}");
+            assert_eq!(of(Revision::V2026_07_28, bad), CacheHints::NONE, "{bad}");
         }
     }
 }

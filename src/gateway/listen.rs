@@ -17,14 +17,15 @@ use tokio::{
 };
 
 use super::{
-    Gateway,
-    catalog::{Change, Kind},
-    face::Target,
-    lists::View,
-    set::Seen,
-    tasks,
+    backends::VisibleBackend,
+    catalog::{Change, ListKind},
+    names,
+    shared::{Shared, View},
 };
-use crate::mcp::{Call, Event, Method, Notification, Payload, Reply, Revision, listen};
+use crate::{
+    mcp::{Call, Event, Method, Notification, Payload, Reply, Revision, listen},
+    model::{BackendId, Target},
+};
 
 /// Changes that come together are one.
 const TOGETHER: Duration = Duration::from_millis(100);
@@ -32,39 +33,39 @@ const TOGETHER: Duration = Duration::from_millis(100);
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
 /// How long the backends together may take to say which tasks they tell of; what was not said then is not acknowledged.
-const PATIENCE: Duration = Duration::from_secs(4);
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(4);
 /// How much is kept of what comes before that; beyond, the oldest is dropped and counted.
-const MOST_EARLY: usize = 256;
+const MAX_EARLY: usize = 256;
 
 /// What one backend tells, endlessly.
-type Told = Pin<Box<dyn Stream<Item = Event> + Send>>;
+type BackendEvents = Pin<Box<dyn Stream<Item = Event> + Send>>;
 
 /// Everything that a listen hears.
-struct Ears {
-    gateway: Arc<Gateway>,
+struct ListenFanIn {
+    shared: Arc<Shared>,
     target: Target,
     call: Call,
     view: View,
-    seen: Vec<Seen>,
-    told: SelectAll<Told>,
+    seen: Vec<VisibleBackend>,
+    told: SelectAll<BackendEvents>,
     changes: broadcast::Receiver<Change>,
     sets: watch::Receiver<u64>,
-    pending: Pending,
+    pending: PendingChanges,
 }
 
 /// The lists whose change is to be told, and when.
 #[derive(Default)]
-struct Pending {
+struct PendingChanges {
     methods: Vec<Method>,
     due: Option<Instant>,
 }
 
 /// The reply to a listen at `target`.
-pub(crate) fn listen(gateway: Arc<Gateway>, target: Target, call: Call) -> Reply {
-    let changes = gateway.changes.subscribe();
-    let sets = gateway.generation.subscribe();
-    let mut ears = Ears {
-        gateway,
+pub(crate) fn listen(shared: Arc<Shared>, target: Target, call: Call) -> Reply {
+    let changes = shared.changes.subscribe();
+    let sets = shared.generation.subscribe();
+    let mut ears = ListenFanIn {
+        shared,
         target,
         call,
         view: View::Merged,
@@ -72,7 +73,7 @@ pub(crate) fn listen(gateway: Arc<Gateway>, target: Target, call: Call) -> Reply
         told: SelectAll::new(),
         changes,
         sets,
-        pending: Pending::default(),
+        pending: PendingChanges::default(),
     };
     Reply::new(async_stream::stream! {
         ears.open();
@@ -95,17 +96,17 @@ fn is_acknowledgement(event: &Event) -> bool {
     matches!(event, Event::Notified(told) if told.method == Method::SubscriptionsAcknowledged)
 }
 
-// === impl Ears ===
+// === impl ListenFanIn ===
 
-impl Ears {
+impl ListenFanIn {
     /// Listens at the backends of this moment.
     fn open(&mut self) {
         self.sets.mark_unchanged();
-        let (view, seen) = self.gateway.seen(&self.target, &self.call.context.caller);
+        let (view, seen) = self.shared.visible(&self.target, &self.call.context.caller);
         self.told = select_all(seen.iter().map(|one| follow(one.clone(), view, part(one, view, &self.call))));
         for one in &seen {
-            let changed = one.mounted.catalog.just_changed(&self.call.context);
-            self.pending.add(changed.into_iter().map(Kind::change));
+            let changed = one.entry.catalog.just_changed(&self.call.context);
+            self.pending.add(changed.into_iter().map(ListKind::change));
         }
         (self.view, self.seen) = (view, seen);
     }
@@ -114,7 +115,7 @@ impl Ears {
     async fn acknowledge(&mut self) -> VecDeque<Event> {
         let (mut honoured, mut early) = (Vec::new(), VecDeque::new());
         let mut waiting = self.seen.iter().filter(|one| !part(one, self.view, &self.call).params.is_absent()).count();
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + ACKNOWLEDGE_TIMEOUT;
         while waiting > 0 {
             let Ok(events) = timeout_at(end, self.hear()).await else { break };
             for event in events {
@@ -126,7 +127,7 @@ impl Ears {
                     event => early.push_back(event),
                 }
             }
-            if early.len() > MOST_EARLY {
+            if early.len() > MAX_EARLY {
                 metrics::counter!("lockkeeper_gateway_notifications_dropped_total").increment(1);
                 early.pop_front();
             }
@@ -139,7 +140,7 @@ impl Ears {
         let due = self.pending.due;
         tokio::select! {
             Some(event) = self.told.next(), if !self.told.is_empty() => match event {
-                Event::Notified(Notification { method, .. }) if !Kind::changed_by(&method).is_empty() => {
+                Event::Notified(Notification { method, .. }) if !ListKind::changed_by(&method).is_empty() => {
                     self.pending.add([method]);
                 }
                 event => return vec![event],
@@ -148,29 +149,29 @@ impl Ears {
                 Ok(change) if self.concerns(&change) => self.pending.add([change.method()]),
                 Ok(_) => {}
                 // Too many to follow: all may have changed.
-                Err(_) => self.pending.add(Pending::ALL),
+                Err(_) => self.pending.add(PendingChanges::ALL),
             },
             Ok(()) = self.sets.changed() => {
                 self.open();
-                self.pending.add(Pending::ALL);
+                self.pending.add(PendingChanges::ALL);
             }
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => return self.pending.take(),
         }
         Vec::new()
     }
 
-    /// Whether this context sees the list that changed.
+    /// True if this context sees the list that changed.
     fn concerns(&self, change: &Change) -> bool {
         self.seen
             .iter()
-            .find(|one| one.mounted.id == change.backend)
-            .is_some_and(|one| one.mounted.catalog.key(&self.call.context) == change.rack)
+            .find(|one| one.entry.id == change.backend)
+            .is_some_and(|one| one.entry.catalog.key(&self.call.context) == change.cache)
     }
 }
 
-// === impl Pending ===
+// === impl PendingChanges ===
 
-impl Pending {
+impl PendingChanges {
     const ALL: [Method; 3] = [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged];
 
     fn add(&mut self, methods: impl IntoIterator<Item = Method>) {
@@ -192,10 +193,21 @@ fn told(method: Method) -> Event {
     Event::Notified(Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) })
 }
 
+/// The part of the parameters of a listen on the merged endpoint that is for `backend`: its own tasks.
+fn tasks_of(params: &Payload, backend: &BackendId) -> Payload {
+    let own: Vec<String> = listen::task_ids(params)
+        .iter()
+        .filter_map(|shown| names::split_task_id(shown))
+        .filter(|(of, _)| *of == backend.as_str())
+        .map(|(_, id)| id.to_owned())
+        .collect();
+    listen::for_tasks(&own)
+}
+
 /// The listen as this backend is asked for it.
-fn part(seen: &Seen, view: View, call: &Call) -> Call {
+fn part(seen: &VisibleBackend, view: View, call: &Call) -> Call {
     let params = match view {
-        View::Merged => tasks::listened(&call.params, &seen.mounted.id),
+        View::Merged => tasks_of(&call.params, &seen.entry.id),
         View::Own => call.params.clone(),
     };
     Call { params, ..call.clone() }
@@ -203,14 +215,14 @@ fn part(seen: &Seen, view: View, call: &Call) -> Call {
 
 /// One backend's listen, opened again where it ends. Changes of lists go to the catalog, which tells of those that are.
 /// Where the listen names tasks, the first that comes to that is an acknowledgement, and none follows.
-fn follow(seen: Seen, view: View, call: Call) -> Told {
+fn follow(seen: VisibleBackend, view: View, call: Call) -> BackendEvents {
     Box::pin(async_stream::stream! {
         let rewriter = seen.rewriter();
         let mut pause = PAUSE.0;
         let mut is_due = !call.params.is_absent();
         loop {
             let began = Instant::now();
-            let mut reply = seen.mounted.server.call(call.clone());
+            let mut reply = seen.entry.server.call(call.clone());
             while let Some(event) = StreamExt::next(&mut reply).await {
                 if matches!(event, Event::Done(_)) {
                     break;
@@ -219,8 +231,8 @@ fn follow(seen: Seen, view: View, call: Call) -> Told {
                     continue;
                 }
                 if let Event::Notified(notification) = &event {
-                    let kinds = Kind::changed_by(&notification.method);
-                    if !kinds.is_empty() && !seen.mounted.catalog.changed_for(&call.context, kinds) {
+                    let kinds = ListKind::changed_by(&notification.method);
+                    if !kinds.is_empty() && !seen.entry.catalog.changed_for(&call.context, kinds) {
                         continue;
                     }
                 }

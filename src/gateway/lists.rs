@@ -3,38 +3,27 @@
 //! A merged list is written in the version of the client, each entry carried there from the one that its server wrote it
 //! in. One backend's own is in the backend's version: as it came where it can be.
 
-use bytes::Bytes;
+use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::{
-    Gateway,
-    catalog::{About, Kind, List},
-    discover,
-    gather::{Given, Patience, gather},
-    hints::{Hints, Scope},
-    set::Seen,
+    backends::VisibleBackend,
+    catalog::{List, ListKind, ServerInfo},
+    gather::{Gathered, WaitPolicy, gather},
+    hints::{CacheHints, CacheScope},
+    shared::{Shared, View},
     tasks,
-    written::Page,
 };
 use crate::{
-    mcp::{Call, ClientInfo, Era, ErrorObject, Outcome, Payload, Revision, json},
+    mcp::{Call, ClientInfo, Era, ErrorObject, Outcome, Payload, Revision, json, meta},
     model::Access,
 };
 
-/// In which names a list is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum View {
-    /// In those of the merged endpoint.
-    Merged,
-    /// In the backend's own.
-    Own,
-}
-
 /// A list that is asked for, and what there is of it.
-struct Asked<'a> {
+struct ListQuery<'a> {
     view: View,
-    kind: Kind,
-    seen: &'a [Seen],
-    given: Vec<Given<List>>,
+    kind: ListKind,
+    seen: &'a [VisibleBackend],
+    given: Vec<Gathered<List>>,
     /// Whose tools are to say that they can be called as tasks, by the place of the backend.
     takes_tasks: Vec<bool>,
     call: &'a Call,
@@ -46,49 +35,71 @@ struct Asked<'a> {
 struct Position {
     backend: usize,
     entry: usize,
-    scope: Scope,
+    scope: CacheScope,
+}
+
+/// One page.
+struct Page {
+    /// What it lists.
+    kind: ListKind,
+    /// The version that the entries are written in.
+    revision: Revision,
+    /// The entries, as they are.
+    entries: Vec<Bytes>,
+    /// The cursor of the next page.
+    next: Option<String>,
+    /// How long it may be kept, and by whom.
+    hints: CacheHints,
+    /// The `Implementation` that it is in the name of.
+    server: Option<Bytes>,
 }
 
 /// The bit of a packed position that is set where everybody may keep the list.
 const PUBLIC: u64 = 1 << 63;
 
 /// One page of the list of `seen`, in their order.
-pub(crate) async fn serve(gateway: &Gateway, view: View, seen: &[Seen], kind: Kind, call: &Call) -> Outcome {
+pub(crate) async fn serve(
+    shared: &Shared,
+    view: View,
+    seen: &[VisibleBackend],
+    kind: ListKind,
+    call: &Call,
+) -> Outcome {
     let setting = setting(view, seen, kind, call);
-    let start = match cursor(&call.params).map(|text| gateway.cursors.open(&text?, &setting)).transpose() {
+    let start = match cursor(&call.params).map(|text| shared.cursors.open(&text?, &setting)).transpose() {
         Ok(start) => start.map(Position::unpack),
         Err(error) => return Outcome::Failed(error),
     };
-    let asked = seen.iter().map(|one| one.mounted.catalog.list(&call.context, kind)).collect();
-    let given = gather(asked, gateway.settings.cold_budget, Patience::UntilOne).await;
+    let asked = seen.iter().map(|one| one.entry.catalog.list(&call.context, kind)).collect();
+    let given = gather(asked, shared.settings.cold_budget, WaitPolicy::UntilOne).await;
     if let Some(error) = none_of(seen, &given) {
         return Outcome::Failed(error);
     }
     let takes_tasks = tasks::takers(seen, &given, kind, &call.context).await;
-    let asked = Asked { view, kind, seen, given, takes_tasks, call };
-    if let (None, Some(whole)) = (start, asked.whole(gateway.settings.page_size)) {
+    let asked = ListQuery { view, kind, seen, given, takes_tasks, call };
+    if let (None, Some(whole)) = (start, asked.whole(shared.settings.page_size)) {
         return Outcome::Complete(whole);
     }
-    let hints = asked.hints(gateway);
+    let hints = asked.hints(shared);
     let start = start.unwrap_or(Position { backend: 0, entry: 0, scope: hints.scope });
     if start.scope < hints.scope {
         // the pages before were given to everybody: what must not be is another list
         return Outcome::Failed(invalid_cursor());
     }
-    let (entries, next) = asked.page(start, gateway.settings.page_size);
-    let next = next.map(|next| gateway.cursors.seal(next.pack(), &setting, &*gateway.deps.random));
+    let (entries, next) = asked.page(start, shared.settings.page_size);
+    let next = next.map(|next| shared.cursors.seal(next.pack(), &setting, &*shared.deps.random));
     let (revision, server) = (asked.revision(), asked.server().await);
     Outcome::Complete(Page { kind, revision, entries, next, hints: hints.within(start.scope), server }.written())
 }
 
 /// The error where there is something to ask and nothing to give: a sole backend's own, or one that names them all.
-fn none_of(seen: &[Seen], given: &[Given<List>]) -> Option<ErrorObject> {
+fn none_of(seen: &[VisibleBackend], given: &[Gathered<List>]) -> Option<ErrorObject> {
     match given {
         [] => None,
         [Err(error)] => Some(error.clone()),
         _ if given.iter().any(Result::is_ok) => None,
         _ => {
-            let names: Vec<&str> = seen.iter().map(|one| one.mounted.id.as_str()).collect();
+            let names: Vec<&str> = seen.iter().map(|one| one.entry.id.as_str()).collect();
             let data = serde_json::json!({ "backends": names, "retryable": true });
             let message = "No backend could be listed. Try again, or see the status of the gateway.";
             Some(ErrorObject::with_data(ErrorObject::INTERNAL_ERROR, message, &data))
@@ -108,14 +119,14 @@ fn invalid_cursor() -> ErrorObject {
 }
 
 /// What a cursor is bound to: the list, its names, the user, and what the user may see.
-fn setting(view: View, seen: &[Seen], kind: Kind, call: &Call) -> Vec<u8> {
-    let backends: Vec<String> = seen.iter().map(|one| format!("{}:{:?}", one.mounted.id, one.access)).collect();
+fn setting(view: View, seen: &[VisibleBackend], kind: ListKind, call: &Call) -> Vec<u8> {
+    let backends: Vec<String> = seen.iter().map(|one| format!("{}:{:?}", one.entry.id, one.access)).collect();
     format!("{view:?}\0{kind:?}\0{}\0{}", backends.join(","), call.context.caller.user).into_bytes()
 }
 
-// === impl Asked ===
+// === impl ListQuery ===
 
-impl Asked<'_> {
+impl ListQuery<'_> {
     /// A backend's own list as it came, where one page of at most `most` entries holds it all and the caller sees it all.
     fn whole(&self, most: usize) -> Option<Payload> {
         let (View::Own, [one], [Ok(list)]) = (self.view, self.seen, self.given.as_slice()) else { return None };
@@ -126,9 +137,9 @@ impl Asked<'_> {
         Some(if self.takes_tasks[0] { tasks::taking_all(whole) } else { whole.clone() })
     }
 
-    /// Whether the caller is not to see some of what this backend lists.
-    fn is_filtered(&self, one: &Seen) -> bool {
-        self.kind == Kind::Tools && one.access != Access::Full
+    /// True if the caller is not to see some of what this backend lists.
+    fn is_filtered(&self, one: &VisibleBackend) -> bool {
+        self.kind == ListKind::Tools && one.access != Access::Full
     }
 
     /// The version that the list is written in: the client's where several backends share it.
@@ -140,13 +151,13 @@ impl Asked<'_> {
     }
 
     /// What holds for every part (`translation` section 5). What depends on the caller's rights is the caller's alone.
-    fn hints(&self, gateway: &Gateway) -> Hints {
+    fn hints(&self, shared: &Shared) -> CacheHints {
         let parts = self.given.iter().filter_map(|given| given.as_ref().ok()?.hints);
-        let hints = parts.reduce(Hints::and).unwrap_or(Hints::NONE);
+        let hints = parts.reduce(CacheHints::and).unwrap_or(CacheHints::NONE);
         let hints = if self.given.iter().any(Result::is_err) { hints.of_incomplete() } else { hints };
-        let hidden = self.view == View::Merged && self.seen.len() < gateway.set.load().mounts.len();
+        let hidden = self.view == View::Merged && self.seen.len() < shared.backends.load().entries.len();
         let limited = hidden || self.seen.iter().any(|one| self.is_filtered(one));
-        hints.within(if limited { Scope::Private } else { Scope::Public })
+        hints.within(if limited { CacheScope::Private } else { CacheScope::Public })
     }
 
     /// In whose name the list is: the gateway's own where it is of several, else the backend's. Clients of 2026-07-28 alone
@@ -155,8 +166,8 @@ impl Asked<'_> {
         match (self.view, self.seen) {
             _ if self.call.context.client.revision.era() == Era::Legacy => None,
             (View::Own, [one]) => {
-                let about = discover::about(one, &self.call.context).await.ok()?;
-                About::server(&about)
+                let info = one.entry.catalog.server_info(&self.call.context).wait().await.ok()?;
+                ServerInfo::server(&info)
             }
             _ => Some(ClientInfo::gateway_implementation()),
         }
@@ -169,9 +180,9 @@ impl Asked<'_> {
         for (backend, (one, list)) in self.seen.iter().zip(&self.given).enumerate().skip(start.backend) {
             let Ok(list) = list else { continue };
             let first = if backend == start.backend { start.entry } else { 0 };
-            let shown = (self.view == View::Merged).then(|| list.shown(self.kind, client.0, client.1));
+            let shown = (self.view == View::Merged).then(|| list.converted(self.kind, client.0, client.1));
             for (entry, offered) in list.entries.iter().enumerate().skip(first) {
-                if !offered.valid_in.has(client.0) || (self.kind == Kind::Tools && !one.allows_tool(&offered.key)) {
+                if !offered.valid_in.has(client.0) || (self.kind == ListKind::Tools && !one.allows_tool(&offered.key)) {
                     continue;
                 }
                 if page.len() >= most {
@@ -189,13 +200,56 @@ impl Asked<'_> {
 
 impl Position {
     const fn pack(self) -> u64 {
-        let public = if matches!(self.scope, Scope::Public) { PUBLIC } else { 0 };
+        let public = if matches!(self.scope, CacheScope::Public) { PUBLIC } else { 0 };
         public | ((self.backend as u64) << 32) | (self.entry as u64 & 0xffff_ffff)
     }
 
     fn unpack(packed: u64) -> Self {
         let part = |bits: u64| usize::try_from(bits).unwrap_or(usize::MAX);
-        let scope = if packed & PUBLIC == 0 { Scope::Private } else { Scope::Public };
+        let scope = if packed & PUBLIC == 0 { CacheScope::Private } else { CacheScope::Public };
         Self { backend: part((packed & !PUBLIC) >> 32), entry: part(packed & 0xffff_ffff), scope }
+    }
+}
+
+// === impl Page ===
+
+impl Page {
+    /// The result: the entries byte for byte, within what their version puts around them.
+    fn written(&self) -> Payload {
+        let modern = self.revision.era() == Era::Modern;
+        let size: usize = self.entries.iter().map(|entry| entry.len() + 1).sum();
+        let mut text = BytesMut::with_capacity(size + 512);
+        let start = if modern { r#"{"resultType":"complete","# } else { "{" };
+        text.put_slice(format!("{start}\"{}\":[", self.kind.member()).as_bytes());
+        for (at, entry) in self.entries.iter().enumerate() {
+            if at > 0 {
+                text.put_u8(b',');
+            }
+            text.put_slice(entry);
+        }
+        text.put_u8(b']');
+        if let Some(next) = &self.next {
+            text.put_slice(format!(",\"nextCursor\":{}", json::quote(next)).as_bytes());
+        }
+        if modern {
+            self.put_envelope(&mut text);
+        }
+        text.put_u8(b'}');
+        let page = Payload::new(self.revision, text.freeze());
+        match &self.server {
+            Some(server) => page.of_server(String::from_utf8_lossy(server).into()),
+            None => page,
+        }
+    }
+
+    /// What every list of 2026-07-28 says beside its entries.
+    fn put_envelope(&self, text: &mut BytesMut) {
+        let CacheHints { ttl, scope } = self.hints;
+        text.put_slice(format!(",\"ttlMs\":{ttl},\"cacheScope\":\"{}\"", scope.as_str()).as_bytes());
+        if let Some(server) = &self.server {
+            text.put_slice(format!(",\"{}\":{{\"{}\":", meta::META, meta::SERVER_INFO).as_bytes());
+            text.put_slice(server);
+            text.put_u8(b'}');
+        }
     }
 }

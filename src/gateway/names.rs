@@ -1,31 +1,50 @@
-//! Names of tools and prompts on the merged endpoint (`translation` section 5). Knows nothing of lists and calls.
+//! Names, URIs and task ids on the merged endpoint, and the way back (`translation` section 5). Knows nothing of lists and
+//! calls.
 //!
-//! `<backend>__<name>`, always of `[A-Za-z0-9_-]{1,64}`, which every client accepts. A backend's name holds no `_`, so
-//! the first `__` ends it. A name that does not fit is shortened and marked with 8 hexadecimal digits of its SHA-256;
-//! what it stands for is found in the backend's list.
+//! - **Names** of tools and prompts: `<backend>__<name>`, always of `[A-Za-z0-9_-]{1,64}`, which every client accepts. A
+//!   backend's name holds no `_`, so the first `__` ends it. A name that does not fit is shortened and marked with 8
+//!   hexadecimal digits of its SHA-256; the backend's list tells the original.
+//! - **URIs** of resources: `<backend>+<original>`, which keeps paths and RFC 6570 templates and can be undone without a
+//!   table. `ui://` keeps its scheme, since MCP Apps hosts look for it: `ui://<backend>+<rest>`. `http://` and `https://`
+//!   stay as they are, since clients may fetch them by themselves; the lists tell their owner.
+//! - **Ids** of tasks: `<backend>.<id>`. A backend's name holds no period.
 
 use crate::{model::BackendId, support::Digest};
 
 /// The most characters of a merged name.
-const LONGEST: usize = 64;
+const MAX_NAME: usize = 64;
+const UI: &str = "ui://";
+
+/// The owner of a URI of the merged endpoint.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum UriOwner<'a> {
+    /// The backend of this name, which knows the resource by this URI.
+    Backend(&'a str, String),
+    /// A web address: the lists must tell.
+    Listed,
+    /// Nobody.
+    Unknown,
+}
+
+// === names ===
 
 /// The name of `name` of `backend` on the merged endpoint.
-pub(crate) fn exposed(backend: &BackendId, name: &str) -> String {
+pub(crate) fn merged_name(backend: &BackendId, name: &str) -> String {
     let whole = format!("{backend}__{name}");
-    if whole.len() <= LONGEST && !name.is_empty() && name.chars().all(is_plain) {
+    if whole.len() <= MAX_NAME && !name.is_empty() && name.chars().all(is_plain) {
         return whole;
     }
-    let room = LONGEST - backend.as_str().len() - "__".len() - "_12345678".len();
+    let room = MAX_NAME - backend.as_str().len() - "__".len() - "_12345678".len();
     let start: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).take(room).collect();
     format!("{backend}__{start}_{}", Digest::sha256(name).short_hex(4))
 }
 
 /// The backend's name and the rest of a merged name.
-pub(crate) fn split(name: &str) -> Option<(&str, &str)> {
+pub(crate) fn split_name(name: &str) -> Option<(&str, &str)> {
     name.split_once("__")
 }
 
-/// Whether the rest of a merged name may be a shortened one, so that the list must tell.
+/// True if the rest of a merged name may be a shortened one, so that the list must tell.
 pub(crate) fn may_be_short(rest: &str) -> bool {
     let Some(at) = rest.len().checked_sub(9) else { return false };
     let tail = &rest.as_bytes()[at..];
@@ -34,6 +53,47 @@ pub(crate) fn may_be_short(rest: &str) -> bool {
 
 const fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}
+
+// === URIs ===
+
+/// The URI of `uri` of `backend` on the merged endpoint; `None` if it stays as it is.
+pub(crate) fn merged_uri(backend: &BackendId, uri: &str) -> Option<String> {
+    if is_web(uri) {
+        return None;
+    }
+    Some(uri.strip_prefix(UI).map_or_else(|| format!("{backend}+{uri}"), |rest| format!("{UI}{backend}+{rest}")))
+}
+
+/// The owner of the merged URI `uri`.
+pub(crate) fn uri_owner(uri: &str) -> UriOwner<'_> {
+    if is_web(uri) {
+        return UriOwner::Listed;
+    }
+    let (scheme, rest) = uri.strip_prefix(UI).map_or(("", uri), |rest| (UI, rest));
+    match rest.split_once('+') {
+        Some((backend, original)) if BackendId::parse(backend).is_ok() => {
+            UriOwner::Backend(backend, format!("{scheme}{original}"))
+        }
+        _ => UriOwner::Unknown,
+    }
+}
+
+fn is_web(uri: &str) -> bool {
+    let starts = |scheme: &str| uri.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    starts("https://") || starts("http://")
+}
+
+// === task ids ===
+
+/// The id of a task of `backend` on the merged endpoint.
+pub(crate) fn merged_task_id(backend: &BackendId, id: &str) -> String {
+    format!("{backend}.{id}")
+}
+
+/// The backend's name and its own id of the task.
+pub(crate) fn split_task_id(id: &str) -> Option<(&str, &str)> {
+    id.split_once('.')
 }
 
 #[cfg(test)]
@@ -49,11 +109,30 @@ mod tests {
     #[test]
     fn a_name_that_does_not_fit_is_shortened_and_marked() {
         let git = backend("git");
-        assert_eq!(exposed(&git, "_log"), "git___log");
-        assert_eq!(exposed(&git, "repo.log"), "git__repo_log_0823bac8");
-        assert_ne!(exposed(&git, "repo.log"), exposed(&git, "repo/log"));
-        assert_eq!(exposed(&git, &"x".repeat(80)).len(), 64);
-        assert_eq!(exposed(&backend(&"b".repeat(32)), &"x".repeat(80)).len(), 64);
+        assert_eq!(merged_name(&git, "_log"), "git___log");
+        assert_eq!(merged_name(&git, "repo.log"), "git__repo_log_0823bac8");
+        assert_ne!(merged_name(&git, "repo.log"), merged_name(&git, "repo/log"));
+        assert_eq!(merged_name(&git, &"x".repeat(80)).len(), 64);
+        assert_eq!(merged_name(&backend(&"b".repeat(32)), &"x".repeat(80)).len(), 64);
+    }
+
+    #[test]
+    fn each_scheme_goes_its_way() {
+        let shown = |uri| merged_uri(&backend("b1"), uri);
+        assert_eq!(shown("file:///{path}").as_deref(), Some("b1+file:///{path}"));
+        assert_eq!(shown("ui://w/a.html").as_deref(), Some("ui://b1+w/a.html"));
+        assert_eq!(shown("HTTPS://example.com/a+b"), None);
+        assert_eq!(uri_owner("https://example.com/a+b"), UriOwner::Listed);
+        assert_eq!(uri_owner("file:///a"), UriOwner::Unknown);
+        assert_eq!(uri_owner("b1+git+ssh://x"), UriOwner::Backend("b1", "git+ssh://x".to_owned()));
+    }
+
+    #[test]
+    fn the_way_back_leads_to_the_same_task() {
+        for id in ["786512e2", "a.b.c", "", "."] {
+            assert_eq!(split_task_id(&merged_task_id(&backend("b1"), id)), Some(("b1", id)));
+        }
+        assert_eq!(split_task_id("786512e2"), None);
     }
 
     proptest! {
@@ -61,11 +140,18 @@ mod tests {
         fn every_name_fits_every_client_and_tells_its_backend(
             backend_name in "[a-z][a-z0-9-]{0,31}", name in ".{0,100}"
         ) {
-            let shown = exposed(&backend(&backend_name), &name);
+            let shown = merged_name(&backend(&backend_name), &name);
             prop_assert!((1..=64).contains(&shown.len()) && shown.chars().all(is_plain), "{shown}");
-            let (id, rest) = split(&shown).unwrap();
+            let (id, rest) = split_name(&shown).unwrap();
             prop_assert_eq!(id, backend_name);
             prop_assert!(rest == name || may_be_short(rest), "{rest}");
+        }
+
+        #[test]
+        fn the_way_back_leads_to_the_same_uri(backend_name in "[a-z][a-z0-9-]{0,31}", uri in "(ui://)?.{0,60}") {
+            let owner = merged_uri(&backend(&backend_name), &uri).map(|shown| format!("{:?}", uri_owner(&shown)));
+            let expected = (!is_web(&uri)).then(|| format!("{:?}", UriOwner::Backend(&backend_name, uri)));
+            prop_assert_eq!(owner, expected);
         }
     }
 }

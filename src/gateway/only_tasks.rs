@@ -9,9 +9,8 @@
 use std::sync::Arc;
 
 use super::{
-    catalog::{Catalog, Kind, TaskSupport},
-    gather::sole,
-    set::Seen,
+    backends::VisibleBackend,
+    catalog::{Catalog, ListKind, TaskSupport},
 };
 use crate::mcp::{Call, Context, Feature, Method, Reply};
 
@@ -19,17 +18,16 @@ use crate::mcp::{Call, Context, Feature, Method, Reply};
 const TASK: (&str, &str) = ("task", "{}");
 
 /// Calls this backend.
-pub(crate) fn call(seen: &Seen, call: Call) -> Reply {
-    let server = Arc::clone(&seen.mounted.server);
+pub(crate) fn call(seen: &VisibleBackend, call: Call) -> Reply {
+    let server = Arc::clone(&seen.entry.server);
     let has_tasks = call.context.client.revision.has(Feature::CoreTasks);
-    let catalog = &seen.mounted.catalog;
-    if call.method != Method::ToolsCall || has_tasks || catalog.runs_tools_as_tasks() == Some(false) {
+    if call.method != Method::ToolsCall || has_tasks || seen.entry.catalog.runs_tools_as_tasks() == Some(false) {
         return server.call(call);
     }
-    let catalog = Arc::clone(catalog);
+    let entry = Arc::clone(&seen.entry);
     Reply::later(async move {
         let Some(name) = call.params.string("name") else { return server.call(call) };
-        let asks = match support(&catalog, &call.context, &name).await {
+        let asks = match support(&entry.catalog, &call.context, &name).await {
             TaskSupport::Required => true,
             TaskSupport::Optional => call.context.client.takes_tasks(),
             TaskSupport::Forbidden => false,
@@ -43,17 +41,16 @@ pub(crate) fn call(seen: &Seen, call: Call) -> Reply {
 }
 
 /// How the tool of this (own) name takes tasks. The list is waited for only where what is at hand does not have it.
-async fn support(catalog: &Arc<Catalog>, context: &Context, name: &str) -> TaskSupport {
+async fn support(catalog: &Catalog, context: &Context, name: &str) -> TaskSupport {
     if catalog.runs_tools_as_tasks().is_none() {
-        let about = sole(catalog.about(context)).await;
-        if !about.is_ok_and(|about| about.runs_tools_as_tasks()) {
+        let info = catalog.server_info(context).wait().await;
+        if !info.is_ok_and(|info| info.runs_tools_as_tasks()) {
             return TaskSupport::Forbidden;
         }
     }
-    let asked = catalog.list(context, Kind::Tools);
-    let at_hand = asked.look.value.clone().or_else(|| asked.fallback.clone());
-    if let Some(support) = at_hand.and_then(|list| list.task_support(name)) {
+    let lookup = catalog.list(context, ListKind::Tools);
+    if let Some(support) = lookup.at_hand().and_then(|list| list.task_support(name)) {
         return support;
     }
-    sole(asked).await.ok().and_then(|list| list.task_support(name)).unwrap_or(TaskSupport::Forbidden)
+    lookup.wait().await.ok().and_then(|list| list.task_support(name)).unwrap_or(TaskSupport::Forbidden)
 }

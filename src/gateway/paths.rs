@@ -1,9 +1,11 @@
-//! Where URIs and names stand in the messages of each method (`translation` section 5, "rewrite everywhere"). Knows
-//! nothing of what they are rewritten to.
+//! Places of names, URIs and task ids in the messages of each method (`translation` section 5, "rewrite everywhere").
+//! Knows nothing of what they are rewritten to.
 
 use crate::mcp::{
-    Method,
+    Method, Payload,
     json::At::{self, Each, Key},
+    listen::TASK_IDS,
+    meta,
 };
 
 /// A set of places.
@@ -17,7 +19,7 @@ const URI: At = Key("uri");
 pub(crate) const TOOL_URIS: Paths =
     &[&[META, Key("ui"), Key("resourceUri")], &[META, Key("ui/resourceUri")], &[META, Key("openai/outputTemplate")]];
 /// In a resource.
-pub(crate) const RESOURCE_URIS: Paths = &[&[URI]];
+pub(crate) const RESOURCE_URIS: Paths = &[RESOURCE_URI];
 /// In a resource template.
 pub(crate) const TEMPLATE_URIS: Paths = &[&[Key("uriTemplate")]];
 
@@ -50,8 +52,26 @@ const SAMPLING: Paths = &[
     &[Key("messages"), Each, Key("content"), Each, Key("content"), Each, RESOURCE, URI],
 ];
 
-/// Where URIs stand in the result of a request.
-pub(crate) const fn in_result(method: &Method) -> Paths {
+/// The name that `tools/call` and `prompts/get` are for.
+pub(crate) const NAME: &[At] = &[Key("name")];
+/// The URI that requests for resources are for.
+pub(crate) const RESOURCE_URI: &[At] = &[URI];
+/// The prompt that `completion/complete` is for.
+pub(crate) const REF_NAME: &[At] = &[Key("ref"), Key("name")];
+/// The template that `completion/complete` is for.
+pub(crate) const REF_URI: &[At] = &[Key("ref"), URI];
+/// The task that the requests about a task are for.
+pub(crate) const TASK_ID: &[At] = &[Key("taskId")];
+
+/// The task that any message may belong to (2025-11-25, tasks, *Related Task Metadata*).
+const RELATED: &[At] = &[META, Key(meta::RELATED_TASK), Key("taskId")];
+/// The tasks of a listen, or of its acknowledgement (tasks extension, *Task Status Notifications*).
+const LISTENED: &[At] = &[Key("notifications"), Key(TASK_IDS), Each];
+/// The task that a call made (2025-11-25).
+const CREATED: &[At] = &[Key("task"), Key("taskId")];
+
+/// The places of URIs in the result of a request.
+pub(crate) const fn uris_in_result(method: &Method) -> Paths {
     match method {
         Method::ToolsCall | Method::TasksResult => TOOL_RESULT,
         Method::TasksGet => TASK,
@@ -61,12 +81,31 @@ pub(crate) const fn in_result(method: &Method) -> Paths {
     }
 }
 
-/// Where URIs stand in the parameters of what a backend tells or asks.
-pub(crate) const fn from_server(method: &Method) -> Paths {
+/// The places of URIs in the parameters of a server's notification or request.
+pub(crate) const fn uris_from_server(method: &Method) -> Paths {
     match method {
         Method::ResourceUpdated => RESOURCE_URIS,
         Method::Tasks => TASK,
         Method::CreateMessage => SAMPLING,
         _ => &[],
+    }
+}
+
+/// The places of task ids in this result of a request. A tool may have a `taskId` of its own that means something else.
+pub(crate) fn task_ids_in_result(method: &Method, result: &Payload) -> Paths {
+    match method {
+        Method::ToolsCall if result.string("resultType").as_deref() == Some("task") => &[TASK_ID, RELATED],
+        Method::ToolsCall => &[CREATED, RELATED],
+        Method::TasksGet | Method::TasksCancel => &[TASK_ID, RELATED],
+        _ => &[RELATED],
+    }
+}
+
+/// The places of task ids in the parameters of a server's notification or request.
+pub(crate) const fn task_ids_from_server(method: &Method) -> Paths {
+    match method {
+        Method::TaskStatus | Method::Tasks => &[TASK_ID, RELATED],
+        Method::SubscriptionsAcknowledged => &[LISTENED],
+        _ => &[RELATED],
     }
 }

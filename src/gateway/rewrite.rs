@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{paths, tasks, uris};
+use super::{names, paths};
 use crate::{
     mcp::{
         ErrorObject, Event, Method, Notification, Outcome, Payload, Question, Revision,
@@ -36,10 +36,12 @@ impl Rewriter {
             Event::Notified(notification) => Event::Notified(self.notification(notification)),
             Event::Asked(question) => Event::Asked(self.question(question)),
             Event::Done(Outcome::Complete(result)) => {
-                let result = self.uris(&result, paths::in_result(method));
+                let result = self.uris(&result, paths::uris_in_result(method));
                 // what a task of the extension wants to know (2026-07-28) is asked like any question
                 let result = if *method == Method::TasksGet { self.input_requests(&result) } else { result };
-                Event::Done(Outcome::Complete(self.tasks(result, |result| tasks::in_result(method, result))))
+                Event::Done(Outcome::Complete(
+                    self.task_ids(result, |result| paths::task_ids_in_result(method, result)),
+                ))
             }
             Event::Done(Outcome::Failed(error)) => Event::Done(Outcome::Failed(self.error(error))),
             Event::Done(Outcome::InputRequired(result)) => {
@@ -56,20 +58,21 @@ impl Rewriter {
             let logger = logger.map_or_else(|| self.backend.to_string(), |logger| format!("{}/{logger}", self.backend));
             params.with("logger", &json::quote(&logger))
         } else {
-            self.uris(&params, paths::from_server(&method))
+            self.uris(&params, paths::uris_from_server(&method))
         };
         let params = if method == Method::Tasks { self.input_requests(&params) } else { params };
-        let params = self.tasks(params, |_| tasks::from_server(&method));
+        let params = self.task_ids(params, |_| paths::task_ids_from_server(&method));
         Notification { method, params }
     }
 
     /// The same payload with the ids of tasks at `places` in it rewritten.
-    fn tasks(&self, payload: Payload, places: impl FnOnce(&Payload) -> paths::Paths) -> Payload {
-        if !tasks::may_hold_tasks(&payload) {
+    fn task_ids(&self, payload: Payload, places: impl FnOnce(&Payload) -> paths::Paths) -> Payload {
+        if !may_hold_task_ids(&payload) {
             return payload;
         }
-        payload
-            .rewrite(places(&payload), |text| Some(json::quote(&tasks::exposed(&self.backend, &json::unquote(text)?))))
+        payload.rewrite(places(&payload), |text| {
+            Some(json::quote(&names::merged_task_id(&self.backend, &json::unquote(text)?)))
+        })
     }
 
     /// The same payload with the URIs at `places` rewritten.
@@ -82,7 +85,7 @@ impl Rewriter {
 
     /// The JSON text of a URI, rewritten; `None` where it stays.
     pub(crate) fn uri(&self, text: &str) -> Option<String> {
-        uris::exposed(&self.backend, &json::unquote(text)?).map(|uri| json::quote(&uri))
+        names::merged_uri(&self.backend, &json::unquote(text)?).map(|uri| json::quote(&uri))
     }
 
     /// A question.
@@ -112,7 +115,8 @@ impl Rewriter {
     /// What is asked. A client must show which server asks and can see the gateway alone, so the message of an elicitation
     /// says it, and so does `_meta`.
     fn asked(&self, method: &Method, params: &Payload) -> Payload {
-        let params = self.tasks(self.uris(params, paths::from_server(method)), |_| tasks::from_server(method));
+        let params =
+            self.task_ids(self.uris(params, paths::uris_from_server(method)), |_| paths::task_ids_from_server(method));
         let Some(title) = &self.asks_as else { return params };
         let params = if *method == Method::Elicit {
             params.rewrite(&[&[At::Key("message")]], |text| {
@@ -139,11 +143,17 @@ impl Rewriter {
     }
 }
 
-/// Whether the text names a member that can hold a URI. Large results, which are mostly one string, are not parsed for
+/// True if the text names a member that can hold a URI. Large results, which are mostly one string, are not parsed for
 /// nothing; a name written with escapes is found by its backslash.
 fn may_hold_uris(json: &[u8]) -> bool {
     std::str::from_utf8(json)
         .is_ok_and(|text| ["uri\"", "Uri\"", "outputTemplate\"", "\\u"].iter().any(|name| text.contains(name)))
+}
+
+/// True if the text can name a task: most messages name none, and are not parsed for it.
+fn may_hold_task_ids(payload: &Payload) -> bool {
+    let names = ["taskId\"", "taskIds\"", "\\u"];
+    std::str::from_utf8(payload.json()).is_ok_and(|text| names.iter().any(|name| text.contains(name)))
 }
 
 #[cfg(test)]

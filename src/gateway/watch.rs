@@ -6,8 +6,8 @@ use futures_util::StreamExt;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    catalog::{Catalog, Kind},
-    set::Mounted,
+    backends::BackendEntry,
+    catalog::{Catalog, ListKind},
 };
 use crate::mcp::{Call, Capabilities, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision};
 
@@ -18,24 +18,24 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// The first and the longest pause before a listen that ended is opened again.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
-/// Fetches what the backend offers, then follows its changes until `mounted` is stopped.
-pub(crate) async fn watch(mounted: Arc<Mounted>) {
-    let stop = mounted.stop.clone();
+/// Fetches what the backend offers, then follows its changes until `entry` is stopped.
+pub(crate) async fn watch(entry: Arc<BackendEntry>) {
+    let stop = entry.stop.clone();
     stop.run_until_cancelled(async {
-        tokio::join!(warm(&mounted.catalog), follow(&mounted));
+        tokio::join!(warm(&entry.catalog), follow(&entry));
     })
     .await;
 }
 
 /// Keeps asking for what could not be had: a backend that starts late is listed without anybody asking.
-async fn warm(catalog: &Arc<Catalog>) {
+async fn warm(catalog: &Catalog) {
     loop {
         catalog.warm();
         sleep(AGAIN).await;
     }
 }
 
-async fn follow(mounted: &Mounted) {
+async fn follow(entry: &BackendEntry) {
     let mut pause = PAUSE.0;
     loop {
         let began = Instant::now();
@@ -44,18 +44,18 @@ async fn follow(mounted: &Mounted) {
             params: Payload::absent(Revision::NEWEST_LEGACY),
             context: Catalog::base_context(&Capabilities::none()),
         };
-        let error = hear(&mounted.catalog, mounted.server.call(call)).await;
-        tracing::debug!(backend = %mounted.id, ?error, "a backend ended the gateway's listen");
+        let error = hear(&entry.catalog, entry.server.call(call)).await;
+        tracing::debug!(backend = %entry.id, ?error, "a backend ended the gateway's listen");
         pause = if began.elapsed() > PAUSE.1 { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
         sleep(pause).await;
         // what changed meanwhile was not heard
-        mounted.catalog.changed(&Kind::ALL);
+        entry.catalog.changed(&ListKind::ALL);
     }
 }
 
 /// Follows one listen to its end.
-async fn hear(catalog: &Arc<Catalog>, mut reply: Reply) -> Option<ErrorObject> {
-    let mut changed: Vec<Kind> = Vec::new();
+async fn hear(catalog: &Catalog, mut reply: Reply) -> Option<ErrorObject> {
+    let mut changed: Vec<ListKind> = Vec::new();
     let mut due = pin!(sleep(TOGETHER));
     loop {
         tokio::select! {
@@ -64,7 +64,7 @@ async fn hear(catalog: &Arc<Catalog>, mut reply: Reply) -> Option<ErrorObject> {
                     if changed.is_empty() {
                         due.as_mut().reset(Instant::now() + TOGETHER);
                     }
-                    changed.extend(Kind::changed_by(&told.method));
+                    changed.extend(ListKind::changed_by(&told.method));
                 }
                 // Nobody is there to be asked: dropping the question says so.
                 Some(Event::Asked(_)) => {}

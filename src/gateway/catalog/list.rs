@@ -1,48 +1,38 @@
 //! A whole list of one backend, as it came and as the merged endpoint shows it. Knows nothing of fetching.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
-use super::shown::Carried;
+use super::kind::ListKind;
 use crate::{
-    gateway::{hints::Hints, names, paths, rewrite::Rewriter},
+    gateway::{hints::CacheHints, names, paths, rewrite::Rewriter},
     mcp::{
-        Era, Facts, Method, Payload, Revision,
+        Era, Facts, Payload, Revision,
         json::{self, At, Object},
         mirrored::Mirrored,
-        translate::{self, Checked, LeftOut, ValidIn},
+        translate::{self, Checked, LeftOut, Profile, ValidIn},
     },
     model::BackendId,
 };
-
-/// What can be listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
-    /// `tools/list`.
-    Tools,
-    /// `prompts/list`.
-    Prompts,
-    /// `resources/list`.
-    Resources,
-    /// `resources/templates/list`.
-    Templates,
-}
 
 /// Everything of one kind that one backend offers.
 #[derive(Debug, Default)]
 pub(crate) struct List {
     /// The entries, in the backend's order.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<ListEntry>,
     /// The version that they are written in; `None` where the backend was not asked for any.
     pub(crate) revision: Option<Revision>,
     /// How long the list may be kept, and by whom; `None` where the backend was not asked.
-    pub(crate) hints: Option<Hints>,
+    pub(crate) hints: Option<CacheHints>,
     /// The result as it came, where one page held all entries.
     pub(crate) whole: Option<Payload>,
-    /// The entries in other versions.
-    pub(super) carried: Carried,
+    conversions: Conversions,
     /// The place of each entry whose merged name was shortened.
     short: HashMap<String, usize>,
     /// The tools whose parameters clients mirror.
@@ -66,9 +56,16 @@ pub(crate) enum TaskSupport {
     Required,
 }
 
+/// The entries of one list in the list's order; `None` for one that the version has no form for.
+pub(crate) type ConvertedEntries = Arc<[Option<Bytes>]>;
+
+/// The entries of a list in other versions, by version and profile: no more than there are of both.
+#[derive(Debug, Default)]
+struct Conversions(Mutex<Vec<(Revision, Profile, ConvertedEntries)>>);
+
 /// One tool, prompt, resource or template.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct ListEntry {
     /// Its own name or URI.
     pub(crate) key: String,
     /// The bytes that the backend wrote.
@@ -77,80 +74,6 @@ pub(crate) struct Entry {
     pub(crate) merged: Bytes,
     /// The versions whose clients are shown it.
     pub(crate) valid_in: ValidIn,
-}
-
-// === impl Kind ===
-
-impl Kind {
-    /// Every kind.
-    pub(crate) const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
-
-    /// The kind that `method` lists.
-    pub(crate) const fn listed_by(method: &Method) -> Option<Self> {
-        Some(match method {
-            Method::ToolsList => Self::Tools,
-            Method::PromptsList => Self::Prompts,
-            Method::ResourcesList => Self::Resources,
-            Method::ResourceTemplatesList => Self::Templates,
-            _ => return None,
-        })
-    }
-
-    /// The kinds that a notification says have changed.
-    pub(crate) const fn changed_by(method: &Method) -> &'static [Self] {
-        match method {
-            Method::ToolsListChanged => &[Self::Tools],
-            Method::PromptsListChanged => &[Self::Prompts],
-            Method::ResourcesListChanged => &[Self::Resources, Self::Templates],
-            _ => &[],
-        }
-    }
-
-    /// The method that lists it.
-    pub(crate) const fn method(self) -> Method {
-        match self {
-            Self::Tools => Method::ToolsList,
-            Self::Prompts => Method::PromptsList,
-            Self::Resources => Method::ResourcesList,
-            Self::Templates => Method::ResourceTemplatesList,
-        }
-    }
-
-    /// The notification of a change.
-    pub(crate) const fn change(self) -> Method {
-        match self {
-            Self::Tools => Method::ToolsListChanged,
-            Self::Prompts => Method::PromptsListChanged,
-            Self::Resources | Self::Templates => Method::ResourcesListChanged,
-        }
-    }
-
-    /// The member of the result that holds the entries.
-    pub(crate) const fn member(self) -> &'static str {
-        match self {
-            Self::Tools => "tools",
-            Self::Prompts => "prompts",
-            Self::Resources => "resources",
-            Self::Templates => "resourceTemplates",
-        }
-    }
-
-    /// The server capability that it belongs to.
-    pub(crate) const fn capability(self) -> &'static str {
-        match self {
-            Self::Tools => "tools",
-            Self::Prompts => "prompts",
-            Self::Resources | Self::Templates => "resources",
-        }
-    }
-
-    const fn key(self) -> &'static str {
-        match self {
-            Self::Tools | Self::Prompts => "name",
-            Self::Resources => "uri",
-            Self::Templates => "uriTemplate",
-        }
-    }
 }
 
 // === impl List ===
@@ -163,8 +86,8 @@ impl List {
 
     /// Adds the entries of one more page. Where the backend took to another version between two pages, the list stays in
     /// that of the first.
-    pub(crate) fn add(&mut self, kind: Kind, backend: &BackendId, page: &Payload) {
-        let hints = Hints::of(page);
+    pub(crate) fn add(&mut self, kind: ListKind, backend: &BackendId, page: &Payload) {
+        let hints = CacheHints::of(page);
         self.hints = Some(self.hints.map_or(hints, |before| before.and(hints)));
         let method = kind.method();
         let Checked { page, left_out } = translate::checked(&method, page.clone());
@@ -175,22 +98,22 @@ impl List {
         let Ok(page) = page.into_revision(revision, &facts).inspect_err(translate::Untranslatable::report) else {
             return;
         };
-        if kind == Kind::Tools && page.revision.era() == Era::Modern {
+        if kind == ListKind::Tools && page.revision.era() == Era::Modern {
             self.wrapped.extend(translate::wrapped_tools(&page));
         }
         for entry in entries(kind, backend, &page) {
-            if matches!(kind, Kind::Tools | Kind::Prompts) {
-                let shown = names::exposed(backend, &entry.key);
-                if names::split(&shown).is_some_and(|(_, rest)| rest != entry.key) {
+            if matches!(kind, ListKind::Tools | ListKind::Prompts) {
+                let shown = names::merged_name(backend, &entry.key);
+                if names::split_name(&shown).is_some_and(|(_, rest)| rest != entry.key) {
                     self.short.entry(shown).or_insert(self.entries.len());
                 }
             }
-            if kind == Kind::Tools
+            if kind == ListKind::Tools
                 && let Some(mirrored) = Mirrored::of_tool(&entry.raw)
             {
                 self.mirrored.insert(entry.key.clone(), mirrored);
             }
-            if kind == Kind::Tools
+            if kind == ListKind::Tools
                 && let Some(support) = TaskSupport::of(&entry.raw)
             {
                 self.tasks.insert(entry.key.clone(), support);
@@ -202,14 +125,52 @@ impl List {
         }
     }
 
+    /// The entries with the names of the merged endpoint, as a client of `revision` is shown them: one list of the merged
+    /// endpoint holds entries of servers of several versions and has one version itself, so each entry is converted by
+    /// itself, once for all clients that are spoken to alike.
+    pub(crate) fn converted(&self, kind: ListKind, revision: Revision, profile: Profile) -> ConvertedEntries {
+        let alike = |(of, with, _): &&(Revision, Profile, ConvertedEntries)| (*of, *with) == (revision, profile);
+        if let Some((.., converted)) = self.conversions.0.lock().iter().find(alike) {
+            return Arc::clone(converted);
+        }
+        let converted: ConvertedEntries =
+            self.entries.iter().map(|entry| self.convert(entry, kind, (revision, profile))).collect();
+        let mut conversions = self.conversions.0.lock();
+        if conversions.iter().all(|one| !alike(&one)) {
+            conversions.push((revision, profile, Arc::clone(&converted)));
+        }
+        converted
+    }
+
+    fn convert(&self, entry: &ListEntry, kind: ListKind, (revision, profile): (Revision, Profile)) -> Option<Bytes> {
+        if !entry.valid_in.has(revision) {
+            return None;
+        }
+        if self.revision.is_none_or(|written| written == revision) {
+            return Some(entry.merged.clone());
+        }
+        let method = kind.method();
+        let facts = Facts { profile, ..Facts::new(translate::Kind::Result, &method) };
+        let alone = [format!("{{\"{}\":[", kind.member()).as_bytes(), &entry.merged, b"]}"].concat();
+        let alone = Payload::new(self.revision?, alone.into());
+        let converted = alone.into_revision(revision, &facts).inspect_err(translate::Untranslatable::report).ok()?;
+        let object = Object::parse(converted.json())?;
+        let inner = object.get(kind.member())?.strip_prefix('[')?.strip_suffix(']')?.trim().as_bytes();
+        match inner {
+            [] => None,
+            same if same == entry.merged => Some(entry.merged.clone()),
+            other => Some(Bytes::copy_from_slice(other)),
+        }
+    }
+
     /// The entries that clients are not shown, with the reasons.
     pub(crate) fn left_out(&self) -> &[LeftOut] {
         &self.left_out
     }
 
-    /// Whether the entry of this own name is not shown to clients of `revision`.
+    /// True if the entry of this own name is not shown to clients of `revision`.
     pub(crate) fn leaves_out(&self, name: &str, revision: Revision) -> bool {
-        let shown = |entry: &Entry| entry.key == name && entry.valid_in.has(revision);
+        let shown = |entry: &ListEntry| entry.key == name && entry.valid_in.has(revision);
         self.left_out.iter().any(|entry| entry.name == name) && !self.entries.iter().any(shown)
     }
 
@@ -229,13 +190,13 @@ impl List {
         said.or_else(|| self.has(name).then_some(TaskSupport::Forbidden))
     }
 
-    /// Whether the output schema of the tool of this own name is shown wrapped to clients of legacy versions; `None` where
+    /// True if the output schema of the tool of this own name is shown wrapped to clients of legacy versions; `None` where
     /// there is no such tool.
     pub(crate) fn wraps_output_of(&self, name: &str) -> Option<bool> {
         self.wrapped.contains(name).then_some(true).or_else(|| self.has(name).then_some(false))
     }
 
-    /// Whether there is an entry of this own name.
+    /// True if there is an entry of this own name.
     fn has(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == name)
     }
@@ -249,14 +210,14 @@ impl List {
 /// Two lists are the same where a client cannot tell them apart.
 impl PartialEq for List {
     fn eq(&self, other: &Self) -> bool {
-        let alike = |(one, other): (&Entry, &Entry)| one.raw == other.raw;
+        let alike = |(one, other): (&ListEntry, &ListEntry)| one.raw == other.raw;
         let (ours, theirs) = (&self.entries, &other.entries);
         self.revision == other.revision && ours.len() == theirs.len() && ours.iter().zip(theirs).all(alike)
     }
 }
 
 /// The entries of one page.
-fn entries(kind: Kind, backend: &BackendId, page: &Payload) -> Vec<Entry> {
+fn entries(kind: ListKind, backend: &BackendId, page: &Payload) -> Vec<ListEntry> {
     let array = page.object().and_then(|object| object.get(kind.member()));
     let elements: Vec<&RawValue> = array.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let entry = |text: &str| {
@@ -264,7 +225,7 @@ fn entries(kind: Kind, backend: &BackendId, page: &Payload) -> Vec<Entry> {
         let raw = page.json().slice_ref(text.as_bytes());
         let merged = merged(kind, backend, page.revision, &raw);
         let valid_in = ValidIn::of(&kind.method(), text, page.revision);
-        Some(Entry { key, raw, merged, valid_in })
+        Some(ListEntry { key, raw, merged, valid_in })
     };
     elements.into_iter().filter_map(|element| entry(element.get())).collect()
 }
@@ -281,18 +242,18 @@ impl TaskSupport {
     }
 }
 
-fn merged(kind: Kind, backend: &BackendId, revision: Revision, raw: &Bytes) -> Bytes {
+fn merged(kind: ListKind, backend: &BackendId, revision: Revision, raw: &Bytes) -> Bytes {
     let rewriter = Rewriter { backend: backend.clone(), asks_as: None };
     let entry = Payload::new(revision, raw.clone());
-    let name = |text: &str| json::unquote(text).map(|name| json::quote(&names::exposed(backend, &name)));
+    let name = |text: &str| json::unquote(text).map(|name| json::quote(&names::merged_name(backend, &name)));
     let entry = match kind {
-        Kind::Tools => {
+        ListKind::Tools => {
             let entry = entry.rewrite(&[&[At::Key("name")]], name);
             entry.rewrite(paths::TOOL_URIS, |text| rewriter.uri(text))
         }
-        Kind::Prompts => entry.rewrite(&[&[At::Key("name")]], name),
-        Kind::Resources => entry.rewrite(paths::RESOURCE_URIS, |text| rewriter.uri(text)),
-        Kind::Templates => entry.rewrite(paths::TEMPLATE_URIS, |text| rewriter.uri(text)),
+        ListKind::Prompts => entry.rewrite(&[&[At::Key("name")]], name),
+        ListKind::Resources => entry.rewrite(paths::RESOURCE_URIS, |text| rewriter.uri(text)),
+        ListKind::Templates => entry.rewrite(paths::TEMPLATE_URIS, |text| rewriter.uri(text)),
     };
     entry.json().clone()
 }
@@ -304,7 +265,7 @@ mod tests {
 
     use super::*;
 
-    fn list(kind: Kind, text: &'static str) -> List {
+    fn list(kind: ListKind, text: &'static str) -> List {
         let page = Payload::new(Revision::V2025_11_25, Bytes::from_static(text.as_bytes()));
         let mut list = List::empty();
         list.add(kind, &BackendId::parse("b1").unwrap(), &page);
@@ -324,11 +285,11 @@ mod tests {
             let b1 = BackendId::parse("b1").unwrap();
             let tools: Vec<_> = names.iter().map(|name| serde_json::json!({ "name": name })).collect();
             let mut list = List::empty();
-            list.add(Kind::Tools, &b1, &Payload::of(Revision::V2025_11_25, &serde_json::json!({ "tools": tools })));
+            list.add(ListKind::Tools, &b1, &Payload::of(Revision::V2025_11_25, &serde_json::json!({ "tools": tools })));
             prop_assert_eq!(list.len(), names.len());
             for (entry, name) in list.entries.iter().zip(&names) {
                 let shown = Object::parse(&entry.merged).unwrap().string("name").unwrap();
-                let rest = names::split(&shown).unwrap().1;
+                let rest = names::split_name(&shown).unwrap().1;
                 let original = if names::may_be_short(rest) { list.unshorten(&shown).unwrap_or(rest) } else { rest };
                 prop_assert_eq!((&entry.key, original), (name, name.as_str()));
             }
@@ -338,7 +299,7 @@ mod tests {
     #[test]
     fn entries_are_copied_but_for_names_and_uris() {
         let tools = list(
-            Kind::Tools,
+            ListKind::Tools,
             r#"{"tools":[ { "name" : "a","x":1.00,"inputSchema":{"name":"a"},"name":"a", "_meta":{"ui":{"resourceUri":"ui://p"},"openai/outputTemplate":"ui://q"}} ,{"title":"no name"}, 7,{"name":"repo.log"}]}"#,
         );
         assert_snapshot!(shown(&tools), @r#"
@@ -347,12 +308,13 @@ mod tests {
         "#);
         assert_eq!(tools.unshorten("b1__repo_log_0823bac8"), Some("repo.log"));
         let resources =
-            list(Kind::Resources, r#"{"resources":[{"uri":"file:///a","name":"a"},{"uri":"https://x/y"}]}"#);
+            list(ListKind::Resources, r#"{"resources":[{"uri":"file:///a","name":"a"},{"uri":"https://x/y"}]}"#);
         assert_snapshot!(shown(&resources), @r#"
         {"uri":"b1+file:///a","name":"a"}
         {"uri":"https://x/y","name":"https://x/y"}
         "#);
-        let templates = list(Kind::Templates, r#"{"resourceTemplates":[{"uriTemplate":"file:///{p}","name":"f"}]}"#);
+        let templates =
+            list(ListKind::Templates, r#"{"resourceTemplates":[{"uriTemplate":"file:///{p}","name":"f"}]}"#);
         assert_snapshot!(shown(&templates), @r#"{"uriTemplate":"b1+file:///{p}","name":"f"}"#);
     }
 }

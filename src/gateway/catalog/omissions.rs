@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::Kind;
+use super::kind::ListKind;
 use crate::{mcp::translate::LeftOut, model::BackendId};
 
 /// The most entries of one backend that the log names; further ones are counted alone.
@@ -17,23 +17,23 @@ const MAX_LOGGED: usize = 1_000;
 /// The omissions of one backend.
 #[derive(Debug, Default)]
 pub(super) struct Omissions {
-    /// Whether any list ever left out a tool: the path of a call looks no further where none did.
+    /// True if any list ever left out a tool: the path of a call looks no further where none did.
     tools: AtomicBool,
-    logged: Mutex<HashSet<(Kind, LeftOut)>>,
+    logged: Mutex<HashSet<(ListKind, LeftOut)>>,
 }
 
 impl Omissions {
-    /// Whether a tool may be left out.
+    /// True if a tool may be left out.
     pub(super) fn may_have_tools(&self) -> bool {
         self.tools.load(Ordering::Relaxed)
     }
 
     /// Notes what a list left out, and logs each entry once.
-    pub(super) fn note(&self, backend: &BackendId, kind: Kind, left_out: &[LeftOut]) {
+    pub(super) fn note(&self, backend: &BackendId, kind: ListKind, left_out: &[LeftOut]) {
         if left_out.is_empty() {
             return;
         }
-        if kind == Kind::Tools {
+        if kind == ListKind::Tools {
             self.tools.store(true, Ordering::Relaxed);
         }
         let labels = [("backend", backend.to_string()), ("kind", kind.member().to_owned())];

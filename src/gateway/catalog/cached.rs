@@ -1,6 +1,6 @@
 //! One thing that a backend was asked for and that is served from memory. Knows nothing of what it is.
 //!
-//! It is asked for once at a time, whoever waits for it. A failure leaves the old value in place: what a backend offered
+//! One fetch runs at a time, however many wait for it. A failure leaves the old value in place: what a backend offered
 //! is offered still while it is started again.
 
 use std::{sync::Arc, time::Duration};
@@ -10,17 +10,17 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::mcp::ErrorObject;
 
-/// How soon a failed fetch is tried again.
+/// The pause after which a failed fetch is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Something that is fetched, kept and fetched again.
-pub(crate) struct Cell<T> {
-    state: Mutex<State<T>>,
+pub(crate) struct Cached<T> {
+    state: Mutex<CachedState<T>>,
     /// Counts the fetches that ended.
     rounds: watch::Sender<u64>,
 }
 
-struct State<T> {
+struct CachedState<T> {
     value: Option<Arc<T>>,
     failure: Option<ErrorObject>,
     /// When the running fetch began.
@@ -29,51 +29,70 @@ struct State<T> {
     ended: Option<Instant>,
     /// When a fetch last gave another value than was given out before.
     changed: Option<Instant>,
-    /// Whether the backend said that the value changed since the running, or the last, fetch began.
+    /// True if the backend said that the value changed since the running, or the last, fetch began.
     stale: bool,
     /// What was given out in the place of the value that was not there: nothing, or another one.
-    owed: Option<Instead<T>>,
+    to_notify: Option<Substitute<T>>,
 }
 
-/// What somebody was given in the place of a value that was not there.
-enum Instead<T> {
+/// The stand-in that somebody was given for a value that was not there.
+enum Substitute<T> {
     Nothing,
     Another(Arc<T>),
 }
 
-/// What a cell holds.
-pub(crate) struct Look<T> {
+/// The content of a [`Cached`], and how fresh it is.
+pub(crate) struct Freshness<T> {
     /// The value, where there is one, however old.
     pub(crate) value: Option<Arc<T>>,
     /// How the last fetch failed, where it did.
     pub(crate) failure: Option<ErrorObject>,
     /// When the running fetch began, where one runs.
     pub(crate) began: Option<Instant>,
-    /// Whether it is to be fetched.
+    /// True if it is to be fetched.
     pub(crate) due: bool,
 }
 
-/// How a fetch ended.
+/// Something that was looked up.
+pub(crate) struct Lookup<T> {
+    /// Its place, where a running fetch will put it.
+    pub(crate) cached: Arc<Cached<T>>,
+    /// What is there now.
+    pub(crate) freshness: Freshness<T>,
+    /// What the gateway itself sees, for the time until it is there.
+    pub(crate) fallback: Option<Arc<T>>,
+    /// True if it is looked up because it changed: then only what it is now will do, where nobody else is kept waiting.
+    pub(crate) is_told: bool,
+}
+
+/// The end of a fetch.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Settled {
-    /// Whether the value is another than the one that was given out before.
+pub(crate) struct FetchEnd {
+    /// True if the value is another than the one that was given out before.
     pub(crate) changed: bool,
-    /// Whether it went stale meanwhile and must be fetched again.
+    /// True if it went stale meanwhile and must be fetched again.
     pub(crate) again: bool,
 }
 
-// === impl Cell ===
+// === impl Cached ===
 
-impl<T: PartialEq> Cell<T> {
+impl<T: PartialEq> Cached<T> {
     /// Nothing yet.
     pub(crate) fn new() -> Self {
-        let state =
-            State { value: None, failure: None, began: None, ended: None, changed: None, stale: true, owed: None };
+        let state = CachedState {
+            value: None,
+            failure: None,
+            began: None,
+            ended: None,
+            changed: None,
+            stale: true,
+            to_notify: None,
+        };
         Self { state: Mutex::new(state), rounds: watch::Sender::new(0) }
     }
 
     /// What is there. A value is due again where it is stale or older than `refresh`; a failure after a second.
-    pub(crate) fn look(&self, refresh: Duration) -> Look<T> {
+    pub(crate) fn look(&self, refresh: Duration) -> Freshness<T> {
         let state = self.state.lock();
         let rested = |pause| state.ended.is_none_or(|ended| ended.elapsed() >= pause);
         let due = state.began.is_none()
@@ -82,7 +101,7 @@ impl<T: PartialEq> Cell<T> {
                 (None, Some(_)) => state.stale || rested(refresh),
                 (None, None) => true,
             };
-        Look { value: state.value.clone(), failure: state.failure.clone(), began: state.began, due }
+        Freshness { value: state.value.clone(), failure: state.failure.clone(), began: state.began, due }
     }
 
     /// Marks a fetch as running; false where one runs already.
@@ -97,13 +116,13 @@ impl<T: PartialEq> Cell<T> {
     }
 
     /// Notes how the running fetch ended.
-    pub(crate) fn finish(&self, outcome: Result<T, ErrorObject>) -> Settled {
+    pub(crate) fn finish(&self, outcome: Result<T, ErrorObject>) -> FetchEnd {
         let settled = self.note(outcome);
         self.rounds.send_modify(|rounds| *rounds += 1);
         settled
     }
 
-    fn note(&self, outcome: Result<T, ErrorObject>) -> Settled {
+    fn note(&self, outcome: Result<T, ErrorObject>) -> FetchEnd {
         let mut state = self.state.lock();
         state.began = None;
         state.ended = Some(Instant::now());
@@ -112,32 +131,32 @@ impl<T: PartialEq> Cell<T> {
             Err(failure) => {
                 state.failure = Some(failure);
                 state.stale = true;
-                Settled { changed: false, again }
+                FetchEnd { changed: false, again }
             }
             Ok(value) => {
                 state.failure = None;
-                let changed = match (&state.owed, &state.value) {
-                    (Some(Instead::Nothing), _) => true,
-                    (Some(Instead::Another(given)), _) => **given != value,
+                let changed = match (&state.to_notify, &state.value) {
+                    (Some(Substitute::Nothing), _) => true,
+                    (Some(Substitute::Another(given)), _) => **given != value,
                     (None, Some(old)) => **old != value,
                     (None, None) => false,
                 };
-                state.owed = None;
+                state.to_notify = None;
                 if changed {
                     state.changed = state.ended;
                 }
                 // values that are the same to a client may differ in what is said of them
                 state.value = Some(Arc::new(value));
-                Settled { changed, again }
+                FetchEnd { changed, again }
             }
         }
     }
 
     /// Notes that somebody was given `instead`, or nothing, because the value is not there.
-    pub(crate) fn owe(&self, instead: Option<Arc<T>>) {
+    pub(crate) fn notify_later(&self, instead: Option<Arc<T>>) {
         let mut state = self.state.lock();
         if state.value.is_none() {
-            state.owed = Some(instead.map_or(Instead::Nothing, Instead::Another));
+            state.to_notify = Some(instead.map_or(Substitute::Nothing, Substitute::Another));
         }
     }
 
@@ -146,7 +165,7 @@ impl<T: PartialEq> Cell<T> {
         self.state.lock().stale = true;
     }
 
-    /// Whether the value changed within this time.
+    /// True if the value changed within this time.
     pub(crate) fn changed_within(&self, time: Duration) -> bool {
         self.state.lock().changed.is_some_and(|changed| changed.elapsed() < time)
     }
@@ -167,12 +186,43 @@ impl<T: PartialEq> Cell<T> {
     }
 }
 
+// === impl Lookup ===
+
+impl<T: PartialEq> Lookup<T> {
+    /// What is known now.
+    pub(crate) fn at_hand(&self) -> Option<Arc<T>> {
+        self.freshness.value.clone().or_else(|| self.fallback.clone())
+    }
+
+    /// The value, waited for to the end.
+    pub(crate) async fn wait(self) -> Result<Arc<T>, ErrorObject> {
+        if self.freshness.value.is_none() {
+            self.cached.settled().await;
+        }
+        self.take()
+    }
+
+    /// The value, or its stand-in, as far as it is there. Whoever is given less is notified when it comes.
+    pub(crate) fn take(self) -> Result<Arc<T>, ErrorObject> {
+        if let Some(value) = self.cached.value() {
+            return Ok(value);
+        }
+        self.cached.notify_later(self.fallback.clone());
+        // It may have come between the two lines above.
+        if let Some(value) = self.cached.value().or(self.fallback) {
+            return Ok(value);
+        }
+        let failure = self.cached.look(Duration::MAX).failure;
+        Err(failure.unwrap_or_else(|| ErrorObject::internal("The backend is still starting.")))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const MINUTE: Duration = Duration::from_mins(1);
-    const SAME: Settled = Settled { changed: false, again: false };
+    const SAME: FetchEnd = FetchEnd { changed: false, again: false };
 
     fn failure() -> ErrorObject {
         ErrorObject::internal("down")
@@ -180,45 +230,45 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_value_is_due_when_it_is_old_or_stale() {
-        let cell = Cell::new();
-        assert!(cell.look(MINUTE).due);
-        assert!(cell.begin() && !cell.begin());
-        assert!(!cell.look(MINUTE).due);
-        assert_eq!(cell.finish(Ok(1)), SAME);
-        assert!(!cell.look(MINUTE).due);
-        cell.invalidate();
-        assert!(cell.look(MINUTE).due);
-        cell.begin();
-        cell.finish(Ok(1));
+        let cached = Cached::new();
+        assert!(cached.look(MINUTE).due);
+        assert!(cached.begin() && !cached.begin());
+        assert!(!cached.look(MINUTE).due);
+        assert_eq!(cached.finish(Ok(1)), SAME);
+        assert!(!cached.look(MINUTE).due);
+        cached.invalidate();
+        assert!(cached.look(MINUTE).due);
+        cached.begin();
+        cached.finish(Ok(1));
         tokio::time::advance(MINUTE).await;
-        assert!(cell.look(MINUTE).due);
+        assert!(cached.look(MINUTE).due);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_failure_keeps_the_old_value_and_is_tried_again_soon() {
-        let cell = Cell::new();
-        cell.begin();
-        cell.finish(Ok(1));
-        cell.begin();
-        cell.finish(Err(failure()));
-        assert_eq!(cell.value().as_deref(), Some(&1));
-        assert!(!cell.look(MINUTE).due);
+        let cached = Cached::new();
+        cached.begin();
+        cached.finish(Ok(1));
+        cached.begin();
+        cached.finish(Err(failure()));
+        assert_eq!(cached.value().as_deref(), Some(&1));
+        assert!(!cached.look(MINUTE).due);
         tokio::time::advance(RETRY).await;
-        assert!(cell.look(MINUTE).due);
+        assert!(cached.look(MINUTE).due);
     }
 
     #[tokio::test]
     async fn a_change_is_told_to_those_who_were_given_something_else() {
-        let cell = Cell::new();
-        cell.begin();
-        cell.owe(Some(Arc::new(1)));
-        assert_eq!(cell.finish(Ok(1)), SAME);
-        cell.begin();
-        cell.invalidate();
-        assert_eq!(cell.finish(Ok(2)), Settled { changed: true, again: true });
-        let cold = Cell::new();
+        let cached = Cached::new();
+        cached.begin();
+        cached.notify_later(Some(Arc::new(1)));
+        assert_eq!(cached.finish(Ok(1)), SAME);
+        cached.begin();
+        cached.invalidate();
+        assert_eq!(cached.finish(Ok(2)), FetchEnd { changed: true, again: true });
+        let cold = Cached::new();
         cold.begin();
-        cold.owe(None);
+        cold.notify_later(None);
         assert!(cold.finish(Ok(1)).changed);
     }
 }

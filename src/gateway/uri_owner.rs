@@ -1,27 +1,32 @@
-//! Whose a web address is: `https://` resources keep their URI on the merged endpoint, so the lists must tell
+//! The owner of a web address: `https://` resources keep their URI on the merged endpoint, so the lists must tell
 //! (`translation` section 5). Knows nothing of calls.
 
 use super::{
-    Gateway,
-    catalog::Kind,
-    gather::{Given, Patience, gather},
-    set::Seen,
+    backends::VisibleBackend,
+    catalog::{List, ListKind},
+    gather::{Gathered, WaitPolicy, gather},
+    settings::Settings,
 };
-use crate::{gateway::catalog::List, mcp::Context};
+use crate::mcp::Context;
 
 /// The backend, of those seen, that the resource `uri` belongs to: the first that lists it, else the one whose template
 /// fits it with the longest beginning, else the only one that has resources at all.
-pub(crate) async fn of<'a>(gateway: &Gateway, seen: &'a [Seen], uri: &str, context: &Context) -> Option<&'a Seen> {
-    let budget = gateway.settings.cold_budget;
-    let ask = |kind| seen.iter().map(|one| one.mounted.catalog.list(context, kind)).collect();
+pub(crate) async fn of<'a>(
+    settings: &Settings,
+    seen: &'a [VisibleBackend],
+    uri: &str,
+    context: &Context,
+) -> Option<&'a VisibleBackend> {
+    let budget = settings.cold_budget;
+    let ask = |kind| seen.iter().map(|one| one.entry.catalog.list(context, kind)).collect();
     let (resources, templates) = tokio::join!(
-        gather(ask(Kind::Resources), budget, Patience::UntilOne),
-        gather(ask(Kind::Templates), budget, Patience::UntilOne),
+        gather(ask(ListKind::Resources), budget, WaitPolicy::UntilOne),
+        gather(ask(ListKind::Templates), budget, WaitPolicy::UntilOne),
     );
     if let Some(at) = resources.iter().position(|list| keys(list).any(|key| key == uri)) {
         return seen.get(at);
     }
-    let fit = |list: &Given<List>| keys(list).filter_map(|template| fits(template, uri)).max();
+    let fit = |list: &Gathered<List>| keys(list).filter_map(|template| fits(template, uri)).max();
     let best = templates.iter().enumerate().filter_map(|(at, list)| Some((fit(list)?, std::cmp::Reverse(at)))).max();
     if let Some((_, std::cmp::Reverse(at))) = best {
         return seen.get(at);
@@ -34,12 +39,12 @@ pub(crate) async fn of<'a>(gateway: &Gateway, seen: &'a [Seen], uri: &str, conte
     }
 }
 
-fn keys(list: &Given<List>) -> impl Iterator<Item = &str> {
+fn keys(list: &Gathered<List>) -> impl Iterator<Item = &str> {
     list.iter().flat_map(|list| list.entries.iter().map(|entry| entry.key.as_str()))
 }
 
-/// How many characters of `uri` stand literally at the beginning of the RFC 6570 template; `None` where it is none of
-/// its expansions, as far as its beginning and end tell.
+/// The number of characters of `uri` that stand literally at the beginning of the RFC 6570 template; `None` if it is none
+/// of its expansions, as far as its beginning and end tell.
 fn fits(template: &str, uri: &str) -> Option<usize> {
     if template == uri {
         return Some(uri.len());

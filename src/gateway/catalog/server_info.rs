@@ -8,16 +8,16 @@ use crate::mcp::{Payload, json::Object, meta};
 
 /// A backend's own answer to `server/discover`.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct About {
+pub(crate) struct ServerInfo {
     /// As it came.
     pub(crate) result: Payload,
-    /// Whether tools can be called as tasks: known beforehand, since calls ask it.
+    /// True if tools can be called as tasks: known beforehand, since calls ask it.
     tasks: bool,
-    /// Whether the server has the tasks extension of 2026-07-28.
+    /// True if the server has the tasks extension of 2026-07-28.
     extension: bool,
 }
 
-impl About {
+impl ServerInfo {
     /// Reads the answer.
     pub(crate) fn new(result: Payload) -> Self {
         let about = Self { result, tasks: false, extension: false };
@@ -26,17 +26,17 @@ impl About {
         Self { tasks, extension, ..about }
     }
 
-    /// Whether the server declares this capability.
+    /// True if the server declares this capability.
     pub(crate) fn has(&self, capability: &str) -> bool {
         self.capability(capability, |_| true)
     }
 
-    /// Whether the server offers `resources.subscribe`.
+    /// True if the server offers `resources.subscribe`.
     pub(crate) fn subscribes(&self) -> bool {
         self.flag("resources", "subscribe")
     }
 
-    /// Whether the server promises to tell when its lists under this capability change.
+    /// True if the server promises to tell when its lists under this capability change.
     pub(crate) fn tells_changes(&self, capability: &str) -> bool {
         self.flag(capability, "listChanged")
     }
@@ -63,17 +63,17 @@ impl About {
         self.result.string("instructions").filter(|text| !text.trim().is_empty())
     }
 
-    /// Whether tools can be called as tasks (2025-11-25, tasks).
+    /// True if tools can be called as tasks (2025-11-25, tasks).
     pub(crate) const fn runs_tools_as_tasks(&self) -> bool {
         self.tasks
     }
 
-    /// Whether the server has the tasks extension of 2026-07-28.
+    /// True if the server has the tasks extension of 2026-07-28.
     pub(crate) const fn extends_tasks(&self) -> bool {
         self.extension
     }
 
-    /// Whether tasks can be cancelled.
+    /// True if tasks can be cancelled.
     pub(crate) fn cancels_tasks(&self) -> bool {
         self.extension
             || self.has_in_tasks(|tasks| {

@@ -1,39 +1,82 @@
-//! One call of one backend, in the backend's own names: where the versions of client and server differ in more than
-//! shapes, what the lists say is brought together with it. Knows nothing of routes.
+//! One call of one backend, in the backend's own names, brought together with what the lists say of it: parameters that
+//! are mirrored in headers (2026-07-28), output schemas that are shown wrapped, tools that run as tasks alone. What a
+//! client mirrored is held against the tool as it was listed, before the call goes anywhere; what is to be mirrored toward
+//! the server is made anew. Knows nothing of routes.
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::{
-    catalog::{Kind, List},
-    gather::sole,
-    mirrored, only_tasks,
-    set::Seen,
+    backends::VisibleBackend,
+    catalog::{List, ListKind},
+    names, only_tasks,
+    shared::View,
 };
 use crate::{
-    mcp::{Call, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, mirrored::Mirror},
+    mcp::{Call, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, json::Object, mirrored::Mirror},
     model::BackendId,
 };
 
 /// A call of a tool of a server that may be one of 2026-07-28.
 struct ToolCall {
-    seen: Seen,
+    seen: VisibleBackend,
     call: Call,
     /// The tool's own name.
     name: String,
 }
 
 /// Calls the backend. What only servers of 2026-07-28 need costs calls of others nothing.
-pub(crate) fn call(seen: &Seen, mut call: Call) -> Reply {
+pub(crate) fn call(seen: &VisibleBackend, mut call: Call) -> Reply {
     call.context.mirror = None;
-    if seen.mounted.catalog.is_legacy() {
+    if seen.entry.catalog.is_legacy() {
         return only_tasks::call(seen, call);
     }
     let name = if call.method == Method::ToolsCall { call.params.string("name") } else { None };
     if let Some(name) = name {
         return ToolCall { seen: seen.clone(), call, name }.reply();
     }
-    let backend = seen.mounted.id.clone();
+    let backend = seen.entry.id.clone();
     only_tasks::call(seen, call).map(move |event| without_leg_fault(&backend, event))
+}
+
+/// Holds the call of a tool of one of `seen`, shown in the names of `view`, against what was mirrored of it. A tool that
+/// is not listed is for its server to judge.
+///
+/// # Errors
+///
+/// `-32020` where they differ.
+pub(crate) async fn check_mirrored(view: View, seen: &[VisibleBackend], call: &Call) -> Result<(), ErrorObject> {
+    let Some(mirror) = &call.context.mirror else { return Ok(()) };
+    let Some(params) = call.params.object() else { return Ok(()) };
+    let Some(shown) = params.string("name") else { return Ok(()) };
+    let (one, name) = match view {
+        View::Own => (seen.first(), shown.as_str()),
+        View::Merged => {
+            let Some((backend, rest)) = names::split_name(&shown) else { return Ok(()) };
+            (seen.iter().find(|one| one.entry.id.as_str() == backend), rest)
+        }
+    };
+    let Some(one) = one else { return Ok(()) };
+    let Some(list) = tools(one, call).await else { return Ok(()) };
+    let name = list.unshorten(&shown).unwrap_or(name);
+    match list.mirrored(name) {
+        Some(mirrored) => mirrored.check(&arguments(&params), mirror),
+        None => Ok(()),
+    }
+}
+
+/// The tools as they are at hand, waited for where nothing is.
+async fn tools(seen: &VisibleBackend, call: &Call) -> Option<Arc<List>> {
+    let lookup = seen.entry.catalog.list(&call.context, ListKind::Tools);
+    match lookup.at_hand() {
+        Some(list) => Some(list),
+        None => lookup.wait().await.ok(),
+    }
+}
+
+fn arguments(params: &Object<'_>) -> Value {
+    params.get("arguments").and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
 /// The same event; what only the gateway can mend is told as its fault (`translation` 2.3).
@@ -48,7 +91,7 @@ fn without_leg_fault(backend: &BackendId, event: Event) -> Event {
     }
 }
 
-/// Whether the server says that the headers do not mirror the call. It has not run then.
+/// True if the server says that the headers do not mirror the call. It has not run then.
 fn mismatches(event: Option<&Event>) -> bool {
     let Some(Event::Done(Outcome::Failed(error))) = event else { return false };
     error.is_leg_fault() && error.code() == ErrorObject::HEADER_MISMATCH
@@ -67,7 +110,7 @@ impl ToolCall {
                 next = reply.next_event().await;
             }
             while let Some(event) = next {
-                yield self.marked(without_leg_fault(&self.seen.mounted.id, event)).await;
+                yield self.marked(without_leg_fault(&self.seen.entry.id, event)).await;
                 next = reply.next_event().await;
             }
         })
@@ -75,13 +118,14 @@ impl ToolCall {
 
     /// What is to be mirrored of this call, as far as this list tells.
     fn mirrored_in(&self, list: &List) -> Option<Arc<Mirror>> {
-        mirrored::of_call(list, &self.name, &self.call.params)
+        let mirror = list.mirrored(&self.name)?.of_call(&arguments(&self.call.params.object()?));
+        (!mirror.is_empty()).then(|| Arc::new(mirror))
     }
 
     /// Asks what the tool is now, since it is another than it was at hand (2026-07-28, transports, *Client Behavior*);
     /// whether that changes what is mirrored.
     async fn mirrors_anew(&mut self) -> bool {
-        let list = self.seen.mounted.catalog.renewed(&self.call.context, Kind::Tools).await;
+        let list = self.seen.entry.catalog.renewed(&self.call.context, ListKind::Tools).await;
         let Some(mirror) = list.map(|list| self.mirrored_in(&list)) else { return false };
         let differs = mirror != self.call.context.mirror;
         self.call.context.mirror = mirror;
@@ -99,24 +143,23 @@ impl ToolCall {
         }
     }
 
-    /// Whether the mark would mean anything.
+    /// True if the mark would mean anything.
     fn may_be_wrapped(&self, result: &Payload) -> bool {
         let crosses = self.call.context.client.revision.era() == Era::Legacy && result.revision.era() == Era::Modern;
         crosses && result.object().is_some_and(|result| result.get("structuredContent").is_some())
     }
 
-    /// Whether the list says so. It is waited for only where what is at hand does not tell.
+    /// True if the list says so. It is waited for only where what is at hand does not tell.
     async fn is_wrapped(&self) -> bool {
         if let Some(wrapped) = self.at_hand().and_then(|list| list.wraps_output_of(&self.name)) {
             return wrapped;
         }
-        let asked = self.seen.mounted.catalog.list(&self.call.context, Kind::Tools);
-        sole(asked).await.is_ok_and(|list| list.wraps_output_of(&self.name) == Some(true))
+        let lookup = self.seen.entry.catalog.list(&self.call.context, ListKind::Tools);
+        lookup.wait().await.is_ok_and(|list| list.wraps_output_of(&self.name) == Some(true))
     }
 
     /// The tools as this client sees them, where they are known.
     fn at_hand(&self) -> Option<Arc<List>> {
-        let asked = self.seen.mounted.catalog.list(&self.call.context, Kind::Tools);
-        asked.look.value.or(asked.fallback)
+        self.seen.entry.catalog.list(&self.call.context, ListKind::Tools).at_hand()
     }
 }

@@ -1,0 +1,137 @@
+//! The backends of one moment, and those that each caller may see. Knows nothing of calls.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    catalog::{Catalog, CatalogBackend, CatalogSettings},
+    rewrite::Rewriter,
+    settings::Mount,
+};
+use crate::{
+    mcp::{Context, Server},
+    model::{Access, BackendId, Caller, Share},
+};
+
+/// The backends of one moment, in configured order. It never changes; another takes its place.
+#[derive(Default)]
+pub(crate) struct Backends {
+    pub(crate) entries: Vec<Arc<BackendEntry>>,
+    index: HashMap<String, usize>,
+}
+
+/// One of the backends.
+pub(crate) struct BackendEntry {
+    /// Its name.
+    pub(crate) id: BackendId,
+    /// Its name in front of people.
+    title: Arc<str>,
+    /// The backend itself.
+    pub(crate) server: Arc<dyn Server>,
+    read_only_tools: HashSet<String>,
+    share: Share,
+    /// Its lists.
+    pub(crate) catalog: Catalog,
+    /// Ends its watch.
+    pub(crate) stop: CancellationToken,
+}
+
+/// A visible backend and its access level.
+#[derive(Clone)]
+pub(crate) struct VisibleBackend {
+    pub(crate) entry: Arc<BackendEntry>,
+    pub(crate) access: Access,
+    /// True if it is one of several, so that a question must say who asks.
+    several: bool,
+}
+
+// === impl Backends ===
+
+impl Backends {
+    /// These backends. Of two with one name the first counts; the configuration does not let it come to that.
+    pub(crate) fn new(entries: Vec<Arc<BackendEntry>>) -> Self {
+        let index = entries.iter().enumerate().rev().map(|(at, entry)| (entry.id.to_string(), at)).collect();
+        Self { entries, index }
+    }
+
+    /// The backend of this name, whoever may see it.
+    pub(crate) fn find(&self, name: &str) -> Option<&Arc<BackendEntry>> {
+        self.index.get(name).map(|at| &self.entries[*at])
+    }
+
+    /// The backend of this name, where the caller may see it.
+    pub(crate) fn visible(&self, caller: &Caller, name: &str) -> Option<VisibleBackend> {
+        self.see(caller, self.find(name)?)
+    }
+
+    /// Every backend that the caller may see.
+    pub(crate) fn all_visible(&self, caller: &Caller) -> Vec<VisibleBackend> {
+        self.entries.iter().filter_map(|entry| self.see(caller, entry)).collect()
+    }
+
+    fn see(&self, caller: &Caller, entry: &Arc<BackendEntry>) -> Option<VisibleBackend> {
+        let access = caller.rights.backends.access(&entry.id)?;
+        Some(VisibleBackend { entry: Arc::clone(entry), access, several: self.entries.len() > 1 })
+    }
+}
+
+// === impl BackendEntry ===
+
+impl BackendEntry {
+    /// Puts a backend in its place.
+    pub(crate) fn new(mount: Mount, settings: CatalogSettings) -> Self {
+        let stop = settings.cancel.child_token();
+        let settings = CatalogSettings { cancel: stop.clone(), ..settings };
+        let backend = CatalogBackend {
+            id: mount.id.clone(),
+            server: Arc::clone(&mount.server),
+            share: mount.share,
+            introduction: mount.introduction,
+        };
+        Self {
+            id: mount.id,
+            title: mount.title.into(),
+            server: mount.server,
+            read_only_tools: mount.read_only_tools.into_iter().collect(),
+            catalog: Catalog::new(backend, settings),
+            share: mount.share,
+            stop,
+        }
+    }
+
+    /// True if the mount is what is in place already.
+    pub(crate) fn is(&self, mount: &Mount) -> bool {
+        self.id == mount.id
+            && Arc::ptr_eq(&self.server, &mount.server)
+            && *self.title == *mount.title
+            && self.share == mount.share
+            && self.read_only_tools == mount.read_only_tools.iter().cloned().collect()
+    }
+}
+
+// === impl VisibleBackend ===
+
+impl VisibleBackend {
+    /// True if the caller may see and call the tool of this (own) name.
+    pub(crate) fn allows_tool(&self, name: &str) -> bool {
+        match self.access {
+            Access::Full => true,
+            Access::ReadOnly => self.entry.read_only_tools.contains(name),
+        }
+    }
+
+    /// True if this client is shown the tool of this (own) name, and so may call it.
+    pub(crate) fn offers_tool(&self, context: &Context, name: &str) -> bool {
+        self.allows_tool(name) && !self.entry.catalog.leaves_out_tool(context, name)
+    }
+
+    /// Shows the backend's messages on the merged endpoint.
+    pub(crate) fn rewriter(&self) -> Rewriter {
+        let asks_as = self.several.then(|| Arc::clone(&self.entry.title));
+        Rewriter { backend: self.entry.id.clone(), asks_as }
+    }
+}

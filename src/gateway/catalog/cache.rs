@@ -1,0 +1,118 @@
+//! The lists that one kind of client sees of one backend. Knows nothing of how they are fetched.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use super::{cached::Cached, kind::ListKind, list::List, server_info::ServerInfo};
+use crate::{
+    mcp::{Context, Method},
+    model::{BackendId, SessionId, UserId},
+};
+
+/// The owner of cached lists.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum CacheOwner {
+    /// The gateway itself: shown to everybody who may use the backend.
+    Base,
+    /// One user.
+    User(UserId),
+    /// One client session.
+    Session(SessionId),
+}
+
+/// The key of cached lists: servers show other tools to clients with other capabilities.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ListCacheKey {
+    pub(super) owner: CacheOwner,
+    pub(super) capabilities: String,
+}
+
+/// The lists that one kind of client sees.
+pub(crate) struct ListCache {
+    pub(super) key: ListCacheKey,
+    /// The context in which they are fetched.
+    pub(super) context: Context,
+    pub(super) server_info: Arc<Cached<ServerInfo>>,
+    lists: [Arc<Cached<List>>; 4],
+    /// True if a client looked at the list since a change of it was told.
+    wanted: [AtomicBool; 4],
+    pub(super) used: AtomicU64,
+}
+
+/// A list is another than the one that was given out.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    /// The backend of the list.
+    pub(crate) backend: BackendId,
+    /// The cache that holds it.
+    pub(crate) cache: ListCacheKey,
+    /// The list.
+    pub(crate) kind: ListKind,
+}
+
+// === impl ListCacheKey ===
+
+impl ListCacheKey {
+    /// The key of the lists that the gateway itself sees.
+    pub(super) const OWN: Self = Self { owner: CacheOwner::Base, capabilities: String::new() };
+}
+
+// === impl ListCache ===
+
+impl ListCache {
+    /// Nothing yet.
+    pub(super) fn new(key: ListCacheKey, context: Context, used: u64) -> Self {
+        Self {
+            key,
+            context,
+            server_info: Arc::new(Cached::new()),
+            lists: std::array::from_fn(|_| Arc::new(Cached::new())),
+            wanted: std::array::from_fn(|_| AtomicBool::new(false)),
+            used: AtomicU64::new(used),
+        }
+    }
+
+    /// One of the lists.
+    pub(super) fn list(&self, kind: ListKind) -> &Arc<Cached<List>> {
+        &self.lists[kind as usize]
+    }
+
+    /// Notes that a client looks at the list.
+    pub(super) fn want(&self, kind: ListKind) {
+        self.wanted[kind as usize].store(true, Ordering::Relaxed);
+    }
+
+    /// Forgets who looked at the list; true if a client did.
+    pub(super) fn take_wanted(&self, kind: ListKind) -> bool {
+        self.wanted[kind as usize].swap(false, Ordering::Relaxed)
+    }
+
+    /// True if it holds what the gateway itself sees.
+    pub(super) fn is_own(&self) -> bool {
+        self.key == ListCacheKey::OWN
+    }
+
+    /// True if a change of this list is fetched before somebody asks.
+    pub(super) fn is_followed(&self, kind: ListKind) -> bool {
+        self.is_own() || self.key.owner == CacheOwner::Base && self.wanted[kind as usize].load(Ordering::Relaxed)
+    }
+
+    /// Notes that these lists, and what the server says of itself, changed at the backend.
+    pub(super) fn invalidate(&self, kinds: &[ListKind]) {
+        self.server_info.invalidate();
+        for kind in kinds {
+            self.list(*kind).invalidate();
+        }
+    }
+}
+
+// === impl Change ===
+
+impl Change {
+    /// The notification that tells of it.
+    pub(crate) const fn method(&self) -> Method {
+        self.kind.change()
+    }
+}

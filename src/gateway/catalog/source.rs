@@ -1,0 +1,274 @@
+//! A backend as the source of lists: asks it page by page to the end. Knows nothing of who looks at them.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use metrics::counter;
+use parking_lot::RwLock;
+use tokio::{
+    sync::{broadcast, watch},
+    time::{sleep, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    cache::{Change, ListCache},
+    cached::Freshness,
+    kind::ListKind,
+    list::List,
+    omissions::Omissions,
+    server_info::ServerInfo,
+};
+use crate::{
+    mcp::{Call, Era, ErrorObject, Method, Outcome, Payload, Revision, Server},
+    model::BackendId,
+};
+
+/// The longest that one fetch may take; a backend's start is within it.
+const FETCH_TIMEOUT: Duration = Duration::from_mins(5);
+/// The rest between two fetches of a list that went stale meanwhile.
+const REST: Duration = Duration::from_millis(100);
+/// The factor by which a list is trusted longer if the server promises to tell its changes.
+const TRUST: u32 = 10;
+/// The most pages of one list.
+const MAX_PAGES: usize = 1_000;
+/// The most entries of one list.
+const MAX_ENTRIES: usize = 100_000;
+/// The most bytes of one list.
+const MAX_BYTES: usize = 64 << 20;
+
+/// A backend that is asked what it offers.
+pub(super) struct Source {
+    pub(super) backend: BackendId,
+    server: Arc<dyn Server>,
+    settings: CatalogSettings,
+    /// True if what it last listed was of a legacy version.
+    legacy: AtomicBool,
+    /// The entries that clients are not shown.
+    pub(super) omissions: Omissions,
+    /// What the backend last said of itself to the gateway, in an earlier process of it perhaps.
+    introduction: RwLock<Option<Arc<ServerInfo>>>,
+}
+
+/// The settings of a catalog, and where it tells of changes.
+#[derive(Clone)]
+pub(crate) struct CatalogSettings {
+    /// The age at which a list is refreshed in the background.
+    pub(crate) refresh: Duration,
+    /// Takes the changes.
+    pub(crate) changes: broadcast::Sender<Change>,
+    /// Takes what the backend says of itself to the gateway.
+    pub(crate) introductions: watch::Sender<HashMap<BackendId, Payload>>,
+    /// Owns the fetches.
+    pub(crate) tracker: TaskTracker,
+    /// Ends them.
+    pub(crate) cancel: CancellationToken,
+}
+
+// === impl Source ===
+
+impl Source {
+    /// This backend, with what it said of itself before.
+    pub(super) fn new(
+        backend: BackendId,
+        server: Arc<dyn Server>,
+        introduction: Option<Payload>,
+        settings: CatalogSettings,
+    ) -> Self {
+        Self {
+            backend,
+            server,
+            settings,
+            legacy: AtomicBool::new(false),
+            omissions: Omissions::default(),
+            introduction: RwLock::new(introduction.map(|result| Arc::new(ServerInfo::new(result)))),
+        }
+    }
+
+    /// True if the backend speaks a legacy version, as far as it has listed anything.
+    pub(super) fn is_legacy(&self) -> bool {
+        self.legacy.load(Ordering::Relaxed)
+    }
+
+    /// What the backend says, or last said, to the gateway itself.
+    pub(super) fn introduction(&self) -> Option<Arc<ServerInfo>> {
+        self.introduction.read().clone()
+    }
+
+    /// What the backend says of itself; a fetch is started if it is due.
+    pub(super) fn server_info(self: &Arc<Self>, cache: &Arc<ListCache>) -> Freshness<ServerInfo> {
+        let freshness = cache.server_info.look(self.settings.refresh);
+        if !(freshness.due && cache.server_info.begin()) {
+            return freshness;
+        }
+        self.settings.tracker.spawn(fetch_server_info(Arc::clone(self), Arc::clone(cache)));
+        cache.server_info.look(self.settings.refresh)
+    }
+
+    /// One of the lists; a fetch is started if it is due.
+    pub(super) fn list(self: &Arc<Self>, cache: &Arc<ListCache>, kind: ListKind) -> Freshness<List> {
+        let cached = cache.list(kind);
+        let tells = cache.server_info.value().is_some_and(|info| info.tells_changes(kind.capability()));
+        let refresh = if tells { self.settings.refresh * TRUST } else { self.settings.refresh };
+        let freshness = cached.look(refresh);
+        if !(freshness.due && cached.begin()) {
+            return freshness;
+        }
+        self.settings.tracker.spawn(fetch_list(Arc::clone(self), Arc::clone(cache), kind));
+        cached.look(refresh)
+    }
+
+    /// Notes what the backend says of itself to the gateway.
+    fn note_introduction(&self, info: &Arc<ServerInfo>) {
+        let mut known = self.introduction.write();
+        if known.as_ref() != Some(info) {
+            *known = Some(Arc::clone(info));
+            // whoever keeps it looks when there is time: what was said before is of no use then
+            self.settings.introductions.send_modify(|all| {
+                all.insert(self.backend.clone(), info.result.clone());
+            });
+        }
+    }
+}
+
+/// Fetches `server/discover` until it is not stale.
+async fn fetch_server_info(source: Arc<Source>, cache: Arc<ListCache>) {
+    loop {
+        let params = Payload::absent(Revision::NEWEST_LEGACY);
+        let asked = bounded(&source, ask(&source, &cache, Method::Discover, params)).await;
+        let known = cache.server_info.look(Duration::MAX).failure;
+        note(&source, &Method::Discover, asked.as_ref().err().filter(|error| known.as_ref() != Some(error)));
+        let settled = cache.server_info.finish(asked.map(ServerInfo::new));
+        if let (true, Some(info)) = (cache.is_own(), cache.server_info.value()) {
+            source.note_introduction(&info);
+        }
+        if !settled.again || !cache.server_info.begin() {
+            return;
+        }
+        sleep(REST).await;
+    }
+}
+
+/// Fetches a list until it is not stale, and tells of a change.
+async fn fetch_list(source: Arc<Source>, cache: Arc<ListCache>, kind: ListKind) {
+    loop {
+        let asked = bounded(&source, whole(&source, &cache, kind)).await;
+        // what keeps the backend from saying what it offers was told already
+        let known =
+            cache.server_info.look(Duration::MAX).failure.or_else(|| cache.list(kind).look(Duration::MAX).failure);
+        note(&source, &kind.method(), asked.as_ref().err().filter(|error| known.as_ref() != Some(error)));
+        // before the change is told, so that nobody is forgotten who looks because of it
+        let wanted = cache.take_wanted(kind);
+        if let Ok(list) = &asked {
+            source.omissions.note(&source.backend, kind, list.left_out());
+        }
+        let settled = cache.list(kind).finish(asked);
+        if !settled.changed && wanted {
+            cache.want(kind);
+        }
+        if settled.changed {
+            let change = Change { backend: source.backend.clone(), cache: cache.key.clone(), kind };
+            // nobody listens: nobody is told
+            let _ = source.settings.changes.send(change);
+        }
+        if !settled.again || !cache.list(kind).begin() {
+            return;
+        }
+        sleep(REST).await;
+    }
+}
+
+async fn bounded<T>(
+    source: &Source,
+    fetch: impl Future<Output = Result<T, ErrorObject>> + Send,
+) -> Result<T, ErrorObject> {
+    let failed = |why: &str| {
+        let message = format!("The list of backend `{}` could not be fetched: {why}.", source.backend);
+        ErrorObject::with_data(
+            ErrorObject::INTERNAL_ERROR,
+            &message,
+            &serde_json::json!({ "backend": source.backend.as_str() }),
+        )
+    };
+    let outcome = match source.settings.cancel.run_until_cancelled(timeout(FETCH_TIMEOUT, fetch)).await {
+        None => Err(failed("the gateway is shutting down")),
+        Some(Err(_)) => Err(failed("it took longer than 5 minutes; see whether the backend is well")),
+        Some(Ok(outcome)) => outcome,
+    };
+    let word = if outcome.is_ok() { "ok" } else { "failed" };
+    counter!("lockkeeper_catalog_fetches_total", "backend" => source.backend.to_string(), "outcome" => word)
+        .increment(1);
+    outcome
+}
+
+/// Logs a failure that is news.
+fn note(source: &Source, method: &Method, news: Option<&ErrorObject>) {
+    if let Some(error) = news {
+        tracing::warn!(backend = %source.backend, %method, %error, "a backend could not be asked what it offers");
+    }
+}
+
+async fn whole(source: &Arc<Source>, cache: &Arc<ListCache>, kind: ListKind) -> Result<List, ErrorObject> {
+    if !known(source, cache).await?.has(kind.capability()) {
+        return Ok(List::empty());
+    }
+    let mut list = List::empty();
+    let (mut pages, mut bytes) = (0, 0);
+    let mut cursor: Option<String> = None;
+    loop {
+        let params = match &cursor {
+            None => Payload::absent(Revision::NEWEST_LEGACY),
+            Some(cursor) => Payload::of(Revision::NEWEST_LEGACY, &serde_json::json!({ "cursor": cursor })),
+        };
+        let page = match ask(source, cache, kind.method(), params).await {
+            // servers that have resources often have no templates
+            Err(error) if error.code() == ErrorObject::METHOD_NOT_FOUND => return Ok(List::empty()),
+            page => page?,
+        };
+        source.legacy.store(page.revision.era() == Era::Legacy, Ordering::Relaxed);
+        bytes += page.json().len();
+        pages += 1;
+        list.add(kind, &source.backend, &page);
+        let next = page.string("nextCursor");
+        // A server that gives the same cursor again would be asked for ever.
+        if next.is_none() || next == cursor {
+            break;
+        }
+        if pages >= MAX_PAGES || list.len() >= MAX_ENTRIES || bytes >= MAX_BYTES {
+            let entries = list.len();
+            tracing::warn!(backend = %source.backend, method = %kind.method(), entries, "a list has no end; it was cut");
+            break;
+        }
+        cursor = next;
+    }
+    Ok(list)
+}
+
+/// What the backend says of itself, fetched first where it is not known for sure.
+async fn known(source: &Arc<Source>, cache: &Arc<ListCache>) -> Result<Arc<ServerInfo>, ErrorObject> {
+    let mut freshness = source.server_info(cache);
+    if freshness.began.is_some() {
+        cache.server_info.settled().await;
+        freshness = cache.server_info.look(source.settings.refresh);
+    }
+    match (freshness.value, freshness.failure) {
+        (Some(info), _) => Ok(info),
+        (None, Some(failure)) => Err(failure),
+        (None, None) => Err(ErrorObject::internal("the backend did not say what it offers")),
+    }
+}
+
+async fn ask(source: &Source, cache: &ListCache, method: Method, params: Payload) -> Result<Payload, ErrorObject> {
+    let call = Call { method, params, context: cache.context.clone() };
+    match source.server.call(call).outcome().await {
+        Outcome::Complete(result) => Ok(result),
+        Outcome::Failed(error) => Err(error),
+        Outcome::InputRequired(_) => Err(ErrorObject::internal("the backend asks for input where it may not")),
+    }
+}

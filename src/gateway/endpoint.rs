@@ -1,0 +1,131 @@
+//! The endpoints of the gateway: each a [`Server`] of its own. Dispatches by method, and knows nothing of what is done.
+
+use std::sync::Arc;
+
+use super::{
+    backend_call,
+    backends::VisibleBackend,
+    catalog::ListKind,
+    discover, fanout, listen, lists, paths, route,
+    shared::{Shared, View},
+};
+use crate::{
+    mcp::{Call, ErrorObject, Method, Payload, Reply, Revision, Server, json},
+    model::{Access, Target},
+};
+
+/// The server at one endpoint.
+pub(crate) struct EndpointServer {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) target: Target,
+}
+
+impl Server for EndpointServer {
+    fn call(&self, call: Call) -> Reply {
+        // a server that reads names without case would serve what was not checked under this name
+        if call.method.is_misspelled() {
+            return Reply::failed(ErrorObject::method_not_found(call.method.as_str()));
+        }
+        if call.method == Method::ToolsCall && call.context.mirror.is_some() {
+            let (shared, target) = (Arc::clone(&self.shared), self.target.clone());
+            return Reply::later(async move {
+                let (view, seen) = shared.visible(&target, &call.context.caller);
+                match backend_call::check_mirrored(view, &seen, &call).await {
+                    Ok(()) => dispatch(&shared, &target, call),
+                    Err(error) => Reply::failed(error),
+                }
+            });
+        }
+        dispatch(&self.shared, &self.target, call)
+    }
+}
+
+fn dispatch(shared: &Arc<Shared>, target: &Target, call: Call) -> Reply {
+    match target {
+        Target::Merged if shared.plain().is_none() => merged(shared, call),
+        target => single(shared, target, call),
+    }
+}
+
+fn merged(shared: &Arc<Shared>, call: Call) -> Reply {
+    match &call.method {
+        Method::ToolsCall => route::by_name(shared, ListKind::Tools, paths::NAME, call),
+        Method::PromptsGet => route::by_name(shared, ListKind::Prompts, paths::NAME, call),
+        Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
+            route::by_uri(shared, paths::RESOURCE_URI, call)
+        }
+        Method::Complete => route::completion(shared, call),
+        Method::TasksGet | Method::TasksResult | Method::TasksCancel | Method::TasksUpdate => {
+            route::by_task(shared, call)
+        }
+        Method::Listen => listen::listen(Arc::clone(shared), Target::Merged, call),
+        Method::SetLevel => {
+            let seen = shared.backends.load().all_visible(&call.context.caller);
+            fanout::set_level(shared, seen, call)
+        }
+        Method::Ping => Reply::complete(Payload::empty(Revision::NEWEST_LEGACY)),
+        Method::Discover => {
+            let shared = Arc::clone(shared);
+            Reply::later(async move {
+                let (_, seen) = shared.visible(&Target::Merged, &call.context.caller);
+                Reply::done(discover::merged(&shared.settings, &seen, &call.context).await)
+            })
+        }
+        method if method.is_notification() => fanout::notify(shared, call),
+        method => match ListKind::listed_by(method) {
+            Some(kind) => {
+                let shared = Arc::clone(shared);
+                Reply::later(async move {
+                    let (view, seen) = shared.visible(&Target::Merged, &call.context.caller);
+                    Reply::done(lists::serve(&shared, view, &seen, kind, &call).await)
+                })
+            }
+            None => Reply::failed(ErrorObject::method_not_found(method.as_str())),
+        },
+    }
+}
+
+fn single(shared: &Arc<Shared>, target: &Target, call: Call) -> Reply {
+    let (_, mut seen) = shared.visible(target, &call.context.caller);
+    let Some(one) = seen.pop() else {
+        return match call.params.string("name") {
+            Some(name) if call.method == Method::ToolsCall => Reply::failed(route::unknown(ListKind::Tools, &name)),
+            _ if call.method.is_notification() => Reply::complete(Payload::absent(Revision::NEWEST_LEGACY)),
+            _ => Reply::failed(ErrorObject::invalid_params("Unknown backend: it is not configured, or not for you")),
+        };
+    };
+    match &call.method {
+        Method::Discover => Reply::later(async move { Reply::done(discover::own(&one, &call.context).await) }),
+        Method::Listen => listen::listen(Arc::clone(shared), target.clone(), call),
+        Method::SetLevel => fanout::set_level(shared, vec![one], call),
+        Method::ToolsCall => {
+            if one.access == Access::Full && !one.entry.catalog.leaves_out_tools() {
+                return backend_call::call(&one, call);
+            }
+            let found = call.params.find(paths::NAME);
+            let name = found.string(call.params.json()).unwrap_or_default();
+            if !one.offers_tool(&call.context, &name) {
+                return Reply::failed(route::unknown(ListKind::Tools, &name));
+            }
+            // a repeated member must not be read otherwise than it was checked
+            let params = call.params.replaced(found, &json::quote(&name));
+            backend_call::call(&one, Call { params, ..call })
+        }
+        method => match ListKind::listed_by(method) {
+            Some(kind) => own_list(shared, one, kind, call),
+            None => backend_call::call(&one, call),
+        },
+    }
+}
+
+/// A backend is not asked for what it says it does not have.
+fn own_list(shared: &Arc<Shared>, one: VisibleBackend, kind: ListKind, call: Call) -> Reply {
+    let shared = Arc::clone(shared);
+    Reply::later(async move {
+        let info = one.entry.catalog.server_info(&call.context).wait().await;
+        if info.is_ok_and(|info| !info.has(kind.capability())) {
+            return Reply::failed(ErrorObject::method_not_found(call.method.as_str()));
+        }
+        Reply::done(lists::serve(&shared, View::Own, &[one], kind, &call).await)
+    })
+}
