@@ -4,6 +4,7 @@
 //! backends, the gateway in front of them, the clients' side, the pages, the layers. What is spawned is owned by one
 //! tracker and ended by one token.
 
+mod control;
 mod eras;
 mod introductions;
 mod machine;
@@ -22,10 +23,10 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use url::Url;
 
+pub use self::control::Control;
 use self::{eras::Eras, introductions::Introductions, machine::Machine};
 use crate::{
     backend::{self, Supervisor},
-    cli::Control,
     config::{self, Config, PublicUrl},
     frontend::{self, Frontend, Routes, StateKey},
     gateway::{self, Gateway, Mount},

@@ -8,12 +8,12 @@ pub mod arguments;
 pub mod ask;
 pub mod check;
 pub mod clients;
-pub mod control;
 pub mod failure;
 pub mod grants;
 pub mod healthcheck;
 pub mod keys;
 pub mod output;
+pub mod process;
 pub mod serve;
 pub mod sessions;
 pub mod status;
@@ -22,16 +22,15 @@ pub mod table;
 pub mod translate;
 pub mod version;
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
 pub use self::{
-    control::Control,
     failure::{Exit, Failure},
     output::Output,
+    process::Process,
 };
-use crate::config::Environment;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -83,17 +82,6 @@ pub enum Command {
     Version(version::Args),
 }
 
-/// What a command finds around it: given, so that tests give their own.
-#[derive(Debug)]
-pub struct Process {
-    /// The environment variables.
-    pub environment: Environment,
-    /// The working directory.
-    pub folder: PathBuf,
-    /// Where it prints.
-    pub output: Output,
-}
-
 /// Does what `arguments` say, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: Process) -> Exit {
     let cli = match Cli::try_parse_from(arguments) {
@@ -132,29 +120,6 @@ impl Command {
                 args.run(process);
                 Ok(())
             }
-        }
-    }
-}
-
-// === impl Process ===
-
-impl Process {
-    /// This process.
-    pub fn system() -> Self {
-        let environment = Environment::system();
-        let output = Output::system(&environment);
-        Self { environment, folder: std::env::current_dir().unwrap_or_default(), output }
-    }
-}
-
-// === impl Exit ===
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        match exit {
-            Exit::Done => Self::SUCCESS,
-            Exit::Failed => Self::from(1),
-            Exit::Usage => Self::from(2),
         }
     }
 }

@@ -31,7 +31,7 @@ mod watch;
 
 use std::sync::Arc;
 
-pub use self::settings::{Deps, Mount, Naming, Settings};
+pub use self::settings::{Deps, Mount, Settings};
 use self::{catalog::ListKind, endpoint::EndpointServer, shared::Shared};
 use crate::{
     mcp::{Server, translate},

@@ -11,6 +11,7 @@ pub mod host;
 pub mod origin;
 pub mod panics;
 pub mod refusal;
+mod settings;
 pub mod trace;
 
 use std::sync::Arc;
@@ -26,44 +27,11 @@ use http::{StatusCode, header};
 use http_body_util::Limited;
 use ipnet::IpNet;
 use tracing::Instrument as _;
-use url::Url;
 
+pub use self::settings::{BODY_LIMIT, Bound, Settings};
 pub use crate::model::{ClientIp, RequestId};
 use crate::{listener::AddressPermit, support::Random};
 use refusal::Refusal;
-
-/// The largest request body that is accepted by default: 16 MiB. Routes that want less say so themselves.
-pub const BODY_LIMIT: usize = 16 * 1024 * 1024;
-
-/// What the layers need to know.
-#[derive(Clone)]
-pub struct Settings {
-    /// The public URL; `Host` and `Origin` are judged by it, never the other way round (`OA-137`).
-    pub public_url: Url,
-    /// Where the gateway listens.
-    pub bound: Bound,
-    /// Further host names (no port) by which the gateway may be called.
-    pub hosts: Vec<String>,
-    /// Further origins whose pages may call the MCP endpoints, such as `https://inspector.example.com`.
-    pub origins: Vec<String>,
-    /// The proxies whose `X-Forwarded-For` is believed.
-    pub trusted_proxies: Vec<IpNet>,
-    /// The largest request body, in bytes.
-    pub body_limit: usize,
-    /// Requests that run at once for one address which a trusted proxy names.
-    pub requests_per_address: usize,
-    /// Where request ids come from.
-    pub random: Arc<dyn Random>,
-}
-
-/// Where the gateway listens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bound {
-    /// On a loopback address: the loopback names are its names too.
-    Loopback,
-    /// On an address that others reach.
-    Network,
-}
 
 /// The settings, prepared for the request path.
 struct Guard {
@@ -102,24 +70,6 @@ async fn stand_guard(State(guard): State<Arc<Guard>>, mut request: Request, next
     .await;
     guard.headers.dress(&mut answer, id);
     answer
-}
-
-// === impl Settings ===
-
-impl Settings {
-    /// The defaults for a gateway at `public_url`.
-    pub fn new(public_url: Url, bound: Bound, random: Arc<dyn Random>) -> Self {
-        Self {
-            public_url,
-            bound,
-            hosts: Vec::new(),
-            origins: Vec::new(),
-            trusted_proxies: Vec::new(),
-            body_limit: BODY_LIMIT,
-            requests_per_address: 512,
-            random,
-        }
-    }
 }
 
 // === impl Guard ===

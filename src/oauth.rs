@@ -40,7 +40,7 @@ pub use error::Error;
 pub use grants::GrantView;
 pub use keys::{KeyHolder, KeyRefusal};
 use parking_lot::Mutex;
-pub use settings::{AdvertiseIss, ConcealBackends, MasterKeySource, Registration, Settings};
+pub use settings::{MasterKeySource, Settings};
 pub use verify::{Opens, Verified};
 use zeroize::Zeroizing;
 

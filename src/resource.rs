@@ -26,7 +26,7 @@ use ticket::Tickets;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    model::{Binding, Caller, ClientIp, Direct, Endpoint, Scope, Scopes, Target},
+    model::{Binding, Caller, ClientIp, Direct, Endpoint, QueryKey, Scope, Scopes, Target},
     oauth::{KeyRefusal, OAuth, Opens, Verified, cors, policy},
     support::Timestamp,
 };
@@ -44,15 +44,6 @@ pub struct Gate {
 pub struct GateSettings {
     /// Whether `/sse` and `/messages` take an API key from the query (`OA-124`).
     pub query_key: QueryKey,
-}
-
-/// Whether `/sse` and `/messages` take an API key from the query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QueryKey {
-    /// `?api_key=…` is as good as the header.
-    Accepted,
-    /// It is ignored, so the request has no credentials.
-    Ignored,
 }
 
 /// What a request that was let in carries.

@@ -16,28 +16,8 @@ use crate::{
 
 /// The authorization server's.
 pub(super) fn oauth(config: &Config, public_url: &PublicUrl) -> oauth::Settings {
-    let auth = &config.auth;
     let mut settings = oauth::Settings::new(public_url.as_str());
-    settings.access_token_lifetime = auth.access_token_lifetime;
-    settings.refresh_idle = auth.refresh_idle;
-    settings.refresh_absolute = auth.refresh_absolute;
-    settings.refresh_grace = auth.refresh_grace;
-    settings.code_lifetime = auth.code_lifetime;
-    settings.transaction_lifetime = auth.transaction_lifetime;
-    settings.redirect_schemes.extend(auth.redirect_schemes.iter().cloned());
-    settings.conceal_backends = match auth.conceal_backends {
-        config::auth::Conceal::Concealed => oauth::ConcealBackends::Yes,
-        config::auth::Conceal::Told => oauth::ConcealBackends::No,
-    };
-    settings.advertise_iss = match auth.advertise_iss {
-        config::auth::Advertise::Advertised => oauth::AdvertiseIss::Yes,
-        config::auth::Advertise::Silent => oauth::AdvertiseIss::No,
-    };
-    settings.trusted_redirect_hosts.clone_from(&auth.trusted_redirect_hosts);
-    settings.registration = match auth.registration {
-        config::auth::Register::Open => oauth::Registration::Open,
-        config::auth::Register::Off => oauth::Registration::Off,
-    };
+    settings.policy = config.auth.clone();
     settings.backends = config.backends.iter().map(|spec| spec.id.clone()).collect();
     settings.master_key = oauth::MasterKeySource::File(config::files::master_key(&config.data_dir));
     settings
@@ -45,23 +25,12 @@ pub(super) fn oauth(config: &Config, public_url: &PublicUrl) -> oauth::Settings 
 
 /// The gate's.
 pub(super) fn gate(config: &Config) -> resource::GateSettings {
-    resource::GateSettings {
-        query_key: match config.http.query_api_key {
-            config::QueryKey::Taken => resource::QueryKey::Accepted,
-            config::QueryKey::Refused => resource::QueryKey::Ignored,
-        },
-    }
+    resource::GateSettings { query_key: config.http.query_api_key }
 }
 
 /// The gateway's.
 pub(super) fn gateway(config: &Config) -> gateway::Settings {
-    gateway::Settings {
-        naming: match config.naming {
-            config::Naming::Prefixed => gateway::Naming::Prefixed,
-            config::Naming::Plain => gateway::Naming::Plain,
-        },
-        ..gateway::Settings::default()
-    }
+    gateway::Settings { naming: config.naming, ..gateway::Settings::default() }
 }
 
 /// The backends' limits on question slots.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Failure, Process};
+use super::{failure::Failure, process::Process};
 use crate::config::{self, Config, Given, LogFormat};
 
 /// Where the configuration is, and what counts before it.

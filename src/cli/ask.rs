@@ -5,7 +5,8 @@ use std::{path::PathBuf, time::Duration};
 
 use reqwest::{StatusCode, header, redirect::Policy};
 
-use super::{Control, Failure, Process, arguments::Data};
+use super::{arguments::Data, failure::Failure, process::Process};
+use crate::app::Control;
 use crate::{config::PublicUrl, model::status::Status, support::Secret};
 
 /// How long the gateway may take to answer.

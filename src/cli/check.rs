@@ -7,9 +7,10 @@ use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Failure, Process,
     arguments::{self, Configuration, Form},
+    failure::Failure,
     output::Style,
+    process::Process,
     serve, status,
     table::{Cell, Table},
 };

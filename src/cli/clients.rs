@@ -4,8 +4,9 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{
-    Failure, Process,
     arguments::{Data, Form},
+    failure::Failure,
+    process::Process,
     store::{Absent, Store},
     table::{Cell, Table},
 };

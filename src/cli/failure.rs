@@ -1,6 +1,6 @@
 //! How a command ends that did not do what it was asked for. Knows nothing of commands.
 
-use std::fmt::Display;
+use std::{fmt::Display, process::ExitCode};
 
 use crate::config::Problems;
 
@@ -62,5 +62,15 @@ impl From<Problems> for Failure {
         Self::usage(what)
             .why(problems)
             .advise("every option is explained in lockkeeper.example.toml; `lockkeeper check` tries a configuration")
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Done => Self::SUCCESS,
+            Exit::Failed => Self::from(1),
+            Exit::Usage => Self::from(2),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! `lockkeeper healthcheck`: whether the gateway that runs on the data here answers. For containers, whose images have no
 //! other program that could ask.
 
-use super::{Failure, Process, arguments::Data, ask::Gateway};
+use super::{arguments::Data, ask::Gateway, failure::Failure, process::Process};
 
 /// `healthcheck`.
 #[derive(Debug, clap::Args)]

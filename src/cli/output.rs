@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Write};
 
 use serde::Serialize;
 
-use super::{Exit, Failure};
+use super::failure::{Exit, Failure};
 use crate::{config::Environment, support::printable};
 
 /// Standard output and standard error of a command, or what stands in for them.

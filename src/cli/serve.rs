@@ -1,12 +1,15 @@
 //! `lockkeeper serve`: from the arguments to the running application, and what is said to the person who started it.
 
 use super::{
-    Failure, Output, Process, arguments,
-    output::{Ink, Style},
+    arguments,
+    failure::Failure,
+    output::{Ink, Output, Style},
+    process::Process,
 };
 use crate::{
     app::App,
-    config::{Config, Given, Log, LogFormat, Naming, Source},
+    config::{Config, Given, Log, LogFormat, Source},
+    model::Naming,
     support::Secret,
     telemetry::{self, Telemetry},
 };

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{Failure, Process, arguments::Form, ask::Target, status};
+use super::{arguments::Form, ask::Target, failure::Failure, process::Process, status};
 
 /// What can be done with sessions.
 #[derive(Debug, Subcommand)]

@@ -1,10 +1,11 @@
 //! `lockkeeper status`: the backends and sessions of the running gateway.
 
 use super::{
-    Failure, Process,
     arguments::Form,
     ask::Target,
+    failure::Failure,
     output::{Ink, Style},
+    process::Process,
     table::{Cell, Table},
 };
 use crate::{

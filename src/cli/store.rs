@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use super::{Failure, Process, arguments::Data};
+use super::{arguments::Data, failure::Failure, process::Process};
 use crate::{
     config::files,
     oauth::{self, MasterKeySource, OAuth, Settings},

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use clap::ValueEnum;
 use serde_json::{Value, value::RawValue};
 
-use super::{Failure, Output, Process};
+use super::{failure::Failure, output::Output, process::Process};
 use crate::mcp::{
     Capabilities, ClientInfo, ErrorObject, Facts, Message, Method, Outcome, Payload, Revision,
     jsonrpc::Frame,

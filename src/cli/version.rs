@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Process, arguments::Form};
+use super::{arguments::Form, process::Process};
 use crate::mcp::{Era, Revision};
 
 /// `version`.

@@ -8,7 +8,10 @@ use std::{
 use http::{HeaderName, HeaderValue};
 use url::Url;
 
-use super::{Place, Problem, section::Section};
+use super::{
+    problem::{Place, Problem},
+    section::Section,
+};
 use crate::model::{BackendId, BackendSpec, EraChoice, HttpSpec, OnLoss, Scope, Share, StdioSpec, TransportSpec};
 
 /// What other programs write into their entries and what means nothing here.

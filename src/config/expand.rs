@@ -1,6 +1,6 @@
 //! `${NAME}` and `${NAME:-default}` in the strings of a configuration. Knows nothing of files.
 
-use super::Environment;
+use super::environment::Environment;
 
 /// Why a string cannot be expanded. No value of a variable is ever in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

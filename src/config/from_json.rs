@@ -3,7 +3,7 @@
 use jsonc_parser::{CollectOptions, ParseOptions, ast, common::Ranged as _};
 
 use super::{
-    Problem, Problems,
+    problem::{Problem, Problems},
     tree::{self, Document, Entry, Node, Value},
 };
 

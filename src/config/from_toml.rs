@@ -6,7 +6,7 @@ use toml::{
 };
 
 use super::{
-    Problem, Problems,
+    problem::{Problem, Problems},
     tree::{self, Document, Entry, Node, Value},
 };
 

@@ -4,7 +4,7 @@ use ipnet::IpNet;
 use url::Url;
 
 use super::section::Section;
-use crate::model::Serves;
+use crate::model::{QueryKey, Serves};
 
 /// What the HTTP layers let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,22 +23,13 @@ pub struct Http {
     pub serves: Serves,
 }
 
-/// Whether `/sse` takes an API key as `?api_key=` (OA-124).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QueryKey {
-    /// It does.
-    Taken,
-    /// It does not: by header alone.
-    Refused,
-}
-
 impl Default for Http {
     fn default() -> Self {
         Self {
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),
             trusted_proxies: Vec::new(),
-            query_api_key: QueryKey::Taken,
+            query_api_key: QueryKey::Accepted,
             serves: Serves::BothEras,
         }
     }
@@ -52,8 +43,8 @@ impl Http {
             allowed_hosts: section.parsed_list("allowed_hosts", host).unwrap_or_default(),
             trusted_proxies: section.parsed_list("trusted_proxies", network).unwrap_or_default(),
             query_api_key: match section.flag("query_api_key") {
-                Some(false) => QueryKey::Refused,
-                _ => QueryKey::Taken,
+                Some(false) => QueryKey::Ignored,
+                _ => QueryKey::Accepted,
             },
             serves: match section.flag("legacy_clients") {
                 Some(false) => Serves::ModernAlone,

@@ -9,14 +9,21 @@ use std::{
 };
 
 use super::{
-    Auth, Clients, Config, DEFAULT_LISTEN, Environment, Http, Limits, Log, LogFormat, Naming, Place, Problem, Problems,
-    PublicUrl, Source,
+    auth,
     backend::{self, Dialect},
-    from_json, from_toml, log,
+    clients::Clients,
+    configuration::{Config, DEFAULT_LISTEN, Source},
+    environment::Environment,
+    from_json, from_toml,
+    http::Http,
+    limits::Limits,
+    log::{self, Log, LogFormat},
+    problem::{Place, Problem, Problems},
+    public_url::PublicUrl,
     section::{Reader, Section},
     tree::Document,
 };
-use crate::model::BackendSpec;
+use crate::model::{AuthPolicy, BackendSpec, Naming};
 
 /// The file that is read where none is named.
 const ADJACENT: &str = "lockkeeper.toml";
@@ -59,7 +66,7 @@ struct FromFile {
     public_url: Option<PublicUrl>,
     data_dir: Option<PathBuf>,
     limits: Limits,
-    auth: Auth,
+    auth: AuthPolicy,
     http: Http,
     clients: Clients,
     log: Log,
@@ -228,7 +235,7 @@ fn read_toml(mut root: Section<'_>, base: &Path) -> FromFile {
         public_url: root.parsed("public_url", PublicUrl::parse),
         data_dir: root.text("data_dir").map(|text| base.join(text)),
         limits: Limits::read(&mut sections.0),
-        auth: Auth::read(&mut sections.1),
+        auth: auth::read(&mut sections.1),
         http: Http::read(&mut sections.2),
         clients: Clients::read(root.table("clients")),
         log: Log::read(&mut sections.3),

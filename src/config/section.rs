@@ -3,8 +3,9 @@
 use std::{cell::RefCell, collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
 use super::{
-    Environment, Place, Problem,
+    environment::Environment,
     expand::expand,
+    problem::{Place, Problem},
     tree::{Document, Entry, Node, Value},
     units,
 };

@@ -1,6 +1,6 @@
 //! What a configuration file says, whatever its format: a tree of values, each with its place. Knows no option.
 
-use super::Place;
+use super::problem::Place;
 
 /// A file that was read: its values, and what is needed to tell a place in it.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     mcp::{Payload, Server},
-    model::{BackendId, Share},
+    model::{BackendId, Naming, Share},
     support::Random,
 };
 
@@ -40,15 +40,6 @@ pub struct Settings {
     pub cold_budget: Duration,
     /// The age at which a list is refreshed in the background.
     pub refresh: Duration,
-}
-
-/// The names on the merged endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Naming {
-    /// `<backend>__<name>`.
-    Prefixed,
-    /// The backend's own, where there is exactly one backend: the gateway was started for it alone.
-    Plain,
 }
 
 /// Dependencies of the gateway.

@@ -10,9 +10,9 @@ use super::{
     backends::{BackendEntry, Backends, VisibleBackend},
     catalog::{CatalogSettings, Change},
     cursor::Cursors,
-    settings::{Deps, Mount, Naming, Settings},
+    settings::{Deps, Mount, Settings},
 };
-use crate::model::{BackendId, Caller, Target};
+use crate::model::{BackendId, Caller, Naming, Target};
 
 /// The number of changes that a listen may be behind before it is told that everything changed.
 const MAX_CHANGES_BEHIND: usize = 256;

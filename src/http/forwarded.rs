@@ -16,7 +16,7 @@ use axum::{
 use http::StatusCode;
 use ipnet::IpNet;
 
-use super::{Settings, client_ip, refusal::Refusal};
+use super::{client_ip, refusal::Refusal, settings::Settings};
 use crate::{
     listener::{AddressPermit, Addresses},
     model::ClientIp,

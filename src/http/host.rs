@@ -4,7 +4,10 @@
 use axum::extract::Request;
 use http::{StatusCode, Version, header, uri::Authority};
 
-use super::{Bound, Settings, refusal::Refusal};
+use super::{
+    refusal::Refusal,
+    settings::{Bound, Settings},
+};
 
 /// Probes that orchestrators send to the bare address, and that tell nothing about anybody.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];

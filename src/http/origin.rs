@@ -5,7 +5,7 @@ use axum::extract::Request;
 use http::{StatusCode, header};
 use url::{Host, Origin, Url};
 
-use super::{Settings, refusal::Refusal};
+use super::{refusal::Refusal, settings::Settings};
 
 /// The endpoints that are checked, with everything below them.
 const GUARDED: [&str; 4] = ["/mcp", "/sse", "/messages", "/ws"];

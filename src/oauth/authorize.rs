@@ -130,7 +130,7 @@ impl OAuth {
             Err(Rejected::Page(refusal)) => return Begun::Page(refusal),
             Err(Rejected::Client(answer)) => return Begun::Redirect(answer.redirect(self.settings())),
         };
-        let expires = self.0.clock.now() + self.settings().transaction_lifetime;
+        let expires = self.0.clock.now() + self.settings().policy.transaction_lifetime;
         let (id, login) = (TransactionId(self.0.random.token()), request.login);
         Begun::Valid(Box::new(Transaction { id, client_name, login, expires, request }))
     }
@@ -155,7 +155,7 @@ impl OAuth {
             resource: self.settings().resource(&endpoint),
             endpoint,
             scopes,
-            grant_lifetime: self.settings().refresh_absolute,
+            grant_lifetime: self.settings().policy.refresh_absolute,
             expires,
         }))
     }
@@ -217,7 +217,7 @@ impl OAuth {
         code: &Secret,
     ) -> Result<(), Error> {
         let now = self.0.clock.now();
-        let end = now + self.settings().refresh_absolute;
+        let end = now + self.settings().policy.refresh_absolute;
         let grant = Grant {
             id: GrantId::new(opaque::base62(&*self.0.random, 22)),
             user: holder.user.clone(),
@@ -231,7 +231,7 @@ impl OAuth {
             last_used: None,
             revoked: None,
         };
-        let lapses = now + self.settings().code_lifetime;
+        let lapses = now + self.settings().policy.code_lifetime;
         // which grant lay longest unused depends on them (OA-135)
         self.settle_uses().await?;
         let first_of = self.0.storage.add_grant(&grant, &code.digest(), request.challenge.as_str(), lapses).await?;

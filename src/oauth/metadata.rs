@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{AdvertiseIss, OAuth, Registration, policy};
+use super::{OAuth, policy};
+use crate::model::{AdvertiseIss, Registration};
 use crate::model::{Endpoint, Scopes, Target};
 
 impl OAuth {
@@ -33,7 +34,7 @@ impl OAuth {
         add("issuer", json!(issuer));
         add("authorization_endpoint", json!(format!("{issuer}/oauth/authorize")));
         add("token_endpoint", json!(format!("{issuer}/oauth/token")));
-        if settings.registration == Registration::Open {
+        if settings.policy.registration == Registration::Open {
             add("registration_endpoint", json!(format!("{issuer}/oauth/register")));
         }
         add("revocation_endpoint", json!(format!("{issuer}/oauth/revoke")));
@@ -45,7 +46,7 @@ impl OAuth {
         add("token_endpoint_auth_methods_supported", methods.clone());
         add("revocation_endpoint_auth_methods_supported", methods);
         add("code_challenge_methods_supported", json!(["S256"]));
-        if settings.advertise_iss == AdvertiseIss::Yes {
+        if settings.policy.advertise_iss == AdvertiseIss::Yes {
             add("authorization_response_iss_parameter_supported", json!(true));
         }
         add("service_documentation", json!(format!("{issuer}/")));

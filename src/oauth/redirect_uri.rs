@@ -9,6 +9,9 @@ use super::RedirectTarget;
 /// The longest that is registered, in bytes (`OA-32`).
 const LONGEST: usize = 2048;
 
+/// Schemes without a period of well-known applications, allowed beside those that the operator allows (`OA-58`).
+const WELL_KNOWN: [&str; 8] = ["cursor", "vscode", "vscode-insiders", "windsurf", "zed", "claude", "goose", "kiro"];
+
 /// Schemes that are refused whatever the operator allows (`OA-59`).
 const REFUSED: &[&str] =
     &["javascript", "data", "vbscript", "file", "blob", "mailto", "about", "ws", "wss", "ftp", "view-source", "http"];
@@ -44,8 +47,8 @@ pub enum InvalidRedirectUri {
 }
 
 impl RedirectUri {
-    /// Checks a redirect URI for registration (`OA-58`, `OA-59`); `schemes` are the schemes without a period that the
-    /// operator allows.
+    /// Checks a redirect URI for registration (`OA-58`, `OA-59`); `schemes` are those without a period that the
+    /// operator allows beside the well-known ones.
     pub fn parse(raw: &str, schemes: &[String]) -> Result<Self, InvalidRedirectUri> {
         if raw.len() > LONGEST {
             return Err(InvalidRedirectUri::Form);
@@ -167,7 +170,8 @@ fn web(url: &Url, rest: &str) -> Result<RedirectTarget, InvalidRedirectUri> {
 
 fn app(scheme: &str, schemes: &[String]) -> Result<RedirectTarget, InvalidRedirectUri> {
     let lowered = scheme.to_ascii_lowercase();
-    let allowed = scheme.contains('.') || schemes.iter().any(|allowed| allowed == scheme);
+    let allowed =
+        scheme.contains('.') || WELL_KNOWN.contains(&scheme) || schemes.iter().any(|allowed| allowed == scheme);
     if allowed && !REFUSED.contains(&lowered.as_str()) {
         Ok(RedirectTarget::App(scheme.to_owned()))
     } else {
@@ -203,7 +207,7 @@ mod tests {
     }
 
     fn parse(raw: &str) -> Result<RedirectUri, InvalidRedirectUri> {
-        RedirectUri::parse(raw, &["cursor".to_owned()])
+        RedirectUri::parse(raw, &["myapp".to_owned()])
     }
 
     #[test]

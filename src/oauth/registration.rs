@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Error, OAuth, Registration, error::Failure, limits::Buckets, opaque, redirect_uri::RedirectUri};
+use super::{Error, OAuth, error::Failure, limits::Buckets, opaque, redirect_uri::RedirectUri};
 use crate::{
-    model::{Client, ClientAuth, ClientId, ClientIp, GrantType, Scopes},
+    model::{Client, ClientAuth, ClientId, ClientIp, GrantType, Registration, Scopes},
     storage::{NewClient, Registered, UnusedLimits},
     support::{Digest, Secret, Timestamp, printable_name},
 };
@@ -83,7 +83,7 @@ impl OAuth {
     /// client that is registered already gets the id that it has (`OA-41`). A client that the operator revoked is refused,
     /// until the operator restores it: with a fresh id, registering again would undo every revocation.
     pub async fn register(&self, body: &[u8], from: ClientIp) -> Result<Map<String, Value>, Failure> {
-        if self.settings().registration == Registration::Off {
+        if self.settings().policy.registration == Registration::Off {
             return Err(Failure::RegistrationOff);
         }
         let now = self.0.clock.now();
@@ -168,7 +168,8 @@ impl OAuth {
         }
         let parse = |uri: &Value| {
             let uri = uri.as_str().ok_or_else(|| refuse("a redirect URI is not a string"))?;
-            RedirectUri::parse(uri, &self.settings().redirect_schemes).map_err(|error| refuse(&error.to_string()))
+            RedirectUri::parse(uri, &self.settings().policy.redirect_schemes)
+                .map_err(|error| refuse(&error.to_string()))
         };
         given.iter().map(parse).collect()
     }

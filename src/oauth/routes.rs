@@ -11,9 +11,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 use tower_http::set_header::SetResponseHeaderLayer;
 
-use super::{ConcealBackends, OAuth, cors, error::Failure, form::Params};
+use super::{OAuth, cors, error::Failure, form::Params};
 use crate::{
-    model::{ClientIp, Endpoint},
+    model::{ClientIp, ConcealBackends, Endpoint},
     support::Digest,
 };
 
@@ -121,7 +121,7 @@ fn resource(oauth: &OAuth, rest: &str, base: &str) -> Option<Endpoint> {
         return Some(Endpoint::MERGED);
     }
     let endpoint = Endpoint::from_path(path)?;
-    let told = oauth.settings().conceal_backends == ConcealBackends::Yes || oauth.settings().knows(&endpoint);
+    let told = oauth.settings().policy.conceal_backends == ConcealBackends::Yes || oauth.settings().knows(&endpoint);
     told.then_some(endpoint)
 }
 

@@ -77,7 +77,7 @@ impl OAuth {
         let row = NewRefreshToken {
             digest: token.digest(),
             generation: opaque::base62(&*self.0.random, 16),
-            expires: (now + self.settings().refresh_idle).min(grant.expires),
+            expires: (now + self.settings().policy.refresh_idle).min(grant.expires),
         };
         (token, row)
     }
@@ -85,7 +85,7 @@ impl OAuth {
     /// A new access token beside the refresh token of this generation (`OA-98`).
     fn issue(&self, grant: &Grant, scopes: Scopes, generation: &str, now: Timestamp) -> Result<Issued, Error> {
         let settings = self.settings();
-        let expires = (now + settings.access_token_lifetime).min(grant.expires);
+        let expires = (now + settings.policy.access_token_lifetime).min(grant.expires);
         let claims = Claims {
             iss: settings.issuer.clone(),
             sub: grant.user.to_string(),

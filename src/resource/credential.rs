@@ -2,9 +2,9 @@
 
 use http::{HeaderMap, Uri, header};
 
-use super::{QueryKey, ticket};
+use super::ticket;
 use crate::{
-    model::{Binding, Endpoint},
+    model::{Binding, Endpoint, QueryKey},
     support::Secret,
 };
 

@@ -11,12 +11,12 @@ use http::StatusCode;
 use serde::Deserialize;
 
 use super::{
-    State,
-    error::Problem,
     forms::Purpose,
     login::ButtonForm,
     pages::{self, Health, Page},
     posted::Posted,
+    problem::Problem,
+    state::State,
     visit::Visitor,
     words,
 };
@@ -66,7 +66,7 @@ pub(super) async fn show(
     let grants = state.oauth.grants_within(&holder).await?;
     let own = |client: &&SessionStatus| is_within(client, &holder);
     let page = pages::Account {
-        frame: state.frame(),
+        frame: pages::Frame::new(&state.settings),
         token: visitor.token(Purpose::Account).await?,
         user: holder.user_name(),
         key: (!holder.user.is_of_key()).then_some(&*holder.name),

@@ -9,7 +9,7 @@ use axum::{
 };
 use http::{HeaderValue, header};
 
-use super::error::Problem;
+use super::problem::Problem;
 use crate::support::Digest;
 
 const STYLE: &str = include_str!("../../templates/lockkeeper.css");

@@ -11,12 +11,12 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 
 use super::{
-    State,
-    error::Problem,
     forms::Purpose,
     login,
     pages::{self, Page},
     posted::Posted,
+    problem::Problem,
+    state::State,
     visit::Visitor,
     words,
 };
@@ -169,7 +169,7 @@ async fn ask(state: &State, visitor: &mut Visitor, id: &TransactionId) -> Result
     let pending = pending(state, &visitor.browser().await?, id).await?;
     let holder = visitor.holder().await?.ok_or_else(Problem::logged_out)?;
     let page = pages::Consent {
-        frame: state.frame(),
+        frame: pages::Frame::new(&state.settings),
         token: visitor.token(Purpose::Transaction(id.as_str())).await?,
         transaction: id.as_str(),
         client: &pending.client_name,
@@ -194,7 +194,7 @@ async fn login_page<'a>(
 ) -> Result<pages::Login<'a>, Problem> {
     let token = visitor.token(Purpose::Transaction(sealed)).await?;
     let request = Some(pages::Request { transaction: sealed, client: &transaction.client_name });
-    Ok(pages::Login { frame: state.frame(), token, alert: None, request })
+    Ok(pages::Login { frame: pages::Frame::new(&state.settings), token, alert: None, request })
 }
 
 /// Sends the browser back to the app: at once, or by a link that a person follows (`OA-74`, `OA-75`).
@@ -205,7 +205,12 @@ fn hand_over(state: &State, status: StatusCode, redirect: &oauth::Redirect) -> R
             Ok((StatusCode::SEE_OTHER, [(header::LOCATION, location)]).into_response())
         }
         Trust::ShowLink { host, reason } => {
-            let page = pages::Handover { frame: state.frame(), reason, host, location: &redirect.location };
+            let page = pages::Handover {
+                frame: pages::Frame::new(&state.settings),
+                reason,
+                host,
+                location: &redirect.location,
+            };
             Ok(Page(status, page).into_response())
         }
     }

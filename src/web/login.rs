@@ -10,11 +10,11 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 
 use super::{
-    State,
-    error::Problem,
     forms::Purpose,
     pages::{self, Page},
     posted::Posted,
+    problem::Problem,
+    state::State,
     visit::Visitor,
 };
 use crate::{
@@ -109,7 +109,7 @@ pub(super) async fn check(
 
 async fn page(state: &State, visitor: &mut Visitor, alert: Option<String>) -> Result<pages::Login<'static>, Problem> {
     let token = visitor.token(Purpose::Login).await?;
-    Ok(pages::Login { frame: state.frame(), token, alert, request: None })
+    Ok(pages::Login { frame: pages::Frame::new(&state.settings), token, alert, request: None })
 }
 
 fn to_account(state: &State) -> Response {

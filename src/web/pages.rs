@@ -5,7 +5,8 @@ use axum::response::{Html, IntoResponse, Response};
 use http::StatusCode;
 
 use super::{
-    error,
+    assets, problem,
+    state::Settings,
     words::{Destination, Permission, Weight},
 };
 
@@ -155,6 +156,21 @@ pub(super) enum Health {
 /// A page with its status.
 pub(super) struct Page<T>(pub(super) StatusCode, pub(super) T);
 
+// === impl Frame ===
+
+impl Frame {
+    /// The frame of every page of this gateway.
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            base: settings.base().to_owned(),
+            name: settings.name.clone(),
+            host: settings.host(),
+            style: assets::style_path(),
+            mark: assets::mark_path(),
+        }
+    }
+}
+
 // === impl Health ===
 
 impl Health {
@@ -176,7 +192,7 @@ impl<T: Template> IntoResponse for Page<T> {
             Ok(page) => (self.0, Html(page)).into_response(),
             Err(error) => {
                 tracing::error!(%error, "a template could not be rendered");
-                error::Problem::internal().into_response()
+                problem::Problem::internal().into_response()
             }
         }
     }

@@ -5,6 +5,7 @@
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tower_sessions::{
     SessionManagerLayer, SessionStore,
@@ -14,11 +15,15 @@ use tower_sessions::{
 };
 use url::Url;
 
-use super::{State, visit};
+use super::state::State;
 use crate::{
+    model::KeyId,
     storage::{self, BrowserSession, Storage},
     support::{Clock, Digest, Random},
 };
+
+/// The name of the login among the data of a session.
+pub(super) const LOGIN: &str = "visit";
 
 /// How long a session may lie unused.
 const IDLE: Duration = Duration::from_mins(30);
@@ -66,7 +71,7 @@ impl Store {
 
     /// What is stored of a session: nothing if nobody is logged in.
     fn row(&self, record: &Record) -> session_store::Result<Option<BrowserSession>> {
-        let Some(key) = visit::key_in(&record.data) else { return Ok(None) };
+        let Some(key) = key_in(&record.data) else { return Ok(None) };
         let now = self.clock.now();
         let data = serde_json::to_string(&record.data).map_err(|error| encode(&error))?;
         Ok(Some(BrowserSession { id: digest(&record.id), key, data, created: now, used: now }))
@@ -146,6 +151,11 @@ pub(super) fn is_busy(error: &session::Error) -> bool {
     matches!(error, session::Error::Store(session_store::Error::Backend(text)) if text == BUSY)
 }
 
+/// The key that the person of a session logged in with; `None` if nobody is logged in.
+fn key_in(data: &HashMap<String, Value>) -> Option<KeyId> {
+    data.get(LOGIN)?.get("key")?.as_str().map(KeyId::new)
+}
+
 fn digest(id: &Id) -> Digest {
     Digest::sha256(id.to_string())
 }
@@ -168,7 +178,7 @@ mod tests {
     use super::*;
     use crate::{
         support::{ManualClock, SeededRandom},
-        web::error::Problem,
+        web::problem::Problem,
     };
 
     #[test]

@@ -7,9 +7,10 @@ use axum::{extract, response::Response};
 use http::StatusCode;
 
 use super::{
-    State, account,
-    error::Problem,
-    pages::{Page, Start},
+    account,
+    pages::{Frame, Page, Start},
+    problem::Problem,
+    state::State,
     visit::Visitor,
 };
 
@@ -19,7 +20,11 @@ pub(super) async fn show(
     visitor: Visitor,
 ) -> Result<Response, Problem> {
     let backends = visitor.holder().await?.map(|holder| account::backends(&(state.status)(), &holder));
-    let page =
-        Start { frame: state.frame(), root: state.settings.root(), backends, version: env!("CARGO_PKG_VERSION") };
+    let page = Start {
+        frame: Frame::new(&state.settings),
+        root: state.settings.root(),
+        backends,
+        version: env!("CARGO_PKG_VERSION"),
+    };
     Ok(Page(StatusCode::OK, page).into_response())
 }

@@ -4,28 +4,25 @@
 //! Of a browser that is not logged in nothing is stored (`OA-68`): what its forms are bound to derives from the random id
 //! in its cookie.
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tower_sessions::{Session, session::Id};
 
 use super::{
-    State,
-    error::Problem,
     forms::{Forms, Purpose},
+    problem::Problem,
     same_origin,
+    session::LOGIN,
+    state::State,
 };
 use crate::{
     model::{ClientIp, KeyId},
     oauth::{Browser, KeyHolder},
     support::Digest,
 };
-
-/// The name of a [`Login`] in the session.
-const NAME: &str = "visit";
 
 /// A browser.
 enum Visit {
@@ -53,11 +50,6 @@ pub(super) struct Visitor {
     visit: Visit,
     /// Where the request came from.
     pub(super) from: IpAddr,
-}
-
-/// The key that the person of a session logged in with; `None` if nobody is logged in.
-pub(super) fn key_in(data: &HashMap<String, Value>) -> Option<KeyId> {
-    data.get(NAME)?.get("key")?.as_str().map(KeyId::new)
 }
 
 // === impl Visitor ===
@@ -136,7 +128,7 @@ impl Visitor {
     /// Saves at once and not with the answer, so that a store that is busy is told as such.
     async fn keep(&self) -> Result<(), Problem> {
         if let Visit::LoggedIn(login) = &self.visit {
-            self.session.insert(NAME, login).await?;
+            self.session.insert(LOGIN, login).await?;
             self.session.save().await?;
         }
         Ok(())
@@ -152,7 +144,7 @@ impl FromRequestParts<Arc<State>> for Visitor {
         }
         let from = parts.extensions.get().map_or(std::net::Ipv4Addr::LOCALHOST.into(), |ClientIp(from)| *from);
         let session = Session::from_request_parts(parts, state).await.map_err(|_| Problem::internal())?;
-        let visit = session.get(NAME).await?.map_or(Visit::Stranger, Visit::LoggedIn);
+        let visit = session.get(LOGIN).await?.map_or(Visit::Stranger, Visit::LoggedIn);
         Ok(Self { state: Arc::clone(state), session, visit, from })
     }
 }

@@ -11,8 +11,7 @@ mod profile;
 use std::{path::Path, process::Command};
 
 use lockkeeper::{
-    app::App,
-    cli::Control,
+    app::{App, Control},
     config::{self, Environment, Given},
     model::status::Status,
     support::Secret,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use lockkeeper::{cli::Control, config::PublicUrl, support::Secret};
+use lockkeeper::{app::Control, config::PublicUrl, support::Secret};
 
 /// Runs the program in `folder`, with nothing of this environment but what it needs to start.
 fn lockkeeper(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {

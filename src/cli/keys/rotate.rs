@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::{lifetime, show_once};
+use super::{print, values};
 use crate::{
     cli::{
-        Failure, Process,
         arguments::{Data, Form},
+        failure::Failure,
+        process::Process,
         store::{self, Absent, Store},
     },
-    config::units,
     model::{KeyId, KeyRotation, RotatedUser, UserId},
 };
 
@@ -29,10 +29,10 @@ pub struct Rotate {
     /// The key's id, as `keys list` shows it
     id: String,
     /// How long the old key may be used beside the new one, at most 90d; it ends at once where this is not given
-    #[arg(long, value_name = "DURATION", value_parser = overlap)]
+    #[arg(long, value_name = "DURATION", value_parser = values::overlap)]
     overlap: Option<Duration>,
     /// When the new key ends by itself; when the old one would have, where this is not given
-    #[arg(long, value_name = "DURATION", value_parser = lifetime)]
+    #[arg(long, value_name = "DURATION", value_parser = values::lifetime)]
     expires: Option<Duration>,
     /// Makes the new key a user of its own: its apps go with it, other keys of its user no longer see them
     #[arg(long)]
@@ -73,7 +73,7 @@ impl Rotate {
                 }
             });
         };
-        show_once(process, self.form, (&key, &secret));
+        print::once(process, self.form, (&key, &secret));
         let end = match old.and_then(|key| key.ends()).filter(|_| self.overlap.is_some()) {
             Some(end) => format!("ends at {end}"),
             None => "is revoked and ends within a second".to_owned(),
@@ -81,12 +81,4 @@ impl Rotate {
         process.output.remark(&format!("The old key {id} {end}; the apps that were connected with it stay connected."));
         Ok(())
     }
-}
-
-fn overlap(text: &str) -> Result<Duration, String> {
-    let overlap = units::parse_duration(text)?;
-    if overlap > Duration::from_hours(24 * 90) {
-        return Err("an overlap is 90d at most".to_owned());
-    }
-    Ok(overlap)
 }

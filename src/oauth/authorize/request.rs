@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Login, Redirect, RedirectTarget, Refusal, Trust};
 use crate::{
-    model::{Client, ClientId, Endpoint, Scopes},
+    model::{Client, ClientId, ConcealBackends, Endpoint, Scopes},
     oauth::{
-        ConcealBackends, Error, OAuth, Settings,
+        Error, OAuth, Settings,
         form::{Params, Repeated},
         pkce::Challenge,
         redirect_uri::RedirectUri,
@@ -152,7 +152,7 @@ impl OAuth {
         let settings = self.settings();
         let named = settings.named_endpoint(params.all("resource")).ok();
         // strangers are not told which backends exist: this one is refused after the login (OA-6)
-        let told = settings.conceal_backends == ConcealBackends::No;
+        let told = settings.policy.conceal_backends == ConcealBackends::No;
         let Some(named) = named.filter(|named| !told || named.as_ref().is_none_or(|named| settings.knows(named)))
         else {
             return refuse("invalid_target", UNKNOWN_RESOURCE);
@@ -275,7 +275,7 @@ impl ErrorAnswer {
         parameters.push(("iss", &settings.issuer));
         let location = self.uri.with(&parameters);
         let trust = match self.uri.target() {
-            RedirectTarget::Web(host) if !settings.trusted_redirect_hosts.contains(host) => {
+            RedirectTarget::Web(host) if !settings.policy.trusted_redirect_hosts.contains(host) => {
                 let reason = format!("The request was not accepted: {}.", self.description);
                 Trust::ShowLink { host: host.clone(), reason }
             }

@@ -73,7 +73,7 @@ impl OAuth {
         let (Some(rotated), Some((successor, sealed))) = (row.rotated, row.successor) else {
             return Err(Failure::InvalidGrant(GrantProblem::GrantRevoked(grant.id.clone())));
         };
-        if now.since(rotated) <= self.settings().refresh_grace {
+        if now.since(rotated) <= self.settings().policy.refresh_grace {
             let token = unsealed(presented, &sealed)?;
             let generation = self.find_refresh(&successor, grant).await?.generation;
             return Ok((token, generation));

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::{cli::Control, listener::descriptors};
+use lockkeeper::{app::Control, listener::descriptors};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,

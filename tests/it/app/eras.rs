@@ -3,7 +3,7 @@
 use std::{fs, path::Path, process::Command, time::Duration};
 
 use lockkeeper::{
-    cli::Control,
+    app::Control,
     model::status::{EraStatus, Found, Status},
 };
 use reqwest::StatusCode;

@@ -4,8 +4,8 @@ use std::{path::Path, time::Duration};
 
 use insta::assert_snapshot;
 use lockkeeper::{
-    config::{Auth, Config, Http, Limits, Log, Naming},
-    model::{BackendSpec, OnLoss, Share, TransportSpec},
+    config::{Config, Http, Limits, Log},
+    model::{AuthPolicy, BackendSpec, Naming, OnLoss, Share, TransportSpec},
 };
 
 use super::load;
@@ -141,7 +141,7 @@ fn the_example_file_shows_the_defaults_and_every_option() {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("lockkeeper.example.toml")).unwrap();
     let config = load("lockkeeper.toml", &text, &[]).unwrap();
     assert_eq!(config.limits, Limits::default());
-    assert_eq!(config.auth, Auth::default());
+    assert_eq!(config.auth, AuthPolicy::default());
     assert_eq!(config.http, Http::default());
     assert_eq!(config.log, Log::default());
     assert_eq!(config.listen, lockkeeper::config::DEFAULT_LISTEN);

@@ -1,7 +1,10 @@
 //! What counts where several places say something.
 
 use insta::assert_snapshot;
-use lockkeeper::config::{self, Config, Environment, Given, Naming, Problems, Single, Source};
+use lockkeeper::{
+    config::{self, Config, Environment, Given, Problems, Single, Source},
+    model::Naming,
+};
 
 use super::load_in;
 

@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use insta::assert_snapshot;
 use lockkeeper::{
-    gateway::{Gateway, Mount, Naming, Settings},
+    gateway::{Gateway, Mount, Settings},
     mcp::{ErrorObject, Method, Revision},
-    model::{Access, Rights, Share},
+    model::{Access, Naming, Rights, Share},
 };
 
 use super::script::{

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockkeeper::{
-    model::{ClientId, Rights},
-    oauth::{Begun, ConcealBackends, Kept, Login, MasterKeySource, RedirectTarget, Settings, Trust, Unusable},
+    model::{AuthPolicy, ClientId, ConcealBackends, Rights},
+    oauth::{Begun, Kept, Login, MasterKeySource, RedirectTarget, Settings, Trust, Unusable},
     storage::Storage,
     support::Secret,
 };
@@ -187,7 +187,11 @@ async fn only_who_is_logged_in_learns_which_backends_exist() {
             (name, kept) => panic!("{name}: {kept:?}"),
         }
     }
-    let told = Authority::with(Settings { conceal_backends: ConcealBackends::No, ..Authority::settings() }).await;
+    let told = Authority::with(Settings {
+        policy: AuthPolicy { conceal_backends: ConcealBackends::No, ..AuthPolicy::default() },
+        ..Authority::settings()
+    })
+    .await;
     let query = Authority::query(&told.client().await, &[("resource", "https://gw.example/mcp/not")]);
     assert_eq!(refusal(&told, &query).await, "redirect invalid_target");
 }

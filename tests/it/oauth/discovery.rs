@@ -3,7 +3,10 @@
 use axum::body::Body;
 use http::{Request, StatusCode};
 use insta::assert_snapshot;
-use lockkeeper::oauth::{ConcealBackends, Settings};
+use lockkeeper::{
+    model::{AuthPolicy, ConcealBackends},
+    oauth::Settings,
+};
 
 use crate::support::oauth::Authority;
 
@@ -78,7 +81,10 @@ async fn every_endpoint_has_its_own_metadata_and_the_root_has_that_of_the_merged
 
 #[tokio::test]
 async fn every_other_probe_is_404_in_json() {
-    let settings = Settings { conceal_backends: ConcealBackends::No, ..Authority::settings() };
+    let settings = Settings {
+        policy: AuthPolicy { conceal_backends: ConcealBackends::No, ..AuthPolicy::default() },
+        ..Authority::settings()
+    };
     let authority = Authority::with(settings).await;
     for path in [
         "/.well-known/oauth-protected-resource/nope",     // N-1

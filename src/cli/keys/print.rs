@@ -1,0 +1,84 @@
+//! Keys as they are printed. Knows nothing of the commands.
+
+use serde_json::{Value, json};
+
+use crate::{
+    cli::{
+        arguments::Form,
+        output::{Ink, Style},
+        process::Process,
+        table::{Cell, Table},
+    },
+    model::{Access, ApiKey, Backends, Direct, Rights},
+    support::{Secret, Timestamp},
+};
+
+/// Prints a key that was just made: the key alone on standard output, what it is beside it.
+pub(super) fn once(process: &mut Process, form: Form, (key, secret): (&ApiKey, &Secret)) {
+    if form.json {
+        let mut document = document(key);
+        document["key"] = json!(secret.expose());
+        process.output.json(&document);
+        return;
+    }
+    process.output.print(secret.expose());
+    let user = if key.user.is_of_key() { "a user of its own".to_owned() } else { format!("user {}", key.user) };
+    let what = format!("key {} ({}), {user}: {}", key.id, key.name, rights_text(&key.rights));
+    process.output.remark(&format!("{what}\nIt is shown this once. Revoke it: lockkeeper keys revoke {}", key.id));
+}
+
+/// The keys as a table.
+pub(super) fn table(keys: &[ApiKey], now: Timestamp, style: Style) -> String {
+    let mut table = Table::new(&["ID", "NAME", "USER", "RIGHTS", "DIRECT", "CREATED", "EXPIRES", "LAST USED", "STATE"]);
+    let moment = |moment: Option<Timestamp>| Cell::from(moment.map_or("never".to_owned(), |moment| moment.to_string()));
+    for key in keys {
+        let state = match (&key.rotated, key.revoked) {
+            (None, Some(_)) => Cell::from("revoked").ink(Ink::Bad),
+            (None, None) if key.is_live(now) => Cell::from("live").ink(Ink::Good),
+            (None, None) => Cell::from("expired").ink(Ink::Waiting),
+            (Some(rotated), None) if key.is_live(now) => {
+                Cell::from(format!("until {}, then {}", rotated.until, rotated.successor)).ink(Ink::Waiting)
+            }
+            (Some(rotated), _) => Cell::from(format!("replaced by {}", rotated.successor)).ink(Ink::Bad),
+        };
+        let direct = if key.direct == Direct::Allowed { "yes" } else { "no" };
+        table.row([
+            Cell::from(&key.id),
+            Cell::from(&key.name),
+            if key.user.is_of_key() { Cell::from("(own)").ink(Ink::Faint) } else { Cell::from(&key.user) },
+            Cell::from(rights_text(&key.rights)),
+            Cell::from(direct),
+            Cell::from(key.created),
+            moment(key.expires),
+            moment(key.last_used),
+            state,
+        ]);
+    }
+    table.render(style)
+}
+
+/// A key as JSON; the secret is not in it.
+pub(super) fn document(key: &ApiKey) -> Value {
+    json!({
+        "id": key.id, "name": key.name, "user": key.user, "rights": key.rights, "direct": key.direct,
+        "created": key.created.to_string(),
+        "expires": key.expires.map(|moment| moment.to_string()),
+        "last_used": key.last_used.map(|moment| moment.to_string()),
+        "revoked": key.revoked.map(|moment| moment.to_string()),
+        "successor": key.rotated.as_ref().map(|rotated| &rotated.successor),
+        "ends": key.ends().map(|moment| moment.to_string()),
+    })
+}
+
+/// What a key may do, in words.
+fn rights_text(rights: &Rights) -> String {
+    let mut words = match &rights.backends {
+        Backends::All => vec!["all backends".to_owned()],
+        Backends::Only(backends) => backends
+            .iter()
+            .map(|(id, access)| if *access == Access::Full { id.clone() } else { format!("{id}:read") })
+            .collect(),
+    };
+    words.extend(rights.admin.then(|| "admin".to_owned()));
+    words.join(", ")
+}

@@ -1,0 +1,229 @@
+//! Dependencies between source files, read from their paths. Knows no rules.
+//!
+//! A path counts wherever it stands: in a `use`, or in the code after `crate::`, `super::`, `self::` or the name of a child.
+//! A parent's `pub use` of its children is no dependency of the parent: a path that leads through it depends on the file
+//! that it leads to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Source files, and those that each depends on.
+pub(super) struct Graph {
+    edges: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// The module path of a file or an item.
+type ModulePath = Vec<String>;
+
+/// What one file says.
+struct File {
+    me: ModulePath,
+    children: BTreeSet<String>,
+    reexports: BTreeMap<String, ModulePath>,
+    paths: Vec<ModulePath>,
+}
+
+impl Graph {
+    /// Reads files: their paths below `src`, and their code without comments and unit tests.
+    pub(super) fn of(sources: &[(String, String)]) -> Self {
+        let files: BTreeMap<ModulePath, &str> = sources.iter().map(|(path, _)| (module(path), path.as_str())).collect();
+        let read: BTreeMap<&str, File> =
+            sources.iter().map(|(path, code)| (path.as_str(), File::read(path, code))).collect();
+        let reexports = read.values().flat_map(|file| {
+            let full = |name: &String| [file.me.as_slice(), std::slice::from_ref(name)].concat();
+            file.reexports.iter().map(move |(name, to)| (full(name), to.clone()))
+        });
+        let reexports: BTreeMap<ModulePath, ModulePath> = reexports.collect();
+        let edges = read.iter().map(|(path, file)| {
+            let resolved = file.paths.iter().filter_map(|to| resolve(to, &files, &reexports));
+            ((*path).to_owned(), resolved.filter(|to| to != path).map(str::to_owned).collect())
+        });
+        Self { edges: edges.collect() }
+    }
+
+    /// The groups of files of one room that depend on each other.
+    pub(super) fn circles_in(&self, room: &str) -> Vec<Vec<String>> {
+        let of_room: Vec<&String> = self.edges.keys().filter(|path| room_of(path) == room).collect();
+        let next = |path: &String| self.edges[path].iter().filter(|to| room_of(to) == room).cloned().collect();
+        circles(&of_room, &next)
+    }
+
+    /// The groups of rooms that depend on each other.
+    pub(super) fn circles_between_rooms(&self) -> Vec<Vec<String>> {
+        let rooms: BTreeSet<String> = self.edges.keys().map(|path| room_of(path).to_owned()).collect();
+        let next = |room: &String| {
+            let files = self.edges.iter().filter(|(path, _)| room_of(path) == room);
+            files.flat_map(|(_, to)| to).map(|to| room_of(to).to_owned()).filter(|to| to != room).collect()
+        };
+        circles(&rooms.iter().collect::<Vec<_>>(), &next)
+    }
+
+    /// Every room.
+    pub(super) fn rooms(&self) -> BTreeSet<String> {
+        self.edges.keys().map(|path| room_of(path).to_owned()).collect()
+    }
+}
+
+/// The room of a file: its topmost module.
+pub(super) fn room_of(path: &str) -> &str {
+    path.split(['/', '.']).next().unwrap_or_default()
+}
+
+/// Two nodes are in one circle if each is reached from the other.
+fn circles(nodes: &[&String], next: &dyn Fn(&String) -> BTreeSet<String>) -> Vec<Vec<String>> {
+    let reached: BTreeMap<&String, BTreeSet<String>> = nodes.iter().map(|node| (*node, reach(node, next))).collect();
+    let circle = |node: &String| -> Vec<String> {
+        reached[node]
+            .iter()
+            .filter(|other| reached.get(other).is_some_and(|back| back.contains(node)))
+            .cloned()
+            .collect()
+    };
+    let all: BTreeSet<Vec<String>> = nodes.iter().map(|node| circle(node)).collect();
+    all.into_iter().filter(|circle| circle.len() > 1).collect()
+}
+
+fn reach(from: &str, next: &dyn Fn(&String) -> BTreeSet<String>) -> BTreeSet<String> {
+    let mut reached = BTreeSet::new();
+    let mut open = vec![from.to_owned()];
+    while let Some(node) = open.pop() {
+        for to in next(&node) {
+            if reached.insert(to.clone()) {
+                open.push(to);
+            }
+        }
+    }
+    reached
+}
+
+fn resolve<'a>(
+    path: &[String],
+    files: &BTreeMap<ModulePath, &'a str>,
+    reexports: &BTreeMap<ModulePath, ModulePath>,
+) -> Option<&'a str> {
+    let depth = (1..=path.len()).rev().find(|depth| files.contains_key(&path[..*depth]))?;
+    let item = path.get(..=depth).and_then(|item| reexports.get(item));
+    match item {
+        Some(to) if to.as_slice() != path => resolve(&[to.as_slice(), &path[depth + 1..]].concat(), files, reexports),
+        _ => files.get(&path[..depth]).copied(),
+    }
+}
+
+fn module(path: &str) -> ModulePath {
+    let name = path.strip_suffix(".rs").unwrap_or(path);
+    name.split('/').filter(|part| !["lib", "main"].contains(part)).map(str::to_owned).collect()
+}
+
+// === impl File ===
+
+impl File {
+    fn read(path: &str, code: &str) -> Self {
+        let declared = code.lines().filter_map(|line| line.trim().strip_suffix(';')?.rsplit_once("mod "));
+        let children = declared.map(|(_, name)| name.to_owned()).collect();
+        let mut file = Self { me: module(path), children, reexports: BTreeMap::new(), paths: Vec::new() };
+        let mut rest = String::new();
+        let mut open = code;
+        while let Some((before, after)) = split_use(open) {
+            let (tree, after) = after.split_once(';').unwrap_or((after, ""));
+            rest.push_str(before);
+            let is_public = before.rsplit('\n').next().is_some_and(|line| line.trim_start().starts_with("pub"));
+            file.add_use(tree, is_public);
+            open = after;
+        }
+        rest.push_str(open);
+        for word in rest.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')) {
+            if word.contains("::") {
+                file.add(&word.split("::").map(str::to_owned).collect::<Vec<_>>());
+            }
+        }
+        file
+    }
+
+    fn add_use(&mut self, tree: &str, is_public: bool) {
+        for path in expand(&[], tree) {
+            let Some(path) = self.absolute(&path) else { continue };
+            match path.last() {
+                Some(name) if is_public && path.starts_with(&self.me) => {
+                    self.reexports.insert(name.clone(), path);
+                }
+                _ => self.paths.push(path),
+            }
+        }
+    }
+
+    fn add(&mut self, path: &[String]) {
+        self.paths.extend(self.absolute(path));
+    }
+
+    /// The path from the crate's root; `None` if it leads out of the crate.
+    fn absolute(&self, path: &[String]) -> Option<ModulePath> {
+        let ups = path.iter().take_while(|part| *part == "super").count();
+        let base = match path.first()?.as_str() {
+            "crate" => &[],
+            "self" => self.me.as_slice(),
+            "super" => &self.me[..self.me.len().checked_sub(ups)?],
+            child if self.children.contains(child) => return Some([self.me.as_slice(), path].concat()),
+            _ => return None,
+        };
+        Some([base, &path[ups.max(1)..]].concat())
+    }
+}
+
+/// The text before and after the next `use`.
+fn split_use(text: &str) -> Option<(&str, &str)> {
+    let mut at = 0;
+    loop {
+        at += text.get(at..)?.find("use ")?;
+        let line = text[..at].rsplit('\n').next().unwrap_or_default().trim();
+        if line.is_empty() || line == "pub" || (line.starts_with("pub(") && line.ends_with(')')) {
+            return Some((&text[..at], &text[at + "use ".len()..]));
+        }
+        at += 1;
+    }
+}
+
+/// The paths of a `use` tree.
+fn expand(prefix: &[String], tree: &str) -> Vec<ModulePath> {
+    let (head, group) = match tree.split_once('{') {
+        Some((head, group)) => (head, group.rsplit_once('}').map(|(group, _)| group)),
+        None => (tree, None),
+    };
+    let name = |part: &str| part.split(" as ").next().unwrap_or_default().trim().to_owned();
+    let parts = head.split("::").map(name).filter(|part| !part.is_empty() && part != "self" || prefix.is_empty());
+    let path: ModulePath = prefix.iter().cloned().chain(parts.filter(|part| !part.is_empty())).collect();
+    let Some(group) = group else { return vec![path] };
+    let (mut depth, mut start, mut found) = (0, 0, Vec::new());
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                found.push(&group[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    found.push(&group[start..]);
+    found.into_iter().filter(|part| !part.trim().is_empty()).flat_map(|part| expand(&path, part)).collect()
+}
+
+#[test]
+fn paths_are_read_as_the_compiler_reads_them() {
+    let sources = [
+        ("a.rs", "mod b;\npub(crate) mod c;\npub(crate) use c::{C, d::D};\nfn f() { b::g() }"),
+        ("a/b.rs", "use super::C;\nuse std::{self};"),
+        ("a/c.rs", "pub mod d;\nuse crate::{x, a::{self, b::{self as other, B}}};"),
+        ("a/c/d.rs", "fn f() -> super::super::D {}\nfn g() -> super::b::B"),
+        ("x.rs", "fn f() { crate::a::c::d::g(); Vec::new() }"),
+    ]
+    .map(|(path, code)| (path.to_owned(), code.to_owned()));
+    let graph = Graph::of(&sources);
+    let to = |path: &str| graph.edges[path].iter().map(String::as_str).collect::<Vec<_>>();
+    assert_eq!(to("a.rs"), ["a/b.rs"]);
+    assert_eq!(to("a/b.rs"), ["a/c.rs"]);
+    assert_eq!(to("a/c.rs"), ["a.rs", "a/b.rs", "x.rs"]);
+    assert_eq!(to("a/c/d.rs"), ["a/c.rs"]);
+    assert_eq!(to("x.rs"), ["a/c/d.rs"]);
+    assert_eq!(graph.circles_in("a"), [["a.rs", "a/b.rs", "a/c.rs"]]);
+    assert_eq!(graph.circles_between_rooms(), [["a", "x"]]);
+}
