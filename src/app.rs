@@ -33,7 +33,7 @@ use crate::{
     http, listener,
     mcp::{Payload, Server},
     model::{BackendId, BackendSpec, KnownEra, SessionId, status::Status},
-    oauth::{self, OAuth, seal::SealingKey},
+    oauth::{self, OAuth, seal},
     resource::{self, Gate},
     storage::Storage,
     support::{Clock, OsRandom, Random, Secret, SystemClock},
@@ -116,8 +116,8 @@ impl App {
             .with_context(|| format!("the data folder {} cannot be used", config.data_dir.display()))?;
         let storage = Storage::open(&config::files::database(&config.data_dir)).await?;
         let oauth_settings = settings::oauth(&config, &public_url);
-        let master = SealingKey::master(&oauth_settings.master_key, &*world.random)?;
-        let state_key = master.kept(&storage, "request state", &*world.random).await?;
+        let master = seal::master_key(&oauth_settings.master_key, &*world.random)?;
+        let state_key = seal::kept(&master, &storage, "request state", &*world.random).await?;
         let state_key =
             state_key.as_slice().try_into().context("the key of request states in the database is broken")?;
         let eras = Eras::load(&storage).await;
@@ -142,7 +142,7 @@ impl App {
         let (router, parts, introductions) = foundation.assemble(world)?;
         tell_shared_users(&parts.oauth).await?;
         // last of all: a key that is made must be shown, and so nothing may fail between the two
-        let first_key = parts.oauth.first_key().await?;
+        let first_key = parts.oauth.keys().first().await?;
         let data_dir = config.data_dir;
         Ok(Self {
             listener,
@@ -234,7 +234,7 @@ impl Parts {
 
 /// Tells the operator, once, which keys share a user since the time when that was the default.
 async fn tell_shared_users(oauth: &OAuth) -> Result<(), oauth::Error> {
-    for (user, keys) in oauth.take_shared_users().await? {
+    for (user, keys) in oauth.keys().take_shared_users().await? {
         tracing::warn!(%user, keys, "{keys} API keys share the user `{user}`, as keys did that were created without --user: \
             their holders share sessions, processes and quotas, and see each other's connected apps as far as their \
             rights reach. Existing keys stay so; keys created without --user are users of their own from now on. \

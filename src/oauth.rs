@@ -7,6 +7,8 @@
 pub mod access_token;
 pub mod authorize;
 mod client_auth;
+mod clients;
+mod core;
 pub mod cors;
 pub mod error;
 pub mod form;
@@ -15,6 +17,7 @@ pub mod keys;
 pub mod limits;
 mod metadata;
 pub mod opaque;
+mod pepper;
 pub mod pkce;
 pub mod policy;
 pub mod problem;
@@ -28,50 +31,55 @@ pub mod seal;
 pub mod settings;
 pub mod signing;
 mod token;
+mod uses;
 pub mod verify;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
-pub use authorize::{
-    Begun, Browser, ClientOrigin, Kept, Login, Pending, Redirect, RedirectTarget, Refusal, Transaction, TransactionId,
-    Trust, Unusable,
+use tokio_util::sync::CancellationToken;
+
+pub use self::{
+    authorize::{
+        Authorization, Begun, Browser, ClientOrigin, Kept, Login, Pending, Redirect, Refusal, Transaction,
+        TransactionId, Trust, Unusable,
+    },
+    clients::Clients,
+    error::Error,
+    grants::{GrantView, Grants},
+    keys::{KeyHolder, KeyRefusal, Keys},
+    redirect_uri::RedirectTarget,
+    settings::{MasterKeySource, Settings},
+    verify::{Opens, Verified},
 };
-pub use error::Error;
-pub use grants::GrantView;
-pub use keys::{KeyHolder, KeyRefusal};
-use parking_lot::Mutex;
-pub use settings::{MasterKeySource, Settings};
-pub use verify::{Opens, Verified};
-use zeroize::Zeroizing;
-
+use self::{
+    core::Core, pepper::Pepper, registration::Registrations, revocation::Revocations, revoke::RevocationEndpoint,
+    routes::Endpoints, signing::SigningKeys, token::TokenEndpoint, uses::Uses, verify::Verifier,
+};
 use crate::{
-    model::GrantId,
     storage::Storage,
-    support::{Clock, Digest, Random, Secret},
+    support::{Clock, Random, SealingKey, Secret},
 };
 
-/// The authorization server. Cheap to clone.
-#[derive(Clone)]
-pub struct OAuth(Arc<Inner>);
+/// The pause between two looks for other processes' revocations.
+const POLL: Duration = Duration::from_millis(500);
+/// The number of polls after which what lapsed is cleared away: every 10 minutes.
+const PURGE_EVERY: u32 = 1200;
 
-struct Inner {
-    storage: Storage,
-    clock: Arc<dyn Clock>,
-    random: Arc<dyn Random>,
-    settings: Settings,
-    /// What API keys are hashed with, so that a copy of the database alone cannot be searched for them.
-    pepper: Zeroizing<Vec<u8>>,
-    signing: signing::SigningKeys,
-    /// What authorization requests are sealed under that wait for a login.
-    transactions: seal::SealingKey,
-    index: revocation::RevocationIndex,
-    /// The number of the newest revocation that the index knows.
-    seen: tokio::sync::Mutex<i64>,
-    remembered: verify::Remembered,
-    uses: Mutex<verify::Uses>,
-    key_limits: keys::KeyLimits,
-    registrations: limits::Buckets<Digest>,
-    refreshes: limits::Buckets<GrantId>,
+/// The authorization server: its services. Cheap to clone.
+#[derive(Clone)]
+pub struct OAuth(Arc<Services>);
+
+struct Services {
+    core: Core,
+    keys: Arc<Keys>,
+    grants: Grants,
+    clients: Clients,
+    authorization: Authorization,
+    verifier: Verifier,
+    registrations: Arc<Registrations>,
+    revocations: Arc<Revocations>,
+    uses: Arc<Uses>,
+    endpoints: Endpoints,
 }
 
 // === impl OAuth ===
@@ -84,49 +92,140 @@ impl OAuth {
         random: Arc<dyn Random>,
         settings: Settings,
     ) -> Result<Self, Error> {
-        let master = seal::SealingKey::master(&settings.master_key, &*random)?;
-        let pepper = master.kept(&storage, "pepper", &*random).await?;
-        let signing = signing::SigningKeys::load(&storage, &master, &*random, clock.now()).await?;
-        let transactions = master.for_purpose("authorization requests");
-        let seen = storage.newest_revocation().await?;
-        Ok(Self(Arc::new(Inner {
-            storage,
-            clock,
-            random,
-            settings,
-            pepper,
-            signing,
-            transactions,
-            index: revocation::RevocationIndex::default(),
-            seen: tokio::sync::Mutex::new(seen),
-            remembered: verify::remembered(),
-            uses: Mutex::default(),
-            key_limits: keys::KeyLimits::default(),
-            registrations: registration::limits(),
-            refreshes: token::refresh_limits(),
-        })))
+        let core = Core { storage, clock, random, settings: Arc::new(settings) };
+        let master = seal::master_key(&core.settings.master_key, &*core.random)?;
+        let pepper = Arc::new(Pepper::new(seal::kept(&master, &core.storage, "pepper", &*core.random).await?));
+        let signing = SigningKeys::load(&core.storage, &master, &*core.random, core.now()).await?;
+        let requests = master.for_purpose("authorization requests");
+        let uses = Arc::new(Uses::new(core.clone()));
+        let revocations = Arc::new(Revocations::open(core.clone(), Arc::clone(&uses)).await?);
+        Ok(Self(Arc::new(Services::new(core, pepper, Arc::new(signing), (revocations, uses), requests))))
+    }
+
+    /// API keys.
+    pub fn keys(&self) -> &Keys {
+        &self.0.keys
+    }
+
+    /// Grants.
+    pub fn grants(&self) -> &Grants {
+        &self.0.grants
+    }
+
+    /// Registered clients.
+    pub fn clients(&self) -> &Clients {
+        &self.0.clients
+    }
+
+    /// The authorization endpoint.
+    pub fn authorization(&self) -> &Authorization {
+        &self.0.authorization
+    }
+
+    /// The person or program behind a presented access token or API key; `from` is for the limits of wrong keys.
+    pub async fn verify(&self, presented: &str, from: IpAddr) -> Result<Arc<Verified>, KeyRefusal> {
+        self.0.verifier.verify(presented, from).await
+    }
+
+    /// True if a credential that was verified before may still be used.
+    pub fn holds(&self, verified: &Verified) -> bool {
+        self.0.verifier.holds(verified)
     }
 
     /// Every endpoint for machines: `/.well-known/*`, `/oauth/{token,register,revoke,jwks}` and the root aliases
     /// `/token` and `/register` (`OA-19`), with CORS, limits and `no-store`. Reads [`crate::model::ClientIp`] from the
     /// request extensions for its limits; without it, every request counts as loopback.
     pub fn router(&self) -> axum::Router {
-        routes::router(self.clone())
+        routes::router(self.0.endpoints.clone())
+    }
+
+    /// Follows what other processes revoke on the same database, every 500 ms (`OA-131`), writes down what was used, and
+    /// clears away what lapsed, until `cancel`. Run it on the app's task tracker.
+    pub async fn watch_revocations(&self, cancel: CancellationToken) {
+        let mut timer = tokio::time::interval(POLL);
+        timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut round: u32 = 0;
+        while cancel.run_until_cancelled(timer.tick()).await.is_some() {
+            if let Err(error) = self.sync().await {
+                tracing::warn!(%error, "revocations could not be read; tried again in 500 ms");
+            }
+            // at the start too: what expired while nothing ran goes before it is in the way
+            let due = round.is_multiple_of(PURGE_EVERY);
+            round = round.wrapping_add(1);
+            if due && let Err(error) = self.purge().await {
+                tracing::warn!(%error, "what lapsed could not be cleared away; tried again in 10 min");
+            }
+        }
+        if let Err(error) = self.0.uses.write().await {
+            tracing::warn!(%error, "what was used last could not be written down");
+        }
+    }
+
+    /// One round: reads what was revoked since the last, by whomever, and writes down what was used.
+    pub async fn sync(&self) -> Result<(), Error> {
+        self.0.revocations.sync().await
+    }
+
+    /// Clears away what lapsed.
+    pub async fn purge(&self) -> Result<(), Error> {
+        let now = self.0.core.now();
+        self.0.revocations.index().purge(now);
+        self.0.registrations.purge(now).await?;
+        Ok(self.0.core.storage.transactions().purge_authorization(now).await?)
     }
 
     /// 256 fresh random bits.
     pub fn nonce(&self) -> Secret {
-        Secret::new(self.0.random.token())
+        Secret::new(self.0.core.random.token())
     }
 
-    /// What the operator decided.
+    /// The operator's settings.
     pub fn settings(&self) -> &Settings {
-        &self.0.settings
+        &self.0.core.settings
+    }
+}
+
+// === impl Services ===
+
+impl Services {
+    fn new(
+        core: Core,
+        pepper: Arc<Pepper>,
+        signing: Arc<SigningKeys>,
+        (revocations, uses): (Arc<Revocations>, Arc<Uses>),
+        requests: SealingKey,
+    ) -> Self {
+        let (r, u) = (|| Arc::clone(&revocations), || Arc::clone(&uses));
+        let keys = Arc::new(Keys::new(core.clone(), Arc::clone(&pepper), r(), u()));
+        let registrations = Arc::new(Registrations::new(core.clone(), pepper));
+        let endpoints = Endpoints {
+            settings: Arc::clone(&core.settings),
+            token: Arc::new(TokenEndpoint::new(Arc::clone(&keys), Arc::clone(&signing), r(), u())),
+            registrations: Arc::clone(&registrations),
+            revocation: Arc::new(RevocationEndpoint {
+                core: core.clone(),
+                signing: Arc::clone(&signing),
+                revocations: r(),
+            }),
+            signing: Arc::clone(&signing),
+        };
+        Self {
+            grants: Grants { core: core.clone(), revocations: r() },
+            clients: Clients { core: core.clone(), revocations: r() },
+            authorization: Authorization::new(Arc::clone(&keys), Arc::clone(&registrations), u(), requests),
+            verifier: Verifier::new(Arc::clone(&keys), signing, r(), u()),
+            core,
+            keys,
+            registrations,
+            revocations,
+            uses,
+            endpoints,
+        }
     }
 }
 
 impl fmt::Debug for OAuth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OAuth").field("issuer", &self.0.settings.issuer).finish_non_exhaustive()
+        f.debug_struct("OAuth").field("issuer", &self.settings().issuer).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,6 @@
 //! The SQLite database: the only room that knows SQL. Knows nothing of HTTP and MCP; what a row means is `model`'s.
 //!
-//! One file a table group; each adds functions to [`Storage`]. Look-ups return `Result<Option<T>>`; verbs are `lookup`,
+//! One file a table: [`Storage`] gives a handle for each. Look-ups return `Result<Option<T>>`; verbs are `lookup`,
 //! `find_by_*`, `add`, `list`, `count`, `delete`. Secrets are stored as digests or ciphertext alone.
 
 mod backend_eras;
@@ -8,6 +8,7 @@ mod backend_introductions;
 mod browser_sessions;
 mod clients;
 mod codes;
+mod database;
 mod facts;
 mod file;
 mod grants;
@@ -25,54 +26,31 @@ use std::{
     time::Duration,
 };
 
-pub use backend_introductions::IntroductionRow;
-pub use browser_sessions::BrowserSession;
-pub use clients::{NewClient, Registered, UnusedLimits};
-pub use codes::CodeRow;
-pub use grants::ListedGrant;
-pub use refresh_tokens::{NewRefreshToken, RefreshTokenRow, Rotation};
-pub use revocations::Revocation;
-pub use signing_keys::{KeyState, SigningKeyRow};
-use sqlx::{
-    Sqlite, SqlitePool, Transaction,
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
-};
-pub use transactions::TransactionRow;
+pub use backend_eras::BackendEraTable;
+pub use backend_introductions::{IntroductionRow, IntroductionTable};
+pub use browser_sessions::{BrowserSession, BrowserSessionTable};
+pub use clients::{ClientTable, NewClient, Registered, UnusedLimits};
+pub use codes::{CodeRow, CodeTable};
+pub use database::Error;
+pub use facts::FactTable;
+pub use grants::{GrantTable, ListedGrant};
+pub use keys::KeyTable;
+pub use refresh_tokens::{NewRefreshToken, RefreshTokenRow, RefreshTokenTable, Rotation};
+pub use revocations::{Revocation, RevocationTable};
+pub use sessions::McpSessionTable;
+pub use signing_keys::{KeyState, SigningKeyRow, SigningKeyTable};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+pub use transactions::{TransactionRow, TransactionTable};
 
-use crate::support::Timestamp;
+use self::database::Database;
 
 /// The database of one gateway. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Storage {
-    pool: SqlitePool,
+    database: Database,
 }
 
-/// What can go wrong with the database.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The file cannot be created or its mode cannot be set.
-    #[error("the database file {path} cannot be opened: {source}")]
-    File {
-        /// The file.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The schema cannot be brought up to date.
-    #[error("the database schema cannot be brought up to date: {0}")]
-    Migration(#[from] sqlx::migrate::MigrateError),
-    /// A query failed.
-    #[error("the database did not do it: {0}")]
-    Query(#[from] sqlx::Error),
-    /// A row holds what the gateway never writes.
-    #[error("the database is inconsistent: table {table}, column {column}")]
-    Inconsistent {
-        /// The table.
-        table: &'static str,
-        /// The column.
-        column: &'static str,
-    },
-}
+// === impl Storage ===
 
 impl Storage {
     /// Opens the database at `path`, created with mode 0600 where it does not exist, in WAL mode, with foreign keys
@@ -88,8 +66,8 @@ impl Storage {
 
     /// Holds the only connection of a database in memory until it is dropped: nothing is read or written meanwhile.
     #[cfg(test)]
-    pub(crate) async fn stall(&self) -> Result<sqlx::pool::PoolConnection<Sqlite>, Error> {
-        Ok(self.pool.acquire().await?)
+    pub(crate) async fn stall(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Sqlite>, Error> {
+        Ok(self.database.pool.acquire().await?)
     }
 
     /// An empty database in memory, for tests.
@@ -101,49 +79,80 @@ impl Storage {
 
     /// Writes everything out and closes the database.
     pub async fn close(&self) {
-        self.pool.close().await;
+        self.database.pool.close().await;
     }
 
-    /// Begins a change that no other writer can come between (`OA-143`). Undone unless committed.
-    async fn change(&self) -> Result<Transaction<'static, Sqlite>, Error> {
-        Ok(self.pool.begin_with("BEGIN IMMEDIATE").await?)
+    /// Eras of backends.
+    pub const fn backend_eras(&self) -> BackendEraTable<'_> {
+        BackendEraTable(&self.database)
+    }
+
+    /// What backends said of themselves.
+    pub const fn backend_introductions(&self) -> IntroductionTable<'_> {
+        IntroductionTable(&self.database)
+    }
+
+    /// Browser sessions.
+    pub const fn browser_sessions(&self) -> BrowserSessionTable<'_> {
+        BrowserSessionTable(&self.database)
+    }
+
+    /// OAuth clients.
+    pub const fn clients(&self) -> ClientTable<'_> {
+        ClientTable(&self.database)
+    }
+
+    /// Authorization codes.
+    pub const fn codes(&self) -> CodeTable<'_> {
+        CodeTable(&self.database)
+    }
+
+    /// Single values of this gateway.
+    pub const fn facts(&self) -> FactTable<'_> {
+        FactTable(&self.database)
+    }
+
+    /// Grants.
+    pub const fn grants(&self) -> GrantTable<'_> {
+        GrantTable(&self.database)
+    }
+
+    /// API keys.
+    pub const fn keys(&self) -> KeyTable<'_> {
+        KeyTable(&self.database)
+    }
+
+    /// Refresh tokens.
+    pub const fn refresh_tokens(&self) -> RefreshTokenTable<'_> {
+        RefreshTokenTable(&self.database)
+    }
+
+    /// Revocations.
+    pub const fn revocations(&self) -> RevocationTable<'_> {
+        RevocationTable(&self.database)
+    }
+
+    /// MCP sessions of clients.
+    pub const fn mcp_sessions(&self) -> McpSessionTable<'_> {
+        McpSessionTable(&self.database)
+    }
+
+    /// Signing keys.
+    pub const fn signing_keys(&self) -> SigningKeyTable<'_> {
+        SigningKeyTable(&self.database)
+    }
+
+    /// Authorization requests that wait for a decision.
+    pub const fn transactions(&self) -> TransactionTable<'_> {
+        TransactionTable(&self.database)
     }
 
     async fn connect(pool: SqlitePoolOptions, options: SqliteConnectOptions) -> Result<Self, Error> {
         let options = options.foreign_keys(true).busy_timeout(Duration::from_secs(5));
         let pool = pool.connect_with(options).await?;
         sqlx::migrate!().run(&pool).await?;
-        Ok(Self { pool })
+        Ok(Self { database: Database { pool } })
     }
-}
-
-impl Error {
-    /// Whether the statement itself was refused because of its values: others in its place would have succeeded.
-    pub fn is_constraint(&self) -> bool {
-        // SQLITE_TOOBIG, SQLITE_CONSTRAINT and SQLITE_MISMATCH
-        matches!(self.code(), Some(18..=20))
-    }
-
-    /// Whether the database was only busy and the same may be tried again.
-    pub fn is_busy(&self) -> bool {
-        match self {
-            Self::Query(sqlx::Error::PoolTimedOut) => true,
-            // SQLITE_BUSY and SQLITE_LOCKED
-            _ => matches!(self.code(), Some(5 | 6)),
-        }
-    }
-
-    /// The primary result code of SQLite, where it gave one.
-    fn code(&self) -> Option<u32> {
-        let Self::Query(sqlx::Error::Database(error)) = self else { return None };
-        // extended codes have the primary one in their lowest byte
-        error.code()?.parse::<u32>().ok().map(|code| code & 0xff)
-    }
-}
-
-/// A moment read back from a column.
-const fn moment(millis: i64) -> Timestamp {
-    Timestamp::from_millis(millis)
 }
 
 /// Creates the file and waits for its lock, off the threads that others need.

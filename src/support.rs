@@ -4,10 +4,12 @@ pub mod clock;
 pub mod digest;
 pub mod printable;
 pub mod random;
+pub mod sealing;
 pub mod secret;
 
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use digest::Digest;
 pub use printable::{printable, printable_name};
 pub use random::{OsRandom, Random, SeededRandom};
+pub use sealing::{NotSealedHere, SealingKey};
 pub use secret::Secret;

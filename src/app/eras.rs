@@ -15,7 +15,7 @@ pub(super) struct Eras {
 impl Eras {
     /// What the store holds. Nothing where it cannot be read: then it is found out anew.
     pub(super) async fn load(storage: &Storage) -> Vec<KnownEra> {
-        storage.list_backend_eras().await.unwrap_or_else(|error| {
+        storage.backend_eras().list().await.unwrap_or_else(|error| {
             tracing::warn!(%error, "what is known of the backends' eras cannot be read; it is found out anew");
             Vec::new()
         })
@@ -46,7 +46,7 @@ impl Eras {
         if known == self.kept {
             return;
         }
-        match self.storage.set_backend_eras(&known).await {
+        match self.storage.backend_eras().set(&known).await {
             Ok(()) => self.kept = known,
             Err(error) => tracing::warn!(%error, "what is known of the backends' eras cannot be kept"),
         }

@@ -29,7 +29,7 @@ pub(super) struct Introductions {
 /// What the store holds of the backends that are configured as they were. What it holds of others is deleted. Nothing
 /// where it cannot be read: then clients wait.
 pub(super) async fn load(storage: &Storage, specs: &[BackendSpec]) -> HashMap<BackendId, Payload> {
-    let rows = storage.list_backend_introductions().await.unwrap_or_else(|error| {
+    let rows = storage.backend_introductions().list().await.unwrap_or_else(|error| {
         tracing::warn!(%error, "what the backends last said of themselves cannot be read; they are asked anew");
         Vec::new()
     });
@@ -39,7 +39,7 @@ pub(super) async fn load(storage: &Storage, specs: &[BackendSpec]) -> HashMap<Ba
         match Revision::parse(&revision).filter(|_| servers.get(&backend) == Some(&server)) {
             Some(revision) => drop(known.insert(backend, Payload::new(revision, result.into()))),
             None => {
-                if let Err(error) = storage.delete_backend_introduction(&backend).await {
+                if let Err(error) = storage.backend_introductions().delete(&backend).await {
                     tracing::warn!(%backend, %error, "what a backend said of itself cannot be forgotten");
                 }
             }
@@ -85,7 +85,7 @@ impl Introductions {
             let Some(server) = self.servers.get(&backend).filter(|_| result.json().len() <= MOST) else { continue };
             let revision = result.revision.as_str().to_owned();
             let row = IntroductionRow { server: *server, revision, result: result.json().to_vec(), backend };
-            match self.storage.set_backend_introduction(&row).await {
+            match self.storage.backend_introductions().set(&row).await {
                 Ok(()) => drop(self.kept.insert(row.backend, result)),
                 Err(error) => {
                     tracing::warn!(backend = %row.backend, %error, "what a backend says of itself cannot be kept");

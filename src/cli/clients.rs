@@ -66,7 +66,7 @@ impl List {
     async fn run(self, process: &mut Process) -> Result<(), Failure> {
         let store = Store::open(&self.data, process, Absent::Refuse).await?;
         let listed =
-            if self.revoked { store.oauth.list_revoked_clients().await } else { store.oauth.list_clients().await };
+            if self.revoked { store.oauth.clients().list_revoked().await } else { store.oauth.clients().list().await };
         store.close().await;
         let clients = listed?;
         if self.form.json {
@@ -102,7 +102,7 @@ impl List {
 impl One {
     async fn show(self, process: &mut Process) -> Result<(), Failure> {
         let store = Store::open(&self.data, process, Absent::Refuse).await?;
-        let found = store.oauth.client(&ClientId::new(self.id.as_str())).await;
+        let found = store.oauth.clients().find(&ClientId::new(self.id.as_str())).await;
         store.close().await;
         let client = found?.ok_or_else(|| self.unknown())?;
         if self.form.json {
@@ -127,7 +127,7 @@ impl One {
 
     async fn revoke(self, process: &mut Process) -> Result<(), Failure> {
         let store = Store::open(&self.data, process, Absent::Refuse).await?;
-        let revoked = store.oauth.revoke_client(&ClientId::new(self.id.as_str())).await;
+        let revoked = store.oauth.clients().revoke(&ClientId::new(self.id.as_str())).await;
         store.close().await;
         if revoked? {
             let id = &self.id;
@@ -142,7 +142,7 @@ impl One {
 
     async fn restore(self, process: &mut Process) -> Result<(), Failure> {
         let store = Store::open(&self.data, process, Absent::Refuse).await?;
-        let restored = store.oauth.restore_client(&ClientId::new(self.id.as_str())).await;
+        let restored = store.oauth.clients().restore(&ClientId::new(self.id.as_str())).await;
         store.close().await;
         if restored? {
             process.output.remark(&format!("client {} may register and log in again", self.id));

@@ -97,8 +97,8 @@ impl List {
 impl List {
     async fn list(&self, store: &Store) -> Result<Vec<GrantView>, Failure> {
         match &self.user {
-            Some(user) => Ok(store.oauth.grants_of(&meant(store, user).await?).await?),
-            None => Ok(store.oauth.list_grants().await?),
+            Some(user) => Ok(store.oauth.grants().of(&meant(store, user).await?).await?),
+            None => Ok(store.oauth.grants().list().await?),
         }
     }
 }
@@ -115,14 +115,14 @@ impl Revoke {
     /// What was revoked.
     async fn revoke(&self, store: &Store) -> Result<String, Failure> {
         if let Some(user) = &self.user {
-            let count = store.oauth.revoke_all(&meant(store, user).await?).await?;
+            let count = store.oauth.grants().revoke_all(&meant(store, user).await?).await?;
             return Ok(format!("{count} {} of {user} revoked", if count == 1 { "grant" } else { "grants" }));
         }
         let id = self.id.as_deref().unwrap_or_default();
-        let grants = store.oauth.list_grants().await?;
+        let grants = store.oauth.grants().list().await?;
         let found = grants.iter().find(|view| view.grant.id.as_str() == id);
         let revoked = match found {
-            Some(view) => store.oauth.revoke_grant(&view.grant.user, &view.grant.id).await?,
+            Some(view) => store.oauth.grants().revoke(&view.grant.user, &view.grant.id).await?,
             None => false,
         };
         if revoked {
@@ -135,7 +135,7 @@ impl Revoke {
 /// The user that an argument means: the user of this id; else the one that a key of this id or name is by itself. What
 /// names neither is the id of a user who has no keys.
 async fn meant(store: &Store, text: &str) -> Result<UserId, Failure> {
-    let keys = store.oauth.list_keys().await?;
+    let keys = store.oauth.keys().list().await?;
     if keys.iter().any(|key| key.user.as_str() == text) {
         return Ok(UserId::new(text));
     }

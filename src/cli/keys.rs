@@ -113,7 +113,7 @@ impl Create {
         let direct = if self.direct { Direct::Allowed } else { Direct::Refused };
         let expires = self.expires.map(|lifetime| store::now() + lifetime);
         let new = NewKey { name: self.name, user: self.user, rights, direct, expires };
-        let created = store.oauth.create_key(new).await;
+        let created = store.oauth.keys().create(new).await;
         store.close().await;
         let (key, secret) = created?;
         print::once(process, self.form, (&key, &secret));
@@ -124,7 +124,7 @@ impl Create {
 impl List {
     async fn run(self, process: &mut Process) -> Result<(), Failure> {
         let store = Store::open(&self.data, process, Absent::Refuse).await?;
-        let listed = store.oauth.list_keys().await;
+        let listed = store.oauth.keys().list().await;
         store.close().await;
         let now = store::now();
         let mut keys = listed?;
@@ -144,7 +144,7 @@ impl List {
 impl Revoke {
     async fn run(self, process: &mut Process) -> Result<(), Failure> {
         let store = Store::open(&self.data, process, Absent::Refuse).await?;
-        let revoked = store.oauth.revoke_key(&KeyId::new(self.id.as_str())).await;
+        let revoked = store.oauth.keys().revoke(&KeyId::new(self.id.as_str())).await;
         store.close().await;
         if revoked? {
             process.output.remark(&format!("key {} is revoked; what came from it ends within a second", self.id));

@@ -189,7 +189,7 @@ impl Sessions {
             self.delete(rows.to_vec()).await;
         }
         let (idle_since, unready_since) = (now - self.settings.session_idle, now - self.settings.handshake);
-        if let Err(error) = self.deps.storage.delete_idle_mcp_sessions(idle_since, unready_since).await {
+        if let Err(error) = self.deps.storage.mcp_sessions().delete_idle(idle_since, unready_since).await {
             tracing::warn!(%error, "idle sessions stay in the store until the next round");
         }
         metrics::gauge!("lockkeeper_frontend_sessions").set(u32::try_from(self.table.len()).unwrap_or(u32::MAX));
@@ -260,7 +260,7 @@ impl Sessions {
         if self.rows.has_ended(&digest) {
             return Err(Missing::Unknown);
         }
-        let row = self.deps.storage.lookup_mcp_session(&digest).await.map_err(|error| {
+        let row = self.deps.storage.mcp_sessions().lookup(&digest).await.map_err(|error| {
             tracing::error!(%error, "sessions cannot be looked up");
             Missing::Unavailable
         })?;

@@ -3,47 +3,39 @@
 //! A cursor is good for the process that made it, the same list, the same user and the same set of backends. Anything
 //! else is the same error: the client lists again from the start.
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use chacha20poly1305::{
-    KeyInit as _, XChaCha20Poly1305, XNonce,
-    aead::{Aead as _, Payload},
+use crate::{
+    mcp::ErrorObject,
+    support::{Random, SealingKey},
 };
 
-use crate::{mcp::ErrorObject, support::Random};
-
 const PREFIX: &str = "gwc1.";
-const NONCE: usize = 24;
 /// The longest cursor that is looked at.
-const LONGEST: usize = 256;
+const MAX_CURSOR: usize = 256;
 
 /// Makes and opens cursors.
-pub(crate) struct Cursors(XChaCha20Poly1305);
+pub(crate) struct Cursors(SealingKey);
 
 impl Cursors {
     /// Cursors under a key of this process alone.
     pub(crate) fn new(random: &dyn Random) -> Self {
-        Self(XChaCha20Poly1305::new(&random.bytes::<32>().into()))
+        Self(SealingKey::ephemeral(random))
     }
 
     /// A cursor for the entry at `position`, good in the same `setting` alone.
     pub(crate) fn seal(&self, position: u64, setting: &[u8], random: &dyn Random) -> String {
-        let nonce = random.bytes::<NONCE>();
-        let plain = position.to_be_bytes();
-        let sealed = self.0.encrypt(&XNonce::from(nonce), Payload { msg: &plain, aad: setting }).unwrap_or_default();
-        format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode([nonce.as_slice(), &sealed].concat()))
+        let sealed = self.0.seal_text(&position.to_be_bytes(), setting, random).unwrap_or_default();
+        format!("{PREFIX}{sealed}")
     }
 
-    /// The position in a cursor; `-32602` where it was not made here for this `setting`.
+    /// The position in a cursor; `-32602` if it was not made here for this `setting`.
     pub(crate) fn open(&self, cursor: &str, setting: &[u8]) -> Result<u64, ErrorObject> {
         self.unseal(cursor, setting).ok_or_else(|| ErrorObject::invalid_params("Invalid cursor"))
     }
 
     fn unseal(&self, cursor: &str, setting: &[u8]) -> Option<u64> {
-        let text = cursor.strip_prefix(PREFIX).filter(|text| text.len() <= LONGEST)?;
-        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
-        let (nonce, sealed) = bytes.split_first_chunk::<NONCE>()?;
-        let plain = self.0.decrypt(&XNonce::from(*nonce), Payload { msg: sealed, aad: setting }).ok()?;
-        Some(u64::from_be_bytes(plain.try_into().ok()?))
+        let text = cursor.strip_prefix(PREFIX).filter(|text| text.len() <= MAX_CURSOR)?;
+        let plain = self.0.open_text(text, setting).ok()?;
+        Some(u64::from_be_bytes(plain.as_slice().try_into().ok()?))
     }
 }
 

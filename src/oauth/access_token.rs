@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, Header, Validation};
 use serde::{Deserialize, Serialize};
 
-use super::{Error, signing::SigningKeys};
+use super::{error::Error, signing::SigningKeys};
 use crate::support::{Secret, Timestamp};
 
 /// The longest token that is looked at, in bytes: four times what the gateway issues (`OA-105`).
@@ -97,7 +97,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        oauth::{MasterKeySource, seal::SealingKey},
+        oauth::{MasterKeySource, seal},
         storage::Storage,
         support::SeededRandom,
     };
@@ -107,7 +107,7 @@ mod tests {
 
     async fn keys() -> SigningKeys {
         let random = SeededRandom::new(1);
-        let master = SealingKey::master(&MasterKeySource::Ephemeral, &random).unwrap();
+        let master = seal::master_key(&MasterKeySource::Ephemeral, &random).unwrap();
         SigningKeys::load(&Storage::in_memory().await.unwrap(), &master, &random, NOW).await.unwrap()
     }
 

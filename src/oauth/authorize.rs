@@ -1,28 +1,34 @@
 //! The authorization request (RFC 6749 4.1) as a state machine. Knows nothing of HTML, cookies and CSRF tokens.
 
+mod answer;
+mod browser;
 mod request;
 mod transaction;
 
-use std::{fmt, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use request::{AuthorizationRequest, Rejected, Resolved};
-use serde::{Deserialize, Serialize};
-
-pub use self::transaction::{Kept, Transaction, Unusable};
-use super::{Error, KeyHolder, OAuth, opaque, redirect_uri::RedirectUri};
+pub use self::{
+    answer::{Redirect, Refusal, Trust},
+    browser::{Browser, Login, TransactionId},
+    transaction::{Kept, Transaction, Unusable},
+};
+use self::{
+    request::{AuthorizationRequest, Rejected, Resolved},
+    transaction::Sealer,
+};
+use super::{
+    core::Core,
+    error::Error,
+    keys::{KeyHolder, Keys},
+    opaque,
+    redirect_uri::{RedirectTarget, RedirectUri},
+    registration::Registrations,
+    uses::Uses,
+};
 use crate::{
     model::{ClientId, Endpoint, Grant, GrantId, Scope, Scopes, Target},
-    support::{Digest, Secret, Timestamp},
+    support::{SealingKey, Secret, Timestamp},
 };
-
-/// A browser: the digest of what its cookie says, to which transactions are bound (`OA-68`). Before the login that is a
-/// random value of which nothing is stored, after it a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Browser(pub Digest);
-
-/// An authorization request that waits for a person: 256 random bits, in base64url.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct TransactionId(String);
 
 /// How an authorization request goes on.
 #[derive(Debug)]
@@ -60,16 +66,6 @@ pub struct Pending {
     pub expires: Timestamp,
 }
 
-/// Whether the person must log in again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Login {
-    /// A live session is enough.
-    IfNeeded,
-    /// The client asked for a fresh login.
-    Fresh,
-}
-
 /// Where a client's description comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientOrigin {
@@ -77,73 +73,72 @@ pub enum ClientOrigin {
     Registered,
 }
 
-/// Where a redirect URI leads, for people to judge.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RedirectTarget {
-    /// A web site: its host, with a port that is not the default.
-    Web(String),
-    /// An app on this computer that listens on this loopback host and port.
-    Loopback(String),
-    /// An app on this computer that owns this scheme.
-    App(String),
+/// The authorization endpoint.
+pub struct Authorization {
+    core: Core,
+    keys: Arc<Keys>,
+    registrations: Arc<Registrations>,
+    uses: Arc<Uses>,
+    sealer: Sealer,
 }
 
-/// A redirect to the client. `Debug` shows nothing of the query, which may hold a code.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Redirect {
-    /// The whole URI, to be sent with 303 and `no-store`.
-    pub location: String,
-    /// Whether the browser may be sent there without a click.
-    pub trust: Trust,
-}
+// === impl Authorization ===
 
-/// Whether the browser may be sent somewhere without a click (`OA-75`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trust {
-    /// It may: answer 303.
-    Automatic,
-    /// It may not: show a page that says what happened, with a link to the location.
-    ShowLink {
-        /// The host to name in the link.
-        host: String,
-        /// What happened, for people.
-        reason: String,
-    },
-}
+impl Authorization {
+    /// Authorization requests that wait for a login are sealed under `key`.
+    pub(super) fn new(keys: Arc<Keys>, registrations: Arc<Registrations>, uses: Arc<Uses>, key: SealingKey) -> Self {
+        let core = keys.core.clone();
+        Self { sealer: Sealer::new(core.clone(), key), core, keys, registrations, uses }
+    }
 
-/// Why a request ends on a local page (`OA-63`, `OA-76`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// The code of RFC 6749, such as `invalid_request`, `invalid_client`, `server_error`.
-    pub error: &'static str,
-    /// What happened and what to do.
-    pub description: String,
-    /// The status of the page: 400, 403, 500 or 503.
-    pub status: u16,
-}
-
-impl OAuth {
     /// Checks the raw query string of an authorization request in the order of `OA-63`. Nothing is stored.
     pub async fn begin(&self, query: &str) -> Begun {
-        let (request, client_name) = match self.read_request(query).await {
+        let (request, client_name) = match request::read(&self.core, query).await {
             Ok(valid) => valid,
             Err(Rejected::Page(refusal)) => return Begun::Page(refusal),
-            Err(Rejected::Client(answer)) => return Begun::Redirect(answer.redirect(self.settings())),
+            Err(Rejected::Client(answer)) => return Begun::Redirect(answer.redirect(&self.core.settings)),
         };
-        let expires = self.0.clock.now() + self.settings().policy.transaction_lifetime;
-        let (id, login) = (TransactionId(self.0.random.token()), request.login);
+        let expires = self.core.now() + self.core.settings.policy.transaction_lifetime;
+        let (id, login) = (TransactionId(self.core.random.token()), request.login);
         Begun::Valid(Box::new(Transaction { id, client_name, login, expires, request }))
+    }
+
+    /// The request as text for the form of a login page. It opens only for this browser, and until it expires. At most
+    /// 7 KiB of base64url, so that it fits the form (`OA-30`).
+    pub fn seal(&self, transaction: &Transaction, browser: &Browser) -> Result<String, Error> {
+        self.sealer.seal(transaction, browser)
+    }
+
+    /// Opens what [`Self::seal`] returned, and checks the client and the redirect URI against the store again.
+    pub async fn unseal(&self, sealed: &str, browser: &Browser) -> Result<Transaction, Unusable> {
+        self.sealer.unseal(sealed, browser).await
+    }
+
+    /// Stores the request for the user who has logged in for it, bound to the browser session. A request that the same
+    /// user has not decided yet moves to this browser session.
+    pub async fn keep(&self, transaction: &Transaction, browser: &Browser, holder: &KeyHolder) -> Result<Kept, Error> {
+        if transaction.request.resolve(&self.core.settings).is_none() {
+            return Ok(Kept::Refused(transaction.request.unknown_target().redirect(&self.core.settings)));
+        }
+        let row = transaction.row(browser, holder)?;
+        Ok(if self.core.storage.transactions().add(&row).await? { Kept::Waiting } else { Kept::Spent })
+    }
+
+    /// The person refuses without a login: the client is told `access_denied`. Nothing is stored.
+    pub fn decline(&self, transaction: &Transaction) -> Redirect {
+        tracing::info!(target: "audit", client = %transaction.request.client, "authorization denied without a login");
+        transaction.request.deny().redirect(&self.core.settings)
     }
 
     /// The request that waits, for rendering; `None` where it lapsed, was decided, or belongs to another browser.
     pub async fn pending(&self, id: &TransactionId, browser: &Browser) -> Result<Option<Pending>, Error> {
-        let Some((text, expires)) = self.0.storage.lookup_transaction(&id.digest(), &browser.0).await? else {
+        let Some((text, expires)) = self.core.storage.transactions().lookup(&id.digest(), &browser.0).await? else {
             return Ok(None);
         };
         let request = AuthorizationRequest::from_text(&text)?;
-        let client = self.0.storage.lookup_client(&request.client).await?;
-        let client = client.filter(|_| self.0.clock.now() < expires);
-        let (Some(client), Some(Resolved { endpoint, scopes })) = (client, request.resolve(self.settings())) else {
+        let client = self.core.storage.clients().lookup(&request.client).await?;
+        let client = client.filter(|_| self.core.now() < expires);
+        let (Some(client), Some(Resolved { endpoint, scopes })) = (client, request.resolve(&self.core.settings)) else {
             return Ok(None);
         };
         Ok(Some(Pending {
@@ -152,10 +147,10 @@ impl OAuth {
             client_name: client.name,
             client_origin: ClientOrigin::Registered,
             redirect: RedirectUri::stored(&request.redirect_uri).target().clone(),
-            resource: self.settings().resource(&endpoint),
+            resource: self.core.settings.resource(&endpoint),
             endpoint,
             scopes,
-            grant_lifetime: self.settings().policy.refresh_absolute,
+            grant_lifetime: self.core.settings.policy.refresh_absolute,
             expires,
         }))
     }
@@ -167,12 +162,12 @@ impl OAuth {
         browser: &Browser,
         holder: &KeyHolder,
     ) -> Result<Redirect, Refusal> {
-        if !self.key_is_live(&holder.key).await.map_err(|error| Refusal::internal(&error))? {
+        if !self.keys.is_live(&holder.key).await.map_err(|error| Refusal::internal(&error))? {
             return Err(Refusal::logged_out().logged());
         }
         let request = self.take_request(id, browser).await?;
-        let Some(mut resolved) = request.resolve(self.settings()) else {
-            return Ok(request.unknown_target().redirect(self.settings()));
+        let Some(mut resolved) = request.resolve(&self.core.settings) else {
+            return Ok(request.unknown_target().redirect(&self.core.settings));
         };
         resolved.scopes = grantable(&resolved.scopes, holder);
         let reached = match &resolved.endpoint.target {
@@ -182,11 +177,11 @@ impl OAuth {
         if !reached {
             return Ok(request
                 .fail("access_denied", "the API key does not reach this backend")
-                .redirect(self.settings()));
+                .redirect(&self.core.settings));
         }
-        let code = Secret::new(self.0.random.token());
+        let code = Secret::new(self.core.random.token());
         match self.grant(&request, resolved, holder, &code).await {
-            Ok(()) => Ok(request.succeed(&code, self.settings())),
+            Ok(()) => Ok(request.succeed(&code, &self.core.settings)),
             Err(error) => Err(Refusal::internal(&error)),
         }
     }
@@ -195,15 +190,15 @@ impl OAuth {
     pub async fn deny(&self, id: &TransactionId, browser: &Browser) -> Result<Redirect, Refusal> {
         let request = self.take_request(id, browser).await?;
         tracing::info!(target: "audit", client = %request.client, "authorization denied");
-        Ok(request.deny().redirect(self.settings()))
+        Ok(request.deny().redirect(&self.core.settings))
     }
 
     /// Takes the request out, so that it is decided once: of two that do so at the same time, one gets it.
     async fn take_request(&self, id: &TransactionId, browser: &Browser) -> Result<AuthorizationRequest, Refusal> {
-        let taken = self.0.storage.decide_transaction(&id.digest(), &browser.0, self.0.clock.now()).await;
+        let taken = self.core.storage.transactions().decide(&id.digest(), &browser.0, self.core.now()).await;
         let taken = taken.map_err(|error| Refusal::internal(&error.into()))?;
         let Some((text, expires)) = taken else { return Err(Refusal::gone().logged()) };
-        if self.0.clock.now() >= expires {
+        if self.core.now() >= expires {
             return Err(Refusal::lapsed().logged());
         }
         AuthorizationRequest::from_text(&text).map_err(|error| Refusal::internal(&error))
@@ -216,10 +211,10 @@ impl OAuth {
         holder: &KeyHolder,
         code: &Secret,
     ) -> Result<(), Error> {
-        let now = self.0.clock.now();
-        let end = now + self.settings().policy.refresh_absolute;
+        let now = self.core.now();
+        let end = now + self.core.settings.policy.refresh_absolute;
         let grant = Grant {
-            id: GrantId::new(opaque::base62(&*self.0.random, 22)),
+            id: GrantId::new(opaque::base62(&*self.core.random, 22)),
             user: holder.user.clone(),
             key: holder.key.clone(),
             client: request.client.clone(),
@@ -227,72 +222,21 @@ impl OAuth {
             scopes: resolved.scopes,
             redirect_uri: request.redirect_uri.clone(),
             created: now,
-            expires: self.key_expires(&holder.key).await?.map_or(end, |key_end| key_end.min(end)),
+            expires: self.keys.expires(&holder.key).await?.map_or(end, |key_end| key_end.min(end)),
             last_used: None,
             revoked: None,
         };
-        let lapses = now + self.settings().policy.code_lifetime;
+        let lapses = now + self.core.settings.policy.code_lifetime;
         // which grant lay longest unused depends on them (OA-135)
-        self.settle_uses().await?;
-        let first_of = self.0.storage.add_grant(&grant, &code.digest(), request.challenge.as_str(), lapses).await?;
+        self.uses.write().await?;
+        let first_of =
+            self.core.storage.grants().add(&grant, &code.digest(), request.challenge.as_str(), lapses).await?;
         if let Some(network) = first_of {
             // OA-42: registrations that somebody consents to do not count
-            self.0.registrations.give_back(&network, now);
+            self.registrations.give_back(&network, now);
         }
         tracing::info!(target: "audit", client = %grant.client, user = %grant.user, grant = %grant.id, endpoint = %grant.endpoint, scopes = %grant.scopes, "authorization approved");
         Ok(())
-    }
-}
-
-// === impl Refusal ===
-
-impl Refusal {
-    pub(super) fn request(error: &'static str, description: impl Into<String>) -> Self {
-        Self { error, description: description.into(), status: 400 }
-    }
-
-    fn internal(error: &Error) -> Self {
-        tracing::error!(%error, "an authorization request failed");
-        if error.is_busy() {
-            return Self::busy();
-        }
-        let description =
-            "Something inside the gateway failed. Try again; if it goes on, tell the operator.".to_owned();
-        Self { error: "server_error", description, status: 500 }
-    }
-
-    fn busy() -> Self {
-        let description = "The gateway is busy. Try again in a moment.".to_owned();
-        Self { error: "temporarily_unavailable", description, status: 503 }
-    }
-
-    /// The same refusal, with a line in the log that has its reason.
-    fn logged(self) -> Self {
-        tracing::info!(target: "audit", error = self.error, reason = self.description, "OAuth request refused");
-        self
-    }
-
-    fn gone() -> Self {
-        let description = "This request was decided already, or it was begun in another browser. Start again from your \
-                           MCP client.";
-        Self { error: "invalid_request", description: description.to_owned(), status: 403 }
-    }
-
-    fn lapsed() -> Self {
-        Self::request("invalid_request", "This request has lapsed. Start again from your MCP client.")
-    }
-
-    /// The API key of the browser session was revoked or has expired (`OA-128`).
-    pub fn logged_out() -> Self {
-        let description = "The API key of this session has ended. Log in with another one.".to_owned();
-        Self { error: "access_denied", description, status: 403 }
-    }
-}
-
-impl fmt::Debug for Redirect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let target = self.location.split('?').next().unwrap_or_default();
-        f.debug_struct("Redirect").field("target", &target).field("trust", &self.trust).finish_non_exhaustive()
     }
 }
 
@@ -309,38 +253,4 @@ impl Pending {
 fn grantable(scopes: &Scopes, holder: &KeyHolder) -> Scopes {
     let allowed = |scope: &&Scope| holder.rights.admin || **scope != Scope::Admin;
     scopes.iter().filter(allowed).cloned().collect()
-}
-
-// === impl TransactionId ===
-
-impl TransactionId {
-    /// How long the text of an id is, in bytes.
-    const LENGTH: usize = 43;
-
-    /// Reads an id back from a form or URL; `None` where it cannot be one.
-    pub fn parse(text: &str) -> Option<Self> {
-        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-        (text.len() == Self::LENGTH && text.chars().all(fits)).then(|| Self(text.to_owned()))
-    }
-
-    /// The id's text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    fn digest(&self) -> Digest {
-        Digest::sha256(&self.0)
-    }
-}
-
-impl fmt::Display for TransactionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for TransactionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TransactionId({}…)", self.0.get(..4).unwrap_or_default())
-    }
 }

@@ -4,48 +4,46 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::HeaderMap;
 
 use super::{
-    OAuth,
+    core::Core,
     error::{Failure, Scheme},
     form::{self, Params},
     problem::{ClientProblem, NamedClient},
 };
 use crate::{
-    model::{Client, ClientAuth},
+    model::{Client, ClientAuth, ClientId},
     support::Secret,
 };
 
-impl OAuth {
-    /// The client of a request, authenticated by exactly the method that it registered.
-    pub(super) async fn authenticate_client(&self, headers: &HeaderMap, form: &Params) -> Result<Client, Failure> {
-        let basic = basic(headers)?;
-        let (body_id, body_secret) = (form.get("client_id")?, form.get("client_secret")?);
-        if basic.is_some() && body_secret.is_some() {
-            return Err(Failure::InvalidRequest("the client authenticates in two ways; use one".to_owned()));
-        }
-        let scheme = if basic.is_some() { Scheme::Basic } else { Scheme::Form };
-        let id = match (&basic, body_id) {
-            (Some((id, _)), None) => id.as_str(),
-            (Some((id, _)), Some(other)) if id == other => id.as_str(),
-            (None, Some(id)) => id,
-            (Some(_), Some(_)) => return Err(Failure::InvalidClient(scheme, ClientProblem::Contradiction)),
-            (None, None) => return Err(Failure::InvalidClient(scheme, ClientProblem::Unnamed)),
-        };
-        let unknown = || Failure::InvalidClient(scheme, ClientProblem::Unknown(NamedClient::new(id)));
-        let client = self.find_client(id).await?.ok_or_else(unknown)?;
-        let presented = basic.as_ref().map(|(_, secret)| secret.expose()).or(body_secret);
-        let problem = match (&client.auth, scheme, presented) {
-            (ClientAuth::None, Scheme::Form, None) => return Ok(client),
-            (ClientAuth::Basic(secret), Scheme::Basic, Some(given))
-            | (ClientAuth::Post(secret), Scheme::Form, Some(given)) => {
-                if *secret == Secret::new(given).digest() {
-                    return Ok(client);
-                }
-                ClientProblem::Secret(client.id)
-            }
-            (registered, ..) => ClientProblem::Method(client.id, registered.name()),
-        };
-        Err(Failure::InvalidClient(scheme, problem))
+/// The client of a request, authenticated by exactly the method that it registered.
+pub(super) async fn authenticate(core: &Core, headers: &HeaderMap, form: &Params) -> Result<Client, Failure> {
+    let basic = basic(headers)?;
+    let (body_id, body_secret) = (form.get("client_id")?, form.get("client_secret")?);
+    if basic.is_some() && body_secret.is_some() {
+        return Err(Failure::InvalidRequest("the client authenticates in two ways; use one".to_owned()));
     }
+    let scheme = if basic.is_some() { Scheme::Basic } else { Scheme::Form };
+    let id = match (&basic, body_id) {
+        (Some((id, _)), None) => id.as_str(),
+        (Some((id, _)), Some(other)) if id == other => id.as_str(),
+        (None, Some(id)) => id,
+        (Some(_), Some(_)) => return Err(Failure::InvalidClient(scheme, ClientProblem::Contradiction)),
+        (None, None) => return Err(Failure::InvalidClient(scheme, ClientProblem::Unnamed)),
+    };
+    let unknown = || Failure::InvalidClient(scheme, ClientProblem::Unknown(NamedClient::new(id)));
+    let client = core.storage.clients().lookup(&ClientId::new(id)).await?.ok_or_else(unknown)?;
+    let presented = basic.as_ref().map(|(_, secret)| secret.expose()).or(body_secret);
+    let problem = match (&client.auth, scheme, presented) {
+        (ClientAuth::None, Scheme::Form, None) => return Ok(client),
+        (ClientAuth::Basic(secret), Scheme::Basic, Some(given))
+        | (ClientAuth::Post(secret), Scheme::Form, Some(given)) => {
+            if *secret == Secret::new(given).digest() {
+                return Ok(client);
+            }
+            ClientProblem::Secret(client.id)
+        }
+        (registered, ..) => ClientProblem::Method(client.id, registered.name()),
+    };
+    Err(Failure::InvalidClient(scheme, problem))
 }
 
 /// The credentials of the `Authorization` header, form-decoded (RFC 6749 2.3.1); `None` where there is none.

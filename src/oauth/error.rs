@@ -10,7 +10,7 @@ use super::{
     form::Repeated,
     problem::{ClientProblem, GrantProblem},
 };
-use crate::storage;
+use crate::{storage, support::NotSealedHere};
 
 /// What can go wrong inside; never shown to clients.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +35,7 @@ pub enum Error {
     #[error(
         "a secret in the database does not open with this master key; restore the one that belongs to the database"
     )]
-    Sealed,
+    Sealed(#[from] NotSealedHere),
     /// The signing key cannot be made or used.
     #[error("the signing key cannot be made or used")]
     SigningKey,

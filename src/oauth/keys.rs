@@ -1,11 +1,15 @@
 //! API keys: made, presented, revoked (`OA-125` to `OA-128`). Knows nothing of pages and tokens.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
-    Error, OAuth,
+    core::Core,
+    error::Error,
     limits::{Backoff, Buckets},
     opaque,
+    pepper::Pepper,
+    revocation::Revocations,
+    uses::Uses,
 };
 use crate::{
     model::{ApiKey, ClientIp, Direct, KeyId, NewKey, Rights, UserId},
@@ -47,7 +51,7 @@ pub enum KeyRefusal {
 /// The limits of wrong keys (`OA-127`): login and bearer credentials are counted apart, so that a program with an old
 /// key does not slow down the people behind the same address.
 #[derive(Debug, Default)]
-pub(super) struct KeyLimits {
+struct KeyLimits {
     logins: WrongKeys,
     bearers: WrongKeys,
 }
@@ -59,18 +63,33 @@ struct WrongKeys {
     ids: Backoff<KeyId>,
 }
 
-impl OAuth {
+/// The API keys.
+pub struct Keys {
+    pub(super) core: Core,
+    pub(super) pepper: Arc<Pepper>,
+    pub(super) revocations: Arc<Revocations>,
+    uses: Arc<Uses>,
+    limits: KeyLimits,
+}
+
+// === impl Keys ===
+
+impl Keys {
+    pub(super) fn new(core: Core, pepper: Arc<Pepper>, revocations: Arc<Revocations>, uses: Arc<Uses>) -> Self {
+        Self { core, pepper, revocations, uses, limits: KeyLimits::default() }
+    }
+
     /// Checks an API key that somebody gives to log in; `from` is the address that a failure is counted for. A right key
     /// passes at once, whatever was counted before: keys are random, so limits need not hold back who has one, and
     /// nobody can lock out an owner (`OA-127`).
-    pub async fn authenticate_key(&self, presented: &str, from: IpAddr) -> Result<KeyHolder, KeyRefusal> {
-        self.check_key(presented, from, &self.0.key_limits.logins).await
+    pub async fn authenticate(&self, presented: &str, from: IpAddr) -> Result<KeyHolder, KeyRefusal> {
+        self.check_key(presented, from, &self.limits.logins).await
     }
 
-    /// Checks an API key that a request carries as its credential, like [`OAuth::authenticate_key`]. Failures are counted
+    /// Checks an API key that a request carries as its credential, like [`Keys::authenticate`]. Failures are counted
     /// apart from those of logins.
     pub(super) async fn authenticate_bearer(&self, presented: &str, from: IpAddr) -> Result<KeyHolder, KeyRefusal> {
-        self.check_key(presented, from, &self.0.key_limits.bearers).await
+        self.check_key(presented, from, &self.limits.bearers).await
     }
 
     /// A wrong key costs a checksum, one HMAC and, where its form is right, one look-up by id. Every refusal takes the
@@ -78,15 +97,15 @@ impl OAuth {
     async fn check_key(&self, presented: &str, from: IpAddr, limits: &WrongKeys) -> Result<KeyHolder, KeyRefusal> {
         let parsed = opaque::parse_key(presented);
         let found = match &parsed {
-            Some(key) => self.0.storage.lookup_key(&key.id).await.map_err(Error::from)?,
+            Some(key) => self.core.storage.keys().lookup(&key.id).await.map_err(Error::from)?,
             None => None,
         };
-        let now = self.0.clock.now();
-        let mac = self.mac(parsed.as_ref().map_or(presented, |key| key.secret.expose()));
+        let now = self.core.now();
+        let mac = self.pepper.mac(parsed.as_ref().map_or(presented, |key| key.secret.expose()));
         let expected = found.as_ref().map_or_else(|| Digest::sha256(""), |(_, mac)| *mac);
         let is_right = mac == expected;
         if let Some((key, _)) = found.filter(|(key, _)| is_right && key.is_live(now)) {
-            self.note_key(&key.id);
+            self.uses.note_key(&key.id);
             return Ok(key.into());
         }
         metrics::counter!("lockkeeper_key_refusals_total").increment(1);
@@ -94,57 +113,57 @@ impl OAuth {
     }
 
     /// Makes a key and, where it is new, its user: the key itself, unless one is named. The secret is shown here and never again.
-    pub async fn create_key(&self, new: NewKey) -> Result<(ApiKey, Secret), Error> {
+    pub async fn create(&self, new: NewKey) -> Result<(ApiKey, Secret), Error> {
         let name = new.name.trim().to_owned();
         if !(1..=100).contains(&name.chars().count()) {
             return Err(Error::KeyName);
         }
-        let (text, parts) = opaque::mint_key(&*self.0.random);
+        let (text, parts) = opaque::mint_key(&*self.core.random);
         let key = ApiKey {
             user: new.user.unwrap_or_else(|| UserId::of_key(&parts.id)),
             id: parts.id,
             name,
             rights: new.rights,
             direct: new.direct,
-            created: self.0.clock.now(),
+            created: self.core.now(),
             expires: new.expires,
             last_used: None,
             revoked: None,
             rotated: None,
         };
-        self.0.storage.add_key(&key, &self.mac(parts.secret.expose())).await?;
+        self.core.storage.keys().add(&key, &self.pepper.mac(parts.secret.expose())).await?;
         tracing::info!(target: "audit", key = %key.id, user = %key.user, "API key created");
         Ok((key, text))
     }
 
     /// Every key, revoked ones too, oldest first.
-    pub async fn list_keys(&self) -> Result<Vec<ApiKey>, Error> {
-        Ok(self.0.storage.list_keys().await?)
+    pub async fn list(&self) -> Result<Vec<ApiKey>, Error> {
+        Ok(self.core.storage.keys().list().await?)
     }
 
     /// Revokes a key and with it its grants, tokens, streams and browser sessions. False where no live key has this id.
-    pub async fn revoke_key(&self, key: &KeyId) -> Result<bool, Error> {
-        let done = self.0.storage.revoke_key(key, self.0.clock.now()).await?;
+    pub async fn revoke(&self, key: &KeyId) -> Result<bool, Error> {
+        let done = self.core.storage.keys().revoke(key, self.core.now()).await?;
         tracing::info!(target: "audit", %key, done, "API key revoked");
-        self.sync().await?;
+        self.revocations.sync().await?;
         Ok(done)
     }
 
     /// Whether the key may still be used: browser sessions that came from it end with it (`OA-128`).
-    pub async fn key_is_live(&self, key: &KeyId) -> Result<bool, Error> {
-        Ok(self.key_holder(key).await?.is_some())
+    pub async fn is_live(&self, key: &KeyId) -> Result<bool, Error> {
+        Ok(self.holder(key).await?.is_some())
     }
 
     /// The holder of a live key by its id, for a browser session that was opened with it; `None` where it ended.
-    pub async fn key_holder(&self, key: &KeyId) -> Result<Option<KeyHolder>, Error> {
-        let found = self.0.storage.lookup_key(key).await?;
-        let live = found.map(|(key, _)| key).filter(|key| key.is_live(self.0.clock.now()));
+    pub async fn holder(&self, key: &KeyId) -> Result<Option<KeyHolder>, Error> {
+        let found = self.core.storage.keys().lookup(key).await?;
+        let live = found.map(|(key, _)| key).filter(|key| key.is_live(self.core.now()));
         Ok(live.map(KeyHolder::from))
     }
 
     /// Makes the operator's first key (user `owner`, every backend and administration) when there was never any.
-    pub async fn first_key(&self) -> Result<Option<Secret>, Error> {
-        if self.0.storage.count_keys().await? > 0 {
+    pub async fn first(&self) -> Result<Option<Secret>, Error> {
+        if self.core.storage.keys().count().await? > 0 {
             return Ok(None);
         }
         let new = NewKey {
@@ -154,26 +173,17 @@ impl OAuth {
             direct: Direct::Refused,
             expires: None,
         };
-        Ok(Some(self.create_key(new).await?.1))
+        Ok(Some(self.create(new).await?.1))
     }
 
     /// The end of a key, for those who need it beside its holder.
-    pub(super) async fn key_ends(&self, key: &KeyId) -> Result<Option<Timestamp>, Error> {
-        Ok(self.0.storage.lookup_key(key).await?.and_then(|(key, _)| key.ends()))
+    pub(super) async fn ends(&self, key: &KeyId) -> Result<Option<Timestamp>, Error> {
+        Ok(self.core.storage.keys().lookup(key).await?.and_then(|(key, _)| key.ends()))
     }
 
     /// The end of what is granted with a key: where the key is rotated, its grants go on with the new one.
-    pub(super) async fn key_expires(&self, key: &KeyId) -> Result<Option<Timestamp>, Error> {
-        Ok(self.0.storage.lookup_key(key).await?.and_then(|(key, _)| key.expires))
-    }
-
-    /// HMAC-SHA-256 under the pepper: what the store holds of a key, and of a network.
-    pub(super) fn mac(&self, secret: &str) -> Digest {
-        use hmac::{KeyInit as _, Mac as _};
-        // a key of any length is accepted (RFC 2104 2), so that this cannot fail
-        let mac = hmac::Hmac::<sha2::Sha256>::new_from_slice(&self.0.pepper).map(|mac| mac.chain_update(secret));
-        let bytes = mac.map(|mac| mac.finalize().into_bytes().to_vec()).unwrap_or_default();
-        Digest::from_slice(&bytes).unwrap_or_else(|| Digest::sha256(self.0.random.bytes::<32>()))
+    pub(super) async fn expires(&self, key: &KeyId) -> Result<Option<Timestamp>, Error> {
+        Ok(self.core.storage.keys().lookup(key).await?.and_then(|(key, _)| key.expires))
     }
 }
 

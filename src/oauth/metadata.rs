@@ -2,64 +2,59 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{OAuth, policy};
-use crate::model::{AdvertiseIss, Registration};
-use crate::model::{Endpoint, Scopes, Target};
+use super::{policy, settings::Settings};
+use crate::model::{AdvertiseIss, Endpoint, Registration, Scopes, Target};
 
-impl OAuth {
-    /// The metadata of one protected endpoint (RFC 9728 2; `OA-2` to `OA-5`).
-    pub fn resource_document(&self, endpoint: &Endpoint) -> Value {
-        let settings = self.settings();
-        let name = match &endpoint.target {
-            Target::Merged => "Lockkeeper".to_owned(),
-            Target::Backend(backend) => format!("Lockkeeper: {backend}"),
-        };
-        json!({
-            "resource": settings.resource(endpoint),
-            "authorization_servers": [settings.issuer],
-            "scopes_supported": names(&policy::baseline(endpoint)),
-            "bearer_methods_supported": ["header"],
-            "resource_name": name,
-            "resource_documentation": format!("{}/", settings.issuer),
-        })
-    }
+/// The metadata of one protected endpoint (RFC 9728 2; `OA-2` to `OA-5`).
+pub(super) fn resource(settings: &Settings, endpoint: &Endpoint) -> Value {
+    let name = match &endpoint.target {
+        Target::Merged => "Lockkeeper".to_owned(),
+        Target::Backend(backend) => format!("Lockkeeper: {backend}"),
+    };
+    json!({
+        "resource": settings.resource(endpoint),
+        "authorization_servers": [settings.issuer],
+        "scopes_supported": names(&policy::baseline(endpoint)),
+        "bearer_methods_supported": ["header"],
+        "resource_name": name,
+        "resource_documentation": format!("{}/", settings.issuer),
+    })
+}
 
-    /// The metadata of the authorization server (RFC 8414 2; `OA-8` to `OA-13`). No member is null or empty (`OA-15`).
-    pub fn server_document(&self) -> Map<String, Value> {
-        let settings = self.settings();
-        let issuer = &settings.issuer;
-        let methods = json!(["none", "client_secret_basic", "client_secret_post"]);
-        let mut document = Map::new();
-        let mut add = |name: &str, value: Value| document.insert(name.to_owned(), value);
-        add("issuer", json!(issuer));
-        add("authorization_endpoint", json!(format!("{issuer}/oauth/authorize")));
-        add("token_endpoint", json!(format!("{issuer}/oauth/token")));
-        if settings.policy.registration == Registration::Open {
-            add("registration_endpoint", json!(format!("{issuer}/oauth/register")));
-        }
-        add("revocation_endpoint", json!(format!("{issuer}/oauth/revoke")));
-        add("jwks_uri", json!(format!("{issuer}/oauth/jwks")));
-        add("scopes_supported", json!(names(&policy::baseline(&Endpoint::MERGED))));
-        add("response_types_supported", json!(["code"]));
-        add("response_modes_supported", json!(["query"]));
-        add("grant_types_supported", json!(["authorization_code", "refresh_token"]));
-        add("token_endpoint_auth_methods_supported", methods.clone());
-        add("revocation_endpoint_auth_methods_supported", methods);
-        add("code_challenge_methods_supported", json!(["S256"]));
-        if settings.policy.advertise_iss == AdvertiseIss::Yes {
-            add("authorization_response_iss_parameter_supported", json!(true));
-        }
-        add("service_documentation", json!(format!("{issuer}/")));
-        document
+/// The metadata of the authorization server (RFC 8414 2; `OA-8` to `OA-13`). No member is null or empty (`OA-15`).
+pub(super) fn server(settings: &Settings) -> Map<String, Value> {
+    let issuer = &settings.issuer;
+    let methods = json!(["none", "client_secret_basic", "client_secret_post"]);
+    let mut document = Map::new();
+    let mut add = |name: &str, value: Value| document.insert(name.to_owned(), value);
+    add("issuer", json!(issuer));
+    add("authorization_endpoint", json!(format!("{issuer}/oauth/authorize")));
+    add("token_endpoint", json!(format!("{issuer}/oauth/token")));
+    if settings.policy.registration == Registration::Open {
+        add("registration_endpoint", json!(format!("{issuer}/oauth/register")));
     }
+    add("revocation_endpoint", json!(format!("{issuer}/oauth/revoke")));
+    add("jwks_uri", json!(format!("{issuer}/oauth/jwks")));
+    add("scopes_supported", json!(names(&policy::baseline(&Endpoint::MERGED))));
+    add("response_types_supported", json!(["code"]));
+    add("response_modes_supported", json!(["query"]));
+    add("grant_types_supported", json!(["authorization_code", "refresh_token"]));
+    add("token_endpoint_auth_methods_supported", methods.clone());
+    add("revocation_endpoint_auth_methods_supported", methods);
+    add("code_challenge_methods_supported", json!(["S256"]));
+    if settings.policy.advertise_iss == AdvertiseIss::Yes {
+        add("authorization_response_iss_parameter_supported", json!(true));
+    }
+    add("service_documentation", json!(format!("{issuer}/")));
+    document
+}
 
-    /// The same, with what strict parsers of OpenID Connect Discovery require (`OA-14`). No `id_token` is ever issued.
-    pub fn openid_document(&self) -> Map<String, Value> {
-        let mut document = self.server_document();
-        document.insert("subject_types_supported".to_owned(), json!(["public"]));
-        document.insert("id_token_signing_alg_values_supported".to_owned(), json!(["ES256"]));
-        document
-    }
+/// The same, with what strict parsers of OpenID Connect Discovery require (`OA-14`). No `id_token` is ever issued.
+pub(super) fn openid(settings: &Settings) -> Map<String, Value> {
+    let mut document = server(settings);
+    document.insert("subject_types_supported".to_owned(), json!(["public"]));
+    document.insert("id_token_signing_alg_values_supported".to_owned(), json!(["ES256"]));
+    document
 }
 
 fn names(scopes: &Scopes) -> Vec<String> {

@@ -17,6 +17,9 @@ pub const KEY_PREFIX: &str = "lkk_";
 pub const REFRESH_PREFIX: &str = "lkr_";
 
 const KEY_ID_LENGTH: usize = 10;
+
+/// The length of a client id in base62: 131 bits (`OA-39`).
+pub(super) const CLIENT_ID_LENGTH: usize = 22;
 const BODY_LENGTH: usize = 43;
 const CHECKSUM_LENGTH: usize = 6;
 

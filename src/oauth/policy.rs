@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use super::Settings;
+use super::settings::Settings;
 use crate::model::{BackendId, Binding, Endpoint, Scope, Scopes, Target};
 
 /// The resource is none of this gateway's.

@@ -94,7 +94,7 @@ impl NamedClient {
     /// Keeps the name where it has the form of the gateway's client ids.
     pub fn new(name: &str) -> Self {
         let fits =
-            name.len() == super::registration::ID_LENGTH && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            name.len() == super::opaque::CLIENT_ID_LENGTH && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
         Self(fits.then(|| ClientId::new(name)))
     }
 }

@@ -4,8 +4,6 @@
 
 use url::{Host, Url, form_urlencoded};
 
-use super::RedirectTarget;
-
 /// The longest that is registered, in bytes (`OA-32`).
 const LONGEST: usize = 2048;
 
@@ -24,6 +22,17 @@ const LOOPBACK: &[&str] = &["127.0.0.1", "[::1]", "localhost"];
 pub struct RedirectUri {
     raw: String,
     target: RedirectTarget,
+}
+
+/// Where a redirect URI leads, for people to judge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RedirectTarget {
+    /// A web site: its host, with a port that is not the default.
+    Web(String),
+    /// An app on this computer that listens on this loopback host and port.
+    Loopback(String),
+    /// An app on this computer that owns this scheme.
+    App(String),
 }
 
 /// Why a redirect URI is refused.

@@ -3,20 +3,24 @@
 //! Strangers register, so everything they can fill is bounded: registrations of one network, the bytes of one client, and
 //! the clients that nobody has consented to.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Error, OAuth, error::Failure, limits::Buckets, opaque, redirect_uri::RedirectUri};
+use super::{
+    core::Core,
+    error::{Error, Failure},
+    limits::Buckets,
+    opaque,
+    pepper::Pepper,
+    redirect_uri::RedirectUri,
+};
 use crate::{
     model::{Client, ClientAuth, ClientId, ClientIp, GrantType, Registration, Scopes},
     storage::{NewClient, Registered, UnusedLimits},
     support::{Digest, Secret, Timestamp, printable_name},
 };
-
-/// The length of a client id in base62: 131 bits (`OA-39`).
-pub(super) const ID_LENGTH: usize = 22;
 
 /// Bounds on the clients that nobody has consented to (`OA-42`). A person needs some minutes to log in.
 const UNUSED_LIMITS: UnusedLimits =
@@ -72,28 +76,42 @@ enum Method {
     Post,
 }
 
-/// The limits of registration, for each network (as a MAC): generous, since hosted clients share theirs, and a
-/// registration that somebody consents to does not count (`OA-42`).
-pub(super) fn limits() -> Buckets<Digest> {
-    Buckets::new(60, Duration::from_mins(1))
+/// The registration of clients.
+pub(super) struct Registrations {
+    core: Core,
+    pepper: Arc<Pepper>,
+    /// For each network (as a MAC): generous, since hosted clients share theirs, and a registration that somebody consents
+    /// to does not count (`OA-42`).
+    limits: Buckets<Digest>,
 }
 
-impl OAuth {
+// === impl Registrations ===
+
+impl Registrations {
+    pub(super) fn new(core: Core, pepper: Arc<Pepper>) -> Self {
+        Self { core, pepper, limits: Buckets::new(60, Duration::from_mins(1)) }
+    }
+
+    /// Takes back one registration of a network: somebody consented to it (`OA-42`).
+    pub(super) fn give_back(&self, network: &Digest, now: Timestamp) {
+        self.limits.give_back(network, now);
+    }
+
     /// Registers a client from the JSON that it sent, and gives back all its metadata as stored (RFC 7591 3.2.1). A public
     /// client that is registered already gets the id that it has (`OA-41`). A client that the operator revoked is refused,
     /// until the operator restores it: with a fresh id, registering again would undo every revocation.
-    pub async fn register(&self, body: &[u8], from: ClientIp) -> Result<Map<String, Value>, Failure> {
-        if self.settings().policy.registration == Registration::Off {
+    pub(super) async fn register(&self, body: &[u8], from: ClientIp) -> Result<Map<String, Value>, Failure> {
+        if self.core.settings.policy.registration == Registration::Off {
             return Err(Failure::RegistrationOff);
         }
-        let now = self.0.clock.now();
+        let now = self.core.now();
         let request = Request::parse(body)?;
         let uris = self.redirect_uris(request.redirect_uris.as_ref())?;
         let (method, grant_types) = (request.method()?, request.grant_types()?);
         let mut metadata = request.metadata(&uris, &grant_types, method);
-        let secret = (method != Method::None).then(|| Secret::new(self.0.random.token()));
+        let secret = (method != Method::None).then(|| Secret::new(self.core.random.token()));
         let client = Client {
-            id: ClientId::new(opaque::base62(&*self.0.random, ID_LENGTH)),
+            id: ClientId::new(opaque::base62(&*self.core.random, opaque::CLIENT_ID_LENGTH)),
             name: request.name(),
             redirect_uris: uris.iter().map(|uri| uri.as_str().to_owned()).collect(),
             auth: method.with(secret.as_ref()),
@@ -123,14 +141,14 @@ impl OAuth {
         if client.stored_bytes() > MAX_STORED_BYTES {
             return Err(metadata_error("the registration takes more than 8 KiB; send fewer or shorter members"));
         }
-        let network = self.mac(&format!("network {}", from.network()));
+        let network = self.pepper.mac(&format!("network {}", from.network()));
         // before the first await, so that requests that come at once cannot all pass
-        self.0.registrations.take(network, now).map_err(Failure::Limited)?;
+        self.limits.take(network, now).map_err(Failure::Limited)?;
         let new = NewClient { client, registration, network };
-        let added = self.0.storage.add_client(&new, &UNUSED_LIMITS, now).await;
+        let added = self.core.storage.clients().add(&new, &UNUSED_LIMITS, now).await;
         if added.is_err() {
             // nothing is stored
-            self.0.registrations.give_back(&network, now);
+            self.limits.give_back(&network, now);
         }
         match added? {
             Registered::Added => {
@@ -140,7 +158,7 @@ impl OAuth {
             }
             // it takes no room
             Registered::Known(id, created) => {
-                self.0.registrations.give_back(&network, now);
+                self.limits.give_back(&network, now);
                 tracing::info!(target: "audit", client = %id, ip = %from.0, "client registered again");
                 Ok((id, created))
             }
@@ -155,8 +173,8 @@ impl OAuth {
     }
 
     /// Deletes the clients that nobody consented to in time.
-    pub(super) async fn purge_clients(&self, now: Timestamp) -> Result<(), Error> {
-        Ok(self.0.storage.purge_clients(now - UNUSED_LIFETIME, &UNUSED_LIMITS, now).await?)
+    pub(super) async fn purge(&self, now: Timestamp) -> Result<(), Error> {
+        Ok(self.core.storage.clients().purge(now - UNUSED_LIFETIME, &UNUSED_LIMITS, now).await?)
     }
 
     /// One bad URI rejects the whole request (`OA-32`).
@@ -168,15 +186,10 @@ impl OAuth {
         }
         let parse = |uri: &Value| {
             let uri = uri.as_str().ok_or_else(|| refuse("a redirect URI is not a string"))?;
-            RedirectUri::parse(uri, &self.settings().policy.redirect_schemes)
+            RedirectUri::parse(uri, &self.core.settings.policy.redirect_schemes)
                 .map_err(|error| refuse(&error.to_string()))
         };
         given.iter().map(parse).collect()
-    }
-
-    /// A client that may be used; `None` where there is none.
-    pub(super) async fn find_client(&self, id: &str) -> Result<Option<Client>, Error> {
-        Ok(self.0.storage.lookup_client(&ClientId::new(id)).await?)
     }
 }
 

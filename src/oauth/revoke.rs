@@ -1,19 +1,31 @@
 //! Token revocation (RFC 7009; `OA-129`). Knows nothing of routes.
 
+use std::sync::Arc;
+
 use http::HeaderMap;
 
-use super::{OAuth, access_token::Claims, error::Failure, form::Params, opaque};
+use super::{
+    access_token::Claims, client_auth, core::Core, error::Failure, form::Params, opaque, revocation::Revocations,
+    signing::SigningKeys,
+};
 use crate::{
-    model::{Client, ClientId, GrantId},
+    model::{Client, ClientId},
     storage::Revocation,
     support::{Digest, Timestamp},
 };
 
-impl OAuth {
+/// The revocation endpoint.
+pub(super) struct RevocationEndpoint {
+    pub(super) core: Core,
+    pub(super) signing: Arc<SigningKeys>,
+    pub(super) revocations: Arc<Revocations>,
+}
+
+impl RevocationEndpoint {
     /// Revokes what the client presents: a refresh token with its whole grant, an access token by itself. What is
     /// unknown or another's is let be, and not told.
     pub(super) async fn revoke(&self, headers: &HeaderMap, form: &Params) -> Result<(), Failure> {
-        let client = self.authenticate_client(headers, form).await?;
+        let client = client_auth::authenticate(&self.core, headers, form).await?;
         let token = form.get("token")?.ok_or_else(|| Failure::missing("token"))?;
         if opaque::is_refresh(token) {
             self.revoke_refresh(&client, token).await
@@ -23,31 +35,24 @@ impl OAuth {
     }
 
     async fn revoke_refresh(&self, client: &Client, token: &str) -> Result<(), Failure> {
-        let Some(row) = self.0.storage.lookup_refresh_token(&Digest::sha256(token)).await? else { return Ok(()) };
-        let grant = self.0.storage.lookup_grant(&row.grant).await?;
+        let Some(row) = self.core.storage.refresh_tokens().lookup(&Digest::sha256(token)).await? else { return Ok(()) };
+        let grant = self.core.storage.grants().lookup(&row.grant).await?;
         if let Some(grant) = grant.filter(|grant| grant.client == client.id) {
-            self.end_grant(&grant.id).await?;
+            self.revocations.end_grant(&grant.id).await?;
             tracing::info!(target: "audit", client = %client.id, user = %grant.user, grant = %grant.id, "grant revoked by its client");
         }
         Ok(())
     }
 
     async fn revoke_access(&self, client: &Client, token: &str) -> Result<(), Failure> {
-        let now = self.0.clock.now();
-        let Some(claims) = Claims::verify(token, &self.0.signing, &self.settings().issuer, now) else { return Ok(()) };
+        let now = self.core.now();
+        let Some(claims) = Claims::verify(token, &self.signing, &self.core.settings.issuer, now) else { return Ok(()) };
         if ClientId::new(claims.client_id.as_str()) != client.id {
             return Ok(());
         }
-        self.0.storage.revoke_token(&claims.jti, Timestamp::from_seconds(claims.exp), now).await?;
+        self.core.storage.revocations().revoke_token(&claims.jti, Timestamp::from_seconds(claims.exp), now).await?;
         tracing::info!(target: "audit", client = %client.id, user = claims.sub, grant = claims.gid, "access token revoked by its client");
-        self.0.index.revoke(&Revocation::Token(claims.jti));
+        self.revocations.index().revoke(&Revocation::Token(claims.jti));
         Ok(())
-    }
-
-    /// Revokes a grant, in the store and at once in this process. False where there is no such live one.
-    pub(super) async fn end_grant(&self, grant: &GrantId) -> Result<bool, super::Error> {
-        let done = self.0.storage.revoke_grant(grant, self.0.clock.now()).await?;
-        self.0.index.revoke(&Revocation::Grant(grant.clone()));
-        Ok(done)
     }
 }

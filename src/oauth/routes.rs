@@ -1,5 +1,7 @@
 //! The endpoints for machines: paths, CORS, limits, cache headers (`OA-1` to `OA-30`). Knows nothing of the rules behind.
 
+use std::sync::Arc;
+
 use axum::{
     Extension, Json, Router,
     body::Bytes,
@@ -11,7 +13,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 use tower_http::set_header::SetResponseHeaderLayer;
 
-use super::{OAuth, cors, error::Failure, form::Params};
+use super::{
+    cors, error::Failure, form::Params, metadata, registration::Registrations, revoke::RevocationEndpoint,
+    settings::Settings, signing::SigningKeys, token::TokenEndpoint,
+};
 use crate::{
     model::{ClientIp, ConcealBackends, Endpoint},
     support::Digest,
@@ -28,9 +33,19 @@ const REGISTRATION_LIMIT: usize = 16 * 1024;
 /// The body of a request, unless it is too large or breaks off.
 type Body = Result<Bytes, BytesRejection>;
 
+/// What the endpoints call. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Endpoints {
+    pub(super) settings: Arc<Settings>,
+    pub(super) signing: Arc<SigningKeys>,
+    pub(super) token: Arc<TokenEndpoint>,
+    pub(super) registrations: Arc<Registrations>,
+    pub(super) revocation: Arc<RevocationEndpoint>,
+}
+
 /// Every endpoint for machines.
-pub(super) fn router(oauth: OAuth) -> Router {
-    let (_, base) = oauth.settings().split_issuer();
+pub(super) fn router(endpoints: Endpoints) -> Router {
+    let (_, base) = endpoints.settings.split_issuer();
     let base = base.to_owned();
     let token = post(token).fallback(only_post).layer(DefaultBodyLimit::max(FORM_LIMIT));
     let register = post(register).fallback(only_post).layer(DefaultBodyLimit::max(REGISTRATION_LIMIT));
@@ -55,25 +70,25 @@ pub(super) fn router(oauth: OAuth) -> Router {
         // OA-7: `/p/.well-known/openid-configuration`
         router = router.route(&format!("{base}/.well-known/{{*path}}"), discovery);
     }
-    cors::open(router.with_state(oauth))
+    cors::open(router.with_state(endpoints))
 }
 
 fn set(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {
     SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
 }
 
-async fn token(State(oauth): State<OAuth>, headers: HeaderMap, body: Body) -> Result<Json<Value>, Failure> {
+async fn token(State(endpoints): State<Endpoints>, headers: HeaderMap, body: Body) -> Result<Json<Value>, Failure> {
     let form = form(&headers, body)?;
-    oauth.token(&headers, &form).await.map(Json)
+    endpoints.token.token(&headers, &form).await.map(Json)
 }
 
-async fn revoke(State(oauth): State<OAuth>, headers: HeaderMap, body: Body) -> Result<StatusCode, Failure> {
+async fn revoke(State(endpoints): State<Endpoints>, headers: HeaderMap, body: Body) -> Result<StatusCode, Failure> {
     let form = form(&headers, body)?;
-    oauth.revoke(&headers, &form).await.map(|()| StatusCode::OK)
+    endpoints.revocation.revoke(&headers, &form).await.map(|()| StatusCode::OK)
 }
 
 async fn register(
-    State(oauth): State<OAuth>,
+    State(endpoints): State<Endpoints>,
     ip: Option<Extension<ClientIp>>,
     body: Body,
 ) -> Result<(StatusCode, Json<Value>), Failure> {
@@ -82,46 +97,46 @@ async fn register(
         _ => Failure::InvalidClientMetadata("the body could not be read".to_owned()),
     })?;
     let ip = ip.map_or(ClientIp(std::net::Ipv4Addr::LOCALHOST.into()), |Extension(ip)| ip);
-    let metadata = oauth.register(&body, ip).await?;
+    let metadata = endpoints.registrations.register(&body, ip).await?;
     Ok((StatusCode::CREATED, Json(Value::Object(metadata))))
 }
 
-async fn jwks(State(oauth): State<OAuth>, headers: HeaderMap) -> Response {
-    document(&headers, &oauth.0.signing.jwks())
+async fn jwks(State(endpoints): State<Endpoints>, headers: HeaderMap) -> Response {
+    document(&headers, &endpoints.signing.jwks())
 }
 
 /// Everything below `/.well-known/`. What is not ours is 404 in JSON, so that clients go on to their next probe (`OA-16`).
-async fn discover(State(oauth): State<OAuth>, OriginalUri(uri): OriginalUri, headers: HeaderMap) -> Response {
-    let settings = oauth.settings();
+async fn discover(State(endpoints): State<Endpoints>, OriginalUri(uri): OriginalUri, headers: HeaderMap) -> Response {
+    let settings = &endpoints.settings;
     let (_, base) = settings.split_issuer();
     let path = uri.path();
     let below = |prefix: &str| path.strip_prefix("/.well-known/").and_then(|path| path.strip_prefix(prefix));
     if let Some(rest) = below("oauth-protected-resource") {
-        return match resource(&oauth, rest, base) {
-            Some(endpoint) => document(&headers, &oauth.resource_document(&endpoint)),
+        return match resource(settings, rest, base) {
+            Some(endpoint) => document(&headers, &metadata::resource(settings, &endpoint)),
             None => not_found(),
         };
     }
     let at_issuer = |rest: &str| rest == base;
     if below("oauth-authorization-server").is_some_and(at_issuer) {
-        return document(&headers, &Value::Object(oauth.server_document()));
+        return document(&headers, &Value::Object(metadata::server(settings)));
     }
     let appended = !base.is_empty() && path.strip_prefix(base) == Some("/.well-known/openid-configuration");
     if below("openid-configuration").is_some_and(at_issuer) || appended {
-        return document(&headers, &Value::Object(oauth.openid_document()));
+        return document(&headers, &Value::Object(metadata::openid(settings)));
     }
     not_found()
 }
 
 /// The endpoint whose metadata is asked for. The bare path describes the merged endpoint (`OA-2`); which backends exist
 /// is told to strangers only where the operator wants it (`OA-6`).
-fn resource(oauth: &OAuth, rest: &str, base: &str) -> Option<Endpoint> {
+fn resource(settings: &Settings, rest: &str, base: &str) -> Option<Endpoint> {
     let path = rest.strip_prefix(base).unwrap_or(rest);
     if path.is_empty() || path == "/" {
         return Some(Endpoint::MERGED);
     }
     let endpoint = Endpoint::from_path(path)?;
-    let told = oauth.settings().policy.conceal_backends == ConcealBackends::Yes || oauth.settings().knows(&endpoint);
+    let told = settings.policy.conceal_backends == ConcealBackends::Yes || settings.knows(&endpoint);
     told.then_some(endpoint)
 }
 

@@ -11,10 +11,10 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{DecodingKey, EncodingKey};
 use serde_json::{Value, json};
 
-use super::{Error, seal::SealingKey};
+use super::error::Error;
 use crate::{
     storage::{KeyState, SigningKeyRow, Storage},
-    support::{Digest, Random, Timestamp},
+    support::{Digest, Random, SealingKey, Timestamp},
 };
 
 /// Every key that signs or verifies.
@@ -42,13 +42,13 @@ impl SigningKeys {
         random: &dyn Random,
         now: Timestamp,
     ) -> Result<Self, Error> {
-        let mut rows = storage.list_signing_keys().await?;
+        let mut rows = storage.signing_keys().list().await?;
         if !rows.iter().any(|row| row.state == KeyState::Active) {
-            storage.add_active_signing_key(&generate(master, random)?, now).await?;
-            rows = storage.list_signing_keys().await?;
+            storage.signing_keys().add_active(&generate(master, random)?, now).await?;
+            rows = storage.signing_keys().list().await?;
         }
         let active = rows.iter().find(|row| row.state == KeyState::Active).ok_or(Error::SigningKey)?;
-        let pkcs8 = master.open(&active.sealed, &context(&active.kid))?;
+        let pkcs8 = master.open(&active.sealed, context(&active.kid).as_bytes())?;
         let active = Arc::new((active.kid.clone(), EncodingKey::from_ec_der(&pkcs8)));
         let verifying = rows.into_iter().map(VerifyingKey::read).collect::<Result<_, _>>()?;
         Ok(Self { active, verifying })
@@ -96,7 +96,7 @@ fn generate(master: &SealingKey, random: &dyn Random) -> Result<SigningKeyRow, E
     let (x, y) = (URL_SAFE_NO_PAD.encode(&coordinates[..32]), URL_SAFE_NO_PAD.encode(&coordinates[32..]));
     // RFC 7638 3.2: the required members alone, in lexicographic order, without spaces
     let kid = Digest::sha256(format!(r#"{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}"#)).to_base64url();
-    let sealed = master.seal(pkcs8.as_ref(), &context(&kid), random)?;
+    let sealed = master.seal(pkcs8.as_ref(), context(&kid).as_bytes(), random)?;
     Ok(SigningKeyRow { kid, state: KeyState::Active, x, y, sealed })
 }
 

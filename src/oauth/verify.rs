@@ -5,7 +5,6 @@
 //! is void at once.
 
 use std::{
-    collections::HashSet,
     net::IpAddr,
     sync::{
         Arc,
@@ -16,17 +15,24 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Error, KeyRefusal, OAuth, access_token::Claims, opaque};
+use super::{
+    access_token::Claims,
+    core::Core,
+    error::Error,
+    keys::{KeyRefusal, Keys},
+    opaque,
+    revocation::Revocations,
+    signing::SigningKeys,
+    uses::Uses,
+};
 use crate::{
-    model::{Caller, ClientId, Direct, Endpoint, GrantId, KeyId, Scopes},
+    model::{Caller, ClientId, Direct, Endpoint, GrantId, Scopes},
     storage::Revocation,
     support::{Digest, Timestamp},
 };
 
-/// How many verified credentials are remembered; the least used are forgotten first.
-const MOST_REMEMBERED: u64 = 20_000;
-/// How many uses wait at most to be written down; further ones are dropped.
-const MOST_USES: usize = 10_000;
+/// The most verified credentials that are remembered; the least used are forgotten first.
+const MAX_REMEMBERED: u64 = 20_000;
 /// How exact `last_used` of keys and grants is (`OA-126`).
 const NOTED_EVERY: Duration = Duration::from_mins(1);
 
@@ -54,32 +60,40 @@ pub enum Opens {
     Key(Direct),
 }
 
-/// Credentials that were verified, by digest.
-pub(super) type Remembered = moka::future::Cache<[u8; 32], Arc<Verified>>;
-
-/// What was used since the last round of writing.
-#[derive(Debug, Default)]
-pub(super) struct Uses {
-    pub(super) keys: HashSet<KeyId>,
-    pub(super) grants: HashSet<GrantId>,
-    pub(super) generations: HashSet<String>,
+/// Verification of credentials. Remembers those that were good.
+pub(super) struct Verifier {
+    core: Core,
+    keys: Arc<Keys>,
+    signing: Arc<SigningKeys>,
+    revocations: Arc<Revocations>,
+    uses: Arc<Uses>,
+    /// Credentials that were verified, by digest.
+    remembered: moka::future::Cache<[u8; 32], Arc<Verified>>,
 }
 
-pub(super) fn remembered() -> Remembered {
-    moka::future::Cache::new(MOST_REMEMBERED)
-}
+// === impl Verifier ===
 
-impl OAuth {
+impl Verifier {
+    pub(super) fn new(
+        keys: Arc<Keys>,
+        signing: Arc<SigningKeys>,
+        revocations: Arc<Revocations>,
+        uses: Arc<Uses>,
+    ) -> Self {
+        let remembered = moka::future::Cache::new(MAX_REMEMBERED);
+        Self { core: keys.core.clone(), keys, signing, revocations, uses, remembered }
+    }
+
     /// Who stands behind a presented access token or API key; `from` is for the limits of wrong keys.
-    pub async fn verify(&self, presented: &str, from: IpAddr) -> Result<Arc<Verified>, KeyRefusal> {
+    pub(super) async fn verify(&self, presented: &str, from: IpAddr) -> Result<Arc<Verified>, KeyRefusal> {
         let digest = *Digest::sha256(presented).as_bytes();
-        let now = self.0.clock.now();
-        if let Some(known) = self.0.remembered.get(&digest).await {
+        let now = self.core.now();
+        if let Some(known) = self.remembered.get(&digest).await {
             if known.holds(now) {
                 self.note_use(&known, now);
                 return Ok(known);
             }
-            self.0.remembered.invalidate(&digest).await;
+            self.remembered.invalidate(&digest).await;
         }
         let verified = if presented.starts_with(opaque::KEY_PREFIX) {
             self.verify_key(presented, from).await?
@@ -90,43 +104,43 @@ impl OAuth {
             return Err(KeyRefusal::Unknown);
         }
         let verified = Arc::new(verified);
-        self.0.remembered.insert(digest, Arc::clone(&verified)).await;
+        self.remembered.insert(digest, Arc::clone(&verified)).await;
         Ok(verified)
     }
 
     /// Whether a credential that was verified before may still be used.
-    pub fn holds(&self, verified: &Verified) -> bool {
-        verified.holds(self.0.clock.now())
+    pub(super) fn holds(&self, verified: &Verified) -> bool {
+        verified.holds(self.core.now())
     }
 
     async fn verify_key(&self, presented: &str, from: IpAddr) -> Result<Verified, KeyRefusal> {
-        let holder = self.authenticate_bearer(presented, from).await?;
-        let expires = self.key_ends(&holder.key).await?;
+        let holder = self.keys.authenticate_bearer(presented, from).await?;
+        let expires = self.keys.ends(&holder.key).await?;
         let until = expires.unwrap_or(Timestamp::from_millis(i64::MAX));
-        let revoked = self.0.index.watch(Revocation::Key(holder.key.clone()), until);
+        let revoked = self.revocations.index().watch(Revocation::Key(holder.key.clone()), until);
         // again, now that nothing can come in between
-        if !self.key_is_live(&holder.key).await? {
+        if !self.keys.is_live(&holder.key).await? {
             return Err(KeyRefusal::Unknown);
         }
         let caller =
             Caller { user: holder.user, client: None, grant: None, key: Some(holder.key), rights: holder.rights };
-        let noted = AtomicI64::new(self.0.clock.now().as_millis());
+        let noted = AtomicI64::new(self.core.now().as_millis());
         Ok(Verified { caller: Arc::new(caller), opens: Opens::Key(holder.direct), expires, revoked, noted })
     }
 
     async fn verify_token(&self, presented: &str) -> Result<Option<Verified>, Error> {
-        let now = self.0.clock.now();
-        let settings = self.settings();
-        let Some(claims) = Claims::verify(presented, &self.0.signing, &settings.issuer, now) else {
+        let now = self.core.now();
+        let settings = &self.core.settings;
+        let Some(claims) = Claims::verify(presented, &self.signing, &settings.issuer, now) else {
             return Ok(refused("it is malformed, expired, or not signed by this gateway", ""));
         };
         let (id, expires) = (GrantId::new(claims.gid.as_str()), Timestamp::from_seconds(claims.exp));
-        let grant_revoked = self.0.index.watch(Revocation::Grant(id.clone()), expires);
-        let revoked = self.0.index.watch_token(&grant_revoked, &claims, expires);
-        let Some(grant) = self.0.storage.lookup_grant(&id).await?.filter(|grant| grant.is_live(now)) else {
+        let grant_revoked = self.revocations.index().watch(Revocation::Grant(id.clone()), expires);
+        let revoked = self.revocations.index().watch_token(&grant_revoked, &claims, expires);
+        let Some(grant) = self.core.storage.grants().lookup(&id).await?.filter(|grant| grant.is_live(now)) else {
             return Ok(refused("its grant has ended or was revoked", &claims.gid));
         };
-        let Some(holder) = self.key_holder(&grant.key).await? else {
+        let Some(holder) = self.keys.holder(&grant.key).await? else {
             return Ok(refused("the API key behind it has ended or was revoked", &claims.gid));
         };
         // the audience is compared with the whole URL, so that a token of another address is none of ours
@@ -136,10 +150,10 @@ impl OAuth {
         let Some(scopes) = Scopes::parse(&claims.scope).ok().filter(|_| fits) else {
             return Ok(refused("its audience, user, client or scope is not that of its grant", &claims.gid));
         };
-        if self.0.storage.is_token_revoked(&claims.jti, claims.generation()).await? {
+        if self.core.storage.revocations().is_token_revoked(&claims.jti, claims.generation()).await? {
             return Ok(refused("it was revoked", &claims.gid));
         }
-        self.note_generation(claims.generation());
+        self.uses.note_generation(claims.generation());
         let caller = Caller {
             user: grant.user,
             client: Some(ClientId::new(claims.client_id)),
@@ -159,30 +173,9 @@ impl OAuth {
         }
         known.noted.store(now.as_millis(), Ordering::Relaxed);
         match (&known.caller.grant, &known.caller.key) {
-            (Some(grant), _) => self.note_grant(grant),
-            (None, Some(key)) => self.note_key(key),
+            (Some(grant), _) => self.uses.note_grant(grant),
+            (None, Some(key)) => self.uses.note_key(key),
             (None, None) => {}
-        }
-    }
-
-    fn note_grant(&self, grant: &GrantId) {
-        let mut uses = self.0.uses.lock();
-        if uses.grants.len() < MOST_USES {
-            uses.grants.insert(grant.clone());
-        }
-    }
-
-    pub(super) fn note_key(&self, key: &KeyId) {
-        let mut uses = self.0.uses.lock();
-        if uses.keys.len() < MOST_USES {
-            uses.keys.insert(key.clone());
-        }
-    }
-
-    fn note_generation(&self, generation: &str) {
-        let mut uses = self.0.uses.lock();
-        if uses.generations.len() < MOST_USES {
-            uses.generations.insert(generation.to_owned());
         }
     }
 }

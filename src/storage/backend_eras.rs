@@ -1,16 +1,20 @@
 //! Of which era the servers behind the gateway were found to be. Knows nothing of how long that is believed.
 
-use super::{Error, Storage, moment};
+use super::database::{Database, Error, moment};
 use crate::{
     model::{Era, KnownEra},
     support::Digest,
 };
 
-impl Storage {
+/// Eras of backends.
+#[derive(Debug, Clone, Copy)]
+pub struct BackendEraTable<'a>(pub(super) &'a Database);
+
+impl BackendEraTable<'_> {
     /// What is known, in no order.
-    pub async fn list_backend_eras(&self) -> Result<Vec<KnownEra>, Error> {
+    pub async fn list(&self) -> Result<Vec<KnownEra>, Error> {
         let rows: Vec<(Vec<u8>, String, i64)> =
-            sqlx::query_as("SELECT server, era, found FROM backend_eras").fetch_all(&self.pool).await?;
+            sqlx::query_as("SELECT server, era, found FROM backend_eras").fetch_all(&self.0.pool).await?;
         let inconsistent = |column| Error::Inconsistent { table: "backend_eras", column };
         rows.into_iter()
             .map(|(server, era, found)| {
@@ -24,8 +28,8 @@ impl Storage {
     }
 
     /// Makes this all that is known: each server once.
-    pub async fn set_backend_eras(&self, known: &[KnownEra]) -> Result<(), Error> {
-        let mut change = self.change().await?;
+    pub async fn set(&self, known: &[KnownEra]) -> Result<(), Error> {
+        let mut change = self.0.change().await?;
         sqlx::query("DELETE FROM backend_eras").execute(&mut *change).await?;
         for KnownEra { server, era, found } in known {
             sqlx::query("INSERT INTO backend_eras (server, era, found) VALUES (?, ?, ?)")

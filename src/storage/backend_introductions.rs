@@ -1,6 +1,6 @@
 //! What each backend last said of itself. Knows nothing of what it means.
 
-use super::{Error, Storage};
+use super::database::{Database, Error};
 use crate::{model::BackendId, support::Digest};
 
 /// What one backend last said of itself.
@@ -16,12 +16,16 @@ pub struct IntroductionRow {
     pub result: Vec<u8>,
 }
 
-impl Storage {
+/// What backends said of themselves.
+#[derive(Debug, Clone, Copy)]
+pub struct IntroductionTable<'a>(pub(super) &'a Database);
+
+impl IntroductionTable<'_> {
     /// What is known, in no order.
-    pub async fn list_backend_introductions(&self) -> Result<Vec<IntroductionRow>, Error> {
+    pub async fn list(&self) -> Result<Vec<IntroductionRow>, Error> {
         let rows: Vec<(String, Vec<u8>, String, Vec<u8>)> =
             sqlx::query_as("SELECT backend, server, revision, result FROM backend_introductions")
-                .fetch_all(&self.pool)
+                .fetch_all(&self.0.pool)
                 .await?;
         let inconsistent = |column| Error::Inconsistent { table: "backend_introductions", column };
         rows.into_iter()
@@ -37,7 +41,7 @@ impl Storage {
     }
 
     /// Keeps what a backend says of itself, in the place of what it said before.
-    pub async fn set_backend_introduction(&self, row: &IntroductionRow) -> Result<(), Error> {
+    pub async fn set(&self, row: &IntroductionRow) -> Result<(), Error> {
         sqlx::query(
             "INSERT INTO backend_introductions (backend, server, revision, result) VALUES (?, ?, ?, ?)
              ON CONFLICT DO UPDATE SET server = excluded.server, revision = excluded.revision, result = excluded.result",
@@ -46,16 +50,16 @@ impl Storage {
         .bind(row.server.as_bytes().as_slice())
         .bind(&row.revision)
         .bind(&row.result)
-        .execute(&self.pool)
+        .execute(&self.0.pool)
         .await?;
         Ok(())
     }
 
     /// Forgets what a backend said of itself.
-    pub async fn delete_backend_introduction(&self, backend: &BackendId) -> Result<(), Error> {
+    pub async fn delete(&self, backend: &BackendId) -> Result<(), Error> {
         sqlx::query("DELETE FROM backend_introductions WHERE backend = ?")
             .bind(backend.as_str())
-            .execute(&self.pool)
+            .execute(&self.0.pool)
             .await?;
         Ok(())
     }

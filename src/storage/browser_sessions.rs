@@ -2,7 +2,7 @@
 
 use sqlx::Row as _;
 
-use super::{Error, Storage};
+use super::database::{Database, Error};
 use crate::{
     model::KeyId,
     support::{Digest, Timestamp},
@@ -26,10 +26,14 @@ pub struct BrowserSession {
     pub used: Timestamp,
 }
 
-impl Storage {
+/// Browser sessions.
+#[derive(Debug, Clone, Copy)]
+pub struct BrowserSessionTable<'a>(pub(super) &'a Database);
+
+impl BrowserSessionTable<'_> {
     /// Adds a session. Of more than 64 with the same key, those that were not used for the longest time are deleted.
-    pub async fn add_browser_session(&self, session: &BrowserSession) -> Result<(), Error> {
-        let mut change = self.change().await?;
+    pub async fn add(&self, session: &BrowserSession) -> Result<(), Error> {
+        let mut change = self.0.change().await?;
         sqlx::query(
             "INSERT INTO browser_sessions (id_digest, key_id, data, created_at, used_at) VALUES (?, ?, ?, ?, ?)",
         )
@@ -54,10 +58,10 @@ impl Storage {
     }
 
     /// The session with this id, stale or not.
-    pub async fn lookup_browser_session(&self, id: &Digest) -> Result<Option<BrowserSession>, Error> {
+    pub async fn lookup(&self, id: &Digest) -> Result<Option<BrowserSession>, Error> {
         let row = sqlx::query("SELECT key_id, data, created_at, used_at FROM browser_sessions WHERE id_digest = ?")
             .bind(id.as_bytes().as_slice())
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.0.pool)
             .await?;
         let Some(row) = row else { return Ok(None) };
         Ok(Some(BrowserSession {
@@ -70,46 +74,42 @@ impl Storage {
     }
 
     /// Writes what changed in a session. One that was deleted meanwhile stays deleted.
-    pub async fn update_browser_session(&self, session: &BrowserSession) -> Result<(), Error> {
+    pub async fn update(&self, session: &BrowserSession) -> Result<(), Error> {
         sqlx::query("UPDATE browser_sessions SET key_id = ?, data = ?, used_at = ? WHERE id_digest = ?")
             .bind(session.key.as_str())
             .bind(&session.data)
             .bind(session.used.as_millis())
             .bind(session.id.as_bytes().as_slice())
-            .execute(&self.pool)
+            .execute(&self.0.pool)
             .await?;
         Ok(())
     }
 
     /// Notes that a session was used.
-    pub async fn touch_browser_session(&self, id: &Digest, used: Timestamp) -> Result<(), Error> {
+    pub async fn touch(&self, id: &Digest, used: Timestamp) -> Result<(), Error> {
         sqlx::query("UPDATE browser_sessions SET used_at = ? WHERE id_digest = ?")
             .bind(used.as_millis())
             .bind(id.as_bytes().as_slice())
-            .execute(&self.pool)
+            .execute(&self.0.pool)
             .await?;
         Ok(())
     }
 
     /// Deletes a session.
-    pub async fn delete_browser_session(&self, id: &Digest) -> Result<(), Error> {
+    pub async fn delete(&self, id: &Digest) -> Result<(), Error> {
         sqlx::query("DELETE FROM browser_sessions WHERE id_digest = ?")
             .bind(id.as_bytes().as_slice())
-            .execute(&self.pool)
+            .execute(&self.0.pool)
             .await?;
         Ok(())
     }
 
     /// Deletes the sessions that were last used, or began, before these moments; says how many there were.
-    pub async fn delete_stale_browser_sessions(
-        &self,
-        used_before: Timestamp,
-        created_before: Timestamp,
-    ) -> Result<u64, Error> {
+    pub async fn delete_stale(&self, used_before: Timestamp, created_before: Timestamp) -> Result<u64, Error> {
         let done = sqlx::query("DELETE FROM browser_sessions WHERE used_at <= ? OR created_at <= ?")
             .bind(used_before.as_millis())
             .bind(created_before.as_millis())
-            .execute(&self.pool)
+            .execute(&self.0.pool)
             .await?;
         Ok(done.rows_affected())
     }
@@ -120,6 +120,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::storage::Storage;
 
     fn session(name: &str, key: &str, used: Timestamp) -> BrowserSession {
         let (id, key, data) = (Digest::sha256(name), KeyId::new(key), "{}".to_owned());
@@ -127,7 +128,7 @@ mod tests {
     }
 
     async fn there(storage: &Storage, name: &str) -> bool {
-        storage.lookup_browser_session(&Digest::sha256(name)).await.unwrap().is_some()
+        storage.browser_sessions().lookup(&Digest::sha256(name)).await.unwrap().is_some()
     }
 
     #[tokio::test]
@@ -136,10 +137,10 @@ mod tests {
         let start = Timestamp::from_seconds(1000);
         for number in 1..=3 {
             let used = start + Duration::from_secs(number);
-            storage.add_browser_session(&session(&format!("{number}"), "k1", used)).await.unwrap();
+            storage.browser_sessions().add(&session(&format!("{number}"), "k1", used)).await.unwrap();
         }
         let stale = start + Duration::from_secs(2);
-        assert_eq!(storage.delete_stale_browser_sessions(stale, start).await.unwrap(), 2);
+        assert_eq!(storage.browser_sessions().delete_stale(stale, start).await.unwrap(), 2);
         assert!(there(&storage, "3").await && !there(&storage, "2").await);
     }
 
@@ -147,15 +148,15 @@ mod tests {
     async fn one_key_has_a_bounded_number_of_sessions() {
         let storage = Storage::in_memory().await.unwrap();
         let start = Timestamp::from_seconds(1000);
-        storage.add_browser_session(&session("other", "k2", start)).await.unwrap();
+        storage.browser_sessions().add(&session("other", "k2", start)).await.unwrap();
         for number in 0..70 {
             let used = start + Duration::from_secs(number);
-            storage.add_browser_session(&session(&format!("{number}"), "k1", used)).await.unwrap();
+            storage.browser_sessions().add(&session(&format!("{number}"), "k1", used)).await.unwrap();
         }
         assert!(there(&storage, "69").await && there(&storage, "6").await && there(&storage, "other").await);
         assert!(!there(&storage, "5").await && !there(&storage, "0").await, "the oldest go first");
         // a clock that was set back does not delete the session that was just begun
-        storage.add_browser_session(&session("new", "k1", start)).await.unwrap();
+        storage.browser_sessions().add(&session("new", "k1", start)).await.unwrap();
         assert!(there(&storage, "new").await);
     }
 
@@ -163,12 +164,12 @@ mod tests {
     async fn a_deleted_session_does_not_come_back() {
         let storage = Storage::in_memory().await.unwrap();
         let mut row = session("a", "k1", Timestamp::from_seconds(1));
-        storage.add_browser_session(&row).await.unwrap();
+        storage.browser_sessions().add(&row).await.unwrap();
         row.key = KeyId::new("k2");
-        storage.update_browser_session(&row).await.unwrap();
-        assert_eq!(storage.lookup_browser_session(&row.id).await.unwrap().as_ref(), Some(&row));
-        storage.delete_browser_session(&row.id).await.unwrap();
-        storage.update_browser_session(&row).await.unwrap();
-        assert_eq!(storage.lookup_browser_session(&row.id).await.unwrap(), None);
+        storage.browser_sessions().update(&row).await.unwrap();
+        assert_eq!(storage.browser_sessions().lookup(&row.id).await.unwrap().as_ref(), Some(&row));
+        storage.browser_sessions().delete(&row.id).await.unwrap();
+        storage.browser_sessions().update(&row).await.unwrap();
+        assert_eq!(storage.browser_sessions().lookup(&row.id).await.unwrap(), None);
     }
 }

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use sqlx::SqliteConnection;
 
-use super::{Error, Storage, grants, moment};
+use super::{
+    database::{Database, Error, moment},
+    grants,
+};
 use crate::{
     model::{Client, ClientAuth, ClientId},
     support::{Digest, Timestamp, printable},
@@ -85,20 +88,19 @@ struct Found {
     revoked: Option<i64>,
 }
 
-impl Storage {
+/// OAuth clients.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientTable<'a>(pub(super) &'a Database);
+
+impl ClientTable<'_> {
     /// Adds a client. A public one that is registered already keeps its id, and its unused registration is renewed.
     /// Where too many unused clients are there, the oldest of the network with the most of them make room.
-    pub async fn add_client(
-        &self,
-        new: &NewClient,
-        limits: &UnusedLimits,
-        now: Timestamp,
-    ) -> Result<Registered, Error> {
-        let found = find(&mut *self.pool.acquire().await?, new).await?;
+    pub async fn add(&self, new: &NewClient, limits: &UnusedLimits, now: Timestamp) -> Result<Registered, Error> {
+        let found = find(&mut *self.0.pool.acquire().await?, new).await?;
         if let Some(found) = found {
             return self.found(found, now).await;
         }
-        let mut change = self.change().await?;
+        let mut change = self.0.change().await?;
         // again, now that no other writer can come between
         if let Some(found) = find(&mut change, new).await? {
             drop(change);
@@ -126,14 +128,14 @@ impl Storage {
             sqlx::query("UPDATE clients SET registered = ? WHERE id = ?")
                 .bind(now.as_millis())
                 .bind(&found.id)
-                .execute(&self.pool)
+                .execute(&self.0.pool)
                 .await?;
         }
         Ok(Registered::Known(ClientId::new(found.id), moment(found.created)))
     }
 
     /// Deletes the unused clients that registered last before `before`, and then as many as are beyond the limits.
-    pub async fn purge_clients(&self, before: Timestamp, limits: &UnusedLimits, now: Timestamp) -> Result<(), Error> {
+    pub async fn purge(&self, before: Timestamp, limits: &UnusedLimits, now: Timestamp) -> Result<(), Error> {
         loop {
             let done = sqlx::query(
                 "DELETE FROM clients WHERE id IN (
@@ -142,14 +144,14 @@ impl Storage {
             )
             .bind(before.as_millis())
             .bind(PURGE_BATCH)
-            .execute(&self.pool)
+            .execute(&self.0.pool)
             .await?;
             if done.rows_affected() == 0 {
                 break;
             }
         }
         loop {
-            let mut change = self.change().await?;
+            let mut change = self.0.change().await?;
             let room = evict(&mut change, limits, 0, now).await?;
             change.commit().await?;
             if room != Room::Evicting {
@@ -159,38 +161,38 @@ impl Storage {
     }
 }
 
-impl Storage {
+impl ClientTable<'_> {
     /// The client of this id, unless it was revoked.
-    pub async fn lookup_client(&self, id: &ClientId) -> Result<Option<Client>, Error> {
+    pub async fn lookup(&self, id: &ClientId) -> Result<Option<Client>, Error> {
         let row: Option<Row> = sqlx::query_as("SELECT * FROM clients WHERE id = ? AND revoked IS NULL")
             .bind(id.as_str())
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.0.pool)
             .await?;
         row.map(Row::read).transpose()
     }
 
     /// Every client that was not revoked, newest first.
-    pub async fn list_clients(&self) -> Result<Vec<Client>, Error> {
+    pub async fn list(&self) -> Result<Vec<Client>, Error> {
         let rows: Vec<Row> =
             sqlx::query_as("SELECT * FROM clients WHERE revoked IS NULL ORDER BY created DESC, rowid DESC")
-                .fetch_all(&self.pool)
+                .fetch_all(&self.0.pool)
                 .await?;
         rows.into_iter().map(Row::read).collect()
     }
 
     /// Every client that was revoked, the last revoked first.
-    pub async fn list_revoked_clients(&self) -> Result<Vec<Client>, Error> {
+    pub async fn list_revoked(&self) -> Result<Vec<Client>, Error> {
         let rows: Vec<Row> =
             sqlx::query_as("SELECT * FROM clients WHERE revoked IS NOT NULL ORDER BY revoked DESC, rowid DESC")
-                .fetch_all(&self.pool)
+                .fetch_all(&self.0.pool)
                 .await?;
         rows.into_iter().map(Row::read).collect()
     }
 
     /// Revokes a client and every grant to it, and announces each. The row stays, so that an identical registration is
     /// known. False where there is no such client.
-    pub async fn revoke_client(&self, id: &ClientId, now: Timestamp) -> Result<bool, Error> {
-        let mut change = self.change().await?;
+    pub async fn revoke(&self, id: &ClientId, now: Timestamp) -> Result<bool, Error> {
+        let mut change = self.0.change().await?;
         let done = sqlx::query(
             "UPDATE clients SET revoked = ?, network = CASE WHEN consented IS NULL THEN x'' END
              WHERE id = ? AND revoked IS NULL",
@@ -213,12 +215,12 @@ impl Storage {
     }
 
     /// Takes the revocation of a client back; its grants stay revoked. False where no revoked client has this id.
-    pub async fn restore_client(&self, id: &ClientId, now: Timestamp) -> Result<bool, Error> {
+    pub async fn restore(&self, id: &ClientId, now: Timestamp) -> Result<bool, Error> {
         let done =
             sqlx::query("UPDATE clients SET revoked = NULL, registered = ? WHERE id = ? AND revoked IS NOT NULL")
                 .bind(now.as_millis())
                 .bind(id.as_str())
-                .execute(&self.pool)
+                .execute(&self.0.pool)
                 .await?;
         Ok(done.rows_affected() > 0)
     }

@@ -1,6 +1,10 @@
 //! The table of authorization codes. Knows nothing of PKCE's arithmetic.
 
-use super::{Error, NewRefreshToken, Storage, moment, refresh_tokens};
+use super::{
+    NewRefreshToken,
+    database::{Database, Error, moment},
+    refresh_tokens,
+};
 use crate::{
     model::GrantId,
     support::{Digest, Timestamp},
@@ -19,13 +23,17 @@ pub struct CodeRow {
     pub used: Option<Timestamp>,
 }
 
-impl Storage {
+/// Authorization codes.
+#[derive(Debug, Clone, Copy)]
+pub struct CodeTable<'a>(pub(super) &'a Database);
+
+impl CodeTable<'_> {
     /// The code with this digest, used and lapsed ones too.
-    pub async fn lookup_code(&self, digest: &Digest) -> Result<Option<CodeRow>, Error> {
+    pub async fn lookup(&self, digest: &Digest) -> Result<Option<CodeRow>, Error> {
         let row: Option<(String, String, i64, Option<i64>)> =
             sqlx::query_as("SELECT grant_id, challenge, expires, used FROM codes WHERE digest = ?")
                 .bind(digest.as_bytes().as_slice())
-                .fetch_optional(&self.pool)
+                .fetch_optional(&self.0.pool)
                 .await?;
         Ok(row.map(|(grant, challenge, expires, used)| CodeRow {
             grant: GrantId::new(grant),
@@ -37,14 +45,14 @@ impl Storage {
 
     /// Redeems a code and adds the refresh token that it buys, if any. False, and nothing done, where somebody was
     /// faster or the grant was revoked: of two that redeem, one does (`OA-84`).
-    pub async fn redeem_code(
+    pub async fn redeem(
         &self,
         digest: &Digest,
         grant: &GrantId,
         refresh: Option<&NewRefreshToken>,
         now: Timestamp,
     ) -> Result<bool, Error> {
-        let mut change = self.change().await?;
+        let mut change = self.0.change().await?;
         let used = sqlx::query("UPDATE codes SET used = ? WHERE digest = ? AND used IS NULL")
             .bind(now.as_millis())
             .bind(digest.as_bytes().as_slice())

@@ -2,7 +2,7 @@
 
 use sqlx::SqliteConnection;
 
-use super::{Error, Storage, moment};
+use super::database::{Database, Error, moment};
 use crate::{
     model::{ClientId, Endpoint, Grant, GrantId, KeyId, Rights, Scopes, UserId},
     support::{Digest, Timestamp},
@@ -48,19 +48,23 @@ struct NamedRow {
     key_rights: String,
 }
 
-impl Storage {
+/// Grants.
+#[derive(Debug, Clone, Copy)]
+pub struct GrantTable<'a>(pub(super) &'a Database);
+
+impl GrantTable<'_> {
     /// Adds a grant with the code that redeems it, and notes that its client was consented to. Where its key was rotated
     /// meanwhile, it is a grant of the new key. Of more than 20 live grants of this user to this client at this redirect
     /// origin those that lay longest unused are revoked (`OA-135`). Where this is the first consent to the client, the
     /// network that registered it is returned, and forgotten.
-    pub async fn add_grant(
+    pub async fn add(
         &self,
         grant: &Grant,
         code: &Digest,
         challenge: &str,
         code_expires: Timestamp,
     ) -> Result<Option<Digest>, Error> {
-        let mut change = self.change().await?;
+        let mut change = self.0.change().await?;
         let grant = &for_newest_key(&mut change, grant).await?;
         sqlx::query(
             "INSERT INTO grants (id, user, api_key, client, endpoint, scopes, redirect_uri, created, expires)
@@ -100,14 +104,14 @@ impl Storage {
     }
 
     /// The grant of this id, revoked and expired ones too.
-    pub async fn lookup_grant(&self, id: &GrantId) -> Result<Option<Grant>, Error> {
+    pub async fn lookup(&self, id: &GrantId) -> Result<Option<Grant>, Error> {
         let row: Option<Row> =
-            sqlx::query_as("SELECT * FROM grants WHERE id = ?").bind(id.as_str()).fetch_optional(&self.pool).await?;
+            sqlx::query_as("SELECT * FROM grants WHERE id = ?").bind(id.as_str()).fetch_optional(&self.0.pool).await?;
         row.map(Row::read).transpose()
     }
 
     /// The live grants of one user, or of everybody, newest first. A grant counts once its code was redeemed.
-    pub async fn list_grants(&self, user: Option<&UserId>, now: Timestamp) -> Result<Vec<ListedGrant>, Error> {
+    pub async fn list(&self, user: Option<&UserId>, now: Timestamp) -> Result<Vec<ListedGrant>, Error> {
         let rows: Vec<NamedRow> = sqlx::query_as(
             "SELECT grants.*, clients.name AS client_name, api_keys.name AS key_name, api_keys.rights AS key_rights
              FROM grants JOIN clients ON clients.id = grants.client JOIN api_keys ON api_keys.id = grants.api_key
@@ -117,24 +121,24 @@ impl Storage {
         )
         .bind(now.as_millis())
         .bind(user.map(UserId::as_str))
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         rows.into_iter().map(NamedRow::read).collect()
     }
 
     /// Notes that a token of the grant was used.
-    pub async fn touch_grant(&self, id: &GrantId, now: Timestamp) -> Result<(), Error> {
+    pub async fn touch(&self, id: &GrantId, now: Timestamp) -> Result<(), Error> {
         sqlx::query("UPDATE grants SET last_used = ? WHERE id = ?")
             .bind(now.as_millis())
             .bind(id.as_str())
-            .execute(&self.pool)
+            .execute(&self.0.pool)
             .await?;
         Ok(())
     }
 
     /// Revokes a grant and announces it. False where there is no such live one.
-    pub async fn revoke_grant(&self, id: &GrantId, now: Timestamp) -> Result<bool, Error> {
-        let mut change = self.change().await?;
+    pub async fn revoke(&self, id: &GrantId, now: Timestamp) -> Result<bool, Error> {
+        let mut change = self.0.change().await?;
         let done = sqlx::query("UPDATE grants SET revoked = ? WHERE id = ? AND revoked IS NULL")
             .bind(now.as_millis())
             .bind(id.as_str())
@@ -149,13 +153,13 @@ impl Storage {
 
     /// Revokes those grants of a user that `chosen` holds of, given the rights of the key that each came from, and
     /// announces each; says how many there were.
-    pub async fn revoke_grants_of(
+    pub async fn revoke_of(
         &self,
         user: &UserId,
         chosen: impl Fn(&Grant, &Rights) -> bool,
         now: Timestamp,
     ) -> Result<u64, Error> {
-        let mut change = self.change().await?;
+        let mut change = self.0.change().await?;
         let rows: Vec<NamedRow> = sqlx::query_as(
             "SELECT grants.*, '' AS client_name, '' AS key_name, api_keys.rights AS key_rights
              FROM grants JOIN api_keys ON api_keys.id = grants.api_key WHERE grants.user = ? AND grants.revoked IS NULL",

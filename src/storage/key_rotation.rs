@@ -1,23 +1,23 @@
 //! Rotation of API keys: a new key takes the place of an old one. Knows nothing of how keys are minted.
 
-use super::{Error, Storage, grants, keys};
+use super::{database::Error, grants, keys, keys::KeyTable};
 use crate::{
     model::{ApiKey, KeyId},
     support::{Digest, Timestamp},
 };
 
-impl Storage {
+impl KeyTable<'_> {
     /// Adds `new` in the place of the key `old`, which ends at `until`, and moves the grants of `old` to it. Where that
     /// changes their user or their end, they are announced, so that nobody relies on what was cached of them. False, and
     /// nothing done, where `old` is not live at `now` or was rotated before.
-    pub async fn rotate_key(
+    pub async fn rotate(
         &self,
         old: &KeyId,
         (new, mac): (&ApiKey, &Digest),
         until: Timestamp,
         now: Timestamp,
     ) -> Result<bool, Error> {
-        let mut change = self.change().await?;
+        let mut change = self.0.change().await?;
         keys::insert(&mut change, new, mac).await?;
         let ends_now = until <= now;
         let former: Option<(String, Option<i64>)> = sqlx::query_as(
@@ -62,12 +62,12 @@ impl Storage {
     }
 
     /// Revokes the rotated keys whose overlap is over at `now`, and announces each.
-    pub async fn retire_keys(&self, now: Timestamp) -> Result<(), Error> {
+    pub async fn retire(&self, now: Timestamp) -> Result<(), Error> {
         let due = "SELECT EXISTS (SELECT 1 FROM api_keys WHERE retires <= ? AND revoked IS NULL)";
-        if !sqlx::query_scalar::<_, bool>(due).bind(now.as_millis()).fetch_one(&self.pool).await? {
+        if !sqlx::query_scalar::<_, bool>(due).bind(now.as_millis()).fetch_one(&self.0.pool).await? {
             return Ok(());
         }
-        let mut change = self.change().await?;
+        let mut change = self.0.change().await?;
         let retired: Vec<String> =
             sqlx::query_scalar("UPDATE api_keys SET revoked = ?1 WHERE retires <= ?1 AND revoked IS NULL RETURNING id")
                 .bind(now.as_millis())

@@ -2,7 +2,10 @@
 
 use sqlx::SqliteConnection;
 
-use super::{Error, Storage, grants, moment};
+use super::{
+    database::{Database, Error, moment},
+    grants,
+};
 use crate::{
     model::{ApiKey, Direct, KeyId, Rotated, UserId},
     support::{Digest, Timestamp},
@@ -24,47 +27,53 @@ struct Row {
     retires: Option<i64>,
 }
 
-impl Storage {
+/// API keys.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyTable<'a>(pub(super) &'a Database);
+
+impl KeyTable<'_> {
     /// Adds a key and, where there is none of this name, its user.
-    pub async fn add_key(&self, key: &ApiKey, mac: &Digest) -> Result<(), Error> {
-        let mut change = self.change().await?;
+    pub async fn add(&self, key: &ApiKey, mac: &Digest) -> Result<(), Error> {
+        let mut change = self.0.change().await?;
         insert(&mut change, key, mac).await?;
         Ok(change.commit().await?)
     }
 
     /// The key of this id with its MAC, revoked and expired ones too.
-    pub async fn lookup_key(&self, id: &KeyId) -> Result<Option<(ApiKey, Digest)>, Error> {
-        let row: Option<Row> =
-            sqlx::query_as("SELECT * FROM api_keys WHERE id = ?").bind(id.as_str()).fetch_optional(&self.pool).await?;
+    pub async fn lookup(&self, id: &KeyId) -> Result<Option<(ApiKey, Digest)>, Error> {
+        let row: Option<Row> = sqlx::query_as("SELECT * FROM api_keys WHERE id = ?")
+            .bind(id.as_str())
+            .fetch_optional(&self.0.pool)
+            .await?;
         row.map(Row::read).transpose()
     }
 
     /// Every key, oldest first.
-    pub async fn list_keys(&self) -> Result<Vec<ApiKey>, Error> {
+    pub async fn list(&self) -> Result<Vec<ApiKey>, Error> {
         let rows: Vec<Row> =
-            sqlx::query_as("SELECT * FROM api_keys ORDER BY created, rowid").fetch_all(&self.pool).await?;
+            sqlx::query_as("SELECT * FROM api_keys ORDER BY created, rowid").fetch_all(&self.0.pool).await?;
         rows.into_iter().map(|row| Ok(row.read()?.0)).collect()
     }
 
     /// How many keys there ever were.
-    pub async fn count_keys(&self) -> Result<i64, Error> {
-        Ok(sqlx::query_scalar("SELECT COUNT(*) FROM api_keys").fetch_one(&self.pool).await?)
+    pub async fn count(&self) -> Result<i64, Error> {
+        Ok(sqlx::query_scalar("SELECT COUNT(*) FROM api_keys").fetch_one(&self.0.pool).await?)
     }
 
     /// Notes that the key was used.
-    pub async fn touch_key(&self, id: &KeyId, now: Timestamp) -> Result<(), Error> {
+    pub async fn touch(&self, id: &KeyId, now: Timestamp) -> Result<(), Error> {
         sqlx::query("UPDATE api_keys SET last_used = ? WHERE id = ?")
             .bind(now.as_millis())
             .bind(id.as_str())
-            .execute(&self.pool)
+            .execute(&self.0.pool)
             .await?;
         Ok(())
     }
 
     /// Revokes a key, the rotated keys whose place it takes, and every grant that came from it, and announces each.
     /// False where no key that is not revoked has this id.
-    pub async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<bool, Error> {
-        let mut change = self.change().await?;
+    pub async fn revoke(&self, id: &KeyId, now: Timestamp) -> Result<bool, Error> {
+        let mut change = self.0.change().await?;
         let done = sqlx::query("UPDATE api_keys SET revoked = ? WHERE id = ? AND revoked IS NULL")
             .bind(now.as_millis())
             .bind(id.as_str())

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use sqlx::SqliteConnection;
 
-use super::{Error, Storage, grants, moment};
+use super::{
+    database::{Database, Error, moment},
+    grants,
+};
 use crate::{
     model::GrantId,
     support::{Digest, Timestamp},
@@ -71,19 +74,23 @@ struct Row {
     withdrawn: Option<i64>,
 }
 
-impl Storage {
+/// Refresh tokens.
+#[derive(Debug, Clone, Copy)]
+pub struct RefreshTokenTable<'a>(pub(super) &'a Database);
+
+impl RefreshTokenTable<'_> {
     /// The refresh token with this digest, rotated and lapsed ones too.
-    pub async fn lookup_refresh_token(&self, digest: &Digest) -> Result<Option<RefreshTokenRow>, Error> {
+    pub async fn lookup(&self, digest: &Digest) -> Result<Option<RefreshTokenRow>, Error> {
         let row: Option<Row> = sqlx::query_as("SELECT * FROM refresh_tokens WHERE digest = ?")
             .bind(digest.as_bytes().as_slice())
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.0.pool)
             .await?;
         row.map(Row::read).transpose()
     }
 
     /// Replaces a token, where nobody replaced it before and the grant lives; false, and nothing done, otherwise.
-    pub async fn rotate_refresh_token(&self, rotation: &Rotation, now: Timestamp) -> Result<bool, Error> {
-        let mut change = self.change().await?;
+    pub async fn rotate(&self, rotation: &Rotation, now: Timestamp) -> Result<bool, Error> {
+        let mut change = self.0.change().await?;
         let rotated = sqlx::query(
             "UPDATE refresh_tokens SET rotated = ?1, used = coalesce(used, ?1), successor = ?2, sealed = ?3
              WHERE digest = ?4 AND rotated IS NULL AND withdrawn IS NULL",
@@ -112,7 +119,7 @@ impl Storage {
         lost: &Digest,
         now: Timestamp,
     ) -> Result<Option<String>, Error> {
-        let mut change = self.change().await?;
+        let mut change = self.0.change().await?;
         let withdrawn: Option<String> = sqlx::query_scalar(
             "UPDATE refresh_tokens SET withdrawn = ?
              WHERE digest = ? AND used IS NULL AND rotated IS NULL AND withdrawn IS NULL RETURNING generation",
@@ -144,7 +151,7 @@ impl Storage {
         sqlx::query("UPDATE refresh_tokens SET used = ? WHERE generation = ? AND used IS NULL")
             .bind(now.as_millis())
             .bind(generation)
-            .execute(&self.pool)
+            .execute(&self.0.pool)
             .await?;
         Ok(())
     }

@@ -1,6 +1,9 @@
 //! What was revoked, in order, for all processes on the same database. Knows nothing of streams.
 
-use super::{Error, Storage, grants};
+use super::{
+    database::{Database, Error},
+    grants,
+};
 use crate::{
     model::{GrantId, KeyId},
     support::Timestamp,
@@ -19,10 +22,14 @@ pub enum Revocation {
     Token(String),
 }
 
-impl Storage {
+/// Revocations.
+#[derive(Debug, Clone, Copy)]
+pub struct RevocationTable<'a>(pub(super) &'a Database);
+
+impl RevocationTable<'_> {
     /// Revokes one access token until it expires, and announces it; nothing is written where it is revoked already.
     pub async fn revoke_token(&self, jti: &str, expires: Timestamp, now: Timestamp) -> Result<(), Error> {
-        let mut change = self.change().await?;
+        let mut change = self.0.change().await?;
         let done = sqlx::query("INSERT INTO revoked_tokens (jti, expires) VALUES (?, ?) ON CONFLICT DO NOTHING")
             .bind(jti)
             .bind(expires.as_millis())
@@ -43,22 +50,22 @@ impl Storage {
         )
         .bind(jti)
         .bind(generation)
-        .fetch_one(&self.pool)
+        .fetch_one(&self.0.pool)
         .await?)
     }
 
     /// The number of the newest revocation; 0 where there was none.
-    pub async fn newest_revocation(&self) -> Result<i64, Error> {
-        Ok(sqlx::query_scalar("SELECT coalesce(max(sequence), 0) FROM revocations").fetch_one(&self.pool).await?)
+    pub async fn newest(&self) -> Result<i64, Error> {
+        Ok(sqlx::query_scalar("SELECT coalesce(max(sequence), 0) FROM revocations").fetch_one(&self.0.pool).await?)
     }
 
     /// What was revoked after the revocation `sequence`, in order, each with its number; at most 1000.
-    pub async fn revocations_after(&self, sequence: i64) -> Result<Vec<(i64, Revocation)>, Error> {
+    pub async fn after(&self, sequence: i64) -> Result<Vec<(i64, Revocation)>, Error> {
         let rows: Vec<(i64, String, String)> = sqlx::query_as(
             "SELECT sequence, kind, subject FROM revocations WHERE sequence > ? ORDER BY sequence LIMIT 1000",
         )
         .bind(sequence)
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         rows.into_iter()
             .map(|(sequence, kind, subject)| {

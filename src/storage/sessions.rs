@@ -2,7 +2,7 @@
 
 use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 
-use super::{Error, Storage};
+use super::database::{Database, Error};
 use crate::{
     model::{ClientId, KeyId, UserId},
     support::{Digest, Timestamp},
@@ -57,15 +57,19 @@ pub enum McpSessionWrite {
     Delete(Digest),
 }
 
-impl Storage {
+/// MCP sessions of clients.
+#[derive(Debug, Clone, Copy)]
+pub struct McpSessionTable<'a>(pub(super) &'a Database);
+
+impl McpSessionTable<'_> {
     /// Makes these changes in this order, in one transaction: all of them or none.
-    pub async fn write_mcp_sessions(&self, writes: &[McpSessionWrite]) -> Result<(), Error> {
+    pub async fn write(&self, writes: &[McpSessionWrite]) -> Result<(), Error> {
         match writes {
             [] => Ok(()),
             // one statement is a transaction of its own, and three times as cheap as one between BEGIN and COMMIT
-            [write] => run(write, &mut *self.pool.acquire().await?).await,
+            [write] => run(write, &mut *self.0.pool.acquire().await?).await,
             writes => {
-                let mut transaction = self.change().await?;
+                let mut transaction = self.0.change().await?;
                 for write in writes {
                     run(write, &mut transaction).await?;
                 }
@@ -75,25 +79,21 @@ impl Storage {
     }
 
     /// The session of this digest; `None` where there is none, ended ones included.
-    pub async fn lookup_mcp_session(&self, digest: &Digest) -> Result<Option<McpSession>, Error> {
+    pub async fn lookup(&self, digest: &Digest) -> Result<Option<McpSession>, Error> {
         let row = sqlx::query("SELECT * FROM mcp_sessions WHERE digest = ?")
             .bind(digest.as_bytes().as_slice())
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.0.pool)
             .await?;
         row.as_ref().map(read).transpose()
     }
 
     /// Deletes the sessions last seen before `idle_since`, and those without `notifications/initialized` last seen
     /// before `unready_since`. Gives their number.
-    pub async fn delete_idle_mcp_sessions(
-        &self,
-        idle_since: Timestamp,
-        unready_since: Timestamp,
-    ) -> Result<u64, Error> {
+    pub async fn delete_idle(&self, idle_since: Timestamp, unready_since: Timestamp) -> Result<u64, Error> {
         let done = sqlx::query("DELETE FROM mcp_sessions WHERE last_seen <= ? OR (initialized = 0 AND last_seen <= ?)")
             .bind(idle_since.as_millis())
             .bind(unready_since.as_millis())
-            .execute(&self.pool)
+            .execute(&self.0.pool)
             .await?;
         Ok(done.rows_affected())
     }
@@ -180,6 +180,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::storage::Storage;
 
     fn session(id: &str, seen: Timestamp) -> McpSession {
         McpSession {
@@ -201,28 +202,28 @@ mod tests {
         let storage = Storage::in_memory().await.unwrap();
         let start = Timestamp::from_seconds(100);
         let mut one = session("one", start);
-        storage.write_mcp_sessions(&[McpSessionWrite::Add(Box::new(one.clone()))]).await.unwrap();
-        assert_eq!(storage.lookup_mcp_session(&one.digest).await.unwrap().as_ref(), Some(&one));
+        storage.mcp_sessions().write(&[McpSessionWrite::Add(Box::new(one.clone()))]).await.unwrap();
+        assert_eq!(storage.mcp_sessions().lookup(&one.digest).await.unwrap().as_ref(), Some(&one));
         let later = start + Duration::from_secs(5);
         let subscriptions = vec!["file:///a \"b\"".to_owned()];
         let log_level = Some("error".to_owned());
         one.state = McpSessionState { log_level, subscriptions, initialized: true, last_seen: later };
-        storage.write_mcp_sessions(&[McpSessionWrite::Change(one.digest, one.state.clone())]).await.unwrap();
-        assert_eq!(storage.lookup_mcp_session(&one.digest).await.unwrap().as_ref(), Some(&one));
-        storage.write_mcp_sessions(&[McpSessionWrite::Delete(one.digest)]).await.unwrap();
-        assert_eq!(storage.lookup_mcp_session(&one.digest).await.unwrap(), None);
+        storage.mcp_sessions().write(&[McpSessionWrite::Change(one.digest, one.state.clone())]).await.unwrap();
+        assert_eq!(storage.mcp_sessions().lookup(&one.digest).await.unwrap().as_ref(), Some(&one));
+        storage.mcp_sessions().write(&[McpSessionWrite::Delete(one.digest)]).await.unwrap();
+        assert_eq!(storage.mcp_sessions().lookup(&one.digest).await.unwrap(), None);
     }
 
     #[tokio::test]
     async fn of_several_changes_all_are_made_or_none() {
         let storage = Storage::in_memory().await.unwrap();
         let add = |id| McpSessionWrite::Add(Box::new(session(id, Timestamp::from_seconds(1))));
-        let error = storage.write_mcp_sessions(&[add("one"), add("two"), add("one")]).await.unwrap_err();
+        let error = storage.mcp_sessions().write(&[add("one"), add("two"), add("one")]).await.unwrap_err();
         assert!(error.is_constraint() && !error.is_busy());
-        let there = storage.lookup_mcp_session(&Digest::sha256("two")).await.unwrap();
+        let there = storage.mcp_sessions().lookup(&Digest::sha256("two")).await.unwrap();
         assert_eq!(there, None);
-        storage.write_mcp_sessions(&[add("one"), McpSessionWrite::Delete(Digest::sha256("one"))]).await.unwrap();
-        assert_eq!(storage.lookup_mcp_session(&Digest::sha256("one")).await.unwrap(), None);
+        storage.mcp_sessions().write(&[add("one"), McpSessionWrite::Delete(Digest::sha256("one"))]).await.unwrap();
+        assert_eq!(storage.mcp_sessions().lookup(&Digest::sha256("one")).await.unwrap(), None);
     }
 
     #[tokio::test]
@@ -232,11 +233,11 @@ mod tests {
         let mut ready = session("ready", at(50));
         ready.state.initialized = true;
         for row in [session("idle", at(10)), session("unready", at(50)), session("fresh", at(90)), ready] {
-            storage.write_mcp_sessions(&[McpSessionWrite::Add(Box::new(row))]).await.unwrap();
+            storage.mcp_sessions().write(&[McpSessionWrite::Add(Box::new(row))]).await.unwrap();
         }
-        assert_eq!(storage.delete_idle_mcp_sessions(at(20), at(60)).await.unwrap(), 2);
+        assert_eq!(storage.mcp_sessions().delete_idle(at(20), at(60)).await.unwrap(), 2);
         for (id, there) in [("idle", false), ("unready", false), ("fresh", true), ("ready", true)] {
-            let found = storage.lookup_mcp_session(&Digest::sha256(id)).await.unwrap();
+            let found = storage.mcp_sessions().lookup(&Digest::sha256(id)).await.unwrap();
             assert_eq!(found.is_some(), there, "{id}");
         }
     }

@@ -1,6 +1,6 @@
 //! The table of signing keys (`OA-101`). Knows nothing of cryptography.
 
-use super::{Error, Storage};
+use super::database::{Database, Error};
 use crate::support::Timestamp;
 
 /// What a signing key is used for.
@@ -29,12 +29,16 @@ pub struct SigningKeyRow {
     pub sealed: Vec<u8>,
 }
 
-impl Storage {
+/// Signing keys.
+#[derive(Debug, Clone, Copy)]
+pub struct SigningKeyTable<'a>(pub(super) &'a Database);
+
+impl SigningKeyTable<'_> {
     /// Every signing key that may still verify, the active one first.
-    pub async fn list_signing_keys(&self) -> Result<Vec<SigningKeyRow>, Error> {
+    pub async fn list(&self) -> Result<Vec<SigningKeyRow>, Error> {
         let rows: Vec<(String, String, String, String, Vec<u8>)> =
             sqlx::query_as("SELECT kid, state, x, y, sealed FROM signing_keys ORDER BY state, created DESC")
-                .fetch_all(&self.pool)
+                .fetch_all(&self.0.pool)
                 .await?;
         rows.into_iter()
             .map(|(kid, state, x, y, sealed)| {
@@ -50,7 +54,7 @@ impl Storage {
     }
 
     /// Adds the first active key; nothing happens where another process was faster.
-    pub async fn add_active_signing_key(&self, key: &SigningKeyRow, now: Timestamp) -> Result<(), Error> {
+    pub async fn add_active(&self, key: &SigningKeyRow, now: Timestamp) -> Result<(), Error> {
         sqlx::query(
             "INSERT INTO signing_keys (kid, state, x, y, sealed, created) VALUES (?, 'active', ?, ?, ?, ?)
              ON CONFLICT DO NOTHING",
@@ -60,7 +64,7 @@ impl Storage {
         .bind(&key.y)
         .bind(&key.sealed)
         .bind(now.as_millis())
-        .execute(&self.pool)
+        .execute(&self.0.pool)
         .await?;
         Ok(())
     }

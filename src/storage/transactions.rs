@@ -1,7 +1,7 @@
 //! The table of authorization requests that wait for the decision of a person who has logged in. Knows nothing of what
 //! they ask.
 
-use super::{Error, Storage, moment};
+use super::database::{Database, Error, moment};
 use crate::{
     model::UserId,
     support::{Digest, Timestamp},
@@ -28,12 +28,16 @@ pub struct TransactionRow {
     pub expires: Timestamp,
 }
 
-impl Storage {
+/// Authorization requests that wait for a decision.
+#[derive(Debug, Clone, Copy)]
+pub struct TransactionTable<'a>(pub(super) &'a Database);
+
+impl TransactionTable<'_> {
     /// Adds a request, or moves one that the same user has not decided yet to another browser session. The oldest of more
     /// than 16 requests of this browser session, and of more than 64 of this user, make room. False, and nothing done,
     /// if the request was decided already or another user added it.
-    pub async fn add_transaction(&self, row: &TransactionRow) -> Result<bool, Error> {
-        let mut change = self.change().await?;
+    pub async fn add(&self, row: &TransactionRow) -> Result<bool, Error> {
+        let mut change = self.0.change().await?;
         let insert = "INSERT INTO transactions (id, browser, user, request, expires) VALUES (?, ?, ?, ?, ?)
                       ON CONFLICT (id) DO UPDATE SET browser = excluded.browser
                       WHERE user = excluded.user AND decided IS NULL";
@@ -69,23 +73,19 @@ impl Storage {
     }
 
     /// The undecided request of this id and browser session, and when it expires.
-    pub async fn lookup_transaction(
-        &self,
-        id: &Digest,
-        browser: &Digest,
-    ) -> Result<Option<(String, Timestamp)>, Error> {
+    pub async fn lookup(&self, id: &Digest, browser: &Digest) -> Result<Option<(String, Timestamp)>, Error> {
         let select = "SELECT request, expires FROM transactions WHERE id = ? AND browser = ? AND decided IS NULL";
         let row: Option<(String, i64)> = sqlx::query_as(select)
             .bind(id.as_bytes().as_slice())
             .bind(browser.as_bytes().as_slice())
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.0.pool)
             .await?;
         Ok(row.map(|(request, expires)| (request, moment(expires))))
     }
 
     /// Marks the request of this id and browser session as decided, and returns it and when it expires. Only the first of
     /// several concurrent calls gets it.
-    pub async fn decide_transaction(
+    pub async fn decide(
         &self,
         id: &Digest,
         browser: &Digest,
@@ -97,14 +97,14 @@ impl Storage {
             .bind(now.as_millis())
             .bind(id.as_bytes().as_slice())
             .bind(browser.as_bytes().as_slice())
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.0.pool)
             .await?;
         Ok(row.map(|(request, expires)| (request, moment(expires))))
     }
 
     /// Deletes what lapsed before `now` and can be of no use: requests, codes, and revocations of single tokens.
     pub async fn purge_authorization(&self, now: Timestamp) -> Result<(), Error> {
-        let mut change = self.change().await?;
+        let mut change = self.0.change().await?;
         for statement in [
             "DELETE FROM transactions WHERE expires < ?",
             // a code that is used again within its grant's life must still be known (OA-85); an hour is far beyond any
@@ -127,6 +127,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::storage::Storage;
 
     const START: Timestamp = Timestamp::from_seconds(1000);
 
@@ -141,17 +142,17 @@ mod tests {
     }
 
     async fn waits(storage: &Storage, row: &TransactionRow) -> bool {
-        storage.lookup_transaction(&row.id, &row.browser).await.unwrap().is_some()
+        storage.transactions().lookup(&row.id, &row.browser).await.unwrap().is_some()
     }
 
     #[tokio::test]
     async fn the_oldest_requests_make_room_in_their_browser_session_and_for_their_user_only() {
         let storage = Storage::in_memory().await.unwrap();
         let other = row("other", "elsewhere", "eve", 0);
-        assert!(storage.add_transaction(&other).await.unwrap());
+        assert!(storage.transactions().add(&other).await.unwrap());
         let rows: Vec<_> = (0..100).map(|n| row(&format!("{n}"), &format!("browser {}", n / 20), "ada", n)).collect();
         for row in &rows {
-            assert!(storage.add_transaction(row).await.unwrap());
+            assert!(storage.transactions().add(row).await.unwrap());
         }
         let kept = futures_util::future::join_all(rows.iter().map(|row| waits(&storage, row))).await;
         let kept: Vec<usize> = kept.iter().enumerate().filter(|(_, kept)| **kept).map(|(n, _)| n).collect();
@@ -165,14 +166,14 @@ mod tests {
     async fn a_request_is_decided_once_and_never_added_again() {
         let storage = Storage::in_memory().await.unwrap();
         let (first, moved) = (row("a", "one", "ada", 9), row("a", "two", "ada", 9));
-        assert!(storage.add_transaction(&first).await.unwrap());
-        assert!(storage.add_transaction(&moved).await.unwrap(), "the same user, still undecided");
+        assert!(storage.transactions().add(&first).await.unwrap());
+        assert!(storage.transactions().add(&moved).await.unwrap(), "the same user, still undecided");
         assert!(!waits(&storage, &first).await && waits(&storage, &moved).await);
-        assert!(!storage.add_transaction(&row("a", "one", "eve", 9)).await.unwrap(), "another user");
-        assert!(storage.decide_transaction(&first.id, &first.browser, START).await.unwrap().is_none());
-        assert!(storage.decide_transaction(&moved.id, &moved.browser, START).await.unwrap().is_some());
-        assert!(storage.decide_transaction(&moved.id, &moved.browser, START).await.unwrap().is_none());
-        assert!(!storage.add_transaction(&moved).await.unwrap());
+        assert!(!storage.transactions().add(&row("a", "one", "eve", 9)).await.unwrap(), "another user");
+        assert!(storage.transactions().decide(&first.id, &first.browser, START).await.unwrap().is_none());
+        assert!(storage.transactions().decide(&moved.id, &moved.browser, START).await.unwrap().is_some());
+        assert!(storage.transactions().decide(&moved.id, &moved.browser, START).await.unwrap().is_none());
+        assert!(!storage.transactions().add(&moved).await.unwrap());
         assert!(!waits(&storage, &moved).await);
     }
 }

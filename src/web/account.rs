@@ -63,7 +63,7 @@ pub(super) async fn show(
     };
     let now = state.clock.now();
     let status = (state.status)();
-    let grants = state.oauth.grants_within(&holder).await?;
+    let grants = state.oauth.grants().within(&holder).await?;
     let own = |client: &&SessionStatus| is_within(client, &holder);
     let page = pages::Account {
         frame: pages::Frame::new(&state.settings),
@@ -92,7 +92,7 @@ pub(super) async fn revoke(
 ) -> Result<Response, Problem> {
     visitor.spend(Purpose::Account, &form.token).await?;
     let Some(holder) = visitor.holder().await? else { return Err(Problem::foreign_form()) };
-    let revoked = state.oauth.revoke_grant_within(&holder, &GrantId::new(form.grant)).await?;
+    let revoked = state.oauth.grants().revoke_within(&holder, &GrantId::new(form.grant)).await?;
     Ok(back(&state, if revoked { "revoked" } else { "nothing-to-revoke" }))
 }
 
@@ -104,7 +104,7 @@ pub(super) async fn revoke_all(
 ) -> Result<Response, Problem> {
     visitor.spend(Purpose::Account, &form.token).await?;
     let Some(holder) = visitor.holder().await? else { return Err(Problem::foreign_form()) };
-    state.oauth.revoke_all_within(&holder).await?;
+    state.oauth.grants().revoke_all_within(&holder).await?;
     visitor.log_out().await?;
     Ok(Redirect::to(&format!("{}/", state.settings.base())).into_response())
 }

@@ -53,7 +53,7 @@ pub(super) async fn begin(
     mut visitor: Visitor,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    match state.oauth.begin(query.as_deref().unwrap_or_default()).await {
+    match state.oauth.authorization().begin(query.as_deref().unwrap_or_default()).await {
         Begun::Valid(transaction) => proceed(&state, &mut visitor, &transaction).await,
         Begun::Redirect(redirect) => hand_over(&state, StatusCode::BAD_REQUEST, &redirect),
         Begun::Page(refusal) => Err(refusal.into()),
@@ -96,11 +96,11 @@ async fn decide_waiting(
         Some(Decision::Approve) => {
             pending(state, &browser, id).await?;
             let holder = visitor.holder().await?.ok_or_else(Problem::logged_out)?;
-            state.oauth.approve(id, &browser, &holder).await?
+            state.oauth.authorization().approve(id, &browser, &holder).await?
         }
         Some(Decision::Deny) => {
             pending(state, &browser, id).await?;
-            state.oauth.deny(id, &browser).await?
+            state.oauth.authorization().deny(id, &browser).await?
         }
         Some(Decision::LogIn) | None => return ask(state, visitor, id).await,
     };
@@ -109,10 +109,10 @@ async fn decide_waiting(
 
 /// The form of the login page. Nobody has to log in to say no.
 async fn decide_sealed(state: &State, visitor: &mut Visitor, form: DecisionForm) -> Result<Response, Problem> {
-    let transaction = state.oauth.unseal(&form.transaction, &visitor.browser().await?).await?;
+    let transaction = state.oauth.authorization().unseal(&form.transaction, &visitor.browser().await?).await?;
     match form.decision {
         Some(Decision::LogIn) => log_in(state, visitor, &transaction, form).await,
-        Some(Decision::Deny) => hand_over(state, StatusCode::OK, &state.oauth.decline(&transaction)),
+        Some(Decision::Deny) => hand_over(state, StatusCode::OK, &state.oauth.authorization().decline(&transaction)),
         Some(Decision::Approve) | None => proceed(state, visitor, &transaction).await,
     }
 }
@@ -126,7 +126,7 @@ async fn log_in(
     match login::check(state, visitor, form.key).await? {
         Ok(holder) => {
             visitor.log_in(&holder).await?;
-            match state.oauth.keep(transaction, &visitor.browser().await?, &holder).await? {
+            match state.oauth.authorization().keep(transaction, &visitor.browser().await?, &holder).await? {
                 Kept::Waiting => {
                     let next = format!("{}/oauth/consent/{}", state.settings.base(), transaction.id);
                     Ok(axum::response::Redirect::to(&next).into_response())
@@ -153,11 +153,11 @@ async fn proceed(state: &State, visitor: &mut Visitor, transaction: &Transaction
     };
     let browser = visitor.browser().await?;
     let Some(holder) = holder else {
-        let sealed = state.oauth.seal(transaction, &browser)?;
+        let sealed = state.oauth.authorization().seal(transaction, &browser)?;
         let page = login_page(state, visitor, transaction, &sealed).await?;
         return Ok(Page(StatusCode::OK, page).into_response());
     };
-    match state.oauth.keep(transaction, &browser, &holder).await? {
+    match state.oauth.authorization().keep(transaction, &browser, &holder).await? {
         Kept::Waiting => ask(state, visitor, &transaction.id).await,
         Kept::Refused(redirect) => hand_over(state, StatusCode::BAD_REQUEST, &redirect),
         Kept::Spent => Err(Problem::foreign_form()),
@@ -183,7 +183,7 @@ async fn ask(state: &State, visitor: &mut Visitor, id: &TransactionId) -> Result
 }
 
 async fn pending(state: &State, browser: &Browser, id: &TransactionId) -> Result<Pending, Problem> {
-    state.oauth.pending(id, browser).await?.ok_or_else(Problem::lapsed)
+    state.oauth.authorization().pending(id, browser).await?.ok_or_else(Problem::lapsed)
 }
 
 async fn login_page<'a>(

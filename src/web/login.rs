@@ -96,7 +96,7 @@ pub(super) async fn check(
     key: Option<Secret>,
 ) -> Result<Result<KeyHolder, Failure>, Problem> {
     let key = key.unwrap_or_else(|| Secret::new(""));
-    match state.oauth.authenticate_key(key.expose().trim(), visitor.from).await {
+    match state.oauth.keys().authenticate(key.expose().trim(), visitor.from).await {
         Ok(holder) => {
             tracing::info!(target: "audit", user = %holder.user, key = %holder.key, "login");
             Ok(Ok(holder))

@@ -80,7 +80,7 @@ impl Store {
     /// Deletes the sessions that have expired; says how many there were.
     async fn sweep(&self) -> Result<u64, storage::Error> {
         let now = self.clock.now();
-        self.storage.delete_stale_browser_sessions(now - IDLE, now - ABSOLUTE).await
+        self.storage.browser_sessions().delete_stale(now - IDLE, now - ABSOLUTE).await
     }
 
     /// Deletes expired sessions every 10 minutes, until `cancel`.
@@ -101,7 +101,7 @@ impl SessionStore for Store {
         let random: &dyn Random = &*self.random;
         record.id = Id(i128::from_le_bytes(random.bytes()));
         match self.row(record)? {
-            Some(row) => self.storage.add_browser_session(&row).await.map_err(backend),
+            Some(row) => self.storage.browser_sessions().add(&row).await.map_err(backend),
             None => Ok(()),
         }
     }
@@ -109,22 +109,22 @@ impl SessionStore for Store {
     /// Writes what changed. The layer saves once more what a page has saved, which is not written again.
     async fn save(&self, record: &Record) -> session_store::Result<()> {
         let Some(row) = self.row(record)? else { return Ok(()) };
-        let known = self.storage.lookup_browser_session(&row.id).await.map_err(backend)?;
+        let known = self.storage.browser_sessions().lookup(&row.id).await.map_err(backend)?;
         if known.is_some_and(|known| known.data == row.data) {
             return Ok(());
         }
-        self.storage.update_browser_session(&row).await.map_err(backend)
+        self.storage.browser_sessions().update(&row).await.map_err(backend)
     }
 
     async fn load(&self, id: &Id) -> session_store::Result<Option<Record>> {
         let digest = digest(id);
         let now = self.clock.now();
-        let row = self.storage.lookup_browser_session(&digest).await.map_err(backend)?;
+        let row = self.storage.browser_sessions().lookup(&digest).await.map_err(backend)?;
         let row = row.filter(|row| now < row.used + IDLE && now < row.created + ABSOLUTE);
         let data = match row {
             Some(row) => {
                 if now >= row.used + TOUCH {
-                    self.storage.touch_browser_session(&digest, now).await.map_err(backend)?;
+                    self.storage.browser_sessions().touch(&digest, now).await.map_err(backend)?;
                 }
                 serde_json::from_str(&row.data).map_err(|error| session_store::Error::Decode(error.to_string()))?
             }
@@ -136,7 +136,7 @@ impl SessionStore for Store {
     }
 
     async fn delete(&self, id: &Id) -> session_store::Result<()> {
-        self.storage.delete_browser_session(&digest(id)).await.map_err(backend)
+        self.storage.browser_sessions().delete(&digest(id)).await.map_err(backend)
     }
 }
 

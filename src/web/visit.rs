@@ -66,7 +66,7 @@ impl Visitor {
     /// Who is logged in; `None` where nobody is, or the key has ended meanwhile (`OA-128`).
     pub(super) async fn holder(&self) -> Result<Option<KeyHolder>, Problem> {
         match &self.visit {
-            Visit::LoggedIn(login) => Ok(self.state.oauth.key_holder(&login.key).await?),
+            Visit::LoggedIn(login) => Ok(self.state.oauth.keys().holder(&login.key).await?),
             Visit::Stranger => Ok(None),
         }
     }

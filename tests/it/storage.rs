@@ -29,13 +29,13 @@ async fn what_is_known_of_the_servers_eras_is_read_back_and_replaced_as_a_whole(
         found: Timestamp::from_seconds(seconds),
     };
     let storage = Storage::open(&path).await.unwrap();
-    assert_eq!(storage.list_backend_eras().await.unwrap(), []);
-    storage.set_backend_eras(&[known("gone", Era::Modern, 1), known("kept", Era::Legacy, 2)]).await.unwrap();
+    assert_eq!(storage.backend_eras().list().await.unwrap(), []);
+    storage.backend_eras().set(&[known("gone", Era::Modern, 1), known("kept", Era::Legacy, 2)]).await.unwrap();
     let newer = [known("kept", Era::Modern, 3)];
-    storage.set_backend_eras(&newer).await.unwrap();
+    storage.backend_eras().set(&newer).await.unwrap();
     storage.close().await;
     let storage = Storage::open(&path).await.unwrap();
-    assert_eq!(storage.list_backend_eras().await.unwrap(), newer);
+    assert_eq!(storage.backend_eras().list().await.unwrap(), newer);
 }
 
 #[tokio::test]
@@ -49,10 +49,10 @@ async fn what_a_backend_says_of_itself_takes_the_place_of_what_it_said_before() 
         result: server.as_bytes().to_vec(),
     };
     for told in [row("a", "one"), row("b", "one"), row("a", "two")] {
-        storage.set_backend_introduction(&told).await.unwrap();
+        storage.backend_introductions().set(&told).await.unwrap();
     }
-    storage.delete_backend_introduction(&row("b", "one").backend).await.unwrap();
-    assert_eq!(storage.list_backend_introductions().await.unwrap(), [row("a", "two")]);
+    storage.backend_introductions().delete(&row("b", "one").backend).await.unwrap();
+    assert_eq!(storage.backend_introductions().list().await.unwrap(), [row("a", "two")]);
 }
 
 /// A database as a gateway left it that knew no migration after `version`.
@@ -97,10 +97,10 @@ async fn keys_that_share_a_user_stay_as_they_are_and_are_told_of_once() {
         OAuth::open(storage.clone(), clock, random, settings).await.unwrap()
     };
     let oauth = open().await;
-    let users: Vec<String> = oauth.list_keys().await.unwrap().iter().map(|key| key.user.to_string()).collect();
+    let users: Vec<String> = oauth.keys().list().await.unwrap().iter().map(|key| key.user.to_string()).collect();
     assert_eq!(users, ["owner", "owner", "ann", "ann", "owner"]);
-    assert_eq!(oauth.take_shared_users().await.unwrap(), [(UserId::owner(), 2)]);
-    assert_eq!(open().await.take_shared_users().await.unwrap(), [], "at the first start alone");
+    assert_eq!(oauth.keys().take_shared_users().await.unwrap(), [(UserId::owner(), 2)]);
+    assert_eq!(open().await.keys().take_shared_users().await.unwrap(), [], "at the first start alone");
 }
 
 #[tokio::test]
@@ -123,10 +123,10 @@ async fn logins_outlive_the_update_that_drops_what_strangers_left() {
     }
     before.close().await;
     let storage = Storage::open(&path).await.unwrap();
-    let known = storage.lookup_browser_session(&Digest::sha256("known")).await.unwrap().unwrap();
+    let known = storage.browser_sessions().lookup(&Digest::sha256("known")).await.unwrap().unwrap();
     assert_eq!((known.key.as_str(), known.created.as_millis(), known.used.as_millis()), ("k1", 5, 6));
     assert_eq!(known.data, r#"{"visit":{"key":"k1","seed":"s","forms":{"secret":"x","spent":["a"]}}}"#);
-    assert_eq!(storage.lookup_browser_session(&Digest::sha256("stranger")).await.unwrap(), None);
+    assert_eq!(storage.browser_sessions().lookup(&Digest::sha256("stranger")).await.unwrap(), None);
 }
 
 /// A client of this name that registers from this network.
@@ -146,7 +146,7 @@ fn new_client(name: &str, network: &str, now: Timestamp) -> NewClient {
 
 async fn names(storage: &Storage) -> Vec<String> {
     let mut names: Vec<String> =
-        storage.list_clients().await.unwrap().into_iter().map(|client| client.id.to_string()).collect();
+        storage.clients().list().await.unwrap().into_iter().map(|client| client.id.to_string()).collect();
     names.sort();
     names
 }
@@ -158,7 +158,7 @@ async fn of_too_many_unused_clients_the_oldest_of_the_network_with_the_most_make
     let limits = UnusedLimits { clients: 5, bytes: i64::MAX, protected: Duration::from_mins(15) };
     let start = Timestamp::from_seconds(1_000_000);
     let add = async |name: &str, network: &str, now: Timestamp| {
-        storage.add_client(&new_client(name, network, now), &limits, now).await.unwrap()
+        storage.clients().add(&new_client(name, network, now), &limits, now).await.unwrap()
     };
     let minute = Duration::from_mins(1);
     assert_eq!(add("victim", "home", start).await, Registered::Added);
@@ -176,7 +176,7 @@ async fn of_too_many_unused_clients_the_oldest_of_the_network_with_the_most_make
     // what is deleted leaves nothing behind
     assert_eq!(add("flood-2", "flood", start + minute * 18).await, Registered::Added);
     assert_eq!(names(&storage).await, ["flood-1", "flood-2", "flood-4", "new", "victim"]);
-    storage.purge_clients(start + minute * 60, &limits, start + minute * 60).await.unwrap();
+    storage.clients().purge(start + minute * 60, &limits, start + minute * 60).await.unwrap();
     assert!(names(&storage).await.is_empty());
 }
 
@@ -189,22 +189,22 @@ async fn unused_clients_take_as_many_bytes_as_they_may() {
     let later = now + Duration::from_hours(1);
     for name in ["0", "1", "2"] {
         let new = new_client(name, name, now);
-        assert_eq!(storage.add_client(&new, &limits, now).await.unwrap(), Registered::Added);
+        assert_eq!(storage.clients().add(&new, &limits, now).await.unwrap(), Registered::Added);
     }
-    let full = storage.add_client(&new_client("3", "3", now), &limits, now).await.unwrap();
+    let full = storage.clients().add(&new_client("3", "3", now), &limits, now).await.unwrap();
     assert_eq!(full, Registered::Full(now + limits.protected));
     for name in ["4", "5"] {
         let new = new_client(name, "4", later);
-        assert_eq!(storage.add_client(&new, &limits, later).await.unwrap(), Registered::Added);
+        assert_eq!(storage.clients().add(&new, &limits, later).await.unwrap(), Registered::Added);
     }
     assert_eq!(names(&storage).await.len(), 3);
     // a revoked client is the operator's, and does not count
-    assert!(storage.revoke_client(&ClientId::new("4"), later).await.unwrap());
+    assert!(storage.clients().revoke(&ClientId::new("4"), later).await.unwrap());
     let new = new_client("6", "6", later);
-    assert_eq!(storage.add_client(&new, &limits, later).await.unwrap(), Registered::Added);
-    assert_eq!(storage.add_client(&new_client("4", "4", later), &limits, later).await.unwrap(), Registered::Revoked);
+    assert_eq!(storage.clients().add(&new, &limits, later).await.unwrap(), Registered::Added);
+    assert_eq!(storage.clients().add(&new_client("4", "4", later), &limits, later).await.unwrap(), Registered::Revoked);
     // lower limits, as after an upgrade: what is beyond them goes in the background
     let fewer = UnusedLimits { clients: 2, ..limits };
-    storage.purge_clients(now, &fewer, later + limits.protected).await.unwrap();
+    storage.clients().purge(now, &fewer, later + limits.protected).await.unwrap();
     assert_eq!(names(&storage).await.len(), 1, "one more fits");
 }

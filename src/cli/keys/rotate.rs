@@ -59,8 +59,8 @@ impl Rotate {
             },
             expires: self.expires.map(|lifetime| store::now() + lifetime),
         };
-        let rotated = store.oauth.rotate_key(&id, rotation).await;
-        let keys = store.oauth.list_keys().await;
+        let rotated = store.oauth.keys().rotate(&id, rotation).await;
+        let keys = store.oauth.keys().list().await;
         store.close().await;
         let (rotated, keys) = (rotated?, keys?);
         let old = keys.into_iter().find(|key| key.id == id);

@@ -152,11 +152,11 @@ impl Inner {
         let _turn = self.turn.lock().await;
         let groups = self.waiting.lock().take();
         let all: Vec<_> = groups.iter().flat_map(|group| group.writes.iter().cloned()).collect();
-        match self.storage.write_mcp_sessions(&all).await.map_err(Arc::new) {
+        match self.storage.mcp_sessions().write(&all).await.map_err(Arc::new) {
             // one of them is at fault: each is tried alone, so that no other fails with it
             Err(error) if error.is_constraint() && groups.len() > 1 => {
                 for group in groups {
-                    let outcome = self.storage.write_mcp_sessions(&group.writes).await.map_err(Arc::new);
+                    let outcome = self.storage.mcp_sessions().write(&group.writes).await.map_err(Arc::new);
                     self.settle(group, outcome);
                 }
             }
@@ -227,7 +227,7 @@ mod tests {
     }
 
     async fn is_there(storage: &Storage, id: &str) -> bool {
-        storage.lookup_mcp_session(&Digest::sha256(id)).await.unwrap().is_some()
+        storage.mcp_sessions().lookup(&Digest::sha256(id)).await.unwrap().is_some()
     }
 
     #[tokio::test]

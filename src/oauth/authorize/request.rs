@@ -2,14 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Login, Redirect, RedirectTarget, Refusal, Trust};
+use super::{
+    answer::{Redirect, Refusal, Trust},
+    browser::Login,
+};
 use crate::{
     model::{Client, ClientId, ConcealBackends, Endpoint, Scopes},
     oauth::{
-        Error, OAuth, Settings,
+        core::Core,
+        error::Error,
         form::{Params, Repeated},
         pkce::Challenge,
-        redirect_uri::RedirectUri,
+        redirect_uri::{RedirectTarget, RedirectUri},
+        settings::Settings,
     },
     support::Secret,
 };
@@ -79,98 +84,95 @@ pub(super) struct ErrorAnswer {
     description: String,
 }
 
-impl OAuth {
-    /// Reads and checks a request; a refusal is logged with its reason.
-    pub(super) async fn read_request(&self, query: &str) -> Result<(AuthorizationRequest, String), Rejected> {
-        let checked = self.check_request(query).await;
-        if let Err(rejected) = &checked {
-            rejected.log();
-        }
-        checked
+/// Reads and checks a request; a refusal is logged with its reason.
+pub(super) async fn read(core: &Core, query: &str) -> Result<(AuthorizationRequest, String), Rejected> {
+    let checked = check(core, query).await;
+    if let Err(rejected) = &checked {
+        rejected.log();
     }
+    checked
+}
 
-    /// The checks in their order: client, redirect URI (both failing on a page), response type, PKCE, resource, scope.
-    /// Gives the request and the name of its client.
-    async fn check_request(&self, query: &str) -> Result<(AuthorizationRequest, String), Rejected> {
-        let page = |error, description: &str| Rejected::Page(Refusal::request(error, description));
-        if query.len() > LONGEST_QUERY {
-            return Err(page("invalid_request", "The request is too long."));
-        }
-        let params = Params::parse(query).ok_or_else(|| page("invalid_request", "The request is not UTF-8."))?;
-        let once = |repeated: Repeated| page("invalid_request", &format!("In this request {repeated}."));
-        let id = params.get("client_id").map_err(once)?;
-        let id = id.ok_or_else(|| page("invalid_request", "The request names no client."))?;
-        let given = params.get("redirect_uri").map_err(once)?;
-        let (client, uri) = self.find_target(id, given).await.map_err(Rejected::Page)?;
-        // given twice, it is sent back not at all (N-50)
-        let state = params.get("state").ok().flatten().map(str::to_owned);
-        let answer = |(error, description)| {
-            Rejected::Client(ErrorAnswer { uri: uri.clone(), state: state.clone(), error, description })
-        };
-        let request = self.read_rest(&params, &client, &uri).map_err(answer)?;
-        if request.to_text().map_err(|error| Rejected::Page(Refusal::internal(&error)))?.len() > MAX_REQUEST {
-            return Err(answer(("invalid_request", "the request is too long; send a shorter state".to_owned())));
-        }
-        Ok((request, client.name))
+/// The checks in their order: client, redirect URI (both failing on a page), response type, PKCE, resource, scope.
+/// Gives the request and the name of its client.
+async fn check(core: &Core, query: &str) -> Result<(AuthorizationRequest, String), Rejected> {
+    let page = |error, description: &str| Rejected::Page(Refusal::request(error, description));
+    if query.len() > LONGEST_QUERY {
+        return Err(page("invalid_request", "The request is too long."));
     }
+    let params = Params::parse(query).ok_or_else(|| page("invalid_request", "The request is not UTF-8."))?;
+    let once = |repeated: Repeated| page("invalid_request", &format!("In this request {repeated}."));
+    let id = params.get("client_id").map_err(once)?;
+    let id = id.ok_or_else(|| page("invalid_request", "The request names no client."))?;
+    let given = params.get("redirect_uri").map_err(once)?;
+    let (client, uri) = find_target(core, id, given).await.map_err(Rejected::Page)?;
+    // given twice, it is sent back not at all (N-50)
+    let state = params.get("state").ok().flatten().map(str::to_owned);
+    let answer = |(error, description)| {
+        Rejected::Client(ErrorAnswer { uri: uri.clone(), state: state.clone(), error, description })
+    };
+    let request = read_rest(&core.settings, &params, &client, &uri).map_err(answer)?;
+    if request.to_text().map_err(|error| Rejected::Page(Refusal::internal(&error)))?.len() > MAX_REQUEST {
+        return Err(answer(("invalid_request", "the request is too long; send a shorter state".to_owned())));
+    }
+    Ok((request, client.name))
+}
 
-    /// The client of this id, and the redirect URI of the request as far as it registered that (`OA-63`).
-    pub(super) async fn find_target(&self, id: &str, uri: Option<&str>) -> Result<(Client, RedirectUri), Refusal> {
-        let client = self.find_client(id).await.map_err(|error| Refusal::internal(&error))?;
-        let client = client.ok_or_else(|| Refusal::request("invalid_client", UNKNOWN_CLIENT))?;
-        let uri = redirect_uri(&client, uri).ok_or_else(|| Refusal::request("invalid_request", FOREIGN_URI))?;
-        Ok((client, uri))
-    }
+/// The client of this id, and the redirect URI of the request as far as it registered that (`OA-63`).
+pub(super) async fn find_target(core: &Core, id: &str, uri: Option<&str>) -> Result<(Client, RedirectUri), Refusal> {
+    let client =
+        core.storage.clients().lookup(&ClientId::new(id)).await.map_err(|error| Refusal::internal(&error.into()))?;
+    let client = client.ok_or_else(|| Refusal::request("invalid_client", UNKNOWN_CLIENT))?;
+    let uri = redirect_uri(&client, uri).ok_or_else(|| Refusal::request("invalid_request", FOREIGN_URI))?;
+    Ok((client, uri))
+}
 
-    /// What is checked once the client can be told.
-    fn read_rest(
-        &self,
-        params: &Params,
-        client: &Client,
-        uri: &RedirectUri,
-    ) -> Result<AuthorizationRequest, (&'static str, String)> {
-        let once = |repeated: Repeated| ("invalid_request", repeated.to_string());
-        let refuse = |error, text: &str| Err((error, text.to_owned()));
-        let state = params.get("state").map_err(once)?.map(str::to_owned);
-        match params.get("response_type").map_err(once)? {
-            Some("code") => {}
-            Some(_) => return refuse("unsupported_response_type", "the response type is code"),
-            None => return refuse("invalid_request", "the parameter response_type is missing"),
-        }
-        if params.get("request").map_err(once)?.is_some() {
-            return refuse("request_not_supported", "request objects are not supported");
-        }
-        if params.get("request_uri").map_err(once)?.is_some() {
-            return refuse("request_uri_not_supported", "request objects are not supported");
-        }
-        // absent means plain (RFC 7636 4.3), which is refused too (OA-64)
-        let method = params.get("code_challenge_method").map_err(once)?;
-        let challenge = params.get("code_challenge").map_err(once)?.and_then(Challenge::parse);
-        let (Some("S256"), Some(challenge)) = (method, challenge) else {
-            return refuse("invalid_request", "PKCE with S256 is required: 43 to 128 unreserved characters");
-        };
-        let settings = self.settings();
-        let named = settings.named_endpoint(params.all("resource")).ok();
-        // strangers are not told which backends exist: this one is refused after the login (OA-6)
-        let told = settings.policy.conceal_backends == ConcealBackends::No;
-        let Some(named) = named.filter(|named| !told || named.as_ref().is_none_or(|named| settings.knows(named)))
-        else {
-            return refuse("invalid_target", UNKNOWN_RESOURCE);
-        };
-        let asked = params.get("scope").map_err(once)?.or(client.scope.as_deref()).unwrap_or_default();
-        let Ok(asked) = Scopes::parse(asked) else {
-            return refuse("invalid_scope", "a scope holds a character that RFC 6749 3.3 does not allow");
-        };
-        let login = match params.get("prompt").map_err(once)? {
-            Some(prompt) if prompt.split(' ').any(|word| word == "none") => {
-                return refuse("interaction_required", "a person must approve every request");
-            }
-            Some(prompt) if prompt.split(' ').any(|word| word == "login") => Login::Fresh,
-            _ => Login::IfNeeded,
-        };
-        let (client, redirect_uri) = (client.id.clone(), uri.as_str().to_owned());
-        Ok(AuthorizationRequest { client, redirect_uri, state, challenge, named, asked, login })
+/// What is checked once the client can be told.
+fn read_rest(
+    settings: &Settings,
+    params: &Params,
+    client: &Client,
+    uri: &RedirectUri,
+) -> Result<AuthorizationRequest, (&'static str, String)> {
+    let once = |repeated: Repeated| ("invalid_request", repeated.to_string());
+    let refuse = |error, text: &str| Err((error, text.to_owned()));
+    let state = params.get("state").map_err(once)?.map(str::to_owned);
+    match params.get("response_type").map_err(once)? {
+        Some("code") => {}
+        Some(_) => return refuse("unsupported_response_type", "the response type is code"),
+        None => return refuse("invalid_request", "the parameter response_type is missing"),
     }
+    if params.get("request").map_err(once)?.is_some() {
+        return refuse("request_not_supported", "request objects are not supported");
+    }
+    if params.get("request_uri").map_err(once)?.is_some() {
+        return refuse("request_uri_not_supported", "request objects are not supported");
+    }
+    // absent means plain (RFC 7636 4.3), which is refused too (OA-64)
+    let method = params.get("code_challenge_method").map_err(once)?;
+    let challenge = params.get("code_challenge").map_err(once)?.and_then(Challenge::parse);
+    let (Some("S256"), Some(challenge)) = (method, challenge) else {
+        return refuse("invalid_request", "PKCE with S256 is required: 43 to 128 unreserved characters");
+    };
+    let named = settings.named_endpoint(params.all("resource")).ok();
+    // strangers are not told which backends exist: this one is refused after the login (OA-6)
+    let told = settings.policy.conceal_backends == ConcealBackends::No;
+    let Some(named) = named.filter(|named| !told || named.as_ref().is_none_or(|named| settings.knows(named))) else {
+        return refuse("invalid_target", UNKNOWN_RESOURCE);
+    };
+    let asked = params.get("scope").map_err(once)?.or(client.scope.as_deref()).unwrap_or_default();
+    let Ok(asked) = Scopes::parse(asked) else {
+        return refuse("invalid_scope", "a scope holds a character that RFC 6749 3.3 does not allow");
+    };
+    let login = match params.get("prompt").map_err(once)? {
+        Some(prompt) if prompt.split(' ').any(|word| word == "none") => {
+            return refuse("interaction_required", "a person must approve every request");
+        }
+        Some(prompt) if prompt.split(' ').any(|word| word == "login") => Login::Fresh,
+        _ => Login::IfNeeded,
+    };
+    let (client, redirect_uri) = (client.id.clone(), uri.as_str().to_owned());
+    Ok(AuthorizationRequest { client, redirect_uri, state, challenge, named, asked, login })
 }
 
 impl Rejected {

@@ -4,16 +4,15 @@
 //! Before the login nothing is stored, so strangers can fill nothing. A sealed request opens only for the browser that it
 //! was sealed for; opening it consumes nothing, since a decision needs the row.
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-
 use super::{
-    Browser, Login, Redirect, Refusal, TransactionId,
-    request::{AuthorizationRequest, MAX_REQUEST},
+    answer::{Redirect, Refusal},
+    browser::{Browser, Login, TransactionId},
+    request::{self, AuthorizationRequest, MAX_REQUEST},
 };
 use crate::{
-    oauth::{Error, KeyHolder, OAuth},
+    oauth::{core::Core, error::Error, keys::KeyHolder},
     storage::TransactionRow,
-    support::Timestamp,
+    support::{SealingKey, Timestamp},
 };
 
 /// The longest sealed request that is looked at, in characters: what [`MAX_REQUEST`] bytes become, with room to spare.
@@ -55,54 +54,57 @@ pub enum Unusable {
     Refused(Refusal),
 }
 
-impl OAuth {
-    /// The request as text for the form of a login page. It opens only for this browser, and until it expires. At most
-    /// 7 KiB of base64url, so that it fits the form (`OA-30`).
-    pub fn seal(&self, transaction: &Transaction, browser: &Browser) -> Result<String, Error> {
-        let sealed = self.0.transactions.seal(&transaction.to_bytes()?, &browser.context(), &*self.0.random)?;
-        Ok(URL_SAFE_NO_PAD.encode(sealed))
+/// Seals requests for the form of a login page.
+pub(super) struct Sealer {
+    core: Core,
+    key: SealingKey,
+}
+
+// === impl Sealer ===
+
+impl Sealer {
+    pub(super) const fn new(core: Core, key: SealingKey) -> Self {
+        Self { core, key }
+    }
+
+    /// The request as text, for this browser alone.
+    pub(super) fn seal(&self, transaction: &Transaction, browser: &Browser) -> Result<String, Error> {
+        Ok(self.key.seal_text(&transaction.to_bytes()?, context(browser).as_bytes(), &*self.core.random)?)
     }
 
     /// Opens what [`Self::seal`] returned, and checks the client and the redirect URI against the store again.
-    pub async fn unseal(&self, sealed: &str, browser: &Browser) -> Result<Transaction, Unusable> {
-        let bytes = Some(sealed).filter(|sealed| sealed.len() <= MAX_SEALED);
-        let bytes = bytes.and_then(|sealed| URL_SAFE_NO_PAD.decode(sealed).ok()).ok_or(Unusable::Foreign)?;
-        let plain = self.0.transactions.open(&bytes, &browser.context()).map_err(|_| Unusable::Foreign)?;
+    pub(super) async fn unseal(&self, sealed: &str, browser: &Browser) -> Result<Transaction, Unusable> {
+        let sealed = Some(sealed).filter(|sealed| sealed.len() <= MAX_SEALED).ok_or(Unusable::Foreign)?;
+        let plain = self.key.open_text(sealed, context(browser).as_bytes()).map_err(|_| Unusable::Foreign)?;
         let (id, expires, request) = Transaction::parts(&plain).ok_or(Unusable::Foreign)?;
-        if self.0.clock.now() >= expires {
+        if self.core.now() >= expires {
             return Err(Unusable::Expired);
         }
-        let (client, _) =
-            self.find_target(request.client.as_str(), Some(&request.redirect_uri)).await.map_err(Unusable::Refused)?;
+        let (client, _) = request::find_target(&self.core, request.client.as_str(), Some(&request.redirect_uri))
+            .await
+            .map_err(Unusable::Refused)?;
         Ok(Transaction { id, client_name: client.name, login: request.login, expires, request })
     }
+}
 
-    /// Stores the request for the user who has logged in for it, bound to the browser session. A request that the same
-    /// user has not decided yet moves to this browser session.
-    pub async fn keep(&self, transaction: &Transaction, browser: &Browser, holder: &KeyHolder) -> Result<Kept, Error> {
-        if transaction.request.resolve(self.settings()).is_none() {
-            return Ok(Kept::Refused(transaction.request.unknown_target().redirect(self.settings())));
-        }
-        let row = TransactionRow {
-            id: transaction.id.digest(),
-            browser: browser.0,
-            user: holder.user.clone(),
-            request: transaction.request.to_text()?,
-            expires: transaction.expires,
-        };
-        Ok(if self.0.storage.add_transaction(&row).await? { Kept::Waiting } else { Kept::Spent })
-    }
-
-    /// The person refuses without a login: the client is told `access_denied`. Nothing is stored.
-    pub fn decline(&self, transaction: &Transaction) -> Redirect {
-        tracing::info!(target: "audit", client = %transaction.request.client, "authorization denied without a login");
-        transaction.request.deny().redirect(self.settings())
-    }
+fn context(browser: &Browser) -> String {
+    format!("authorization request {}", browser.0.to_base64url())
 }
 
 // === impl Transaction ===
 
 impl Transaction {
+    /// What the store holds of it once this person has logged in for it.
+    pub(super) fn row(&self, browser: &Browser, holder: &KeyHolder) -> Result<TransactionRow, Error> {
+        Ok(TransactionRow {
+            id: self.id.digest(),
+            browser: browser.0,
+            user: holder.user.clone(),
+            request: self.request.to_text()?,
+            expires: self.expires,
+        })
+    }
+
     /// The moment of expiry in milliseconds (8 bytes), the id (43 bytes), the request.
     fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         let expires = self.expires.as_millis().to_be_bytes();
@@ -115,13 +117,5 @@ impl Transaction {
         let id = TransactionId::parse(str::from_utf8(id).ok()?)?;
         let request = AuthorizationRequest::from_text(str::from_utf8(request).ok()?).ok()?;
         Some((id, Timestamp::from_millis(i64::from_be_bytes(*expires)), request))
-    }
-}
-
-// === impl Browser ===
-
-impl Browser {
-    fn context(&self) -> String {
-        format!("authorization request {}", self.0.to_base64url())
     }
 }

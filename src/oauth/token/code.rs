@@ -1,25 +1,34 @@
 //! The code grant at the token endpoint (RFC 6749 4.1.3; `OA-84`, `OA-85`).
 
-use super::{Issued, narrowed};
+use std::sync::Arc;
+
+use super::issuer::{Issued, Issuer, narrowed};
 use crate::{
     model::{Client, Grant, GrantType},
-    oauth::{OAuth, error::Failure, form::Params, opaque, pkce::Challenge, problem::GrantProblem},
+    oauth::{error::Failure, form::Params, opaque, pkce::Challenge, problem::GrantProblem, revocation::Revocations},
     support::Digest,
 };
 
-impl OAuth {
+/// The code grant.
+pub(super) struct CodeGrant {
+    pub(super) issuer: Arc<Issuer>,
+    pub(super) revocations: Arc<Revocations>,
+}
+
+impl CodeGrant {
     /// Checks everything, then consumes the code in one step: a request that fails leaves it usable. A missing
     /// `code_verifier` is a wrong one (N-89).
     pub(super) async fn redeem(&self, client: &Client, form: &Params) -> Result<Issued, Failure> {
-        let now = self.0.clock.now();
+        let core = &self.issuer.core;
+        let now = core.now();
         let digest = Digest::sha256(form.get("code")?.ok_or_else(|| Failure::missing("code"))?);
         let verifier = form.get("code_verifier")?;
         let redirect_uri = form.get("redirect_uri")?;
         let refused = |problem: GrantProblem| Err(Failure::InvalidGrant(problem));
-        let Some(row) = self.0.storage.lookup_code(&digest).await? else {
+        let Some(row) = core.storage.codes().lookup(&digest).await? else {
             return refused(GrantProblem::UnknownCode(client.id.clone()));
         };
-        let grant = self.live_grant(&row.grant, client).await?;
+        let grant = self.issuer.live_grant(&row.grant, client).await?;
         // it may be left out, since PKCE binds the code (OA-61)
         if redirect_uri.is_some_and(|uri| uri != grant.redirect_uri) {
             return refused(GrantProblem::RedirectUri(grant.id));
@@ -28,7 +37,7 @@ impl OAuth {
         if !Challenge::parse(&row.challenge).is_some_and(|challenge| challenge.is_met_by(verifier)) {
             return refused(GrantProblem::VerifierWrong(grant.id));
         }
-        self.check_resource(form, &grant)?;
+        self.issuer.check_resource(form, &grant)?;
         let scopes = narrowed(form, &grant)?;
         if row.used.is_some() {
             return self.code_replayed(&grant).await;
@@ -36,11 +45,12 @@ impl OAuth {
         if now >= row.expires {
             return refused(GrantProblem::CodeExpired(grant.id));
         }
-        let refresh = client.grant_types.contains(&GrantType::RefreshToken).then(|| self.mint_refresh(&grant, now));
+        let refresh =
+            client.grant_types.contains(&GrantType::RefreshToken).then(|| self.issuer.mint_refresh(&grant, now));
         let (token, new) = refresh.unzip();
-        let generation = new.as_ref().map_or_else(|| opaque::base62(&*self.0.random, 16), |new| new.generation.clone());
-        let issued = self.issue(&grant, scopes, &generation, now)?;
-        if !self.0.storage.redeem_code(&digest, &grant.id, new.as_ref(), now).await? {
+        let generation = new.as_ref().map_or_else(|| opaque::base62(&*core.random, 16), |new| new.generation.clone());
+        let issued = self.issuer.issue(&grant, scopes, &generation, now)?;
+        if !core.storage.codes().redeem(&digest, &grant.id, new.as_ref(), now).await? {
             return self.code_replayed(&grant).await;
         }
         tracing::info!(target: "audit", client = %client.id, user = %grant.user, grant = %grant.id, "code redeemed");
@@ -50,7 +60,7 @@ impl OAuth {
     /// RFC 6749 4.1.2: a code that is fully valid and used a second time was stolen; all that it bought is revoked.
     async fn code_replayed(&self, grant: &Grant) -> Result<Issued, Failure> {
         tracing::warn!(target: "audit", client = %grant.client, user = %grant.user, grant = %grant.id, "code used twice; the grant is revoked");
-        self.end_grant(&grant.id).await?;
+        self.revocations.end_grant(&grant.id).await?;
         Err(Failure::InvalidGrant(GrantProblem::CodeReplayed(grant.id.clone())))
     }
 }

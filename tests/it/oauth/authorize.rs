@@ -14,7 +14,7 @@ use crate::support::oauth::{Authority, CALLBACK, browser, parameter};
 
 /// How a request is refused: `page <error>` or `redirect <error>`.
 async fn refusal(authority: &Authority, query: &str) -> String {
-    match authority.oauth.begin(query).await {
+    match authority.oauth.authorization().begin(query).await {
         Begun::Page(refusal) => format!("page {}", refusal.error),
         Begun::Redirect(redirect) => {
             assert_eq!(parameter(&redirect.location, "iss").as_deref(), Some("https://gw.example"));
@@ -33,12 +33,12 @@ async fn a_person_sees_what_is_asked_for_and_approves_once() {
     let query = Authority::query(&client, &[("scope", "mcp:use mcp:git:read openid"), ("prompt", "login")]);
     assert_eq!(authority.begin(&query).await.login, Login::Fresh);
     let id = authority.waiting(&query).await;
-    let pending = authority.oauth.pending(&id, &browser).await.unwrap().unwrap();
+    let pending = authority.oauth.authorization().pending(&id, &browser).await.unwrap().unwrap();
     assert_eq!(pending.client_name, "A test");
     assert_eq!(pending.redirect, RedirectTarget::Loopback("127.0.0.1:7777".to_owned()));
     assert_eq!(pending.resource, "https://gw.example/mcp");
     assert_eq!(pending.scopes.to_string(), "mcp:use mcp:git:read");
-    let redirect = authority.oauth.approve(&id, &browser, &authority.holder).await.unwrap();
+    let redirect = authority.oauth.authorization().approve(&id, &browser, &authority.holder).await.unwrap();
     assert_eq!(redirect.trust, Trust::Automatic);
     assert!(redirect.location.starts_with(CALLBACK));
     // N-74: each exactly once (`parameter` looks)
@@ -46,8 +46,11 @@ async fn a_person_sees_what_is_asked_for_and_approves_once() {
     assert_eq!(parameter(&redirect.location, "iss").as_deref(), Some("https://gw.example"));
     assert!(parameter(&redirect.location, "code").is_some());
     // N-65: a used transaction
-    assert_eq!(authority.oauth.approve(&id, &browser, &authority.holder).await.unwrap_err().status, 403);
-    assert_eq!(authority.oauth.pending(&id, &browser).await.unwrap(), None);
+    assert_eq!(
+        authority.oauth.authorization().approve(&id, &browser, &authority.holder).await.unwrap_err().status,
+        403
+    );
+    assert_eq!(authority.oauth.authorization().pending(&id, &browser).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -65,10 +68,10 @@ async fn another_browser_does_not_see_the_request() {
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[]);
     let id = authority.waiting(&query).await;
-    assert_eq!(authority.oauth.pending(&id, &browser("b")).await.unwrap(), None);
-    assert!(authority.oauth.approve(&id, &browser("b"), &authority.holder).await.is_err());
-    assert!(authority.oauth.deny(&id, &browser("b")).await.is_err());
-    assert!(authority.oauth.approve(&id, &browser("a"), &authority.holder).await.is_ok());
+    assert_eq!(authority.oauth.authorization().pending(&id, &browser("b")).await.unwrap(), None);
+    assert!(authority.oauth.authorization().approve(&id, &browser("b"), &authority.holder).await.is_err());
+    assert!(authority.oauth.authorization().deny(&id, &browser("b")).await.is_err());
+    assert!(authority.oauth.authorization().approve(&id, &browser("a"), &authority.holder).await.is_ok());
 }
 
 #[tokio::test]
@@ -76,19 +79,19 @@ async fn a_sealed_request_opens_for_its_browser_until_it_expires() {
     // OA-68
     let authority = Authority::new().await;
     let transaction = authority.begin(&Authority::query(&authority.client().await, &[])).await;
-    let sealed = authority.oauth.seal(&transaction, &browser("a")).unwrap();
-    let opened = authority.oauth.unseal(&sealed, &browser("a")).await.unwrap();
+    let sealed = authority.oauth.authorization().seal(&transaction, &browser("a")).unwrap();
+    let opened = authority.oauth.authorization().unseal(&sealed, &browser("a")).await.unwrap();
     assert_eq!((&opened.id, opened.client_name.as_str()), (&transaction.id, "A test"));
-    let stolen = authority.oauth.unseal(&sealed, &browser("b")).await;
+    let stolen = authority.oauth.authorization().unseal(&sealed, &browser("b")).await;
     assert!(matches!(stolen, Err(Unusable::Foreign)), "{stolen:?}");
     let (start, end) = sealed.split_at(sealed.len() / 2);
     let changed = format!("{start}{}{}", if end.starts_with('A') { 'B' } else { 'A' }, &end[1..]);
     for made_up in ["", "x", start, &changed, &"A".repeat(100_000)] {
-        let opened = authority.oauth.unseal(made_up, &browser("a")).await;
+        let opened = authority.oauth.authorization().unseal(made_up, &browser("a")).await;
         assert!(matches!(opened, Err(Unusable::Foreign)), "{made_up:.40}: {opened:?}");
     }
     authority.clock.advance(Duration::from_mins(10));
-    let opened = authority.oauth.unseal(&sealed, &browser("a")).await;
+    let opened = authority.oauth.authorization().unseal(&sealed, &browser("a")).await;
     assert!(matches!(opened, Err(Unusable::Expired)), "{opened:?}");
 }
 
@@ -100,8 +103,8 @@ async fn another_process_opens_what_one_sealed() {
     let one = Authority::on(storage.clone(), settings.clone(), 1).await;
     let other = Authority::on(storage, settings, 2).await;
     let transaction = one.begin(&Authority::query(&one.client().await, &[])).await;
-    let sealed = one.oauth.seal(&transaction, &browser("a")).unwrap();
-    assert!(other.oauth.unseal(&sealed, &browser("a")).await.is_ok());
+    let sealed = one.oauth.authorization().seal(&transaction, &browser("a")).unwrap();
+    assert!(other.oauth.authorization().unseal(&sealed, &browser("a")).await.is_ok());
 }
 
 #[tokio::test]
@@ -110,9 +113,9 @@ async fn a_sealed_request_does_not_outlive_its_client() {
     let authority = Authority::new().await;
     let client = authority.client().await;
     let transaction = authority.begin(&Authority::query(&client, &[])).await;
-    let sealed = authority.oauth.seal(&transaction, &browser("a")).unwrap();
-    assert!(authority.oauth.revoke_client(&ClientId::new(client)).await.unwrap());
-    let opened = authority.oauth.unseal(&sealed, &browser("a")).await;
+    let sealed = authority.oauth.authorization().seal(&transaction, &browser("a")).unwrap();
+    assert!(authority.oauth.clients().revoke(&ClientId::new(client)).await.unwrap());
+    let opened = authority.oauth.authorization().unseal(&sealed, &browser("a")).await;
     assert!(matches!(&opened, Err(Unusable::Refused(refusal)) if refusal.error == "invalid_client"), "{opened:?}");
 }
 
@@ -123,16 +126,16 @@ async fn a_request_is_decided_once_however_often_it_comes_back() {
     let transaction = authority.begin(&Authority::query(&authority.client().await, &[])).await;
     let (id, here) = (&transaction.id, browser("a"));
     for _ in 0..2 {
-        let kept = authority.oauth.keep(&transaction, &here, &authority.holder).await.unwrap();
+        let kept = authority.oauth.authorization().keep(&transaction, &here, &authority.holder).await.unwrap();
         assert!(matches!(kept, Kept::Waiting), "{kept:?}");
     }
-    let approve = || authority.oauth.approve(id, &here, &authority.holder);
+    let approve = || authority.oauth.authorization().approve(id, &here, &authority.holder);
     let (one, other) = tokio::join!(approve(), approve());
     let statuses = [one, other].map(|answer| answer.map_or_else(|refusal| refusal.status, |_| 303));
     assert!(statuses == [303, 403] || statuses == [403, 303], "{statuses:?}");
-    let kept = authority.oauth.keep(&transaction, &here, &authority.holder).await.unwrap();
+    let kept = authority.oauth.authorization().keep(&transaction, &here, &authority.holder).await.unwrap();
     assert!(matches!(kept, Kept::Spent), "{kept:?}");
-    assert_eq!(authority.oauth.pending(id, &here).await.unwrap(), None);
+    assert_eq!(authority.oauth.authorization().pending(id, &here).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -143,8 +146,10 @@ async fn a_request_fits_the_form_of_the_login_page() {
     let mut longest = 0;
     for length in [2000, 4000, 4500, 5000, 9000] {
         let query = Authority::query(&client, &[("state", &"s".repeat(length))]);
-        match authority.oauth.begin(&query).await {
-            Begun::Valid(transaction) => longest = authority.oauth.seal(&transaction, &browser("a")).unwrap().len(),
+        match authority.oauth.authorization().begin(&query).await {
+            Begun::Valid(transaction) => {
+                longest = authority.oauth.authorization().seal(&transaction, &browser("a")).unwrap().len();
+            }
             begun => {
                 assert!(length > 4500, "a state of {length} bytes: {begun:?}");
                 assert_eq!(refusal(&authority, &query).await, "redirect invalid_request");
@@ -166,22 +171,24 @@ async fn only_who_is_logged_in_learns_which_backends_exist() {
     ] {
         let known = authority.begin(&Authority::query(&client, &known)).await;
         let strange = authority.begin(&Authority::query(&client, &unknown)).await;
-        let seal = |transaction| authority.oauth.seal(transaction, &browser("a")).unwrap().len();
+        let seal = |transaction| authority.oauth.authorization().seal(transaction, &browser("a")).unwrap().len();
         assert_eq!(seal(&known), seal(&strange), "its length tells nothing either");
         assert!(
             authority
                 .oauth
-                .unseal(&authority.oauth.seal(&strange, &browser("a")).unwrap(), &browser("a"))
+                .authorization()
+                .unseal(&authority.oauth.authorization().seal(&strange, &browser("a")).unwrap(), &browser("a"))
                 .await
                 .is_ok()
         );
-        let kept = authority.oauth.keep(&strange, &browser("a"), &authority.holder).await.unwrap();
+        let kept = authority.oauth.authorization().keep(&strange, &browser("a"), &authority.holder).await.unwrap();
         match (unknown[0].0, kept) {
             ("resource", Kept::Refused(redirect)) => {
                 assert_eq!(parameter(&redirect.location, "error").as_deref(), Some("invalid_target"));
             }
             ("scope", Kept::Waiting) => {
-                let pending = authority.oauth.pending(&strange.id, &browser("a")).await.unwrap().unwrap();
+                let pending =
+                    authority.oauth.authorization().pending(&strange.id, &browser("a")).await.unwrap().unwrap();
                 assert_eq!(pending.scopes.to_string(), "mcp:use");
             }
             (name, kept) => panic!("{name}: {kept:?}"),
@@ -203,8 +210,11 @@ async fn a_request_lapses_after_ten_minutes() {
     let query = Authority::query(&authority.client().await, &[]);
     let id = authority.waiting(&query).await;
     authority.clock.advance(Duration::from_mins(10));
-    assert_eq!(authority.oauth.pending(&id, &browser("a")).await.unwrap(), None);
-    assert_eq!(authority.oauth.approve(&id, &browser("a"), &authority.holder).await.unwrap_err().status, 400);
+    assert_eq!(authority.oauth.authorization().pending(&id, &browser("a")).await.unwrap(), None);
+    assert_eq!(
+        authority.oauth.authorization().approve(&id, &browser("a"), &authority.holder).await.unwrap_err().status,
+        400
+    );
 }
 
 #[tokio::test]
@@ -261,7 +271,7 @@ async fn an_error_is_not_sent_by_itself_to_a_site_that_anybody_may_have_register
     let metadata = json!({ "redirect_uris": ["https://somewhere.example/cb"] });
     let client = authority.register(&metadata).await.json()["client_id"].as_str().unwrap().to_owned();
     let changes = [("redirect_uri", "https://somewhere.example/cb"), ("response_type", "token")];
-    let begun = authority.oauth.begin(&Authority::query(&client, &changes)).await;
+    let begun = authority.oauth.authorization().begin(&Authority::query(&client, &changes)).await;
     let Begun::Redirect(redirect) = begun else { panic!("{begun:?}") };
     assert!(matches!(redirect.trust, Trust::ShowLink { host, .. } if host == "somewhere.example"));
     // what the person approved goes there at once
@@ -275,7 +285,7 @@ async fn a_denial_is_told_to_the_client() {
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[]);
     let id = authority.waiting(&query).await;
-    let redirect = authority.oauth.deny(&id, &browser("a")).await.unwrap();
+    let redirect = authority.oauth.authorization().deny(&id, &browser("a")).await.unwrap();
     assert_eq!(parameter(&redirect.location, "error").as_deref(), Some("access_denied"));
     assert_eq!(parameter(&redirect.location, "state").as_deref(), Some("xyz"));
     assert_eq!(parameter(&redirect.location, "iss").as_deref(), Some("https://gw.example"));
@@ -287,12 +297,12 @@ async fn administration_is_granted_by_a_key_that_has_it_alone() {
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[("scope", "mcp:use mcp:admin")]);
     let id = authority.waiting(&query).await;
-    let pending = authority.oauth.pending(&id, &browser("a")).await.unwrap().unwrap();
+    let pending = authority.oauth.authorization().pending(&id, &browser("a")).await.unwrap().unwrap();
     assert_eq!(pending.scopes_for(&authority.holder).to_string(), "mcp:use");
     let admin = Rights { admin: true, ..Rights::all_backends() };
     let (_, operator) = Authority::key(&authority.oauth, "grace", admin).await;
     assert_eq!(pending.scopes_for(&operator).to_string(), "mcp:use mcp:admin");
-    authority.oauth.approve(&id, &browser("a"), &authority.holder).await.unwrap();
+    authority.oauth.authorization().approve(&id, &browser("a"), &authority.holder).await.unwrap();
 }
 
 #[tokio::test]
@@ -300,8 +310,11 @@ async fn a_key_that_ended_meanwhile_approves_nothing() {
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[]);
     let id = authority.waiting(&query).await;
-    assert!(authority.oauth.revoke_key(&authority.holder.key).await.unwrap());
-    assert_eq!(authority.oauth.approve(&id, &browser("a"), &authority.holder).await.unwrap_err().status, 403);
+    assert!(authority.oauth.keys().revoke(&authority.holder.key).await.unwrap());
+    assert_eq!(
+        authority.oauth.authorization().approve(&id, &browser("a"), &authority.holder).await.unwrap_err().status,
+        403
+    );
 }
 
 #[tokio::test]
@@ -311,6 +324,6 @@ async fn a_key_that_does_not_reach_the_backend_grants_nothing_there() {
     let query = Authority::query(&authority.client().await, &changes);
     let id = authority.waiting(&query).await;
     let (_, nobody) = Authority::key(&authority.oauth, "eve", Rights::none()).await;
-    let redirect = authority.oauth.approve(&id, &browser("a"), &nobody).await.unwrap();
+    let redirect = authority.oauth.authorization().approve(&id, &browser("a"), &nobody).await.unwrap();
     assert_eq!(parameter(&redirect.location, "error").as_deref(), Some("access_denied"));
 }

@@ -102,7 +102,7 @@ async fn a_token_ends_with_its_time_and_with_its_grant() {
     assert_eq!(knock(&authority, "/mcp", Some(&token)).await.error(), "401 invalid_token");
     let token = format!("Bearer {}", authority.access_token("/mcp").await);
     assert_eq!(knock(&authority, "/mcp", Some(&token)).await.status, StatusCode::OK);
-    assert_eq!(authority.oauth.revoke_all(&authority.holder.user).await.unwrap(), 2);
+    assert_eq!(authority.oauth.grants().revoke_all(&authority.holder.user).await.unwrap(), 2);
     assert_eq!(knock(&authority, "/mcp", Some(&token)).await.error(), "401 invalid_token");
 }
 
@@ -119,7 +119,7 @@ async fn a_credential_that_was_seen_before_needs_no_store() {
     authority.clock.advance(Duration::from_mins(2));
     knock(&authority, "/mcp", Some(&token)).await;
     authority.oauth.sync().await.unwrap();
-    let grant = &authority.oauth.list_grants().await.unwrap()[0].grant;
+    let grant = &authority.oauth.grants().list().await.unwrap()[0].grant;
     assert_eq!(grant.last_used.unwrap().since(grant.created), Duration::from_mins(2));
     storage.close().await;
     for credential in [&token, &key] {
@@ -216,7 +216,7 @@ async fn a_ticket_ends_with_the_key_that_it_stands_for() {
     let key = async |expires| {
         let (name, user) = ("old client".to_owned(), Some(UserId::new("ada")));
         let new = NewKey { name, user, rights: Rights::all_backends(), direct: Direct::Refused, expires };
-        authority.oauth.create_key(new).await.unwrap()
+        authority.oauth.keys().create(new).await.unwrap()
     };
 
     // by its time: the connection is still open then, for as long as its reader takes
@@ -232,7 +232,7 @@ async fn a_ticket_ends_with_the_key_that_it_stands_for() {
     let ticket = post(format!("/sse?api_key={}", long.expose())).await.body;
     assert_eq!(post(format!("/messages?session_id=1&{ticket}")).await.status, StatusCode::OK);
     let lease = authority.oauth.verify(long.expose(), HOME).await.unwrap();
-    authority.oauth.revoke_key(&made.id).await.unwrap();
+    authority.oauth.keys().revoke(&made.id).await.unwrap();
     assert!(open.lock().unwrap().is_some() && lease.revoked.is_cancelled());
     assert_eq!(post(format!("/messages?session_id=1&{ticket}")).await.error(), "401 invalid_token");
 }
@@ -245,11 +245,11 @@ async fn a_key_opens_mcp_only_where_it_may_be_sent_directly() {
     assert_eq!(knock(&authority, "/mcp/git", Some(&bearer)).await.status, StatusCode::OK);
     let (user, rights) = (Some(UserId::new("ada")), Rights::all_backends());
     let new = NewKey { name: "login".to_owned(), user, rights, direct: Direct::Refused, expires: None };
-    let (key, secret) = authority.oauth.create_key(new).await.unwrap();
+    let (key, secret) = authority.oauth.keys().create(new).await.unwrap();
     let bearer = format!("Bearer {}", secret.expose());
     assert_eq!(knock(&authority, "/mcp", Some(&bearer)).await.error(), "401 invalid_token");
     assert_eq!(knock(&authority, "/sse", Some(&bearer)).await.status, StatusCode::OK);
-    assert!(authority.oauth.revoke_key(&key.id).await.unwrap());
+    assert!(authority.oauth.keys().revoke(&key.id).await.unwrap());
     assert_eq!(knock(&authority, "/sse", Some(&bearer)).await.error(), "401 invalid_token");
 }
 
@@ -280,7 +280,7 @@ async fn administration_needs_its_scope() {
     let (name, user) = ("login".to_owned(), Some(UserId::new("grace")));
     let rights = Rights { admin: true, ..Rights::all_backends() };
     let new = NewKey { name, user, rights, direct: Direct::Refused, expires: None };
-    let (_, login) = authority.oauth.create_key(new).await.unwrap();
+    let (_, login) = authority.oauth.keys().create(new).await.unwrap();
     let bearer = format!("Bearer {}", login.expose());
     assert_eq!(knock(&authority, "/api/status", Some(&bearer)).await.error(), "401 invalid_token");
     assert_eq!(knock(&authority, "/api/status", None).await.error(), "401 unauthorized");

@@ -17,11 +17,11 @@ async fn what_lapsed_is_cleared_away_and_what_lives_stays() {
     assert_eq!(authority.redeem(&client, &code).await.error(), "400 invalid_grant");
     let refresh = tokens["refresh_token"].as_str().unwrap();
     assert_eq!(authority.refresh(&client, refresh).await.status.as_u16(), 200);
-    assert_eq!(authority.oauth.list_grants().await.unwrap().len(), 1);
+    assert_eq!(authority.oauth.grants().list().await.unwrap().len(), 1);
     authority.clock.advance(Duration::from_hours(200 * 24));
     authority.oauth.purge().await.unwrap();
-    assert!(authority.oauth.list_grants().await.unwrap().is_empty());
-    assert_eq!(authority.oauth.list_clients().await.unwrap().len(), 1, "somebody consented to it once");
+    assert!(authority.oauth.grants().list().await.unwrap().is_empty());
+    assert_eq!(authority.oauth.clients().list().await.unwrap().len(), 1, "somebody consented to it once");
 }
 
 #[tokio::test]
@@ -30,9 +30,9 @@ async fn a_revoked_client_loses_its_grants_and_cannot_register_again_until_it_is
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
     let id = ClientId::new(client.as_str());
-    assert!(authority.oauth.client(&id).await.unwrap().is_some());
-    assert!(authority.oauth.revoke_client(&id).await.unwrap());
-    assert!(!authority.oauth.revoke_client(&id).await.unwrap());
+    assert!(authority.oauth.clients().find(&id).await.unwrap().is_some());
+    assert!(authority.oauth.clients().revoke(&id).await.unwrap());
+    assert!(!authority.oauth.clients().revoke(&id).await.unwrap());
     // clients register again on this answer
     let refresh = tokens["refresh_token"].as_str().unwrap();
     assert_eq!(authority.refresh(&client, refresh).await.error(), "401 invalid_client");
@@ -41,10 +41,10 @@ async fn a_revoked_client_loses_its_grants_and_cannot_register_again_until_it_is
     authority.clock.advance(Duration::from_hours(100 * 24));
     authority.oauth.purge().await.unwrap();
     assert_eq!(authority.register(&again).await.error(), "403 access_denied");
-    assert!(authority.oauth.list_clients().await.unwrap().is_empty());
-    assert_eq!(authority.oauth.list_revoked_clients().await.unwrap().len(), 1);
-    assert!(authority.oauth.restore_client(&id).await.unwrap());
-    assert!(!authority.oauth.restore_client(&id).await.unwrap());
+    assert!(authority.oauth.clients().list().await.unwrap().is_empty());
+    assert_eq!(authority.oauth.clients().list_revoked().await.unwrap().len(), 1);
+    assert!(authority.oauth.clients().restore(&id).await.unwrap());
+    assert!(!authority.oauth.clients().restore(&id).await.unwrap());
     assert_eq!(authority.client().await, client);
     assert_eq!(authority.refresh(&client, refresh).await.error(), "400 invalid_grant");
 }
@@ -55,9 +55,9 @@ async fn a_revoked_client_that_has_a_secret_cannot_register_again_either() {
     let metadata = json!({ "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "client_secret_basic" });
     let [one, two] = [authority.register(&metadata).await.json(), authority.register(&metadata).await.json()];
     assert_ne!(one["client_id"], two["client_id"], "each has a secret of its own");
-    assert!(authority.oauth.revoke_client(&ClientId::new(one["client_id"].as_str().unwrap())).await.unwrap());
+    assert!(authority.oauth.clients().revoke(&ClientId::new(one["client_id"].as_str().unwrap())).await.unwrap());
     assert_eq!(authority.register(&metadata).await.error(), "403 access_denied");
-    assert_eq!(authority.oauth.list_clients().await.unwrap().len(), 1, "another registration is not touched");
+    assert_eq!(authority.oauth.clients().list().await.unwrap().len(), 1, "another registration is not touched");
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn a_client_that_nobody_consents_to_lives_for_a_day_after_it_registered_la
     let authority = Authority::new().await;
     authority.tokens("/mcp").await;
     let metadata = |name: &str| json!({ "client_name": name, "redirect_uris": [CALLBACK] });
-    let count = async || authority.oauth.list_clients().await.unwrap().len();
+    let count = async || authority.oauth.clients().list().await.unwrap().len();
     for name in ["one", "two"] {
         assert_eq!(authority.register(&metadata(name)).await.status, 201);
     }
@@ -86,12 +86,12 @@ async fn a_client_that_nobody_consents_to_lives_for_a_day_after_it_registered_la
 async fn a_grant_is_revoked_by_its_owner_alone() {
     let authority = Authority::new().await;
     authority.tokens("/mcp").await;
-    let grant = authority.oauth.grants_of(&authority.holder.user).await.unwrap().remove(0).grant;
+    let grant = authority.oauth.grants().of(&authority.holder.user).await.unwrap().remove(0).grant;
     let stranger = lockkeeper::model::UserId::new("eve");
-    assert!(!authority.oauth.revoke_grant(&stranger, &grant.id).await.unwrap());
-    assert!(authority.oauth.grants_of(&stranger).await.unwrap().is_empty());
-    assert!(authority.oauth.revoke_grant(&grant.user, &grant.id).await.unwrap());
-    assert!(authority.oauth.grants_of(&grant.user).await.unwrap().is_empty());
+    assert!(!authority.oauth.grants().revoke(&stranger, &grant.id).await.unwrap());
+    assert!(authority.oauth.grants().of(&stranger).await.unwrap().is_empty());
+    assert!(authority.oauth.grants().revoke(&grant.user, &grant.id).await.unwrap());
+    assert!(authority.oauth.grants().of(&grant.user).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn the_grant_that_lay_longest_unused_makes_room_for_the_twenty_first() {
         authority.clock.advance(Duration::from_secs(1));
         authority.tokens("/mcp").await;
     }
-    let grants = authority.oauth.grants_of(&authority.holder.user).await.unwrap();
+    let grants = authority.oauth.grants().of(&authority.holder.user).await.unwrap();
     assert_eq!(grants.len(), 20);
     let refresh = first["refresh_token"].as_str().unwrap();
     assert_eq!(authority.refresh(&client, refresh).await.error(), "400 invalid_grant");

@@ -61,7 +61,7 @@ async fn two_gateways_on_one_database_agree_on_the_successor() {
     let access = text(&answers[0].json(), "access_token");
     assert_eq!(two.oauth.verify(&access, HOME).await.unwrap().caller.user, one.holder.user);
     // what one revokes the other refuses
-    one.oauth.revoke_all(&one.holder.user).await.unwrap();
+    one.oauth.grants().revoke_all(&one.holder.user).await.unwrap();
     assert_eq!(two.refresh(&client, &successors[0]).await.error(), "400 invalid_grant");
 }
 
@@ -165,7 +165,7 @@ async fn of_the_refresh_tokens_of_a_grant_the_newest_are_kept() {
     let storage = Storage::in_memory().await.unwrap();
     let authority = Authority::on(storage.clone(), Authority::settings(), 1).await;
     let (_, tokens) = authority.tokens("/mcp").await;
-    let grant = authority.oauth.list_grants().await.unwrap().remove(0).grant;
+    let grant = authority.oauth.grants().list().await.unwrap().remove(0).grant;
     let first = Digest::sha256(text(&tokens, "refresh_token"));
     let now = authority.clock.now();
     let (mut old, mut digests) = (first, vec![first]);
@@ -178,15 +178,15 @@ async fn of_the_refresh_tokens_of_a_grant_the_newest_are_kept() {
         digests.push(new.digest);
         let rotation = Rotation { grant: grant.id.clone(), old, new, sealed: Vec::new() };
         old = rotation.new.digest;
-        assert!(storage.rotate_refresh_token(&rotation, now).await.unwrap());
+        assert!(storage.refresh_tokens().rotate(&rotation, now).await.unwrap());
     }
     let mut kept = 0;
     for digest in &digests {
-        kept += usize::from(storage.lookup_refresh_token(digest).await.unwrap().is_some());
+        kept += usize::from(storage.refresh_tokens().lookup(digest).await.unwrap().is_some());
     }
     assert_eq!((digests.len(), kept), (1006, 1000));
-    assert!(storage.lookup_refresh_token(&first).await.unwrap().is_none());
-    assert!(storage.lookup_refresh_token(&old).await.unwrap().is_some());
+    assert!(storage.refresh_tokens().lookup(&first).await.unwrap().is_none());
+    assert!(storage.refresh_tokens().lookup(&old).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -199,7 +199,7 @@ async fn a_token_that_is_revoked_again_and_again_is_written_down_once() {
         let answer = authority.form("/oauth/revoke", &[("client_id", &client), ("token", &token)]).await;
         assert_eq!(answer.status, StatusCode::OK);
     }
-    assert_eq!(storage.newest_revocation().await.unwrap(), 1);
+    assert_eq!(storage.revocations().newest().await.unwrap(), 1);
 }
 
 #[tokio::test]
@@ -236,10 +236,10 @@ async fn a_revoked_key_takes_its_grants_along() {
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
     let access = authority.oauth.verify(&text(&tokens, "access_token"), HOME).await.unwrap();
-    assert!(authority.oauth.revoke_key(&authority.holder.key).await.unwrap());
+    assert!(authority.oauth.keys().revoke(&authority.holder.key).await.unwrap());
     assert!(access.revoked.is_cancelled());
     assert_eq!(authority.refresh(&client, &text(&tokens, "refresh_token")).await.error(), "400 invalid_grant");
-    assert!(authority.oauth.grants_of(&authority.holder.user).await.unwrap().is_empty());
+    assert!(authority.oauth.grants().of(&authority.holder.user).await.unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -121,7 +121,7 @@ async fn each_refused_refresh_is_logged_with_its_reason_and_without_the_token() 
     let (_, tokens) = authority.tokens("/mcp").await;
     authority.clock.advance(Duration::from_hours(31 * 24));
     refused(&client, tokens["refresh_token"].as_str().unwrap(), "expired unused (refresh_idle)").await;
-    authority.oauth.revoke_key(&authority.holder.key).await.unwrap();
+    authority.oauth.keys().revoke(&authority.holder.key).await.unwrap();
     assert_eq!(log.refusals(), Vec::<String>::new());
 }
 
@@ -161,7 +161,7 @@ async fn each_refused_authorization_request_is_logged_with_its_reason() {
         (("code_challenge", ""), "PKCE with S256 is required"),
         (("resource", "https://evil.example/mcp"), "invalid_target"),
     ] {
-        authority.oauth.begin(&Authority::query(&client, &[changes])).await;
+        authority.oauth.authorization().begin(&Authority::query(&client, &[changes])).await;
         let line = log.refusal();
         assert!(line.contains(reason) && !line.contains("evil.example"), "{line}");
     }
@@ -178,6 +178,6 @@ async fn each_refused_access_token_is_logged_with_its_reason_and_without_the_tok
         assert!(lines.len() == 1 && lines[0].contains(reason) && !lines[0].contains(token), "{lines:?}");
     };
     refused("e30.e30.e30", "malformed, expired, or not signed").await;
-    authority.oauth.revoke_key(&authority.holder.key).await.unwrap();
+    authority.oauth.keys().revoke(&authority.holder.key).await.unwrap();
     refused(&token, "its grant has ended or was revoked").await;
 }

@@ -64,7 +64,7 @@ async fn a_secret_is_given_to_who_asks_for_one_and_never_stored() {
     let answer = authority.register(&metadata).await.json();
     let secret = answer["client_secret"].as_str().unwrap();
     assert!(secret.len() >= 43 && answer["client_secret_expires_at"] == 0);
-    let client = &authority.oauth.list_clients().await.unwrap()[0];
+    let client = &authority.oauth.clients().list().await.unwrap()[0];
     assert!(!format!("{client:?}").contains(secret));
 }
 
@@ -104,7 +104,7 @@ async fn what_cannot_be_registered_is_refused_with_its_code() {
     // N-11
     let request = Request::post("/oauth/register").body(Body::from("not json")).unwrap();
     assert_eq!(authority.send(request).await.error(), "400 invalid_client_metadata");
-    assert!(authority.oauth.list_clients().await.unwrap().is_empty());
+    assert!(authority.oauth.clients().list().await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn of_registrations_at_once_as_many_pass_as_the_limit_allows() {
     let answers = join_all(requests.iter().map(|metadata| authority.register(metadata))).await;
     let registered = answers.iter().filter(|answer| answer.status == StatusCode::CREATED).count();
     assert_eq!(registered, 60);
-    assert_eq!(authority.oauth.list_clients().await.unwrap().len(), 60);
+    assert_eq!(authority.oauth.clients().list().await.unwrap().len(), 60);
 }
 
 #[tokio::test]
@@ -182,5 +182,5 @@ async fn a_registration_takes_at_most_8_kib() {
     assert_eq!(authority.register(&with(8 * 1024)).await.error(), "400 invalid_client_metadata");
     let uris: Vec<String> = (0..5).map(|number| format!("https://a.example/{number}{}", "x".repeat(1024))).collect();
     assert_eq!(authority.register(&json!({ "redirect_uris": uris })).await.error(), "400 invalid_client_metadata");
-    assert_eq!(authority.oauth.list_clients().await.unwrap().len(), 1);
+    assert_eq!(authority.oauth.clients().list().await.unwrap().len(), 1);
 }

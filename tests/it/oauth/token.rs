@@ -164,7 +164,7 @@ async fn without_a_resource_the_scopes_tell_which_endpoint_is_meant() {
     let query = Authority::query(&client, &[("resource", ""), ("scope", "mcp:git")]);
     let code = authority.code(&query).await;
     assert_eq!(authority.redeem(&client, &code).await.status, StatusCode::OK);
-    let grants = authority.oauth.grants_of(&authority.holder.user).await.unwrap();
+    let grants = authority.oauth.grants().of(&authority.holder.user).await.unwrap();
     assert_eq!(grants[0].grant.endpoint.to_string(), "/mcp/git");
     assert_eq!(grants[0].client_name, "A test");
 }

@@ -19,8 +19,8 @@ impl Authority {
     async fn key_of(&self, name: &str, user: Option<&str>, rights: Rights) -> (ApiKey, Secret, KeyHolder) {
         let (name, user) = (name.to_owned(), user.map(UserId::new));
         let new = NewKey { name, user, rights, direct: Direct::Allowed, expires: None };
-        let (key, secret) = self.oauth.create_key(new).await.unwrap();
-        let holder = self.oauth.authenticate_key(secret.expose(), HOME).await.unwrap();
+        let (key, secret) = self.oauth.keys().create(new).await.unwrap();
+        let holder = self.oauth.keys().authenticate(secret.expose(), HOME).await.unwrap();
         (key, secret, holder)
     }
 
@@ -28,9 +28,9 @@ impl Authority {
     async fn connect(&self, holder: &KeyHolder, client: &str, redirect: &str) -> Value {
         let browser = browser("a");
         let transaction = self.begin(&Self::query(client, &[("redirect_uri", redirect)])).await;
-        let kept = self.oauth.keep(&transaction, &browser, holder).await.unwrap();
+        let kept = self.oauth.authorization().keep(&transaction, &browser, holder).await.unwrap();
         assert!(matches!(kept, Kept::Waiting), "{kept:?}");
-        let answer = self.oauth.approve(&transaction.id, &browser, holder).await.unwrap();
+        let answer = self.oauth.authorization().approve(&transaction.id, &browser, holder).await.unwrap();
         let code = parameter(&answer.location, "code").unwrap();
         let form = [("grant_type", "authorization_code"), ("client_id", client), ("code", &*code)];
         let answer = self.token(&[&form[..], &[("code_verifier", VERIFIER)]].concat()).await;
@@ -41,8 +41,8 @@ impl Authority {
     /// An approval whose code nobody redeems.
     async fn approve_in_vain(&self, holder: &KeyHolder, client: &str) {
         let (browser, transaction) = (browser("a"), self.begin(&Self::query(client, &[])).await);
-        self.oauth.keep(&transaction, &browser, holder).await.unwrap();
-        self.oauth.approve(&transaction.id, &browser, holder).await.unwrap();
+        self.oauth.authorization().keep(&transaction, &browser, holder).await.unwrap();
+        self.oauth.authorization().approve(&transaction.id, &browser, holder).await.unwrap();
     }
 
     async fn opens(&self, tokens: &Value) -> bool {
@@ -52,8 +52,8 @@ impl Authority {
     /// The key in the place of `old`, and who holds it.
     async fn rotate(&self, old: &ApiKey, overlap: Duration, user: RotatedUser) -> (Secret, KeyHolder) {
         let rotation = KeyRotation { overlap, user, expires: None };
-        let (_, secret) = self.oauth.rotate_key(&old.id, rotation).await.unwrap().unwrap();
-        let holder = self.oauth.authenticate_key(secret.expose(), HOME).await.unwrap();
+        let (_, secret) = self.oauth.keys().rotate(&old.id, rotation).await.unwrap().unwrap();
+        let holder = self.oauth.keys().authenticate(secret.expose(), HOME).await.unwrap();
         (secret, holder)
     }
 }
@@ -77,9 +77,9 @@ async fn a_key_without_a_user_is_a_user_of_its_own() {
     assert_eq!((ann.user_name(), joined.user_name()), ("ann", "ann"));
     let client = authority.client().await;
     authority.connect(&holder, &client, CALLBACK).await;
-    assert_eq!(authority.oauth.grants_within(&holder).await.unwrap().len(), 1);
-    assert!(authority.oauth.grants_within(&ann).await.unwrap().is_empty());
-    assert_eq!(authority.oauth.revoke_all_within(&ann).await.unwrap(), 0);
+    assert_eq!(authority.oauth.grants().within(&holder).await.unwrap().len(), 1);
+    assert!(authority.oauth.grants().within(&ann).await.unwrap().is_empty());
+    assert_eq!(authority.oauth.grants().revoke_all_within(&ann).await.unwrap(), 0);
 }
 
 #[tokio::test]
@@ -93,16 +93,16 @@ async fn a_key_sees_and_ends_only_grants_whose_rights_it_has() {
     let of_narrow = authority.connect(&narrow, &client, CALLBACK).await;
     let of_reader = authority.connect(&reader, &client, CALLBACK).await;
     for (holder, sees) in [(&wide, 3), (&narrow, 2), (&reader, 1)] {
-        assert_eq!(authority.oauth.grants_within(holder).await.unwrap().len(), sees, "{}", holder.name);
+        assert_eq!(authority.oauth.grants().within(holder).await.unwrap().len(), sees, "{}", holder.name);
     }
-    let all = authority.oauth.grants_within(&wide).await.unwrap();
+    let all = authority.oauth.grants().within(&wide).await.unwrap();
     let widest = all.iter().find(|view| view.grant.key == wide.key).unwrap();
-    assert!(!authority.oauth.revoke_grant_within(&narrow, &widest.grant.id).await.unwrap());
+    assert!(!authority.oauth.grants().revoke_within(&narrow, &widest.grant.id).await.unwrap());
     // logging out everywhere reaches no further
-    assert_eq!(authority.oauth.revoke_all_within(&narrow).await.unwrap(), 2);
+    assert_eq!(authority.oauth.grants().revoke_all_within(&narrow).await.unwrap(), 2);
     assert!(authority.opens(&of_wide).await);
     assert!(!authority.opens(&of_narrow).await && !authority.opens(&of_reader).await);
-    assert!(authority.oauth.revoke_grant_within(&wide, &widest.grant.id).await.unwrap());
+    assert!(authority.oauth.grants().revoke_within(&wide, &widest.grant.id).await.unwrap());
     assert!(!authority.opens(&of_wide).await);
 }
 
@@ -173,9 +173,9 @@ async fn a_rotated_key_keeps_its_user_and_its_grants() {
     assert!(authority.opens(&tokens).await);
     let refreshed = authority.refresh(&client, tokens["refresh_token"].as_str().unwrap()).await;
     assert_eq!(refreshed.status, StatusCode::OK, "{}", refreshed.body);
-    assert_eq!(authority.oauth.grants_within(&new).await.unwrap()[0].grant.key, new.key);
+    assert_eq!(authority.oauth.grants().within(&new).await.unwrap()[0].grant.key, new.key);
     // and ends with the new key
-    assert!(authority.oauth.revoke_key(&new.key).await.unwrap());
+    assert!(authority.oauth.keys().revoke(&new.key).await.unwrap());
     assert!(!authority.opens(&refreshed.json()).await);
 }
 
@@ -184,11 +184,11 @@ async fn a_key_is_rotated_once_and_while_it_lives() {
     let authority = Authority::new().await;
     let (old, ..) = authority.key_of("laptop", None, Rights::none()).await;
     let rotation = || KeyRotation { overlap: OVERLAP, user: RotatedUser::Same, expires: None };
-    let (new, _) = authority.oauth.rotate_key(&old.id, rotation()).await.unwrap().unwrap();
-    assert!(authority.oauth.rotate_key(&old.id, rotation()).await.unwrap().is_none());
-    authority.oauth.revoke_key(&new.id).await.unwrap();
-    assert!(authority.oauth.rotate_key(&new.id, rotation()).await.unwrap().is_none());
-    let users: Vec<UserId> = authority.oauth.list_keys().await.unwrap().into_iter().map(|key| key.user).collect();
+    let (new, _) = authority.oauth.keys().rotate(&old.id, rotation()).await.unwrap().unwrap();
+    assert!(authority.oauth.keys().rotate(&old.id, rotation()).await.unwrap().is_none());
+    authority.oauth.keys().revoke(&new.id).await.unwrap();
+    assert!(authority.oauth.keys().rotate(&new.id, rotation()).await.unwrap().is_none());
+    let users: Vec<UserId> = authority.oauth.keys().list().await.unwrap().into_iter().map(|key| key.user).collect();
     assert_eq!(users, [authority.holder.user.clone(), old.user.clone(), old.user], "what failed left no key behind");
 }
 
@@ -203,7 +203,7 @@ async fn a_key_opens_beside_the_one_in_its_place_until_the_overlap_is_over() {
     assert!(authority.oauth.verify(old_secret.expose(), HOME).await.is_ok());
     // what is connected with the old key meanwhile is the new one's, also where that is rotated in its turn
     let tokens = authority.connect(&old_holder, &client, CALLBACK).await;
-    let grants = authority.oauth.grants_within(&new).await.unwrap();
+    let grants = authority.oauth.grants().within(&new).await.unwrap();
     assert_eq!(grants[0].grant.key, new.key);
 
     authority.clock.advance(OVERLAP);
@@ -221,7 +221,7 @@ async fn revoking_the_new_key_ends_the_old_one_too() {
     let (old, old_secret, _) = authority.key_of("laptop", None, Rights::all_backends()).await;
     let (_, new) = authority.rotate(&old, OVERLAP, RotatedUser::Same).await;
     let direct = authority.oauth.verify(old_secret.expose(), HOME).await.unwrap();
-    assert!(authority.oauth.revoke_key(&new.key).await.unwrap());
+    assert!(authority.oauth.keys().revoke(&new.key).await.unwrap());
     assert!(direct.revoked.is_cancelled());
     assert!(authority.oauth.verify(old_secret.expose(), HOME).await.is_err());
 }
@@ -234,11 +234,11 @@ async fn a_key_parts_from_those_that_share_its_user_and_its_grants_go_with_it() 
     let (old, _, holder) = authority.key_of("laptop", Some("owner"), Rights::all_backends()).await;
     let tokens = authority.connect(&holder, &client, CALLBACK).await;
     assert!(authority.opens(&tokens).await);
-    assert_eq!(authority.oauth.grants_within(&other).await.unwrap().len(), 1);
+    assert_eq!(authority.oauth.grants().within(&other).await.unwrap().len(), 1);
     let (_, parted) = authority.rotate(&old, Duration::ZERO, RotatedUser::Own).await;
     assert_eq!(parted.user, UserId::of_key(&parted.key));
-    assert!(authority.oauth.grants_within(&other).await.unwrap().is_empty());
-    assert_eq!(authority.oauth.grants_within(&parted).await.unwrap().len(), 1);
+    assert!(authority.oauth.grants().within(&other).await.unwrap().is_empty());
+    assert_eq!(authority.oauth.grants().within(&parted).await.unwrap().len(), 1);
     // an access token names its user: the client fetches another, without its person
     assert!(!authority.opens(&tokens).await);
     let refreshed = authority.refresh(&client, tokens["refresh_token"].as_str().unwrap()).await.json();
@@ -252,12 +252,12 @@ async fn the_end_of_a_rotated_key_stays_unless_another_is_given() {
     let end = authority.clock.now() + Duration::from_hours(48);
     let (name, user) = ("short".to_owned(), None);
     let new = NewKey { name, user, rights: Rights::none(), direct: Direct::Refused, expires: Some(end) };
-    let (old, _) = authority.oauth.create_key(new).await.unwrap();
+    let (old, _) = authority.oauth.keys().create(new).await.unwrap();
     let rotation = KeyRotation { overlap: Duration::ZERO, user: RotatedUser::Same, expires: None };
-    let (next, _) = authority.oauth.rotate_key(&old.id, rotation.clone()).await.unwrap().unwrap();
+    let (next, _) = authority.oauth.keys().rotate(&old.id, rotation.clone()).await.unwrap().unwrap();
     assert_eq!(next.expires, Some(end));
     let later = Some(end + Duration::from_hours(1));
     let (last, _) =
-        authority.oauth.rotate_key(&next.id, KeyRotation { expires: later, ..rotation }).await.unwrap().unwrap();
+        authority.oauth.keys().rotate(&next.id, KeyRotation { expires: later, ..rotation }).await.unwrap().unwrap();
     assert_eq!(last.expires, later);
 }

@@ -70,8 +70,8 @@ impl Authority {
     pub(crate) async fn key(oauth: &OAuth, user: &str, rights: Rights) -> (Secret, KeyHolder) {
         let user = Some(UserId::new(user));
         let new = NewKey { name: "a key".to_owned(), user, rights, direct: Direct::Allowed, expires: None };
-        let (_, secret) = oauth.create_key(new).await.unwrap();
-        let holder = oauth.authenticate_key(secret.expose(), HOME).await.unwrap();
+        let (_, secret) = oauth.keys().create(new).await.unwrap();
+        let holder = oauth.keys().authenticate(secret.expose(), HOME).await.unwrap();
         (secret, holder)
     }
 
@@ -114,7 +114,7 @@ impl Authority {
 
     /// A valid authorization request before anybody has logged in for it.
     pub(crate) async fn begin(&self, query: &str) -> Transaction {
-        let begun = self.oauth.begin(query).await;
+        let begun = self.oauth.authorization().begin(query).await;
         let Begun::Valid(transaction) = begun else { panic!("not valid: {begun:?}") };
         *transaction
     }
@@ -122,7 +122,7 @@ impl Authority {
     /// Walks an authorization request to the decision, in the browser `a`.
     pub(crate) async fn waiting(&self, query: &str) -> TransactionId {
         let transaction = self.begin(query).await;
-        let kept = self.oauth.keep(&transaction, &browser("a"), &self.holder).await.unwrap();
+        let kept = self.oauth.authorization().keep(&transaction, &browser("a"), &self.holder).await.unwrap();
         assert!(matches!(kept, Kept::Waiting), "{kept:?}");
         transaction.id
     }
@@ -130,7 +130,7 @@ impl Authority {
     /// Walks an authorization request to the approval.
     pub(crate) async fn approve(&self, query: &str) -> Redirect {
         let id = self.waiting(query).await;
-        self.oauth.approve(&id, &browser("a"), &self.holder).await.unwrap()
+        self.oauth.authorization().approve(&id, &browser("a"), &self.holder).await.unwrap()
     }
 
     /// Walks an authorization request to its code.

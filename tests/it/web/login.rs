@@ -41,7 +41,7 @@ async fn every_bad_key_gets_the_same_answer_and_the_request_waits_on() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let (revoked_id, revoked) = site.key_for("somebody").await;
-    site.oauth.revoke_key(&revoked_id).await.unwrap();
+    site.oauth.keys().revoke(&revoked_id).await.unwrap();
     let truncated = &site.key[..site.key.len() - 1];
     let wrong = format!("{}{}", truncated, if site.key.ends_with('0') { '1' } else { '0' });
     let mut browser = site.browser();
@@ -108,7 +108,7 @@ async fn a_session_ends_with_the_key_it_came_from() {
     let site = Site::open().await;
     let mut browser = site.browser();
     browser.log_in_alone(&site.key).await;
-    site.oauth.revoke_key(&site.key_id).await.unwrap();
+    site.oauth.keys().revoke(&site.key_id).await.unwrap();
     assert_eq!(browser.get("/account").await.location(), "/login");
 }
 

@@ -234,7 +234,7 @@ pub(super) fn authorize_path(client: &str, more: &[(&str, &str)]) -> String {
 async fn make_key(oauth: &OAuth, name: &str, (user, rights): (Option<&str>, Rights)) -> (KeyId, String) {
     let new =
         NewKey { name: name.to_owned(), user: user.map(UserId::new), rights, direct: Direct::Refused, expires: None };
-    let (key, secret) = oauth.create_key(new).await.unwrap();
+    let (key, secret) = oauth.keys().create(new).await.unwrap();
     (key.id, secret.expose().to_owned())
 }
 

@@ -1,0 +1,60 @@
+//! The browser that an authorization request came from, and the names of requests. Knows nothing of what they ask.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::support::Digest;
+
+/// A browser: the digest of what its cookie says, to which transactions are bound (`OA-68`). Before the login that is a
+/// random value of which nothing is stored, after it a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Browser(pub Digest);
+
+/// An authorization request that waits for a person: 256 random bits, in base64url.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct TransactionId(pub(super) String);
+
+/// Whether the person must log in again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Login {
+    /// A live session is enough.
+    IfNeeded,
+    /// The client asked for a fresh login.
+    Fresh,
+}
+
+// === impl TransactionId ===
+
+impl TransactionId {
+    /// How long the text of an id is, in bytes.
+    pub(super) const LENGTH: usize = 43;
+
+    /// Reads an id back from a form or URL; `None` where it cannot be one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        (text.len() == Self::LENGTH && text.chars().all(fits)).then(|| Self(text.to_owned()))
+    }
+
+    /// The id's text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn digest(&self) -> Digest {
+        Digest::sha256(&self.0)
+    }
+}
+
+impl fmt::Display for TransactionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for TransactionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TransactionId({}…)", self.0.get(..4).unwrap_or_default())
+    }
+}

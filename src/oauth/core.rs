@@ -1,0 +1,25 @@
+//! What every service of the authorization server is given. Knows no service.
+
+use std::sync::Arc;
+
+use super::settings::Settings;
+use crate::{
+    storage::Storage,
+    support::{Clock, Random, Timestamp},
+};
+
+/// The store, time, randomness and settings. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Core {
+    pub(super) storage: Storage,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) random: Arc<dyn Random>,
+    pub(super) settings: Arc<Settings>,
+}
+
+impl Core {
+    /// The present moment.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}

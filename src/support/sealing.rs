@@ -1,0 +1,103 @@
+//! Secrets under a key: XChaCha20-Poly1305 with a random nonce in front, as bytes or as text. Knows nothing of what is
+//! sealed.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use chacha20poly1305::{
+    KeyInit as _, XChaCha20Poly1305,
+    aead::{Aead as _, Payload},
+};
+use hkdf::Hkdf;
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+use super::{random::Random, secret::Secret};
+
+const NONCE: usize = 24;
+
+/// A 256-bit key to seal under; wiped when dropped.
+#[derive(Clone)]
+pub struct SealingKey(Zeroizing<[u8; 32]>);
+
+/// A text or bytes that do not open: made up, changed, or sealed under another key or in another context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this was not sealed under this key in this context")]
+pub struct NotSealedHere;
+
+impl SealingKey {
+    /// This key.
+    pub fn new(key: [u8; 32]) -> Self {
+        Self(Zeroizing::new(key))
+    }
+
+    /// A key of this process alone.
+    pub fn ephemeral(random: &dyn Random) -> Self {
+        Self::new(random.bytes())
+    }
+
+    /// A key derived from a secret that the gateway does not keep (RFC 5869), for this purpose alone.
+    pub fn derived(secret: &Secret, purpose: &str) -> Self {
+        Self::expanded(secret.expose().as_bytes(), purpose)
+    }
+
+    /// A key derived from this one, for this purpose alone: the same in every process with the same key.
+    #[must_use]
+    pub fn for_purpose(&self, purpose: &str) -> Self {
+        Self::expanded(&*self.0, purpose)
+    }
+
+    /// Seals `plain`; it opens with the same `context` alone.
+    pub fn seal(&self, plain: &[u8], context: &[u8], random: &dyn Random) -> Result<Vec<u8>, NotSealedHere> {
+        let nonce: [u8; NONCE] = random.bytes();
+        let sealed = self.cipher().encrypt(&nonce.into(), Payload { msg: plain, aad: context });
+        sealed.map(|sealed| [nonce.as_slice(), &sealed].concat()).map_err(|_| NotSealedHere)
+    }
+
+    /// Opens what [`Self::seal`] made under the same key and context.
+    pub fn open(&self, sealed: &[u8], context: &[u8]) -> Result<Zeroizing<Vec<u8>>, NotSealedHere> {
+        let (nonce, sealed) = sealed.split_first_chunk::<NONCE>().ok_or(NotSealedHere)?;
+        let plain = self.cipher().decrypt(&(*nonce).into(), Payload { msg: sealed, aad: context });
+        plain.map(Zeroizing::new).map_err(|_| NotSealedHere)
+    }
+
+    /// Seals `plain` as base64url text.
+    pub fn seal_text(&self, plain: &[u8], context: &[u8], random: &dyn Random) -> Result<String, NotSealedHere> {
+        Ok(URL_SAFE_NO_PAD.encode(self.seal(plain, context, random)?))
+    }
+
+    /// Opens what [`Self::seal_text`] made under the same key and context.
+    pub fn open_text(&self, text: &str, context: &[u8]) -> Result<Zeroizing<Vec<u8>>, NotSealedHere> {
+        self.open(&URL_SAFE_NO_PAD.decode(text).map_err(|_| NotSealedHere)?, context)
+    }
+
+    fn expanded(secret: &[u8], purpose: &str) -> Self {
+        let mut key = Zeroizing::new([0; 32]);
+        // 32 bytes are far below the 255 hashes that HKDF can expand to, so that this cannot fail
+        let _ = Hkdf::<Sha256>::new(None, secret).expand(purpose.as_bytes(), key.as_mut_slice());
+        Self(key)
+    }
+
+    fn cipher(&self) -> XChaCha20Poly1305 {
+        XChaCha20Poly1305::new((&*self.0).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::support::SeededRandom;
+
+    #[test]
+    fn what_is_sealed_opens_in_its_context_alone() {
+        let random = SeededRandom::new(1);
+        let key = SealingKey::ephemeral(&random);
+        let sealed = key.seal(b"boat", b"lock", &random).unwrap();
+        assert_eq!(key.open(&sealed, b"lock").unwrap().as_slice(), b"boat");
+        assert!(key.open(&sealed, b"canal").is_err());
+        assert!(SealingKey::derived(&Secret::new("other"), "lock").open(&sealed, b"lock").is_err());
+        assert!(key.for_purpose("boats").open(&sealed, b"lock").is_err());
+        assert!(key.open(b"short", b"lock").is_err());
+        let text = key.seal_text(b"boat", b"lock", &random).unwrap();
+        assert_eq!(key.open_text(&text, b"lock").unwrap().as_slice(), b"boat");
+        assert!(key.open_text("?", b"lock").is_err());
+    }
+}
