@@ -5,8 +5,7 @@
 //! tracker and ended by one token.
 
 mod control;
-mod eras;
-mod introductions;
+mod known_servers;
 mod machine;
 mod settings;
 
@@ -24,7 +23,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use url::Url;
 
 pub use self::control::Control;
-use self::{eras::Eras, introductions::Introductions, machine::Machine};
+use self::{
+    known_servers::{Known, KnownServers, News},
+    machine::Machine,
+};
 use crate::{
     backend::{self, Supervisor},
     config::{self, Config, PublicUrl},
@@ -32,7 +34,7 @@ use crate::{
     gateway::{self, Gateway, Mount},
     http, listener,
     mcp::{Payload, Server},
-    model::{BackendId, BackendSpec, KnownEra, SessionId, status::Status},
+    model::{BackendId, BackendSpec, SessionId, status::Status},
     oauth::{self, OAuth, seal},
     resource::{self, Gate},
     storage::Storage,
@@ -51,7 +53,7 @@ pub struct App {
     control: Control,
     data_dir: PathBuf,
     parts: Parts,
-    introductions: Introductions,
+    known_servers: KnownServers,
     shutdown: Duration,
 }
 
@@ -60,8 +62,6 @@ struct Parts {
     storage: Storage,
     oauth: OAuth,
     supervisor: Arc<Supervisor>,
-    /// What the store holds of what the supervisor knows.
-    eras: Vec<KnownEra>,
     frontend: Frontend,
     telemetry: Telemetry,
     tracker: TaskTracker,
@@ -88,8 +88,7 @@ struct Foundation<'a> {
     storage: Storage,
     oauth: OAuth,
     state_key: StateKey,
-    eras: Vec<KnownEra>,
-    introductions: HashMap<BackendId, Payload>,
+    known: Known,
     /// The bound of client connections.
     connections: usize,
 }
@@ -120,8 +119,7 @@ impl App {
         let state_key = seal::kept(&master, &storage, "request state", &*world.random).await?;
         let state_key =
             state_key.as_slice().try_into().context("the key of request states in the database is broken")?;
-        let eras = Eras::load(&storage).await;
-        let introductions = introductions::load(&storage, &config.backends).await;
+        let known = Known::load(&storage, &config.backends).await;
         let oauth =
             OAuth::open(storage.clone(), Arc::clone(&world.clock), Arc::clone(&world.random), oauth_settings).await?;
         let control = Control::new(bound, &public_url, Secret::new(world.random.token()));
@@ -135,11 +133,10 @@ impl App {
             storage,
             oauth,
             state_key: StateKey::new(state_key),
-            eras,
-            introductions,
+            known,
             connections: connections.connections,
         };
-        let (router, parts, introductions) = foundation.assemble(world)?;
+        let (router, parts, known_servers) = foundation.assemble(world)?;
         tell_shared_users(&parts.oauth).await?;
         // last of all: a key that is made must be shown, and so nothing may fail between the two
         let first_key = parts.oauth.keys().first().await?;
@@ -153,7 +150,7 @@ impl App {
             control,
             data_dir,
             parts,
-            introductions,
+            known_servers,
             shutdown,
         })
     }
@@ -176,8 +173,8 @@ impl App {
     /// Serves until `stop`; then no new connection is accepted, running calls get the configured time, and everything
     /// is ended in the order of its making, backwards.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
-        let Self { listener, router, connections, control, data_dir, parts, introductions, shutdown, .. } = self;
-        parts.watch(introductions);
+        let Self { listener, router, connections, control, data_dir, parts, known_servers, shutdown, .. } = self;
+        parts.watch(known_servers);
         let drain = CancellationToken::new();
         let lifecycle = listener::Lifecycle {
             tracker: parts.tracker.clone(),
@@ -206,7 +203,7 @@ impl App {
 
 impl Parts {
     /// Starts what goes on beside the requests.
-    fn watch(&self, introductions: Introductions) {
+    fn watch(&self, known_servers: KnownServers) {
         let (oauth, cancel) = (self.oauth.clone(), self.cancel.clone());
         self.tracker.spawn(async move { oauth.watch_revocations(cancel).await });
         let (frontend, cancel) = (self.frontend.clone(), self.cancel.clone());
@@ -214,9 +211,7 @@ impl Parts {
         let lost = end_lost(self.frontend.clone(), self.supervisor.lost_sessions());
         let cancel = self.cancel.clone();
         self.tracker.spawn(async move { cancel.run_until_cancelled(lost).await });
-        let eras = Eras::new(self.storage.clone(), self.supervisor.eras(), self.eras.clone());
-        self.tracker.spawn(eras.keep(self.ended.clone()));
-        self.tracker.spawn(introductions.keep(self.ended.clone()));
+        self.tracker.spawn(known_servers.keep(self.ended.clone()));
         self.tracker.spawn(self.telemetry.clone().upkeep(self.cancel.clone()));
     }
 
@@ -260,9 +255,10 @@ async fn end_lost(frontend: Frontend, mut lost: broadcast::Receiver<SessionId>) 
 
 impl Foundation<'_> {
     /// Builds the backends, the gateway, the frontends, and the router around them.
-    fn assemble(self, world: World) -> anyhow::Result<(axum::Router, Parts, Introductions)> {
+    fn assemble(self, world: World) -> anyhow::Result<(axum::Router, Parts, KnownServers)> {
         let supervisor = Arc::new(Supervisor::start(self.config.backends.clone(), self.backend_deps(&world))?);
         let (gateway, introductions) = self.gateway(&supervisor, &world);
+        let news = News { eras: supervisor.eras(), introductions };
         let frontend = self.frontend(&supervisor, &gateway, &world);
         let status = self.status(&supervisor, &gateway, &frontend, &*world.clock);
         let gate = Gate::new(self.oauth.clone(), settings::gate(self.config));
@@ -290,16 +286,17 @@ impl Foundation<'_> {
         let layers = settings::http(self.config, public_url, self.bound, Arc::clone(&world.random));
         let router = http::layers(router, &layers);
         let World { telemetry, tracker, cancel, .. } = world;
-        let Self { storage, oauth, eras, .. } = self;
+        let Self { config, storage, oauth, known, .. } = self;
+        let known_servers = KnownServers::new(storage.clone(), &config.backends, news, known.eras);
         let ended = CancellationToken::new();
-        let parts = Parts { storage, oauth, supervisor, eras, frontend, telemetry, tracker, cancel, ended };
-        Ok((router, parts, introductions))
+        let parts = Parts { storage, oauth, supervisor, frontend, telemetry, tracker, cancel, ended };
+        Ok((router, parts, known_servers))
     }
 
     fn backend_deps(&self, world: &World) -> backend::Deps {
         backend::Deps {
             clock: Arc::clone(&world.clock),
-            eras: self.eras.clone(),
+            eras: self.known.eras.clone(),
             environment: self.config.environment.to_strings(),
             sessions: self.config.limits.backend_sessions,
             slot_limits: settings::slots(self.config),
@@ -307,10 +304,14 @@ impl Foundation<'_> {
         }
     }
 
-    fn gateway(&self, supervisor: &Supervisor, world: &World) -> (Arc<Gateway>, Introductions) {
+    fn gateway(
+        &self,
+        supervisor: &Supervisor,
+        world: &World,
+    ) -> (Arc<Gateway>, watch::Receiver<HashMap<BackendId, Payload>>) {
         let mount = |((id, server), spec): ((BackendId, Arc<dyn Server>), &BackendSpec)| Mount {
             title: id.to_string(),
-            introduction: self.introductions.get(&id).cloned(),
+            introduction: self.known.introductions.get(&id).cloned(),
             id,
             server,
             share: spec.share,
@@ -325,7 +326,7 @@ impl Foundation<'_> {
             cancel: world.cancel.child_token(),
         };
         let gateway = Gateway::new(mounts, settings::gateway(self.config), deps);
-        (gateway, Introductions::new(self.storage.clone(), &self.config.backends, told))
+        (gateway, told)
     }
 
     fn frontend(&self, supervisor: &Arc<Supervisor>, gateway: &Arc<Gateway>, world: &World) -> Frontend {
