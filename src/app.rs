@@ -34,7 +34,7 @@ use crate::{
     gateway::{self, Gateway, Mount},
     http, listener,
     mcp::{Payload, Server},
-    model::{BackendId, BackendSpec, SessionId, status::Status},
+    model::{BackendId, BackendSpec, Requester, SessionId, status::Status},
     oauth::{self, OAuth, seal},
     resource::{self, Gate},
     storage::Storage,
@@ -335,9 +335,11 @@ impl Foundation<'_> {
             Routes { merged: gateway.merged(), backends: self.config.backends.iter().filter_map(single).collect() };
         let ended = {
             let (supervisor, gateway) = (Arc::clone(supervisor), Arc::clone(gateway));
-            move |session: &SessionId| {
-                supervisor.session_ended(session);
-                gateway.session_ended(session);
+            move |requester: &Requester| {
+                supervisor.ended(requester);
+                if let Some(session) = requester.session() {
+                    gateway.session_ended(session);
+                }
             }
         };
         let deps = frontend::Deps {

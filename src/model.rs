@@ -11,6 +11,7 @@ pub mod id;
 pub mod key;
 pub mod policy;
 pub mod request;
+pub mod requester;
 pub mod rights;
 pub mod scope;
 pub mod status;
@@ -27,6 +28,7 @@ pub use id::{BackendId, ClientId, GrantId, InvalidBackendId, InvalidUserName, Ke
 pub use key::{ApiKey, Direct, KeyRotation, NewKey, Rotated, RotatedUser};
 pub use policy::{AdvertiseIss, AuthPolicy, ConcealBackends, Naming, QueryKey, Registration};
 pub use request::RequestId;
+pub use requester::{RequestNumber, Requester};
 pub use rights::{Access, Backends, Rights};
 pub use scope::{InvalidScope, Scope, Scopes};
 pub use transport::{Delivery, Descriptors, HeaderParams, TransportAbilities};

@@ -20,14 +20,14 @@ use super::{
 };
 use crate::{
     mcp::{Call, Context, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, meta},
-    model::SessionId,
+    model::Requester,
 };
 
 /// What one call wants of a session for as long as it runs.
 struct Wish {
     backend: Arc<Backend>,
     key: Key,
-    request: SessionId,
+    request: Requester,
 }
 
 impl Drop for Wish {
@@ -80,7 +80,7 @@ impl Backend {
         Reply::new(async_stream::stream! {
             let Call { method, params, context } = call;
             let mut attempts = Attempts::of(&self, &method);
-            let holder = context.holder();
+            let holder = context.requester.clone();
             let _wish = self.wish(&key, &params, &context);
             loop {
                 let (_lease, session) = match self.session(&key, &context).await {
@@ -128,7 +128,7 @@ impl Backend {
 
     /// Notes for the time of a call which log messages it is to give, where it says so itself (2026-07-28, logging).
     fn wish(self: &Arc<Self>, key: &Key, params: &Payload, context: &Context) -> Option<Wish> {
-        let request = context.request.clone().filter(|_| context.session.is_none())?;
+        let request = Some(&context.requester).filter(|requester| requester.is_sessionless())?.clone();
         let level = meta::log_level(params)?;
         self.wants.set_level_for_call(key, request.clone(), level);
         Some(Wish { backend: Arc::clone(self), key: key.clone(), request })
@@ -154,7 +154,7 @@ impl Backend {
     async fn slot(&self, method: &Method, key: &Key, context: &Context) -> Result<SlotGuard, ErrorObject> {
         // a task is waited for where it was made
         let only = method.is_of_core_tasks().then_some(key.slot());
-        let request = SlotRequest { user: context.caller.user.clone(), holder: context.holder(), only };
+        let request = SlotRequest { user: context.caller.user.clone(), holder: context.requester.clone(), only };
         let slot = self.slots.acquire(key, request, |missing| self.reclaim(key, missing)).await;
         let busy = "all its shared processes serve other clients; try again later, or raise `parallel`";
         slot.map_err(|_| self.unavailable(busy))
@@ -164,7 +164,7 @@ impl Backend {
     async fn session(self: &Arc<Self>, key: &Key, context: &Context) -> Result<(Lease, Arc<Session>), Missed> {
         let (lease, life) = self.life(key, context, Era::Legacy).await?;
         let Life::Legacy(session) = life else { return Err(Missed::Turned(Era::Modern)) };
-        if context.session.is_none() && context.request.is_some() {
+        if context.requester.is_sessionless() {
             self.bring_to_level(key, &session).await;
         }
         Ok((lease, session))

@@ -21,7 +21,7 @@ use crate::{
         Call, Context, ErrorObject, Event, Level, Method, Notification, Outcome, Payload, Reply, Revision, Server,
         json::Object, listen, meta,
     },
-    model::SessionId,
+    model::Requester,
     support::Clock,
 };
 
@@ -40,9 +40,9 @@ impl Demo {
         Self { clock, counter: Counter::new() }
     }
 
-    /// Forgets a client session that is over.
-    pub(super) fn session_ended(&self, session: &SessionId) {
-        self.counter.forget(session);
+    /// Forgets a client that is over.
+    pub(super) fn ended(&self, requester: &Requester) {
+        self.counter.forget(requester);
     }
 
     fn tool(&self, params: &Payload, context: &Context) -> Reply {
@@ -64,7 +64,7 @@ impl Demo {
             "survey" => duplex::survey(&context.client),
             "haiku" => duplex::haiku(&context.client, call.argument("about")),
             "list_roots" => duplex::roots(&context.client),
-            "log" => duplex::log(self.counter.level(&context.holder())),
+            "log" => duplex::log(self.counter.level(&context.requester)),
             "count_up" => complete(&text_result(&format!("The counter is at {}.", self.counter.advance()))),
             name => Reply::failed(ErrorObject::invalid_params(&format!("Unknown tool: {name}"))),
         }
@@ -79,8 +79,8 @@ impl Demo {
         }
         // the others never change
         match call.method {
-            Method::ResourcesSubscribe if uri == counter::URI => self.counter.subscribe(call.context.holder()),
-            Method::ResourcesUnsubscribe if uri == counter::URI => self.counter.unsubscribe(&call.context.holder()),
+            Method::ResourcesSubscribe if uri == counter::URI => self.counter.subscribe(call.context.requester.clone()),
+            Method::ResourcesUnsubscribe if uri == counter::URI => self.counter.unsubscribe(&call.context.requester),
             _ => {}
         }
         complete(&json!({}))
@@ -109,10 +109,10 @@ impl Server for Demo {
     fn call(&self, call: Call) -> Reply {
         match call.method {
             Method::Discover => Reply::complete(Payload::of(Revision::V2026_07_28, &content::discover())),
-            Method::Listen => listen::without_tasks(&call.params, self.counter.listen(call.context.holder())),
+            Method::Listen => listen::without_tasks(&call.params, self.counter.listen(call.context.requester.clone())),
             Method::SetLevel => match call.params.string("level").as_deref().and_then(Level::parse) {
                 Some(level) => {
-                    self.counter.set_level(call.context.holder(), level);
+                    self.counter.set_level(call.context.requester.clone(), level);
                     complete(&json!({}))
                 }
                 None => Reply::failed(ErrorObject::invalid_params("`level` names no level")),

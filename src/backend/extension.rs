@@ -77,7 +77,7 @@ impl Backend {
             return Reply::failed(ErrorObject::invalid_params("Invalid params: `taskId` is missing"));
         };
         // 2025-11-25 tasks, *Security*: a task of another is as if it did not exist
-        if self.ledger.is_of_another(&id, &context.holder()) {
+        if self.ledger.is_of_another(&id, &context.requester) {
             return unknown(&id);
         }
         match method {
@@ -110,7 +110,7 @@ impl Backend {
                 let detail = Detail::read(&told).filter(|detail| detail.id == id).ok_or_else(|| {
                     ErrorObject::internal("the server was asked how a task is, and told of something else")
                 })?;
-                self.ledger.note(id, &context.holder());
+                self.ledger.note(id, &context.requester);
                 if detail.status.is_final() {
                     self.leave_task(id, context);
                 }
@@ -147,7 +147,7 @@ impl Backend {
         };
         let cancelled = detail.cancelled();
         self.leave_task(id, context);
-        self.ledger.keep(&context.holder(), cancelled.clone(), now + KEPT.2);
+        self.ledger.keep(&context.requester, cancelled.clone(), now + KEPT.2);
         Outcome::Complete(cancelled.payload)
     }
 
@@ -222,7 +222,7 @@ impl Backend {
         wanted: Option<Duration>,
         context: &Context,
     ) -> Payload {
-        let holder = context.holder();
+        let holder = context.requester.clone();
         match (task, wanted) {
             (Some(task), _) => {
                 self.ledger.note(&task.id, &holder);
@@ -245,7 +245,7 @@ impl Backend {
 
     /// What a plain call gives whose tool runs as a task.
     fn await_task(self: Arc<Self>, task: &Detail, context: Context) -> Reply {
-        self.ledger.note(&task.id, &context.holder());
+        self.ledger.note(&task.id, &context.requester);
         let id = task.id.clone();
         let mut running =
             Running { backend: Arc::clone(&self), context: context.clone(), id: id.clone(), is_over: false };

@@ -22,7 +22,7 @@ use crate::{
         json::{self, Object},
         meta,
     },
-    model::SessionId,
+    model::Requester,
 };
 
 pub(crate) use table::Jobs;
@@ -50,10 +50,10 @@ fn acknowledged() -> Outcome {
     Outcome::Complete(Payload::of(Revision::V2026_07_28, &json!({ "resultType": "complete" })))
 }
 
-/// The same context under a name that all requests of the user have: tasks outlive the requests that they are made by.
+/// The same context on behalf of what all requests of the user have in common: tasks outlive the requests that make them.
 fn of_user(context: Context) -> Context {
-    let name = SessionId::new(format!("tasks of {}", context.caller.user));
-    Context { request: Some(name), mirror: None, ..context }
+    let requester = Requester::TasksOf(context.caller.user.clone());
+    Context { requester, mirror: None, ..context }
 }
 
 // === impl Backend ===

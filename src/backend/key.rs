@@ -2,7 +2,7 @@
 
 use crate::{
     mcp::Context,
-    model::{BackendSpec, SessionId, Share, UserId},
+    model::{BackendSpec, Requester, SessionId, Share, UserId},
 };
 
 /// Whose session it is. Two calls reach the same backend session exactly where their keys are equal.
@@ -21,6 +21,8 @@ pub(crate) struct Key {
 pub(crate) enum Scope {
     /// The gateway itself, and clients that have no session: lists and status.
     Base,
+    /// The gateway, as it lists what it offers to all clients with the same capabilities.
+    Catalog,
     /// One client session.
     Session(SessionId),
     /// One user.
@@ -37,16 +39,14 @@ impl Key {
 
     /// The session that serves `context`.
     pub(crate) fn of(share: Share, context: &Context) -> Self {
-        if context.holder().is_none() {
-            return Self::base();
-        }
         let capabilities = context.client.capabilities.key().to_owned();
-        let scope = match (share, &context.session) {
-            (Share::Session, Some(session)) => Scope::Session(session.clone()),
-            // a client without sessions is known by its user and what it can be asked (`translation` 4b.1)
-            (Share::User, _) | (Share::Session, None) => Scope::User(context.caller.user.clone()),
+        let scope = match (share, &context.requester) {
             // everybody who cannot be asked anything is the same to the server, and so is the gateway
-            (Share::All, _) if capabilities.is_empty() => Scope::Base,
+            (Share::All, _) | (_, Requester::Gateway) if capabilities.is_empty() => Scope::Base,
+            (Share::Session, Requester::Gateway) => Scope::Catalog,
+            (Share::Session, Requester::Session(session)) => Scope::Session(session.clone()),
+            // a client without sessions is known by its user and what it can be asked (`translation` 4b.1)
+            (Share::User | Share::Session, _) => Scope::User(context.caller.user.clone()),
             (Share::All, _) => Scope::All,
         };
         Self { scope, capabilities, slot: 0 }
@@ -55,11 +55,11 @@ impl Key {
     /// The connection that serves `context` at a modern server: a channel each for those who are to be kept apart, since the
     /// server may keep state for it; one for all where answers come on exchanges of their own, since nothing else does.
     pub(crate) fn of_modern(spec: &BackendSpec, context: &Context) -> Self {
-        let scope = match (spec.share, &context.session) {
-            _ if context.holder().is_none() || !spec.is_channel() => Scope::Base,
-            (Share::Session, Some(session)) => Scope::Session(session.clone()),
-            (Share::User, _) | (Share::Session, None) => Scope::User(context.caller.user.clone()),
-            (Share::All, _) => Scope::Base,
+        let scope = match (spec.share, &context.requester) {
+            _ if !spec.is_channel() => Scope::Base,
+            (Share::All, _) | (_, Requester::Gateway) => Scope::Base,
+            (Share::Session, Requester::Session(session)) => Scope::Session(session.clone()),
+            (Share::User | Share::Session, _) => Scope::User(context.caller.user.clone()),
         };
         Self { scope, capabilities: String::new(), slot: 0 }
     }
@@ -96,8 +96,8 @@ impl Key {
         self.scope == Scope::Base
     }
 
-    /// Whether one client session alone uses it, so that any of its calls may carry a question (design rule 4).
+    /// Whether one client session or the gateway alone uses it, so that any of its calls may carry a question (design rule 4).
     pub(crate) const fn is_of_one_client(&self) -> bool {
-        matches!(self.scope, Scope::Session(_))
+        matches!(self.scope, Scope::Session(_) | Scope::Catalog)
     }
 }

@@ -6,8 +6,11 @@ use futures_util::{Stream, StreamExt as _, stream};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::{key::Key, wants::Holder};
-use crate::mcp::{Event, Method, Notification, Payload, Question, Revision};
+use super::key::Key;
+use crate::{
+    mcp::{Event, Method, Notification, Payload, Question, Revision},
+    model::Requester,
+};
 
 /// How many events wait for a slow listener; what comes beyond is dropped and counted.
 const QUEUE: usize = 256;
@@ -19,7 +22,7 @@ pub(crate) struct Listens(Mutex<HashMap<Key, Vec<Listener>>>);
 /// Where the events of one listen go.
 #[derive(Debug)]
 struct Listener {
-    holder: Holder,
+    holder: Requester,
     /// What alone it hears; `None`: everything, questions too.
     only: Option<Method>,
     events: mpsc::Sender<Event>,
@@ -27,7 +30,7 @@ struct Listener {
 
 impl Listens {
     /// Everything that is said to `holder` on the sessions of `key` from now on. It never ends by itself.
-    pub(crate) fn listen(self: &Arc<Self>, key: &Key, holder: Holder) -> impl Stream<Item = Event> + Send + use<> {
+    pub(crate) fn listen(self: &Arc<Self>, key: &Key, holder: Requester) -> impl Stream<Item = Event> + Send + use<> {
         self.open(key, holder, None)
     }
 
@@ -36,7 +39,7 @@ impl Listens {
         self: &Arc<Self>,
         method: Method,
         key: &Key,
-        holder: Holder,
+        holder: Requester,
     ) -> impl Stream<Item = Event> + Send + use<> {
         self.open(key, holder, Some(method))
     }
@@ -44,7 +47,7 @@ impl Listens {
     fn open(
         self: &Arc<Self>,
         key: &Key,
-        holder: Holder,
+        holder: Requester,
         only: Option<Method>,
     ) -> impl Stream<Item = Event> + Send + use<> {
         let (events, receiver) = mpsc::channel(QUEUE);
@@ -55,7 +58,7 @@ impl Listens {
     }
 
     /// Tells those who listen at `key` and for whom it is; whether anybody does.
-    pub(crate) fn tell(&self, key: &Key, notification: &Notification, is_for: impl Fn(&Holder) -> bool) -> bool {
+    pub(crate) fn tell(&self, key: &Key, notification: &Notification, is_for: impl Fn(&Requester) -> bool) -> bool {
         let listens = self.0.lock();
         let listeners = listens.get(&key.sharer()).into_iter().flatten();
         let is_of_it = |listener: &&Listener| listener.only.as_ref().is_none_or(|only| *only == notification.method);

@@ -134,7 +134,7 @@ impl Backend {
             Era::Legacy => Key::of(self.spec.share, &context),
             Era::Modern => Key::of_modern(&self.spec, &context),
         };
-        let heard = self.listens.listen(&key, context.holder()).take_until(self.era.clone().turned_from(era));
+        let heard = self.listens.listen(&key, context.requester.clone()).take_until(self.era.clone().turned_from(era));
         match era {
             Era::Legacy => self.watch_jobs(tasks, context, heard),
             Era::Modern => self.hear_tasks(tasks, context, heard),
@@ -156,7 +156,7 @@ impl Backend {
     ) -> Result<(Lease, Life), Missed> {
         let unavailable = |reason: &str| Missed::Unavailable(self.unavailable(reason));
         let lease = self.pool.lease(key).map_err(|full| unavailable(&full.to_string()))?;
-        if let (OnLoss::End, Some(session)) = (self.spec.on_loss, &context.session)
+        if let (OnLoss::End, Some(session)) = (self.spec.on_loss, context.requester.session())
             && self.can_lose_state()
         {
             lease.slot().bind(session);

@@ -10,11 +10,11 @@ use super::{
     key::Key,
     legacy::{Session, call::Asked},
     served::Backend,
-    wants::{GivenUp, Holder, Topic},
+    wants::{GivenUp, Topic},
 };
 use crate::{
     mcp::{Call, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, json},
-    model::SessionId,
+    model::Requester,
 };
 
 impl Backend {
@@ -25,7 +25,7 @@ impl Backend {
             return Reply::failed(ErrorObject::invalid_params("Invalid params: `level` names no level"));
         };
         let key = Key::of(self.spec.share, &call.context);
-        let wanted = self.wants.set_level(&key, call.context.holder(), level);
+        let wanted = self.wants.set_level(&key, call.context.requester.clone(), level);
         for session in self.pool.sessions(&key).into_iter().filter(|session| session.can_log()) {
             // the client's own words, where they are what is asked for
             let params = if wanted == level { call.params.clone() } else { level_params(wanted) };
@@ -42,7 +42,7 @@ impl Backend {
 
     /// The first subscriber subscribes, the others join.
     pub(super) async fn subscribe(self: Arc<Self>, call: Call) -> Reply {
-        let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.holder());
+        let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.requester.clone());
         let Some(uri) = call.params.string("uri") else { return self.serve(call) };
         let topic = Topic::Resource(uri);
         let turn = self.wants.turn(&key).await;
@@ -65,7 +65,7 @@ impl Backend {
 
     /// The last subscriber to leave unsubscribes.
     pub(super) async fn unsubscribe(self: Arc<Self>, call: Call) -> Reply {
-        let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.holder());
+        let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.requester.clone());
         let Some(uri) = call.params.string("uri") else { return self.serve(call) };
         let topic = Topic::Resource(uri);
         let turn = self.wants.turn(&key).await;
@@ -102,17 +102,19 @@ impl Backend {
         }
     }
 
-    /// Ends what a client session that is over held here.
-    pub(crate) fn session_ended(self: &Arc<Self>, session: &SessionId) {
-        self.pool.forget(session);
-        self.ledger.forget(session);
-        for given_up in self.wants.forget(session) {
+    /// Ends what a client that is over held here.
+    pub(crate) fn ended(self: &Arc<Self>, requester: &Requester) {
+        if let Some(session) = requester.session() {
+            self.pool.forget(session);
+        }
+        self.ledger.forget(requester);
+        for given_up in self.wants.forget(requester) {
             self.begin_to_give_up(given_up);
         }
     }
 
     /// Takes back the level that a call wanted, where it wanted it.
-    pub(super) fn wish_ended(self: &Arc<Self>, key: &Key, request: &SessionId) {
+    pub(super) fn wish_ended(self: &Arc<Self>, key: &Key, request: &Requester) {
         if let Some(given_up) = self.wants.unset_level(key, request) {
             self.begin_to_give_up(given_up);
         }
@@ -140,7 +142,7 @@ impl Backend {
             let Some(uri) = topic.uri() else { continue };
             let turn = self.wants.turn(&key).await;
             // somebody may have come in the meantime
-            if !self.wants.has_others(&key, &Holder::None, &topic) {
+            if !self.wants.has_others(&key, &Requester::Gateway, &topic) {
                 self.tell(&session, Method::ResourcesUnsubscribe, uri_params(uri)).await;
             }
             drop(turn);

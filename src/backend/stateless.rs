@@ -104,7 +104,7 @@ impl Backend {
             method: method.clone(),
             params: params.clone(),
             client: Arc::clone(&context.client),
-            level: self.wants.level_of(key, &context.holder()),
+            level: self.wants.level_of(key, &context.requester),
             mirror: context.mirror.clone(),
             profile: context.profile,
             farewell: context.farewell.clone(),
@@ -125,13 +125,13 @@ impl Backend {
             return Reply::failed(ErrorObject::invalid_params("Invalid params: `level` names no level"));
         };
         let key = Key::of_modern(&self.spec, &call.context);
-        self.wants.set_level(&key, call.context.holder(), level);
+        self.wants.set_level(&key, call.context.requester.clone(), level);
         Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
     }
 
     /// `resources/subscribe`: answered when the server has acknowledged that it tells of the resource (`translation` 4d).
     async fn listen_to(self: Arc<Self>, call: Call) -> Reply {
-        let (key, holder) = (Key::of_modern(&self.spec, &call.context), call.context.holder());
+        let (key, holder) = (Key::of_modern(&self.spec, &call.context), call.context.requester.clone());
         let Some(uri) = call.params.string("uri") else {
             return Reply::failed(ErrorObject::invalid_params("Invalid params: `uri` is missing"));
         };
@@ -166,7 +166,7 @@ impl Backend {
     fn leave(&self, call: &Call) -> Reply {
         let key = Key::of_modern(&self.spec, &call.context);
         if let Some(uri) = call.params.string("uri") {
-            self.wants.unsubscribed(&key, &call.context.holder(), &Topic::Resource(uri));
+            self.wants.unsubscribed(&key, &call.context.requester, &Topic::Resource(uri));
             if let Some(peer) = self.pool.peer(&key) {
                 peer.want_anew();
             }

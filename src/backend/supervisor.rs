@@ -21,7 +21,7 @@ use super::{
 use crate::{
     mcp::Server,
     model::{
-        BackendId, BackendSpec, KnownEra, SessionId,
+        BackendId, BackendSpec, KnownEra, Requester, SessionId,
         status::{BackendState, BackendStatus, Counts},
     },
     support::Clock,
@@ -139,12 +139,12 @@ impl Supervisor {
         timeout(patience, join_all(remote)).await.is_ok()
     }
 
-    /// Ends what the backends hold for a client session that is over.
-    pub fn session_ended(&self, session: &SessionId) {
+    /// Ends what the backends hold for a client session that is over, or for a request without one.
+    pub fn ended(&self, requester: &Requester) {
         for member in &self.members {
             match member {
-                Member::Remote(backend) => backend.session_ended(session),
-                Member::Demo(_, demo) => demo.session_ended(session),
+                Member::Remote(backend) => backend.ended(requester),
+                Member::Demo(_, demo) => demo.ended(requester),
             }
         }
     }

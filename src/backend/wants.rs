@@ -13,14 +13,11 @@ use tokio::sync::OwnedMutexGuard;
 use super::key::Key;
 use crate::{
     mcp::{Level, uri::covers},
-    model::SessionId,
+    model::Requester,
 };
 
 /// How many topics the clients behind one session can listen for in all.
 const MOST_SUBSCRIPTIONS: usize = 10_000;
-
-/// Who wants something: a client session; `None` for what has none.
-pub(crate) type Holder = Option<SessionId>;
 
 /// What can be listened for by its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,17 +35,17 @@ pub(crate) struct Wants(Mutex<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     wishes: HashMap<Key, Wish>,
-    /// Where each client session may want something, so that its end looks at nothing else.
-    places: HashMap<SessionId, HashSet<Key>>,
+    /// Where each client may want something, so that its end looks at nothing else.
+    places: HashMap<Requester, HashSet<Key>>,
 }
 
 /// What the clients of one sharer want.
 #[derive(Debug, Default)]
 struct Wish {
-    levels: HashMap<Holder, Level>,
+    levels: HashMap<Requester, Level>,
     /// How many want each level.
     counts: BTreeMap<Level, usize>,
-    subscriptions: BTreeMap<Topic, HashSet<Holder>>,
+    subscriptions: BTreeMap<Topic, HashSet<Requester>>,
     /// Held while a subscription is being made or ended, so that two clients do not cross.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
@@ -76,23 +73,23 @@ pub(crate) struct GivenUp {
 
 impl Wants {
     /// Notes the level that `holder` wants; gives the most verbose that is wanted.
-    pub(crate) fn set_level(&self, key: &Key, holder: Holder, level: Level) -> Level {
+    pub(crate) fn set_level(&self, key: &Key, holder: Requester, level: Level) -> Level {
         let mut inner = self.0.lock();
         inner.at(key, &holder).set_level(holder, level)
     }
 
     /// The same for one call, which takes it back with [`Wants::unset_level`].
-    pub(crate) fn set_level_for_call(&self, key: &Key, request: SessionId, level: Level) {
+    pub(crate) fn set_level_for_call(&self, key: &Key, request: Requester, level: Level) {
         let mut inner = self.0.lock();
-        inner.wishes.entry(key.sharer()).or_default().set_level(Some(request), level);
+        inner.wishes.entry(key.sharer()).or_default().set_level(request, level);
     }
 
     /// Notes that a call that wanted a level is over; gives what changed by it. Looks at nothing but this key.
-    pub(crate) fn unset_level(&self, key: &Key, request: &SessionId) -> Option<GivenUp> {
-        let (key, holder) = (key.sharer(), Some(request.clone()));
+    pub(crate) fn unset_level(&self, key: &Key, request: &Requester) -> Option<GivenUp> {
+        let key = key.sharer();
         let mut inner = self.0.lock();
         let wish = inner.wishes.get_mut(&key)?;
-        let level = wish.unset_level(&holder);
+        let level = wish.unset_level(request);
         if wish.is_empty() {
             inner.wishes.remove(&key);
         }
@@ -105,7 +102,7 @@ impl Wants {
     }
 
     /// The level that `holder` wants.
-    pub(crate) fn level_of(&self, key: &Key, holder: &Holder) -> Option<Level> {
+    pub(crate) fn level_of(&self, key: &Key, holder: &Requester) -> Option<Level> {
         self.0.lock().wishes.get(&key.sharer())?.levels.get(holder).copied()
     }
 
@@ -120,7 +117,7 @@ impl Wants {
     }
 
     /// Whether anybody listens for `topic`, `holder` left aside.
-    pub(crate) fn has_others(&self, key: &Key, holder: &Holder, topic: &Topic) -> bool {
+    pub(crate) fn has_others(&self, key: &Key, holder: &Requester, topic: &Topic) -> bool {
         let inner = self.0.lock();
         let holders = inner.wishes.get(&key.sharer()).and_then(|wish| wish.subscriptions.get(topic));
         holders.is_some_and(|holders| holders.iter().any(|other| other != holder))
@@ -132,13 +129,13 @@ impl Wants {
     }
 
     /// Notes that `holder` listens for `topic`.
-    pub(crate) fn subscribed(&self, key: &Key, holder: Holder, topic: Topic) {
+    pub(crate) fn subscribed(&self, key: &Key, holder: Requester, topic: Topic) {
         let mut inner = self.0.lock();
         inner.at(key, &holder).subscriptions.entry(topic).or_default().insert(holder);
     }
 
     /// Notes that `holder` does not listen for `topic` any more; whether nobody does now.
-    pub(crate) fn unsubscribed(&self, key: &Key, holder: &Holder, topic: &Topic) -> bool {
+    pub(crate) fn unsubscribed(&self, key: &Key, holder: &Requester, topic: &Topic) -> bool {
         let mut inner = self.0.lock();
         let Some(wish) = inner.wishes.get_mut(&key.sharer()) else { return false };
         !wish.leave(holder, |other| other == topic).is_empty()
@@ -166,7 +163,7 @@ impl Wants {
 
     /// Whether `holder` listens for `topic`, or for the resource that it lies beneath (all versions, resources: an update may
     /// be of a sub-resource).
-    pub(crate) fn is_subscribed(&self, key: &Key, holder: &Holder, topic: &Topic) -> bool {
+    pub(crate) fn is_subscribed(&self, key: &Key, holder: &Requester, topic: &Topic) -> bool {
         let inner = self.0.lock();
         let Some(wish) = inner.wishes.get(&key.sharer()) else { return false };
         match topic {
@@ -177,15 +174,14 @@ impl Wants {
         }
     }
 
-    /// Forgets what a client session wanted; gives what nobody wants now.
-    pub(crate) fn forget(&self, session: &SessionId) -> Vec<GivenUp> {
-        let holder = Some(session.clone());
+    /// Forgets what a client wanted; gives what nobody wants now.
+    pub(crate) fn forget(&self, holder: &Requester) -> Vec<GivenUp> {
         let mut given_up = Vec::new();
         let mut inner = self.0.lock();
-        for key in inner.places.remove(session).unwrap_or_default() {
+        for key in inner.places.remove(holder).unwrap_or_default() {
             let Some(wish) = inner.wishes.get_mut(&key) else { continue };
-            let level = wish.unset_level(&holder);
-            let topics = wish.leave(&holder, |_| true);
+            let level = wish.unset_level(holder);
+            let topics = wish.leave(holder, |_| true);
             if wish.is_empty() {
                 inner.wishes.remove(&key);
             }
@@ -201,9 +197,9 @@ impl Wants {
 
 impl Inner {
     /// What is wanted at the sharer of `key`, where `holder` is about to want something.
-    fn at(&mut self, key: &Key, holder: &Holder) -> &mut Wish {
-        if let Some(session) = holder {
-            self.places.entry(session.clone()).or_default().insert(key.sharer());
+    fn at(&mut self, key: &Key, holder: &Requester) -> &mut Wish {
+        if !holder.is_gateway() {
+            self.places.entry(holder.clone()).or_default().insert(key.sharer());
         }
         self.wishes.entry(key.sharer()).or_default()
     }
@@ -247,7 +243,7 @@ impl Wish {
     }
 
     /// Gives the most verbose level that is wanted then.
-    fn set_level(&mut self, holder: Holder, level: Level) -> Level {
+    fn set_level(&mut self, holder: Requester, level: Level) -> Level {
         let before = self.levels.insert(holder, level);
         *self.counts.entry(level).or_default() += 1;
         self.count_off(before);
@@ -255,7 +251,7 @@ impl Wish {
     }
 
     /// Gives the level that those who are left want, where it is another than before.
-    fn unset_level(&mut self, holder: &Holder) -> Option<Level> {
+    fn unset_level(&mut self, holder: &Requester) -> Option<Level> {
         let before = self.level();
         let removed = self.levels.remove(holder);
         self.count_off(removed);
@@ -273,7 +269,7 @@ impl Wish {
     }
 
     /// Takes `holder` off the subscriptions that `which` says; gives those that nobody holds now.
-    fn leave(&mut self, holder: &Holder, which: impl Fn(&Topic) -> bool) -> Vec<Topic> {
+    fn leave(&mut self, holder: &Requester, which: impl Fn(&Topic) -> bool) -> Vec<Topic> {
         let mut free = Vec::new();
         self.subscriptions.retain(|topic, holders| {
             let left = which(topic) && holders.remove(holder) && holders.is_empty();
@@ -293,20 +289,21 @@ impl Wish {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::SessionId;
 
-    fn session(name: &str) -> SessionId {
-        SessionId::new(name)
+    fn session(name: &str) -> Requester {
+        Requester::Session(SessionId::new(name))
     }
 
     #[test]
     fn the_most_verbose_level_is_wanted_until_its_client_leaves() {
         let (wants, key) = (Wants::default(), Key::base());
-        assert_eq!(wants.set_level(&key, Some(session("a")), Level::Error), Level::Error);
-        assert_eq!(wants.set_level(&key, Some(session("b")), Level::Debug), Level::Debug);
-        assert_eq!(wants.set_level(&key, Some(session("a")), Level::Alert), Level::Debug);
-        let given_up = wants.forget(&SessionId::new("b"));
+        assert_eq!(wants.set_level(&key, session("a"), Level::Error), Level::Error);
+        assert_eq!(wants.set_level(&key, session("b"), Level::Debug), Level::Debug);
+        assert_eq!(wants.set_level(&key, session("a"), Level::Alert), Level::Debug);
+        let given_up = wants.forget(&session("b"));
         assert_eq!(given_up, [GivenUp { key: key.clone(), topics: vec![], level: Some(Level::Alert) }]);
-        assert!(wants.forget(&SessionId::new("a")).is_empty());
+        assert!(wants.forget(&session("a")).is_empty());
         assert_eq!(wants.level(&key), None);
     }
 
@@ -314,14 +311,14 @@ mod tests {
     fn the_end_of_a_call_takes_back_its_own_level_alone() {
         let (wants, key) = (Wants::default(), Key::base());
         let topic = Topic::Resource("x:1".to_owned());
-        wants.set_level(&key, Some(session("a")), Level::Error);
+        wants.set_level(&key, session("a"), Level::Error);
         wants.set_level_for_call(&key, session("request 1"), Level::Debug);
         wants.set_level_for_call(&key, session("request 2"), Level::Debug);
-        wants.subscribed(&key, Some(session("request 1")), topic.clone());
+        wants.subscribed(&key, session("request 1"), topic.clone());
         assert_eq!(wants.unset_level(&key, &session("request 1")), None, "the other one still wants it");
         let given_up = GivenUp { key: key.clone(), topics: vec![], level: Some(Level::Error) };
         assert_eq!(wants.unset_level(&key, &session("request 2")), Some(given_up));
-        assert!(wants.is_subscribed(&key, &Some(session("request 1")), &topic));
+        assert!(wants.is_subscribed(&key, &session("request 1"), &topic));
         wants.forget(&session("request 1"));
         wants.forget(&session("a"));
         let inner = wants.0.lock();
@@ -345,15 +342,15 @@ mod tests {
         let (wants, key) = (Wants::default(), Key::base());
         let topic = Topic::Resource("x:1".to_owned());
         for name in ["a", "b"] {
-            wants.subscribed(&key, Some(session(name)), topic.clone());
+            wants.subscribed(&key, session(name), topic.clone());
         }
-        assert!(wants.has_others(&key, &Some(session("a")), &topic));
-        wants.unsubscribed(&key, &Some(session("a")), &topic);
-        assert!(!wants.has_others(&key, &Some(session("b")), &topic));
-        assert!(!wants.is_subscribed(&key, &Some(session("a")), &topic));
-        assert!(wants.is_subscribed(&key.in_slot(1), &Some(session("b")), &topic));
+        assert!(wants.has_others(&key, &session("a"), &topic));
+        wants.unsubscribed(&key, &session("a"), &topic);
+        assert!(!wants.has_others(&key, &session("b"), &topic));
+        assert!(!wants.is_subscribed(&key, &session("a"), &topic));
+        assert!(wants.is_subscribed(&key.in_slot(1), &session("b"), &topic));
         assert!(wants.waits(&key) && !wants.waits(&key.in_slot(1)));
-        let given_up = wants.forget(&SessionId::new("b"));
+        let given_up = wants.forget(&session("b"));
         assert_eq!(given_up, [GivenUp { key: key.clone(), topics: vec![topic], level: None }]);
         assert!(!wants.waits(&key));
     }

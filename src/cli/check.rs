@@ -23,7 +23,7 @@ use crate::{
         translate::Profile,
     },
     model::{
-        BackendId, BackendSpec, Caller,
+        BackendId, BackendSpec, Caller, Requester,
         status::{BackendState, BackendStatus},
     },
     support::{Clock, OsRandom, SystemClock},
@@ -160,8 +160,7 @@ impl Probe {
     async fn ask(&self, id: &BackendId, method: Method) -> Result<(), String> {
         let context = Context {
             caller: Arc::new(Caller::gateway()),
-            session: None,
-            request: None,
+            requester: Requester::Gateway,
             mirror: None,
             client: Arc::new(ClientInfo::gateway()),
             profile: Profile::default(),

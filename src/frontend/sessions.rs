@@ -34,7 +34,7 @@ use super::{
     settings::Settings,
 };
 use crate::{
-    model::{Binding, Caller, Endpoint, SessionId, status::SessionStatus},
+    model::{Binding, Caller, Endpoint, Requester, SessionId, status::SessionStatus},
     storage::Storage,
     support::{Clock, Digest, Random, Timestamp},
 };
@@ -56,8 +56,8 @@ pub struct Deps {
     pub random: Arc<dyn Random>,
     /// What is sealed under it comes back with the next request, to whichever process of the same store.
     pub state_key: StateKey,
-    /// Told of each session that ended, so that the backends end theirs.
-    pub ended: Arc<dyn Fn(&SessionId) + Send + Sync>,
+    /// Told of each session and of each listen without one that ended, so that the backends let go of what was held for it.
+    pub ended: Arc<dyn Fn(&Requester) + Send + Sync>,
 }
 
 /// The sessions of all clients.
@@ -328,7 +328,7 @@ impl Sessions {
     fn removed(&self, session: &Session) {
         metrics::counter!("lockkeeper_frontend_sessions_ended_total").increment(1);
         session.ended.cancel();
-        (self.deps.ended)(&session.id);
+        (self.deps.ended)(&Requester::Session(session.id.clone()));
     }
 
     /// The row that is to be deleted of a session that ended.

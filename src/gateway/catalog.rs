@@ -46,7 +46,7 @@ use crate::{
         Capabilities, ClientInfo, Context, Farewell, Payload, Server, Trace,
         translate::{LeftOut, Profile},
     },
-    model::{BackendId, Caller, SessionId, Share},
+    model::{BackendId, Caller, Requester, SessionId, Share},
 };
 
 /// The most caches of one backend; the least recently used one goes when there are more.
@@ -84,14 +84,12 @@ impl Catalog {
         Self { source, share, caches: RwLock::default(), uses: AtomicU64::new(0) }
     }
 
-    /// A context of the gateway's own that can be asked what `capabilities` say. Without any it has no session, and so
-    /// is the one whose backend session is always held; with some it stands for all clients that have the same.
+    /// A context of the gateway's own that can be asked what `capabilities` say. Without any it is the one whose backend
+    /// session is always held; with some it stands for all clients that have the same.
     pub(crate) fn base_context(capabilities: &Capabilities) -> Context {
-        let session = || SessionId::new(format!("catalog {}", capabilities.key()));
         Context {
             caller: Arc::new(Caller::gateway()),
-            session: capabilities.can_be_asked().then(session),
-            request: None,
+            requester: Requester::Gateway,
             mirror: None,
             client: Arc::new(ClientInfo { capabilities: capabilities.clone(), ..ClientInfo::gateway() }),
             profile: Profile::default(),
@@ -158,11 +156,10 @@ impl Catalog {
     /// The owner of the backend session that serves this context, if it is not everybody's. A client without sessions is known by its
     /// user (`translation` 4b.1).
     fn own_owner(&self, context: &Context) -> Option<CacheOwner> {
-        context.holder()?;
-        match (self.share, &context.session) {
-            (Share::All, _) => None,
-            (Share::Session, Some(session)) => Some(CacheOwner::Session(session.clone())),
-            (Share::User, _) | (Share::Session, None) => Some(CacheOwner::User(context.caller.user.clone())),
+        match (self.share, &context.requester) {
+            (_, Requester::Gateway) | (Share::All, _) => None,
+            (Share::Session, Requester::Session(session)) => Some(CacheOwner::Session(session.clone())),
+            (Share::User | Share::Session, _) => Some(CacheOwner::User(context.caller.user.clone())),
         }
     }
 

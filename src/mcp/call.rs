@@ -12,7 +12,7 @@ use super::{
     translate::Profile,
 };
 use crate::{
-    model::{Caller, SessionId},
+    model::{Caller, Requester},
     support::printable_name,
 };
 
@@ -39,10 +39,8 @@ pub struct Call {
 pub struct Context {
     /// In whose name.
     pub caller: Arc<Caller>,
-    /// The client's session, where it has one.
-    pub session: Option<SessionId>,
-    /// What stands for a client that has no session: this request alone (2026-07-28). Unique in the gateway.
-    pub request: Option<SessionId>,
+    /// On whose behalf.
+    pub requester: Requester,
     /// The client itself.
     pub client: Arc<ClientInfo>,
     /// What the client's transport mirrored of the parameters of this call; `None` where it mirrors none. From the gateway
@@ -79,16 +77,6 @@ pub struct Capabilities {
 pub struct Trace {
     /// The id of the HTTP request, or of the message on a channel.
     pub request: String,
-}
-
-// === impl Context ===
-
-impl Context {
-    /// Whose it is what is set, subscribed to or asked at a backend: the session's, or of a client without one the
-    /// request's. `None` for the gateway itself.
-    pub fn holder(&self) -> Option<SessionId> {
-        self.session.clone().or_else(|| self.request.clone())
-    }
 }
 
 // === impl ClientInfo ===

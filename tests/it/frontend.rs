@@ -33,7 +33,7 @@ use lockkeeper::{
     mcp::{
         Call, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Question, Reply, Revision, Server,
     },
-    model::{BackendId, Caller, ClientId, SessionId, UserId},
+    model::{BackendId, Caller, ClientId, Requester, UserId},
     resource::{Admission, Lease},
     storage::Storage,
     support::{ManualClock, SeededRandom},
@@ -53,7 +53,7 @@ struct World {
     server: Arc<Scripted>,
     clock: Arc<ManualClock>,
     storage: Storage,
-    ended: Arc<Mutex<Vec<SessionId>>>,
+    ended: Arc<Mutex<Vec<Requester>>>,
 }
 
 /// A server that does what the name of the tool says.
@@ -127,7 +127,7 @@ impl World {
             clock: Arc::clone(&clock) as _,
             random: Arc::new(SeededRandom::new(seed)),
             state_key: StateKey::new([7; 32]),
-            ended: Arc::new(move |id: &SessionId| told.lock().push(id.clone())),
+            ended: Arc::new(move |id: &Requester| told.lock().push(id.clone())),
         };
         let front = Frontend::new(routes, settings, deps);
         Self { router: front.router(), front, server, clock, storage, ended }

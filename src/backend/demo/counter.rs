@@ -15,9 +15,8 @@ use tokio::{sync::broadcast, time::interval};
 
 use super::results::REVISION;
 use crate::{
-    backend::wants::Holder,
     mcp::{Event, Level, Method, Notification, Payload, Reply},
-    model::SessionId,
+    model::Requester,
 };
 
 /// Its URI.
@@ -31,8 +30,8 @@ const BEHIND: usize = 16;
 #[derive(Debug)]
 pub(super) struct Counter {
     value: AtomicU64,
-    subscribed: Mutex<HashSet<Holder>>,
-    levels: Mutex<HashMap<Holder, Level>>,
+    subscribed: Mutex<HashSet<Requester>>,
+    levels: Mutex<HashMap<Requester, Level>>,
     /// Says that the counter moved, or that somebody subscribed.
     changed: broadcast::Sender<()>,
 }
@@ -57,35 +56,34 @@ impl Counter {
     }
 
     /// Subscribes a client session.
-    pub(super) fn subscribe(&self, holder: Holder) {
+    pub(super) fn subscribe(&self, holder: Requester) {
         self.subscribed.lock().insert(holder);
         let _ = self.changed.send(());
     }
 
     /// Ends its subscription.
-    pub(super) fn unsubscribe(&self, holder: &Holder) {
+    pub(super) fn unsubscribe(&self, holder: &Requester) {
         self.subscribed.lock().remove(holder);
     }
 
     /// Notes its level.
-    pub(super) fn set_level(&self, holder: Holder, level: Level) {
+    pub(super) fn set_level(&self, holder: Requester, level: Level) {
         self.levels.lock().insert(holder, level);
     }
 
     /// Its level, where it has said.
-    pub(super) fn level(&self, holder: &Holder) -> Option<Level> {
+    pub(super) fn level(&self, holder: &Requester) -> Option<Level> {
         self.levels.lock().get(holder).copied()
     }
 
-    /// Forgets a client session that is over.
-    pub(super) fn forget(&self, session: &SessionId) {
-        let holder = Some(session.clone());
-        self.subscribed.lock().remove(&holder);
-        self.levels.lock().remove(&holder);
+    /// Forgets a client that is over.
+    pub(super) fn forget(&self, holder: &Requester) {
+        self.subscribed.lock().remove(holder);
+        self.levels.lock().remove(holder);
     }
 
     /// What this client session is told: each change while it is subscribed, its own clock's included.
-    pub(super) fn listen(self: &Arc<Self>, holder: Holder) -> Reply {
+    pub(super) fn listen(self: &Arc<Self>, holder: Requester) -> Reply {
         let (counter, mut changes) = (Arc::clone(self), self.changed.subscribe());
         // what moves between the call and its first poll is told too
         let mut seen = self.value();

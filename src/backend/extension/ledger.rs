@@ -9,7 +9,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::detail::Detail;
-use crate::{backend::wants::Holder, model::SessionId, support::Timestamp};
+use crate::{model::Requester, support::Timestamp};
 
 /// How many tasks are known at once; beyond, the oldest are forgotten.
 const MOST: usize = 4_096;
@@ -32,7 +32,7 @@ struct Inner {
 
 #[derive(Debug)]
 struct Entry {
-    holder: Holder,
+    holder: Requester,
     /// What the gateway answers for it, and until when.
     kept: Option<(Detail, Timestamp)>,
     /// The questions that were asked: their answers are on their way, or arrived.
@@ -51,14 +51,14 @@ pub(crate) struct Claim {
 
 impl Ledger {
     /// Notes whose a task is, where nobody else's.
-    pub(crate) fn note(&self, id: &str, holder: &Holder) {
+    pub(crate) fn note(&self, id: &str, holder: &Requester) {
         let mut inner = self.0.lock();
         inner.open(id, holder);
         inner.make_room();
     }
 
     /// Keeps what is to be answered for a task until then.
-    pub(crate) fn keep(&self, holder: &Holder, detail: Detail, until: Timestamp) {
+    pub(crate) fn keep(&self, holder: &Requester, detail: Detail, until: Timestamp) {
         let mut inner = self.0.lock();
         let size = detail.payload.json().len();
         let entry = inner.open(&detail.id.clone(), holder);
@@ -69,7 +69,7 @@ impl Ledger {
     }
 
     /// Whether a task is known to be another's. A task that nobody is known to own is for its server to judge.
-    pub(crate) fn is_of_another(&self, id: &str, holder: &Holder) -> bool {
+    pub(crate) fn is_of_another(&self, id: &str, holder: &Requester) -> bool {
         self.0.lock().tasks.get(id).is_some_and(|entry| entry.holder != *holder)
     }
 
@@ -106,10 +106,10 @@ impl Ledger {
         self.0.lock().remove(id);
     }
 
-    /// Forgets the tasks of a client session that is over.
-    pub(crate) fn forget(&self, session: &SessionId) {
+    /// Forgets the tasks of a client that is over.
+    pub(crate) fn forget(&self, holder: &Requester) {
         let mut inner = self.0.lock();
-        let gone = |(id, entry): (&String, &Entry)| (entry.holder.as_ref() == Some(session)).then(|| id.clone());
+        let gone = |(id, entry): (&String, &Entry)| (entry.holder == *holder).then(|| id.clone());
         let gone: Vec<String> = inner.tasks.iter().filter_map(gone).collect();
         for id in &gone {
             inner.remove(id);
@@ -120,7 +120,7 @@ impl Ledger {
 // === impl Inner ===
 
 impl Inner {
-    fn open(&mut self, id: &str, holder: &Holder) -> &mut Entry {
+    fn open(&mut self, id: &str, holder: &Requester) -> &mut Entry {
         if !self.tasks.contains_key(id) {
             self.order.push_back(id.to_owned());
         }
@@ -172,10 +172,13 @@ impl Drop for Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcp::{Payload, Revision};
+    use crate::{
+        mcp::{Payload, Revision},
+        model::SessionId,
+    };
 
-    fn holder(name: &str) -> Holder {
-        (!name.is_empty()).then(|| SessionId::new(name))
+    fn holder(name: &str) -> Requester {
+        Requester::Session(SessionId::new(name))
     }
 
     fn detail(id: &str, size: usize) -> Detail {
@@ -189,7 +192,7 @@ mod tests {
         ledger.note("T", &holder("a"));
         ledger.note("T", &holder("b"));
         assert!(ledger.is_of_another("T", &holder("b")) && !ledger.is_of_another("T", &holder("a")));
-        ledger.forget(&SessionId::new("a"));
+        ledger.forget(&holder("a"));
         assert!(!ledger.is_of_another("T", &holder("b")));
     }
 

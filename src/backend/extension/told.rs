@@ -8,19 +8,16 @@ use futures_util::Stream;
 
 use super::{KEPT, detail::Detail};
 use crate::{
-    backend::{
-        key::Key,
-        served::Backend,
-        wants::{Holder, Topic},
-    },
+    backend::{key::Key, served::Backend, wants::Topic},
     mcp::{Context, Era, Event, Method, Reply, listen},
+    model::Requester,
 };
 
 /// What a listen wants to hear of tasks. Dropping it ends that.
 struct Interest {
     backend: Arc<Backend>,
     key: Key,
-    holder: Holder,
+    holder: Requester,
     topics: Vec<Topic>,
 }
 
@@ -48,7 +45,7 @@ impl Backend {
     /// The tasks among `ids` that the server tells of. Of one that is known to be another's nothing is told (extension,
     /// *Security Considerations*).
     async fn interest(self: &Arc<Self>, ids: Vec<String>, context: &Context) -> Interest {
-        let (key, holder) = (Key::of_modern(&self.spec, context), context.holder());
+        let (key, holder) = (Key::of_modern(&self.spec, context), context.requester.clone());
         let mut interest = Interest { backend: Arc::clone(self), key: key.clone(), holder, topics: Vec::new() };
         let Ok((_lease, peer)) = self.peer(&key, context).await else { return interest };
         if peer.introduction().is_none_or(|introduction| !introduction.has_tasks()) {
@@ -72,7 +69,7 @@ impl Backend {
     pub(super) fn follow_task(&self, id: &str, context: &Context) {
         let key = Key::of_modern(&self.spec, context);
         if self.wants.has_room(&key) {
-            self.wants.subscribed(&key, context.holder(), Topic::Task(id.to_owned()));
+            self.wants.subscribed(&key, context.requester.clone(), Topic::Task(id.to_owned()));
             self.want_anew(&key);
         }
     }
@@ -80,7 +77,7 @@ impl Backend {
     /// Ends that: the client knows what became of it.
     pub(super) fn leave_task(&self, id: &str, context: &Context) {
         let key = Key::of_modern(&self.spec, context);
-        if self.wants.unsubscribed(&key, &context.holder(), &Topic::Task(id.to_owned())) {
+        if self.wants.unsubscribed(&key, &context.requester, &Topic::Task(id.to_owned())) {
             self.want_anew(&key);
         }
     }
@@ -92,7 +89,7 @@ impl Backend {
             return;
         }
         let Some(detail) = Detail::read(&told.params).filter(|detail| detail.status.is_final()) else { return };
-        let (now, holder) = (self.room.clock.now(), context.holder());
+        let (now, holder) = (self.room.clock.now(), context.requester.clone());
         if !self.ledger.is_of_another(&detail.id, &holder) && self.ledger.kept(&detail.id, now).is_none() {
             let ttl = told.params.object().and_then(|task| task.get("ttlMs")?.parse().ok());
             let ttl = ttl.map_or(KEPT.2, Duration::from_millis).clamp(KEPT.0, KEPT.2);

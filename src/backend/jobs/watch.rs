@@ -96,7 +96,7 @@ impl Watch {
             let Ok(Some(job)) = backend.jobs.find(&id, &context) else { continue };
             let key = Key::of(backend.spec.share, &job.context);
             if keys.insert(key.clone()) {
-                let told = backend.listens.listen_for(Method::TaskStatus, &key, job.context.holder());
+                let told = backend.listens.listen_for(Method::TaskStatus, &key, job.context.requester.clone());
                 watch.told.push(told.boxed());
             }
             let (push, pushed) = watch::channel(Payload::absent(Revision::NEWEST_LEGACY));

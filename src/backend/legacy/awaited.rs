@@ -14,8 +14,9 @@ use tokio::{
 
 use super::{Session, belongings::created_task, call::Asked};
 use crate::{
-    backend::{transport::NotSent, wants::Holder},
+    backend::transport::NotSent,
     mcp::{ClientInfo, ErrorObject, Event, Feature, Method, Outcome, Payload, Revision, translate::Profile},
+    model::Requester,
 };
 
 /// The longest that a task is waited for which its server knows of. Tasks are made for what takes long.
@@ -31,7 +32,7 @@ const QUEUE: usize = 256;
 /// A call that runs as a task. Dropping it before its end cancels the task at the server.
 struct Running {
     session: Arc<Session>,
-    holder: Holder,
+    holder: Requester,
     stage: Stage,
 }
 
@@ -49,7 +50,7 @@ enum Stage {
 #[derive(Clone)]
 struct Task {
     session: Arc<Session>,
-    holder: Holder,
+    holder: Requester,
     id: String,
 }
 

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use crate::{
-    backend::wants::Holder,
     mcp::{Event, Payload, json, json::Object},
+    model::Requester,
 };
 
 /// How many things are remembered; beyond, the oldest are forgotten.
@@ -36,7 +36,7 @@ pub(super) struct Belongings {
 #[derive(Debug, Clone)]
 pub(super) struct Owner {
     /// Whose it is.
-    pub(super) holder: Holder,
+    pub(super) holder: Requester,
     /// The client's own token, of [`Thing::Token`].
     pub(super) token: Option<Bytes>,
     /// Where it is told, where a call waits for it in the place of a listen.

@@ -16,12 +16,12 @@ use crate::{
         pending::{cancellation, timed_out},
         question_slots::LINGER,
         transport::{NotSent, TransportError},
-        wants::Holder,
     },
     mcp::{
         Context, Event, Facts, Farewell, Message, Method, Outcome, Payload, RequestId, Untranslatable, meta,
         translate::{Kind as Meaning, Profile},
     },
+    model::Requester,
 };
 
 /// What a session knows of a call that runs.
@@ -30,7 +30,7 @@ pub(crate) struct Running {
     /// The client's own progress token, where it gave one.
     pub(super) token: Option<Bytes>,
     /// The client session that makes it.
-    pub(super) holder: Holder,
+    pub(super) holder: Requester,
     /// Where what is said of its task goes, where the gateway waits for that.
     aside: Option<mpsc::Sender<Event>>,
     /// When its client last answered something that was asked in it.
@@ -58,8 +58,8 @@ pub(crate) struct Asked {
     pub(crate) method: Method,
     /// Its parameters.
     pub(crate) params: Payload,
-    /// The client session that calls; `None` for the gateway itself and for clients without one.
-    pub(crate) session: Holder,
+    /// On whose behalf.
+    pub(crate) session: Requester,
     /// Where what is said of the task that it makes goes; `None` where a task is the client's own.
     pub(crate) aside: Option<mpsc::Sender<Event>>,
     /// What becomes of members that the server's version does not define.
@@ -83,7 +83,7 @@ struct Ticket {
 impl Asked {
     /// What a client calls; its tasks are its own.
     pub(crate) fn by(context: &Context, method: &Method, params: &Payload) -> Self {
-        let (session, profile) = (context.holder(), context.profile);
+        let (session, profile) = (context.requester.clone(), context.profile);
         let farewell = context.farewell.clone();
         Self { method: method.clone(), params: params.clone(), session, aside: None, profile, farewell }
     }
@@ -91,7 +91,7 @@ impl Asked {
     /// What the gateway itself asks.
     pub(crate) fn of_gateway(method: Method, params: Payload) -> Self {
         let (profile, farewell) = (Profile::default(), Farewell::default());
-        Self { method, params, session: None, aside: None, profile, farewell }
+        Self { method, params, session: Requester::Gateway, aside: None, profile, farewell }
     }
 }
 

@@ -10,11 +10,9 @@ use super::{
     belongings::{Owner, Thing, created_task},
 };
 use crate::{
-    backend::{
-        key::Scope,
-        wants::{Holder, Topic},
-    },
+    backend::{key::Scope, wants::Topic},
     mcp::{ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId, json, json::At},
+    model::Requester,
 };
 
 impl Session {
@@ -148,7 +146,7 @@ impl Session {
         }
     }
 
-    fn latest_of(&self, holder: &Holder) -> Option<u64> {
+    fn latest_of(&self, holder: &Requester) -> Option<u64> {
         let calls = self.calls.lock();
         calls.ids().filter(|id| calls.get(*id).is_some_and(|slot| slot.note.holder == *holder)).max()
     }
@@ -226,7 +224,7 @@ impl Session {
 /// Whom something is for.
 enum Audience {
     All,
-    One(Holder),
+    One(Requester),
     Subscribers(Topic),
     Nobody,
 }
@@ -234,7 +232,7 @@ enum Audience {
 /// Who has calls running.
 enum Callers {
     None,
-    One(Holder),
+    One(Requester),
     Many,
 }
 

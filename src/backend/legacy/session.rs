@@ -23,13 +23,13 @@ use crate::{
         pending::Pending,
         task_group::TaskGroup,
         transport::{Incoming, Transport, pump},
-        wants::{Holder, Wants},
+        wants::Wants,
     },
     mcp::{
         Capabilities, Context, ErrorObject, Event, Feature, Level, Message, Method, Outcome, Payload, Question,
         RequestId, Revision, Untranslatable, translate::Cause,
     },
-    model::BackendId,
+    model::{BackendId, Requester},
 };
 
 /// One session at one legacy server.
@@ -45,7 +45,7 @@ pub(crate) struct Session {
     /// What belongs to one client session of several, beyond a call.
     pub(super) belongings: Mutex<Belongings>,
     /// Calls that were given up and not answered, whose they are, and until when they count.
-    pub(super) lingering: Mutex<HashMap<u64, (Holder, Instant)>>,
+    pub(super) lingering: Mutex<HashMap<u64, (Requester, Instant)>>,
     level: Mutex<Option<Level>>,
     end: End,
     background: BackgroundSender,
@@ -102,7 +102,7 @@ impl Session {
     }
 
     /// Whose calls were given up of late: the server may still speak of them.
-    pub(super) fn lingering(&self) -> Vec<Holder> {
+    pub(super) fn lingering(&self) -> Vec<Requester> {
         let (mut lingering, now) = (self.lingering.lock(), Instant::now());
         lingering.retain(|_, (_, until)| *until > now);
         lingering.values().map(|(holder, _)| holder.clone()).collect()
@@ -147,7 +147,7 @@ impl Session {
         }
         let named = if method.is_of_core_tasks() { params.string("taskId") } else { None };
         match named {
-            Some(id) if !self.owns_task(&context.holder(), &id) && !self.may_own(context, &id) => {
+            Some(id) if !self.owns_task(&context.requester, &id) && !self.may_own(context, &id) => {
                 Err(ErrorObject::invalid_params(&format!("Unknown task: {id}")))
             }
             _ => Ok(()),
@@ -155,7 +155,7 @@ impl Session {
     }
 
     /// The part of an event that is for this client session: of a list of tasks, its own.
-    pub(crate) fn own_part(&self, method: &Method, event: Event, holder: &Holder) -> Event {
+    pub(crate) fn own_part(&self, method: &Method, event: Event, holder: &Requester) -> Event {
         match event {
             Event::Done(Outcome::Complete(result)) if *method == Method::TasksList => {
                 Event::Done(Outcome::Complete(own_tasks(&result, |id| self.owns_task(holder, id))))
@@ -172,11 +172,11 @@ impl Session {
     /// Whether a task that nobody is known to own can be of a client without sessions: whatever is in the session of one
     /// user is that user's.
     fn may_own(&self, context: &Context, id: &str) -> bool {
-        context.session.is_none() && matches!(self.about.key.scope, Scope::User(_)) && !self.made_task(id)
+        context.requester.session().is_none() && matches!(self.about.key.scope, Scope::User(_)) && !self.made_task(id)
     }
 
     /// Whether a task is this client session's; what nobody is known to own belongs to the only one behind this session.
-    fn owns_task(&self, holder: &Holder, id: &str) -> bool {
+    fn owns_task(&self, holder: &Requester, id: &str) -> bool {
         if self.about.key.is_of_one_client() {
             return true;
         }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
-use crate::{backend::wants::Holder, model::UserId};
+use crate::model::{Requester, UserId};
 
 /// A call that needs a slot.
 #[derive(Debug, Clone)]
@@ -12,7 +12,7 @@ pub(crate) struct SlotRequest {
     /// The user, who is not to hold all slots while another waits.
     pub(crate) user: UserId,
     /// The client session, whose calls share a slot.
-    pub(crate) holder: Holder,
+    pub(crate) holder: Requester,
     /// The only slot that will do, if any: a task is asked about where it was made.
     pub(crate) only: Option<usize>,
 }
@@ -29,7 +29,7 @@ pub(super) struct Sharer {
 #[derive(Debug)]
 struct QuestionSlot {
     user: UserId,
-    holder: Holder,
+    holder: Requester,
     calls: usize,
     /// Until when the server may still speak of a call that was given up.
     lingers: Option<Instant>,

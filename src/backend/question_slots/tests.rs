@@ -4,8 +4,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::time::advance;
 
 use super::*;
-use crate::model::SessionId;
-use crate::model::UserId;
+use crate::model::{Requester, SessionId, UserId};
 
 const LIMITS: SlotLimits = SlotLimits { question_slot_time: Duration::from_mins(1), slot_wait: Duration::from_mins(2) };
 
@@ -15,7 +14,7 @@ fn nothing(_: usize) -> Instant {
 }
 
 fn request(user: &str, session: &str) -> SlotRequest {
-    SlotRequest { user: UserId::new(user), holder: Some(SessionId::new(session)), only: None }
+    SlotRequest { user: UserId::new(user), holder: Requester::Session(SessionId::new(session)), only: None }
 }
 
 fn acquire(

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{parks::Parks, seal::Sealer, strays::Strays, users::Users};
 use crate::{
     frontend::{sessions::Deps, settings::Settings},
-    model::{SessionId, status::SessionStatus},
+    model::{RequestNumber, status::SessionStatus},
     support::Timestamp,
 };
 
@@ -68,9 +68,9 @@ impl Modern {
         self.closed.cancel();
     }
 
-    /// The name of one more request.
-    pub(super) fn name(&self) -> SessionId {
-        SessionId::new(format!("request {}", self.last.fetch_add(1, Ordering::Relaxed)))
+    /// The number of one more request.
+    pub(super) fn number(&self) -> RequestNumber {
+        RequestNumber::new(self.last.fetch_add(1, Ordering::Relaxed))
     }
 }
 

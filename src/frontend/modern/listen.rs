@@ -24,7 +24,7 @@ use crate::{
         meta,
         uri::covers,
     },
-    model::SessionId,
+    model::Requester,
 };
 
 /// How many resources one listen can name, and how long each URI can be, in bytes.
@@ -47,7 +47,7 @@ pub(super) struct Listen {
     /// To whom.
     pub(super) server: Arc<dyn Server>,
     /// Told when nobody listens any more, so that subscriptions end.
-    pub(super) ended: Arc<dyn Fn(&SessionId) + Send + Sync>,
+    pub(super) ended: Arc<dyn Fn(&Requester) + Send + Sync>,
     /// Where questions wait for a call, by whom they can be taken, and who owns their waits.
     pub(super) strays: (Arc<Strays>, Whose, TaskTracker),
 }
@@ -61,13 +61,11 @@ pub(super) struct Filter {
 }
 
 /// Ends the subscriptions of a listen however it ends.
-struct Hold(Arc<dyn Fn(&SessionId) + Send + Sync>, Option<SessionId>);
+struct Hold(Arc<dyn Fn(&Requester) + Send + Sync>, Requester);
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if let Some(name) = &self.1 {
-            (self.0)(name);
-        }
+        (self.0)(&self.1);
     }
 }
 
@@ -83,7 +81,7 @@ impl Listen {
     ) -> impl Stream<Item = Message> + Send + 'static {
         async_stream::stream! {
             let _permit = permit;
-            let hold = Hold(Arc::clone(&self.ended), self.context.holder());
+            let hold = Hold(Arc::clone(&self.ended), self.context.requester.clone());
             let params = listen::for_tasks(&chosen.tasks);
             let call = Call { method: Method::Listen, params, context: self.context.clone() };
             let mut told = self.server.call(call);

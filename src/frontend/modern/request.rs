@@ -19,6 +19,7 @@ use crate::{
         Call, Context, ErrorObject, Farewell, Message, Method, Outcome, Payload, Reply, RequestId, Revision, Server,
         json::draft::Draft, meta, mirrored::Mirror,
     },
+    model::Requester,
 };
 
 /// The messages of an answer, the response last. Dropping them cancels the request.
@@ -121,8 +122,7 @@ impl StatelessRequest<'_> {
     fn context(&self) -> Context {
         Context {
             caller: Arc::clone(&self.sender.admission.caller),
-            session: None,
-            request: Some(self.state.modern().name()),
+            requester: Requester::Request(self.state.modern().number()),
             client: Arc::clone(&self.envelope.client),
             profile: self.state.settings().profile(&self.envelope.client),
             mirror: self.mirror.clone(),

@@ -19,7 +19,7 @@ use crate::{
         Call, ClientInfo, Context, ErrorObject, Farewell, Feature, Message, Method, Outcome, Payload, Reply, RequestId,
         jsonrpc::Malformed,
     },
-    model::Target,
+    model::{Requester, Target},
 };
 
 /// One message, or a batch of them, in its session.
@@ -195,7 +195,7 @@ impl Inbound<'_> {
         tracing::info!(session = ?self.session.id, revision = %revision, user = %self.sender.admission.caller.user,
             client = %client.display(), "a client opens a session");
         // the session begins with the answer: until then the server is asked outside of it
-        let context = Context { session: None, ..self.context(client) };
+        let context = Context { requester: Requester::Gateway, ..self.context(client) };
         let reply = self.call(Call { method: Method::Discover, params: Payload::absent(revision), context });
         let (state, session) = (self.state.clone(), Arc::clone(self.session));
         let reply = async move {
@@ -301,8 +301,7 @@ impl Inbound<'_> {
     pub(super) fn context(&self, client: &Arc<ClientInfo>) -> Context {
         Context {
             caller: Arc::clone(&self.sender.admission.caller),
-            session: Some(self.session.id.clone()),
-            request: None,
+            requester: Requester::Session(self.session.id.clone()),
             mirror: None,
             client: Arc::clone(client),
             profile: self.state.settings().profile(client),

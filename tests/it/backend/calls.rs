@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper::{
     mcp::{Call, Event, Method, Outcome, Payload, Reply, Revision},
-    model::{OnLoss, SessionId},
+    model::{OnLoss, Requester, SessionId},
 };
 use serde_json::{Value, json};
 
@@ -183,7 +183,7 @@ async fn each_client_session_has_a_process_of_its_own() {
     assert_eq!(one, again);
     assert_ne!(one, two);
     assert_eq!(supervisor.status()[0].sessions, 3);
-    supervisor.session_ended(&SessionId::new("s1"));
+    supervisor.ended(&Requester::Session(SessionId::new("s1")));
     until("the end of the session", || (supervisor.status()[0].sessions == 2).then_some(())).await;
     scripts.logged("own", "stdin closed").await;
 }

@@ -20,6 +20,7 @@ use lockkeeper::{
         Call, Capabilities, ClientInfo, Context, Facts, Method, Outcome, Payload, Reply, Revision, Server,
         translate::Kind,
     },
+    model::{RequestNumber, Requester},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -141,14 +142,14 @@ impl Old {
 
 /// One request of a client without sessions.
 fn modern(user: &str, capabilities: &'static str) -> Context {
-    let name = format!("request {}", REQUESTS.fetch_add(1, Ordering::Relaxed));
-    let context = person(user, &name, "{}");
+    let number = RequestNumber::new(REQUESTS.fetch_add(1, Ordering::Relaxed));
+    let context = person(user, "none", "{}");
     let client = ClientInfo {
         revision: Revision::V2026_07_28,
         capabilities: Capabilities::new(Bytes::from_static(capabilities.as_bytes())),
         ..ClientInfo::clone(&context.client)
     };
-    Context { request: context.session.clone(), session: None, client: Arc::new(client), ..context }
+    Context { requester: Requester::Request(number), client: Arc::new(client), ..context }
 }
 
 /// What a client of 2026-07-28 gets.

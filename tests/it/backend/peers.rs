@@ -17,8 +17,11 @@ use lockkeeper::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Farewell, Method, Notification, Outcome, Payload,
         Reply, Revision, Server, Trace, translate::Profile,
     },
-    model::{BackendId, BackendSpec, Caller, EraChoice, KnownEra, SessionId, StdioSpec, TransportSpec, UserId},
-    support::{Clock, ManualClock},
+    model::{
+        BackendId, BackendSpec, Caller, EraChoice, KnownEra, RequestNumber, Requester, SessionId, StdioSpec,
+        TransportSpec, UserId,
+    },
+    support::{Clock, Digest, ManualClock},
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -168,12 +171,19 @@ pub(crate) async fn started(spec: BackendSpec) -> (Supervisor, Arc<dyn Server>) 
 
 /// The gateway itself, asking.
 pub(crate) fn gateway() -> Context {
-    context(None, "{}")
+    context(Requester::Gateway, "{}")
 }
 
 /// A client's session with these capabilities.
 pub(crate) fn client(session: &str, capabilities: &'static str) -> Context {
-    context(Some(SessionId::new(session)), capabilities)
+    context(Requester::Session(SessionId::new(session)), capabilities)
+}
+
+/// A request without a session, known by a name.
+pub(crate) fn request(name: &str) -> Requester {
+    let digest = Digest::sha256(name);
+    let bytes = digest.as_bytes().first_chunk().copied().unwrap();
+    Requester::Request(RequestNumber::new(u64::from_be_bytes(bytes)))
 }
 
 /// A session of this user's client, with these capabilities.
@@ -188,7 +198,7 @@ pub(crate) fn without_tasks(context: Context) -> Context {
     Context { client: Arc::new(client), ..context }
 }
 
-fn context(session: Option<SessionId>, capabilities: &'static str) -> Context {
+fn context(requester: Requester, capabilities: &'static str) -> Context {
     let client = ClientInfo {
         revision: Revision::NEWEST_LEGACY,
         implementation: Bytes::from_static(br#"{"name":"tester","version":"1.0"}"#),
@@ -196,8 +206,7 @@ fn context(session: Option<SessionId>, capabilities: &'static str) -> Context {
     };
     Context {
         caller: Arc::new(Caller::gateway()),
-        session,
-        request: None,
+        requester,
         mirror: None,
         client: Arc::new(client),
         profile: Profile::default(),

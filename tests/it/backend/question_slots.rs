@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::{
     endpoint::{Peer, Seen, event, events, text_of},
-    peers::{SOON, Scripts, call, client, failure, next, person, result, started, text, tool, until},
+    peers::{SOON, Scripts, call, client, failure, next, person, request, result, started, text, tool, until},
 };
 
 pub(super) const ASKABLE: &str = r#"{"elicitation":{}}"#;
@@ -234,7 +234,7 @@ async fn slots_that_nobody_uses_are_ended() {
 async fn what_a_server_asks_outside_of_calls_waits_for_the_next_call_of_a_client_without_sessions() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("held", &[])).await;
-    let client = || Context { session: None, request: Some(SessionId::new("r")), ..client("none", ASKABLE) };
+    let client = || Context { requester: request("r"), ..client("none", ASKABLE) };
     text(tool(&server, client(), &json!({ "name": "late" }))).await;
     // the question came before the answer to this, in which nobody can be asked
     result(call(&server, client(), Method::ToolsList, &Value::Null)).await;

@@ -4,13 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use lockkeeper::{
     mcp::{Context, ErrorObject, Event, Method, Outcome, Question, Reply, Server},
-    model::{BackendSpec, SessionId, Share, TransportSpec},
+    model::{BackendSpec, Share, TransportSpec},
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{
-    peers::{Scripts, call, client, hold_time, next, pass, person, result, started, tool},
+    peers::{self, Scripts, call, client, hold_time, next, pass, person, result, started, tool},
     question_slots::{ASKABLE, answer, quiz, shared},
 };
 
@@ -22,7 +22,7 @@ const LINGER: Duration = Duration::from_secs(10);
 
 /// A request of a client without sessions.
 fn request(user: &str, name: &str) -> Context {
-    Context { session: None, request: Some(SessionId::new(name)), ..person(user, "none", ASKABLE) }
+    Context { requester: peers::request(name), ..person(user, "none", ASKABLE) }
 }
 
 /// Answers what the reply asks; how it ends. Takes its time.

@@ -6,15 +6,12 @@ use std::sync::{
 };
 
 use axum::http::Method as Verb;
-use lockkeeper::{
-    mcp::{Context, Method, Server},
-    model::SessionId,
-};
+use lockkeeper::mcp::{Context, Method, Server};
 use serde_json::{Value, json};
 
 use super::{
     endpoint::{Peer, Seen, named, reply, status},
-    peers::{call, client, result, started, text, tool},
+    peers::{self, call, client, result, started, text, tool},
 };
 
 #[tokio::test]
@@ -85,7 +82,7 @@ async fn a_request_that_says_its_own_level_has_it_set_while_it_runs() {
     let peer = Peer::start(script).await;
     let (_supervisor, server) = started(peer.spec()).await;
     for (request, level) in [("r1", Some("debug")), ("r2", Some("debug")), ("r3", None)] {
-        let context = Context { session: None, request: Some(SessionId::new(request)), ..client(request, "{}") };
+        let context = Context { requester: peers::request(request), ..client(request, "{}") };
         let mut params = named("x");
         if let Some(level) = level {
             params["_meta"]["io.modelcontextprotocol/logLevel"] = level.into();

@@ -10,7 +10,7 @@ use lockkeeper::{
         Call, Capabilities, ClientInfo, Context, Event, Facts, Method, Notification, Outcome, Payload, Reply, Revision,
         Server, translate::Kind,
     },
-    model::{BackendSpec, EraChoice, SessionId},
+    model::{BackendSpec, EraChoice},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::{
     endpoint::{Peer, event, reply, text_of},
-    peers::{call, client, failure, next, result, started, tool, until},
+    peers::{call, client, failure, next, request, result, started, tool, until},
 };
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
@@ -147,7 +147,7 @@ fn modern(name: &str) -> Context {
         capabilities: Capabilities::new(DECLARES.into()),
         ..ClientInfo::clone(&context.client)
     };
-    Context { request: Some(SessionId::new(name)), session: None, client: Arc::new(client), ..context }
+    Context { requester: request(name), client: Arc::new(client), ..context }
 }
 
 /// What a client of this version is told next.

@@ -98,7 +98,7 @@ async fn a_request_stands_alone_and_its_answer_has_the_form_of_its_version() {
     assert_eq!(discovered["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "all");
     let calls = world.server.calls.lock();
     let context = &calls[0].context;
-    assert_eq!((context.session.clone(), context.client.name().as_deref()), (None, Some("modern")));
+    assert_eq!((context.requester.session(), context.client.name().as_deref()), (None, Some("modern")));
 }
 
 #[tokio::test]

@@ -146,7 +146,7 @@ async fn sessions_outlive_the_process() {
     let mut events = Events::of(client.send(call(1, "ask", json!({}))).await);
     assert_eq!(events.message().await.unwrap()["method"], "elicitation/create", "its capabilities are known");
     let context = world.server.calls.lock()[0].context.clone();
-    assert_eq!(context.session.as_ref().map(|id| id.as_str().to_owned()), client.session);
+    assert_eq!(context.requester.session().map(|id| id.as_str().to_owned()), client.session);
     assert_eq!(context.client.display(), "test 1");
     assert_eq!(context.client.revision.as_str(), "2025-06-18");
     // what it may do decides who is shown it

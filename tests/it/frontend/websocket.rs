@@ -178,7 +178,7 @@ async fn closing_the_connection_cancels_everything_on_it() {
     assert_eq!(world.front.status()[0].endpoint, "/ws");
     drop(socket);
     assert_eq!((world.server.fate().await, world.server.fate().await), ("dropped", "dropped"));
-    while !world.ended.lock().iter().any(|id| !id.as_str().starts_with("request")) {
+    while !world.ended.lock().iter().any(|id| id.session().is_some()) {
         tokio::task::yield_now().await;
     }
     assert!(world.front.status().iter().all(|client| client.id.is_none()), "the session ended with its connection");

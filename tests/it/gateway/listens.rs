@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper::{
     gateway::Mount,
     mcp::Method,
-    model::{Access, Rights, SessionId, Share},
+    model::{Access, Requester, Rights, SessionId, Share},
 };
 
 use super::script::{Backend, Client, background, gateway, heard, id, mount};
@@ -64,9 +64,9 @@ async fn a_session_whose_own_backend_session_changed_has_its_own_list() {
     assert_eq!(told, "notifications/tools/list_changed");
     assert_eq!(client.tools().await, "b1__a b1__unlocked");
     let mut other = client.clone();
-    other.context.session = Some(SessionId::new("session-2"));
+    other.context.requester = Requester::Session(SessionId::new("session-2"));
     assert_eq!(other.tools().await, "b1__a");
-    gateway.session_ended(client.context.session.as_ref().unwrap());
+    gateway.session_ended(client.context.requester.session().unwrap());
     assert_eq!(client.tools().await, "b1__a");
 }
 
@@ -97,7 +97,7 @@ async fn what_all_share_changes_for_all() {
     let shared = Mount { share: Share::All, ..mount("b1", &backend) };
     let client = Client::new(gateway(vec![shared]).merged()).able(r#"{"roots":{}}"#);
     let mut other = client.clone();
-    other.context.session = Some(SessionId::new("session-2"));
+    other.context.requester = Requester::Session(SessionId::new("session-2"));
     assert_eq!(client.tools().await, "b1__a");
     let listens = [&client, &other].map(|client| background(heard(client.call(Method::Listen, ""))));
     settle().await;

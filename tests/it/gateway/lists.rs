@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use lockkeeper::{
     gateway::{Gateway, Mount, Settings},
     mcp::{ErrorObject, Method, Revision},
-    model::{Access, Naming, Rights, Share},
+    model::{Access, Naming, Requester, Rights, Share},
 };
 
 use super::script::{
@@ -220,17 +220,17 @@ async fn listing_starts_no_backend_session_for_a_client_session() {
     client.tools().await;
     client.clone().able(r#"{"sampling":{}}"#).tools().await;
     let mut other = client.able(r#"{"sampling":{}, "experimental":{}}"#);
-    other.context.session = None;
+    other.context.requester = Requester::Gateway;
     other.tools().await;
     let sessions = one.sessions.lock().iter().filter(|(method, _)| method == "tools/list").cloned().collect::<Vec<_>>();
     let list = |session: Option<&str>| ("tools/list".to_owned(), session.map(str::to_owned));
-    assert_eq!(sessions, [list(None), list(Some("catalog sampling()"))]);
+    assert_eq!(sessions, [list(None), list(None)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn until_a_list_is_there_the_gateways_own_stands_in() {
     let (one, _, gateway) = two();
-    *one.sleeps.lock() = |context| context.session.is_some();
+    *one.sleeps.lock() = |context| context.client.capabilities.can_be_asked();
     one.awake.send_replace(false);
     let client = Client::new(gateway.merged()).able(r#"{"sampling":{}}"#);
     assert!(client.ask(Method::Discover, "").await.contains("tools"));

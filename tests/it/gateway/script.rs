@@ -17,7 +17,7 @@ use lockkeeper::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Farewell, Method, Notification, Outcome, Payload,
         Reply, Revision, Server, Step, Trace, listen, translate::Profile,
     },
-    model::{BackendId, Caller, Rights, SessionId, Share, UserId},
+    model::{BackendId, Caller, Requester, Rights, SessionId, Share, UserId},
     support::SeededRandom,
 };
 use parking_lot::Mutex;
@@ -131,12 +131,12 @@ impl Backend {
         }
     }
 
-    fn listened(&self, call: Call) -> Reply {
+    fn listened(&self, call: &Call) -> Reply {
         let ids = listen::task_ids(&call.params);
         let tasks = self.tasks.lock().clone().filter(|_| !ids.is_empty());
         let acknowledged =
             tasks.map(|tasks| listen::honouring(tasks.into_iter().filter(|id| ids.iter().any(|i| i == id))));
-        let session = call.context.session.map(|session| session.as_str().to_owned());
+        let session = call.context.requester.session().map(|session| session.as_str().to_owned());
         let told = tokio_stream::wrappers::BroadcastStream::new(self.tells.subscribe());
         let told = told.filter_map(move |told| {
             let told = told.ok().filter(|(to, _)| *to == session).map(|(_, told)| Event::Notified(told));
@@ -153,7 +153,7 @@ impl Server for Shared {
     fn call(&self, call: Call) -> Reply {
         let backend = Arc::clone(&self.0);
         let params = String::from_utf8(call.params.json().to_vec()).unwrap();
-        let session = call.context.session.as_ref().map(|session| session.as_str().to_owned());
+        let session = call.context.requester.session().map(|session| session.as_str().to_owned());
         backend.sessions.lock().push((call.method.to_string(), session));
         backend.calls.lock().push((call.method.to_string(), params.clone()));
         if call.method == Method::ToolsCall {
@@ -165,7 +165,7 @@ impl Server for Shared {
             Method::Listen if backend.deaf.load(Ordering::SeqCst) => {
                 Reply::failed(ErrorObject::method_not_found(call.method.as_str()))
             }
-            Method::Listen => backend.listened(call),
+            Method::Listen => backend.listened(&call),
             Method::Discover
             | Method::ToolsList
             | Method::PromptsList
@@ -197,8 +197,7 @@ impl Client {
         let caller = Caller { user: UserId::new(user), client: None, grant: None, key: None, rights };
         let context = Context {
             caller: Arc::new(caller),
-            session: Some(SessionId::new("session-1")),
-            request: None,
+            requester: Requester::Session(SessionId::new("session-1")),
             mirror: None,
             client: Arc::new(ClientInfo::gateway()),
             profile: Profile::default(),
