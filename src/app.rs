@@ -30,11 +30,12 @@ use self::{
 use crate::{
     backend::{self, Supervisor},
     config::{self, Config, PublicUrl},
-    frontend::{self, Frontend, Routes, StateKey},
+    crossing::{self, Crossing, StateKey},
+    frontend::{self, Frontend, Routes},
     gateway::{self, Gateway, Mount},
     http, listener,
     mcp::{Payload, Server},
-    model::{BackendId, BackendSpec, Requester, SessionId, status::Status},
+    model::{BackendId, BackendSpec, Requester, SessionId, Target, status::Status},
     oauth::{self, OAuth, seal},
     resource::{self, Gate},
     storage::Storage,
@@ -62,6 +63,7 @@ struct Parts {
     storage: Storage,
     oauth: OAuth,
     supervisor: Arc<Supervisor>,
+    crossing: Crossing,
     frontend: Frontend,
     telemetry: Telemetry,
     tracker: TaskTracker,
@@ -217,6 +219,7 @@ impl Parts {
 
     async fn end(self) {
         self.frontend.close().await;
+        self.crossing.close().await;
         self.cancel.cancel();
         self.supervisor.shutdown().await;
         self.ended.cancel();
@@ -259,7 +262,8 @@ impl Foundation<'_> {
         let supervisor = Arc::new(Supervisor::start(self.config.backends.clone(), self.backend_deps(&world))?);
         let (gateway, introductions) = self.gateway(&supervisor, &world);
         let news = News { eras: supervisor.eras(), introductions };
-        let frontend = self.frontend(&supervisor, &gateway, &world);
+        let crossing = self.crossing(&world);
+        let frontend = self.frontend(&supervisor, self.routes(&gateway, &crossing), &gateway, &world);
         let status = self.status(&supervisor, &gateway, &frontend, &*world.clock);
         let gate = Gate::new(self.oauth.clone(), settings::gate(self.config));
         let machine = Machine {
@@ -289,7 +293,7 @@ impl Foundation<'_> {
         let Self { config, storage, oauth, known, .. } = self;
         let known_servers = KnownServers::new(storage.clone(), &config.backends, news, known.eras);
         let ended = CancellationToken::new();
-        let parts = Parts { storage, oauth, supervisor, frontend, telemetry, tracker, cancel, ended };
+        let parts = Parts { storage, oauth, supervisor, crossing, frontend, telemetry, tracker, cancel, ended };
         Ok((router, parts, known_servers))
     }
 
@@ -313,7 +317,7 @@ impl Foundation<'_> {
             title: id.to_string(),
             introduction: self.known.introductions.get(&id).cloned(),
             id,
-            server,
+            server: crossing::around_backend(server),
             share: spec.share,
             read_only_tools: spec.read_only_tools.clone(),
         };
@@ -329,10 +333,31 @@ impl Foundation<'_> {
         (gateway, told)
     }
 
-    fn frontend(&self, supervisor: &Arc<Supervisor>, gateway: &Arc<Gateway>, world: &World) -> Frontend {
-        let single = |spec: &BackendSpec| Some((spec.id.clone(), gateway.single(&spec.id)?));
-        let routes =
-            Routes { merged: gateway.merged(), backends: self.config.backends.iter().filter_map(single).collect() };
+    fn crossing(&self, world: &World) -> Crossing {
+        let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));
+        let deps = crossing::Deps { clock, random, state_key: self.state_key.clone() };
+        Crossing::new(&settings::crossing(self.config), deps)
+    }
+
+    /// The server of each endpoint.
+    fn routes(&self, gateway: &Arc<Gateway>, crossing: &Crossing) -> Routes {
+        let single = |spec: &BackendSpec| {
+            let target = Target::Backend(spec.id.clone());
+            Some((spec.id.clone(), crossing.around_endpoint(target, gateway.single(&spec.id)?)))
+        };
+        Routes {
+            merged: crossing.around_endpoint(Target::Merged, gateway.merged()),
+            backends: self.config.backends.iter().filter_map(single).collect(),
+        }
+    }
+
+    fn frontend(
+        &self,
+        supervisor: &Arc<Supervisor>,
+        routes: Routes,
+        gateway: &Arc<Gateway>,
+        world: &World,
+    ) -> Frontend {
         let ended = {
             let (supervisor, gateway) = (Arc::clone(supervisor), Arc::clone(gateway));
             move |requester: &Requester| {
@@ -346,7 +371,6 @@ impl Foundation<'_> {
             storage: self.storage.clone(),
             clock: Arc::clone(&world.clock),
             random: Arc::clone(&world.random),
-            state_key: self.state_key.clone(),
             ended: Arc::new(ended),
         };
         Frontend::new(routes, settings::frontend(self.config, self.connections), deps)

@@ -11,22 +11,17 @@
 //! | `sessions` | the table of sessions: who may use which, and how long |
 //! | `session` | one session of a legacy client: its messages, its calls |
 //! | `questions` | what servers ask of clients |
-//! | `rounds` | calls whose server asks by ending them (2026-07-28) |
 //! | `replay` | what waits for streams, and for clients that come back to them |
 //! | `modern` | what clients of 2026-07-28 say, who have no session |
-//! | `spoken`, `able` | the client's own version, and what it can be asked |
 
-mod able;
 mod binding;
 mod modern;
 mod questions;
 mod replay;
-mod rounds;
 mod sender;
 mod session;
 mod sessions;
 mod settings;
-mod spoken;
 mod state;
 
 use axum::Router;
@@ -34,7 +29,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use self::state::FrontendState;
-pub use self::{modern::StateKey, sessions::Deps, settings::Settings, state::Routes};
+pub use self::{sessions::Deps, settings::Settings, state::Routes};
 use crate::model::{SessionId, status::SessionStatus};
 
 /// The clients' side of the gateway. Cheap to clone.

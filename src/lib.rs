@@ -10,6 +10,7 @@
 //! | [`support`], [`model`] | time, randomness, secrets; who and what, as plain values |
 //! | [`mcp`] | the protocol: messages, versions, and the one interface [`mcp::Server`] |
 //! | [`wire`] | bytes to messages and back |
+//! | [`crossing`] | decorators that only a client and a server of different manners need |
 //! | [`gateway`] | a server made of many servers: policy, routing, merging |
 //! | [`backend`] | the servers behind the gateway |
 //! | [`frontend`] | the clients in front of it |
@@ -23,6 +24,7 @@ pub mod app;
 pub mod backend;
 pub mod cli;
 pub mod config;
+pub mod crossing;
 pub mod frontend;
 pub mod gateway;
 pub mod http;

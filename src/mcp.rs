@@ -4,7 +4,9 @@
 //! made of servers; a scripted test double is one too.
 
 pub mod call;
+pub(crate) mod client_translator;
 mod control;
+pub(crate) mod declared;
 pub mod error;
 pub mod farewell;
 pub mod json;
@@ -16,6 +18,7 @@ pub mod meta;
 pub mod method;
 pub mod mirrored;
 pub mod payload;
+pub(crate) mod pending_request;
 pub mod reply;
 pub mod revision;
 pub(crate) mod rising;

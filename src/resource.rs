@@ -62,7 +62,7 @@ pub struct Lease {
     /// When the credential ends; `None` where it does not.
     pub expires: Option<Timestamp>,
     /// Cancelled within a second of the revocation of the credential, its grant, its key or its user.
-    pub revoked: CancellationToken,
+    pub revoked: Arc<CancellationToken>,
 }
 
 // === impl Gate ===
@@ -103,7 +103,7 @@ impl Gate {
 
 impl Admission {
     fn of(verified: &Verified) -> Self {
-        let lease = Lease { expires: verified.expires, revoked: verified.revoked.clone() };
+        let lease = Lease { expires: verified.expires, revoked: Arc::clone(&verified.revoked) };
         Self { caller: Arc::clone(&verified.caller), lease }
     }
 }

@@ -7,7 +7,7 @@ use url::Url;
 use crate::{
     backend,
     config::{self, Config, PublicUrl},
-    frontend, gateway, http,
+    crossing, frontend, gateway, http,
     listener::{self, descriptors},
     model::Descriptors,
     oauth, resource,
@@ -39,6 +39,12 @@ pub(super) fn slots(config: &Config) -> backend::SlotLimits {
     backend::SlotLimits { question_slot_time, slot_wait }
 }
 
+/// The bounds of what crossings keep.
+pub(super) fn crossing(config: &Config) -> crossing::Settings {
+    let config::Limits { suspended_calls_per_user, suspended_calls, question_timeout, .. } = config.limits;
+    crossing::Settings { suspended_calls_per_user, suspended_calls, question_timeout }
+}
+
 /// The frontends', where there can be so many connections of clients.
 pub(super) fn frontend(config: &Config, connections: usize) -> frontend::Settings {
     let limits = &config.limits;
@@ -51,8 +57,6 @@ pub(super) fn frontend(config: &Config, connections: usize) -> frontend::Setting
         listens_per_user: limits.listens_per_user,
         // each holds a connection that never makes room: a quarter is left for calls
         listens: limits.listens.unwrap_or(connections / 4 * 3),
-        suspended_calls_per_user: limits.suspended_calls_per_user,
-        suspended_calls: limits.suspended_calls,
         question_timeout: limits.question_timeout,
         stream_lifetime: limits.stream_lifetime,
         batch: limits.batch,

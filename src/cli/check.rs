@@ -165,6 +165,7 @@ impl Probe {
             client: Arc::new(ClientInfo::gateway()),
             profile: Profile::default(),
             farewell: Farewell::default(),
+            revoked: None,
             trace: Trace::default(),
         };
         let Some(server) = self.gateway.single(id) else { return Ok(()) };

@@ -11,13 +11,10 @@ use tokio::{
     time::sleep,
 };
 
-use super::spoken::{Spoken, Understood};
-use crate::mcp::{Answer, ErrorObject, Method, Payload, Question, RequestId, meta};
+use crate::mcp::{ErrorObject, Method, Payload, RequestId, meta, pending_request::PendingRequest};
 
 /// How much of a client's progress with one question waits to be passed on; what comes beyond is dropped.
 const MOST_PROGRESS: usize = 16;
-/// How often a client is asked the same again whose answers break a bound.
-const MOST_TRIES: u8 = 3;
 
 /// The questions that wait for one client.
 #[derive(Debug)]
@@ -28,20 +25,6 @@ pub(crate) struct Questions {
     most: usize,
     /// How long each waits.
     patience: Duration,
-}
-
-/// A question on its way to the client.
-#[derive(Debug)]
-pub(crate) struct Asking {
-    method: Method,
-    /// As the server asked it.
-    asked: Payload,
-    /// As the client is asked.
-    shown: Payload,
-    answer: Answer,
-    /// How the client is spoken to.
-    spoken: Spoken,
-    tries: u8,
 }
 
 /// A question that was listed: what to send, and the wait for the answer.
@@ -62,7 +45,7 @@ pub(crate) enum Settled {
     /// The client answered.
     Answered(RequestId),
     /// The client answered, and is to be asked again.
-    Again(RequestId, Box<Asking>),
+    Again(RequestId, Box<PendingRequest>),
     /// The server no longer wants to know.
     Withdrawn(RequestId),
     /// The client took too long; the server was told.
@@ -100,29 +83,29 @@ impl Questions {
     }
 
     /// Lists a question. Where too many are open it is refused, and its server told.
-    pub(crate) fn ask(self: &Arc<Self>, asking: Asking) -> Option<Listed> {
+    pub(crate) fn ask(self: &Arc<Self>, asking: PendingRequest) -> Option<Listed> {
         let mut inner = self.inner.lock();
         if inner.open.len() >= self.most {
             drop(inner);
             metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
-            asking.answer.give(Err(ErrorObject::internal("the client has too many questions open")));
+            asking.fail(ErrorObject::internal("the client has too many questions open"));
             return None;
         }
         inner.last += 1;
         let name = format!("{}{}", self.prefix, inner.last);
         let id = RequestId::string(&name);
-        let token = meta::progress_token(&asking.shown);
+        let token = meta::progress_token(asking.shown());
         let params = match &token {
             // two servers may use the same token (design rule 1)
-            Some(_) => meta::with_progress_token(&asking.shown, &String::from_utf8_lossy(id.json())),
-            None => asking.shown.clone(),
+            Some(_) => meta::with_progress_token(asking.shown(), &String::from_utf8_lossy(id.json())),
+            None => asking.shown().clone(),
         };
         let (answer, answered) = oneshot::channel();
         let (progress, progressed) = mpsc::channel(MOST_PROGRESS);
         inner.open.insert(id.clone(), Open { answer, progress, token });
         drop(inner);
         let entry = Entry { questions: Arc::clone(self), id: id.clone() };
-        let method = asking.method.clone();
+        let method = asking.method().clone();
         let wait = Box::pin(wait(entry, asking, answered, progressed));
         Some(Listed { id, method, params, wait })
     }
@@ -151,83 +134,9 @@ impl Questions {
     }
 }
 
-// === impl Asking ===
-
-impl Asking {
-    /// A question as the client is asked it.
-    ///
-    /// # Errors
-    ///
-    /// The question itself and the error for its server, where the client's version cannot be asked for it.
-    pub(crate) fn new(question: Question, spoken: &Spoken) -> Result<Self, (Answer, ErrorObject)> {
-        let Question { method, params, answer } = question;
-        match spoken.question(&method, &params) {
-            Ok(shown) => Ok(Self { method, asked: params, shown, answer, spoken: spoken.clone(), tries: 1 }),
-            Err(error) => Err((answer, error)),
-        }
-    }
-
-    /// Which kind of question it is.
-    pub(crate) const fn method(&self) -> &Method {
-        &self.method
-    }
-
-    /// Its parameters as the client is asked.
-    pub(crate) const fn shown(&self) -> &Payload {
-        &self.shown
-    }
-
-    /// The server that asks, as its `Implementation`, where it is known.
-    pub(crate) fn server(&self) -> Option<&str> {
-        self.asked.server()
-    }
-
-    /// Waits until the server no longer wants to know.
-    pub(crate) async fn withdrawn(&mut self) {
-        self.answer.withdrawn().await;
-    }
-
-    /// Tells the server that its client is still at it, where it wants to know: it would give up the question after a while
-    /// (`translation` 4b.6). `turn` rises.
-    pub(crate) fn reassure(&self, turn: u32) {
-        let Some(token) = meta::progress_token(&self.asked) else { return };
-        let params = format!(r#"{{"progressToken":{},"progress":{turn}}}"#, String::from_utf8_lossy(&token));
-        self.answer.progress(Payload::new(self.asked.revision, params.into()));
-    }
-
-    /// Tells the server that the client is not asked.
-    pub(crate) fn refuse(self, error: ErrorObject) {
-        metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
-        self.answer.give(Err(error));
-    }
-
-    /// Tells the server that the client has gone: a dialog was closed, anything else fails (`translation` 4b.6).
-    pub(crate) fn abandon(self) {
-        self.answer.give(match self.method {
-            Method::Elicit => Ok(Payload::new(self.asked.revision, Bytes::from_static(br#"{"action":"cancel"}"#))),
-            _ => Err(ErrorObject::internal("the client did not come back with an answer")),
-        });
-    }
-
-    /// Gives on what the client answered; the question again where it has to be asked again.
-    pub(crate) fn answered(self, given: Result<Payload, ErrorObject>) -> Option<Box<Self>> {
-        match self.spoken.answer(&self.method, &self.asked, given) {
-            Understood::Answer(answer) => {
-                self.answer.give(answer);
-                None
-            }
-            Understood::AskAgain(_, error) if self.tries >= MOST_TRIES => {
-                self.answer.give(Err(error));
-                None
-            }
-            Understood::AskAgain(shown, _) => Some(Box::new(Self { shown, tries: self.tries + 1, ..self })),
-        }
-    }
-}
-
 async fn wait(
     entry: Entry,
-    mut asking: Asking,
+    mut asking: PendingRequest,
     mut answered: oneshot::Receiver<Result<Payload, ErrorObject>>,
     mut progressed: mpsc::Receiver<Payload>,
 ) -> Settled {
@@ -238,18 +147,18 @@ async fn wait(
     loop {
         tokio::select! {
             biased;
-            Some(params) = progressed.recv() => asking.answer.progress(params),
+            Some(params) = progressed.recv() => asking.progress(params),
             Ok(given) = &mut answered => {
                 return match asking.answered(given) {
                     None => Settled::Answered(id),
                     Some(again) => Settled::Again(id, again),
                 };
             }
-            () = asking.answer.withdrawn() => return Settled::Withdrawn(id),
+            () = asking.withdrawn() => return Settled::Withdrawn(id),
             () = &mut deadline => {
                 let text = format!("the client did not answer within {} s", patience.as_secs_f64());
                 metrics::counter!("lockkeeper_frontend_questions_expired_total").increment(1);
-                asking.answer.give(Err(ErrorObject::internal(&text)));
+                asking.fail(ErrorObject::internal(&text));
                 return Settled::Expired(id);
             }
         }
@@ -267,19 +176,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{
-        frontend::Settings,
-        mcp::{Answered, Capabilities, ClientInfo, Heard, Revision},
+    use crate::mcp::{
+        Answered, Capabilities, ClientInfo, Heard, Question, Revision, client_translator::ClientTranslator,
+        translate::Profile,
     };
 
     const REVISION: Revision = Revision::V2025_11_25;
 
-    fn asking(params: &serde_json::Value) -> (Asking, Answered) {
+    fn asking(params: &serde_json::Value) -> (PendingRequest, Answered) {
         let capabilities = Capabilities::none();
         let client = Arc::new(ClientInfo { revision: REVISION, capabilities, ..ClientInfo::gateway() });
-        let spoken = Spoken::about(&client, &Settings::default(), Method::ToolsCall, &Payload::absent(REVISION));
+        let absent = Payload::absent(REVISION);
+        let translator = ClientTranslator::new(&client, Profile::default(), &Method::ToolsCall, &absent);
         let (question, answered) = Question::new(Method::CreateMessage, Payload::of(REVISION, params));
-        (Asking::new(question, &spoken).unwrap(), answered)
+        (PendingRequest::new(question, &translator).unwrap(), answered)
     }
 
     fn questions(most: usize) -> Arc<Questions> {

@@ -2,6 +2,7 @@
 
 use std::{
     future::{self, Future},
+    sync::Arc,
     time::Duration,
 };
 
@@ -28,7 +29,7 @@ pub(crate) struct Sender {
 
 /// Ends when streams that rest on the lease must: at its revocation, or a little after its expiry.
 pub(crate) fn lapse(lease: &Lease, now: Timestamp) -> impl Future<Output = ()> + Send + 'static + use<> {
-    let revoked = lease.revoked.clone();
+    let revoked = Arc::clone(&lease.revoked);
     let left = lease.expires.map(|expires| expires.since(now) + GRACE);
     async move {
         let expired = async {

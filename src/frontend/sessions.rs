@@ -27,7 +27,6 @@ use self::{
     table::Table,
 };
 use super::{
-    modern::seal::StateKey,
     questions::Questions,
     replay::{Bounds, Limits, Overflow, ReplayBuffer, event_id::EventIdPrefix, streams::AnswerStreams},
     session::{Holders, Opening, Session, calls::RunningCalls},
@@ -54,8 +53,6 @@ pub struct Deps {
     pub clock: Arc<dyn Clock>,
     /// Randomness for session ids.
     pub random: Arc<dyn Random>,
-    /// What is sealed under it comes back with the next request, to whichever process of the same store.
-    pub state_key: StateKey,
     /// Told of each session and of each listen without one that ended, so that the backends let go of what was held for it.
     pub ended: Arc<dyn Fn(&Requester) + Send + Sync>,
 }

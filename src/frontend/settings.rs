@@ -28,11 +28,6 @@ pub struct Settings {
     pub listens_per_user: usize,
     /// Open `subscriptions/listen` of all users: each holds a connection. 20,000.
     pub listens: usize,
-    /// Calls of one user's clients without sessions that wait for answers between two requests; where one more asks, its
-    /// server is told that nobody answers. 4,096.
-    pub suspended_calls_per_user: usize,
-    /// The same of all users. 16,384.
-    pub suspended_calls: usize,
     /// Questions to the client that wait at once in one session; one more is answered `-32603` to the server. 64.
     pub questions_per_session: usize,
     /// How long a question waits for the client's answer; after it the server is told and the client's dialog is
@@ -77,8 +72,6 @@ impl Default for Settings {
             calls_per_user: 10_000,
             listens_per_user: 10_000,
             listens: 20_000,
-            suspended_calls_per_user: 4_096,
-            suspended_calls: 16_384,
             questions_per_session: 64,
             question_timeout: Duration::from_mins(10),
             stream_lifetime: None,

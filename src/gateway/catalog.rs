@@ -94,6 +94,7 @@ impl Catalog {
             client: Arc::new(ClientInfo { capabilities: capabilities.clone(), ..ClientInfo::gateway() }),
             profile: Profile::default(),
             farewell: Farewell::default(),
+            revoked: None,
             trace: Trace::default(),
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Era, Farewell, Feature, Method, Payload, Reply, Revision,
@@ -50,6 +51,8 @@ pub struct Context {
     pub profile: Profile,
     /// What the server is told where the call is given up.
     pub farewell: Farewell,
+    /// Cancelled when the credential is revoked; `None` if nothing outlives the request that rests on it.
+    pub revoked: Option<Arc<CancellationToken>>,
     /// What ties the call to logs and traces.
     pub trace: Trace,
 }

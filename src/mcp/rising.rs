@@ -48,6 +48,15 @@ impl Rising {
         self.leg = Leg::Silent;
     }
 
+    /// Looks at a notification of the first call, which passes untouched.
+    pub(crate) fn see(&mut self, told: &Notification) {
+        if told.method == Method::Progress
+            && let Some(View { progress, .. }) = told.params.view()
+        {
+            self.note(progress);
+        }
+    }
+
     /// A notification as the client is told it; `None` where it would not rise. Those of the first call pass untouched,
     /// as do those of a later one that goes on above the last.
     pub(crate) fn pass(&mut self, told: Notification) -> Option<Notification> {

@@ -46,7 +46,7 @@ pub struct Verified {
     /// When it ends; `None` where it does not.
     pub expires: Option<Timestamp>,
     /// Cancelled when it is revoked, by itself or with what it rests on.
-    pub revoked: CancellationToken,
+    pub revoked: Arc<CancellationToken>,
     /// When it was last noted as used.
     noted: AtomicI64,
 }
@@ -125,7 +125,13 @@ impl Verifier {
         let caller =
             Caller { user: holder.user, client: None, grant: None, key: Some(holder.key), rights: holder.rights };
         let noted = AtomicI64::new(self.core.now().as_millis());
-        Ok(Verified { caller: Arc::new(caller), opens: Opens::Key(holder.direct), expires, revoked, noted })
+        Ok(Verified {
+            caller: Arc::new(caller),
+            opens: Opens::Key(holder.direct),
+            expires,
+            revoked: Arc::new(revoked),
+            noted,
+        })
     }
 
     async fn verify_token(&self, presented: &str) -> Result<Option<Verified>, Error> {
@@ -163,7 +169,13 @@ impl Verifier {
         };
         let opens = Opens::Endpoint(grant.endpoint, scopes);
         let noted = AtomicI64::new(now.as_millis());
-        Ok(Some(Verified { caller: Arc::new(caller), opens, expires: Some(expires), revoked, noted }))
+        Ok(Some(Verified {
+            caller: Arc::new(caller),
+            opens,
+            expires: Some(expires),
+            revoked: Arc::new(revoked),
+            noted,
+        }))
     }
 
     fn note_use(&self, known: &Verified, now: Timestamp) {

@@ -29,11 +29,12 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, Method as Verb, Request, Response, StatusCode};
 use lockkeeper::{
-    frontend::{Deps, Frontend, Routes, Settings, StateKey},
+    crossing::{self, Crossing, StateKey},
+    frontend::{Deps, Frontend, Routes, Settings},
     mcp::{
         Call, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Question, Reply, Revision, Server,
     },
-    model::{BackendId, Caller, ClientId, Requester, UserId},
+    model::{BackendId, Caller, ClientId, Requester, Target, UserId},
     resource::{Admission, Lease},
     storage::Storage,
     support::{ManualClock, SeededRandom},
@@ -41,7 +42,6 @@ use lockkeeper::{
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, broadcast, mpsc};
-use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use self::reader::{Events, Reader, body, text};
@@ -49,6 +49,7 @@ use self::reader::{Events, Reader, body, text};
 /// Everything that a test needs, and the front in the midst of it.
 struct World {
     front: Frontend,
+    crossing: Crossing,
     router: Router,
     server: Arc<Scripted>,
     clock: Arc<ManualClock>,
@@ -109,33 +110,48 @@ impl World {
     }
 
     async fn with(settings: Settings) -> Self {
-        let storage = Storage::in_memory().await.unwrap();
-        Self::on(storage, Arc::new(ManualClock::default()), settings, 1)
+        Self::bounded(settings, crossing::Settings::default()).await
     }
 
-    fn on(storage: Storage, clock: Arc<ManualClock>, settings: Settings, seed: u64) -> Self {
+    async fn bounded(settings: Settings, crossing: crossing::Settings) -> Self {
+        let storage = Storage::in_memory().await.unwrap();
+        Self::on(storage, Arc::new(ManualClock::default()), (settings, crossing), 1)
+    }
+
+    fn on(
+        storage: Storage,
+        clock: Arc<ManualClock>,
+        (settings, crossing): (Settings, crossing::Settings),
+        seed: u64,
+    ) -> Self {
         let server = Scripted::new("all");
         let ended = Arc::new(Mutex::new(Vec::new()));
-        let git: Arc<dyn Server> = Scripted::new("git");
+        let git = BackendId::parse("git").unwrap();
+        let deps = crossing::Deps {
+            clock: Arc::clone(&clock) as _,
+            random: Arc::new(SeededRandom::new(seed + 100)),
+            state_key: StateKey::new([7; 32]),
+        };
+        let crossing = Crossing::new(&crossing, deps);
+        let around = |target, server: Arc<Scripted>| crossing.around_endpoint(target, crossing::around_backend(server));
         let routes = Routes {
-            merged: Arc::clone(&server) as Arc<dyn Server>,
-            backends: BTreeMap::from([(BackendId::parse("git").unwrap(), git)]),
+            merged: around(Target::Merged, Arc::clone(&server)),
+            backends: BTreeMap::from([(git.clone(), around(Target::Backend(git), Scripted::new("git")))]),
         };
         let told = Arc::clone(&ended);
         let deps = Deps {
             storage: storage.clone(),
             clock: Arc::clone(&clock) as _,
             random: Arc::new(SeededRandom::new(seed)),
-            state_key: StateKey::new([7; 32]),
             ended: Arc::new(move |id: &Requester| told.lock().push(id.clone())),
         };
         let front = Frontend::new(routes, settings, deps);
-        Self { router: front.router(), front, server, clock, storage, ended }
+        Self { router: front.router(), front, crossing, server, clock, storage, ended }
     }
 
     /// The process after this one, on the same store.
     fn restarted(&self) -> Self {
-        Self::on(self.storage.clone(), Arc::clone(&self.clock), Settings::default(), 2)
+        Self::on(self.storage.clone(), Arc::clone(&self.clock), (Settings::default(), crossing::Settings::default()), 2)
     }
 
     fn client(&self, user: &str) -> Client {
@@ -153,7 +169,7 @@ impl World {
 
 fn admission(user: &str) -> Admission {
     let caller = Caller { user: UserId::new(user), client: Some(ClientId::new("app")), ..Caller::gateway() };
-    Admission { caller: Arc::new(caller), lease: Lease { expires: None, revoked: CancellationToken::new() } }
+    Admission { caller: Arc::new(caller), lease: Lease { expires: None, revoked: Arc::default() } }
 }
 
 // === impl Scripted ===

@@ -16,6 +16,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("mcp", &[]),
     ("wire", &["mcp"]),
+    ("crossing", &["mcp"]),
     ("gateway", &["mcp"]),
     ("backend", &["mcp", "wire"]),
     ("frontend", &["mcp", "wire", "resource", "storage"]),

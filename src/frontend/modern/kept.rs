@@ -1,18 +1,14 @@
-//! What the front keeps for clients that have no session: counters, calls that wait for their client, and questions that
-//! wait for a call. Knows nothing of how a request is served.
+//! What the front keeps for clients that have no session: counters. Knows nothing of how a request is served.
 
 use std::{
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
 use tokio_util::sync::CancellationToken;
 
-use super::{parks::Parks, seal::Sealer, strays::Strays, users::Users};
+use super::users::Users;
 use crate::{
     frontend::{sessions::Deps, settings::Settings},
     model::{RequestNumber, status::SessionStatus},
@@ -24,9 +20,6 @@ pub(crate) struct Modern {
     pub(super) users: Users,
     /// How long a client is shown that was here.
     shown_for: Duration,
-    pub(super) parks: Arc<Parks>,
-    pub(super) sealer: Arc<Sealer>,
-    pub(super) strays: Arc<Strays>,
     pub(super) deps: Deps,
     /// Numbers the requests, so that what each holds at the backends is told apart.
     last: AtomicU64,
@@ -40,13 +33,9 @@ impl Modern {
     /// Nothing runs yet.
     pub(crate) fn new(deps: &Deps, settings: &Settings) -> Self {
         let closed = CancellationToken::new();
-        let (random, clock) = (Arc::clone(&deps.random), Arc::clone(&deps.clock));
         Self {
             users: Users::new(settings),
             shown_for: settings.session_idle,
-            parks: Parks::new(deps, settings, closed.clone()),
-            sealer: Arc::new(Sealer::new(&deps.state_key, random, clock, settings.question_timeout)),
-            strays: Strays::new(closed.clone()),
             deps: deps.clone(),
             last: AtomicU64::new(0),
             closed,

@@ -7,18 +7,14 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
-use super::{
-    early::Early,
-    strays::{Strays, Whose},
-    users::Permit,
-};
+use super::{early::Early, users::Permit};
 use crate::{
-    frontend::spoken::Spoken,
     mcp::{
         Call, ClientInfo, Context, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId,
         Revision, Server,
+        client_translator::ClientTranslator,
         json::draft::Draft,
         listen::{self, LISTS, TASK_IDS},
         meta,
@@ -43,13 +39,11 @@ pub(super) struct Listen {
     /// Who listens.
     pub(super) context: Context,
     /// How the client is spoken to.
-    pub(super) spoken: Spoken,
+    pub(super) spoken: ClientTranslator,
     /// To whom.
     pub(super) server: Arc<dyn Server>,
     /// Told when nobody listens any more, so that subscriptions end.
     pub(super) ended: Arc<dyn Fn(&Requester) + Send + Sync>,
-    /// Where questions wait for a call, by whom they can be taken, and who owns their waits.
-    pub(super) strays: (Arc<Strays>, Whose, TaskTracker),
 }
 
 /// What the client chose.
@@ -101,11 +95,8 @@ impl Listen {
                             yield message;
                         }
                     }
-                    // a listen cannot be asked
-                    Some(Event::Asked(question)) => {
-                        let (strays, whose, tracker) = &self.strays;
-                        strays.hold(whose.clone(), question, tracker);
-                    }
+                    // nothing can be asked in a listen: being dropped refuses it
+                    Some(Event::Asked(_)) => {}
                     Some(Event::Done(_)) | None => break,
                 }
             }

@@ -8,16 +8,15 @@ use futures_util::{Stream, StreamExt as _};
 
 use super::{
     envelope::Envelope,
-    leg::{Leg, Stop},
+    exchange::{Progress, RequestExchange, Stop},
     listen::{Filter, Listen},
-    strays::Whose,
     users::{Kind, Permit},
 };
 use crate::{
-    frontend::{sender::Sender, spoken::Spoken, state::FrontendState},
+    frontend::{sender::Sender, state::FrontendState},
     mcp::{
         Call, Context, ErrorObject, Farewell, Message, Method, Outcome, Payload, Reply, RequestId, Revision, Server,
-        json::draft::Draft, meta, mirrored::Mirror,
+        client_translator::ClientTranslator, json::draft::Draft, meta, mirrored::Mirror,
     },
     model::Requester,
 };
@@ -72,31 +71,22 @@ impl StatelessRequest<'_> {
         let context = self.context();
         let params = Payload::new(Revision::V2026_07_28, params);
         tracing::debug!(method = %self.method, user = %context.caller.user, "request without a session");
-        let target = self.sender.endpoint.target.clone();
-        let whose = Whose { owner: Arc::clone(&context.caller), client: Arc::clone(&context.client), target };
         if self.method == Method::Listen {
-            return self.listen(&params, (context, whose), server, permit).map(Served::Listen);
+            return self.listen(&params, context, server, permit).map(Served::Listen);
         }
-        let leg = Leg {
+        let exchange = RequestExchange {
             id: self.id,
-            spoken: Spoken::about(&self.envelope.client, self.state.settings(), self.method.clone(), &params),
-            token: meta::progress_token(&params),
-            parks: Arc::clone(&modern.parks),
-            sealer: Arc::clone(&modern.sealer),
+            translator: ClientTranslator::new(&context.client, context.profile, &self.method, &params),
+            progress: if meta::progress_token(&params).is_some() { Progress::Wanted } else { Progress::Unwanted },
             method: self.method.clone(),
-            whose,
-            user,
-            strays: Arc::clone(&modern.strays),
-            envelope: self.envelope,
-            tracker: self.state.tracker().clone(),
+            level: self.envelope.level,
         };
-        let method = self.method;
-        let call = move |params| match method {
+        let reply = match self.method {
             Method::Discover => discovered(server.as_ref(), context),
             method => server.call(Call { method, params, context }),
         };
-        let stop = Stop { revoked: self.sender.admission.lease.revoked.clone(), closed: modern.closed.clone() };
-        Ok(Served::Call(Box::pin(leg.messages(params, call, stop).map(move |message| {
+        let stop = Stop { revoked: Arc::clone(&self.sender.admission.lease.revoked), closed: modern.closed.clone() };
+        Ok(Served::Call(Box::pin(exchange.messages(reply, stop).map(move |message| {
             let _ = &permit;
             message
         }))))
@@ -106,16 +96,15 @@ impl StatelessRequest<'_> {
     fn listen(
         self,
         params: &Payload,
-        (context, whose): (Context, Whose),
+        context: Context,
         server: Arc<dyn Server>,
         permit: Permit,
     ) -> Result<Messages, ErrorObject> {
         let chosen = Filter::read(params, &context.client)?;
         let modern = self.state.modern();
-        let spoken = Spoken::about(&context.client, self.state.settings(), Method::Listen, params);
-        let strays = (Arc::clone(&modern.strays), whose, self.state.tracker().clone());
+        let spoken = ClientTranslator::new(&context.client, context.profile, &Method::Listen, params);
         let ended = Arc::clone(&modern.deps.ended);
-        let listen = Listen { id: self.id, context, spoken, server, ended, strays };
+        let listen = Listen { id: self.id, context, spoken, server, ended };
         Ok(Box::pin(listen.messages(chosen, self.state.drained().clone(), permit)))
     }
 
@@ -127,6 +116,7 @@ impl StatelessRequest<'_> {
             profile: self.state.settings().profile(&self.envelope.client),
             mirror: self.mirror.clone(),
             farewell: self.farewell.clone(),
+            revoked: Some(Arc::clone(&self.sender.admission.lease.revoked)),
             trace: self.sender.trace.clone(),
         }
     }

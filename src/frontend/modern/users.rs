@@ -23,8 +23,6 @@ pub(super) enum Kind {
     Call,
     /// Open `subscriptions/listen`.
     Listen,
-    /// Calls that wait for their client between two requests.
-    Suspended,
 }
 
 /// All users that have something.
@@ -39,7 +37,6 @@ pub(super) struct Users {
 struct Shared {
     calls: Bound,
     listens: Bound,
-    suspended: Bound,
     /// How many clients are remembered.
     visits: AtomicUsize,
 }
@@ -61,7 +58,6 @@ pub(super) struct User {
     shared: Arc<Shared>,
     calls: AtomicUsize,
     listens: AtomicUsize,
-    suspended: AtomicUsize,
     visits: Visits,
 }
 
@@ -83,10 +79,6 @@ impl Users {
         let shared = Shared {
             calls: bound(("calls_per_user", settings.calls_per_user), None),
             listens: bound(("listens_per_user", listens), Some(("listens", settings.listens))),
-            suspended: bound(
-                ("suspended_calls_per_user", settings.suspended_calls_per_user),
-                Some(("suspended_calls", settings.suspended_calls)),
-            ),
             visits: AtomicUsize::new(0),
         };
         Self { users: DashMap::new(), shared: Arc::new(shared) }
@@ -125,7 +117,7 @@ impl Users {
 impl User {
     fn new(shared: Arc<Shared>) -> Self {
         let none = || AtomicUsize::new(0);
-        Self { shared, calls: none(), listens: none(), suspended: none(), visits: Visits::default() }
+        Self { shared, calls: none(), listens: none(), visits: Visits::default() }
     }
 
     /// Notes that a client of this caller, who is this user, is here.
@@ -156,7 +148,6 @@ impl User {
         match kind {
             Kind::Call => &self.calls,
             Kind::Listen => &self.listens,
-            Kind::Suspended => &self.suspended,
         }
     }
 }
@@ -178,7 +169,6 @@ impl Shared {
         match kind {
             Kind::Call => &self.calls,
             Kind::Listen => &self.listens,
-            Kind::Suspended => &self.suspended,
         }
     }
 }
@@ -198,7 +188,6 @@ fn refusal(kind: Kind, whose: &str, (option, most): (&'static str, usize)) -> Er
     let (what, remedy) = match kind {
         Kind::Call => ("requests run", "wait until some have ended"),
         Kind::Listen => ("listens are open", "close some, or name more in one"),
-        Kind::Suspended => ("calls wait for answers of their clients", "answer some, or wait until they expire"),
     };
     let operator = "or ask the operator to raise the limit";
     ErrorObject::retryable(&format!("too many {what} {whose} (limits.{option} = {most}): {remedy}, {operator}"))

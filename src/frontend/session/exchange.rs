@@ -20,13 +20,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{Session, calls::Running};
 use crate::{
-    frontend::{
-        able::can_be_asked,
-        questions::{Asking, Listed, Settled},
-        spoken::Spoken,
-    },
+    frontend::questions::{Listed, Settled},
     mcp::{
-        ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId, json,
+        ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId,
+        client_translator::ClientTranslator, declared::can_be_asked, json, pending_request::PendingRequest,
     },
 };
 
@@ -47,11 +44,11 @@ pub(crate) enum Loss {
 #[derive(Debug)]
 pub(crate) struct Terms {
     /// Cancelled when the credential is revoked.
-    pub(crate) revoked: CancellationToken,
+    pub(crate) revoked: Arc<CancellationToken>,
     /// What happens when its reader goes away.
     pub(crate) loss: Loss,
     /// How its client is spoken to.
-    pub(crate) spoken: Spoken,
+    pub(crate) spoken: ClientTranslator,
     /// Who owns what outlives it.
     pub(crate) tracker: TaskTracker,
 }
@@ -79,7 +76,7 @@ struct Inner {
     loss: Loss,
     tracker: Option<TaskTracker>,
     /// `None` where there is no reply to speak of.
-    spoken: Option<Spoken>,
+    spoken: Option<ClientTranslator>,
     /// `None` once the outcome is known.
     reply: Option<Reply>,
     stop: Option<BoxFuture<'static, Stop>>,
@@ -246,13 +243,13 @@ impl Inner {
             return;
         }
         let Some(spoken) = &self.spoken else { return };
-        match Asking::new(question, spoken) {
+        match PendingRequest::new(question, spoken) {
             Ok(asking) => self.put(asking),
             Err((answer, error)) => answer.give(Err(error)),
         }
     }
 
-    fn put(&mut self, asking: Asking) {
+    fn put(&mut self, asking: PendingRequest) {
         if let Some(Listed { id, method, params, wait }) = self.session.questions.ask(asking) {
             self.asked.get_or_insert_default().push(wait);
             self.open.push(id.clone());
@@ -338,7 +335,7 @@ impl std::fmt::Debug for Inner {
 
 fn stop(
     cancelled: CancellationToken,
-    revoked: CancellationToken,
+    revoked: Arc<CancellationToken>,
     ended: CancellationToken,
 ) -> BoxFuture<'static, Stop> {
     Box::pin(async move {

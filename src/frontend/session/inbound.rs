@@ -14,10 +14,10 @@ use super::{
     initialize,
 };
 use crate::{
-    frontend::{rounds::Rounds, sender::Sender, spoken::Spoken, state::FrontendState},
+    frontend::{sender::Sender, state::FrontendState},
     mcp::{
         Call, ClientInfo, Context, ErrorObject, Farewell, Feature, Message, Method, Outcome, Payload, Reply, RequestId,
-        jsonrpc::Malformed,
+        client_translator::ClientTranslator, jsonrpc::Malformed,
     },
     model::{Requester, Target},
 };
@@ -229,7 +229,7 @@ impl Inbound<'_> {
         let terms = self.terms(client, self.loss(), &method, &params);
         let call = Call { method, params, context: self.context(client) };
         let farewell = call.context.farewell.clone();
-        let reply = if call.method.may_require_input() { self.rounds(call, &terms.spoken) } else { self.call(call) };
+        let reply = self.call(call);
         self.exchange((id.clone(), Some((id, farewell))), reply, terms)
     }
 
@@ -243,7 +243,7 @@ impl Inbound<'_> {
             metrics::counter!("lockkeeper_frontend_notifications_dropped_total").increment(1);
             return;
         };
-        let (ended, revoked) = (self.session.ended.clone(), self.sender.admission.lease.revoked.clone());
+        let (ended, revoked) = (self.session.ended.clone(), Arc::clone(&self.sender.admission.lease.revoked));
         self.state.tracker().spawn(async move {
             tokio::select! {
                 _ = told => {}
@@ -269,8 +269,13 @@ impl Inbound<'_> {
     }
 
     pub(super) fn terms(&self, client: &Arc<ClientInfo>, loss: Loss, method: &Method, params: &Payload) -> Terms {
-        let spoken = Spoken::about(client, self.state.settings(), method.clone(), params);
-        Terms { revoked: self.sender.admission.lease.revoked.clone(), loss, spoken, tracker: self.tracker().clone() }
+        let spoken = ClientTranslator::new(client, self.state.settings().profile(client), method, params);
+        Terms {
+            revoked: Arc::clone(&self.sender.admission.lease.revoked),
+            loss,
+            spoken,
+            tracker: self.tracker().clone(),
+        }
     }
 
     /// What happens to a call whose reader goes away.
@@ -290,14 +295,6 @@ impl Inbound<'_> {
         }
     }
 
-    /// The reply of a server that may ask by ending the call.
-    fn rounds(&self, call: Call, spoken: &Spoken) -> Reply {
-        match self.state.server(&self.session.endpoint.target) {
-            Some(server) => Rounds { server: Arc::clone(server), call, spoken: spoken.clone() }.reply(),
-            None => self.call(call),
-        }
-    }
-
     pub(super) fn context(&self, client: &Arc<ClientInfo>) -> Context {
         Context {
             caller: Arc::clone(&self.sender.admission.caller),
@@ -306,6 +303,8 @@ impl Inbound<'_> {
             client: Arc::clone(client),
             profile: self.state.settings().profile(client),
             farewell: Farewell::default(),
+            // its session ends then
+            revoked: None,
             trace: self.sender.trace.clone(),
         }
     }

@@ -211,6 +211,7 @@ fn context(requester: Requester, capabilities: &'static str) -> Context {
         client: Arc::new(client),
         profile: Profile::default(),
         farewell: Farewell::default(),
+        revoked: None,
         trace: Trace::default(),
     }
 }

@@ -1,7 +1,7 @@
 //! What one user can have at once without a session: calls, listens and suspended calls, each bounded for itself.
 
 use http::StatusCode;
-use lockkeeper::{frontend::Settings, mcp::Method};
+use lockkeeper::{crossing, frontend::Settings, mcp::Method};
 use serde_json::{Value, json};
 
 use super::{Events, World, body, modern::Modern};
@@ -48,8 +48,9 @@ async fn open_listens_take_no_room_from_calls() {
 
 #[tokio::test]
 async fn suspended_calls_have_a_bound_of_their_own() {
-    let settings = Settings { suspended_calls_per_user: 1, calls_per_user: 1, ..Settings::default() };
-    let world = World::with(settings).await;
+    let settings = Settings { calls_per_user: 1, ..Settings::default() };
+    let crossing = crossing::Settings { suspended_calls_per_user: 1, ..crossing::Settings::default() };
+    let world = World::bounded(settings, crossing).await;
     let client = Modern::of(&world, "ann", r#"{"elicitation":{"form":{}}}"#);
     let waiting = body(client.tool(1, "ask", json!({})).await).await;
     assert_eq!(waiting["result"]["resultType"], "input_required");

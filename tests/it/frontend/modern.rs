@@ -385,6 +385,23 @@ async fn the_outcome_of_a_call_whose_question_was_closed_waits_for_the_retry() {
 }
 
 #[tokio::test]
+async fn a_suspended_call_ends_with_the_credential_that_it_rests_on() {
+    let world = World::new().await;
+    let client = Modern::of(&world, "ann", ALL);
+    let arguments = json!({ "method": "roots/list" });
+    let asked = body(client.tool(1, "ask", arguments.clone()).await).await["result"].clone();
+    client.client.admission.lease.revoked.cancel();
+    tokio::time::pause();
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let again = Modern::of(&world, "ann", ALL);
+    let params = json!({
+        "name": "ask", "arguments": arguments, "requestState": asked["requestState"],
+        "inputResponses": { "q1": { "roots": [] } },
+    });
+    assert_eq!(body(again.ask(2, "tools/call", params).await).await["error"]["code"], -32602);
+}
+
+#[tokio::test]
 async fn a_client_that_does_not_come_back_has_closed_its_dialog() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);

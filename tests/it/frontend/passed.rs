@@ -217,5 +217,6 @@ async fn calls_that_wait_for_their_clients_do_not_hold_up_the_end_of_the_gateway
     let client = Modern::of(&world, "ann", ALL);
     let asked = body(client.tool(1, "ask", json!({ "method": "roots/list" })).await).await;
     assert_eq!(asked["result"]["resultType"], "input_required");
-    tokio::time::timeout(Duration::from_mins(1), world.front.close()).await.unwrap();
+    let closed = async { tokio::join!(world.front.close(), world.crossing.close()) };
+    tokio::time::timeout(Duration::from_mins(1), closed).await.unwrap();
 }

@@ -338,7 +338,8 @@ async fn a_revived_session_takes_a_place_among_those_of_its_caller() {
     let world = World::new().await;
     let mut before = world.ready("ann", "2025-06-18").await;
     let front = Settings { sessions_per_caller: 1, ..Settings::default() };
-    let world = World::on(world.storage.clone(), Arc::clone(&world.clock), front, 3);
+    let settings = (front, lockkeeper::crossing::Settings::default());
+    let world = World::on(world.storage.clone(), Arc::clone(&world.clock), settings, 3);
     before.router = world.router.clone();
     let present = world.ready("ann", "2025-06-18").await;
     let stream = present.get().await;

@@ -1,10 +1,9 @@
 //! Standalone streams: what servers say outside any call, and when a stream ends.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use lockkeeper::{mcp::Method, resource::Lease, support::Clock as _};
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use super::{Events, World, call};
 
@@ -70,7 +69,7 @@ async fn a_stream_ends_half_a_minute_after_its_credential() {
     let world = World::new().await;
     let mut client = world.ready("ann", "2025-06-18").await;
     let expires = Some(world.clock.now() + Duration::from_mins(1));
-    client.admission.lease = Lease { expires, revoked: CancellationToken::new() };
+    client.admission.lease = Lease { expires, revoked: Arc::default() };
     tokio::time::pause();
     let start = tokio::time::Instant::now();
     let mut events = Events::of(client.get().await);

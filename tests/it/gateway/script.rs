@@ -202,6 +202,7 @@ impl Client {
             client: Arc::new(ClientInfo::gateway()),
             profile: Profile::default(),
             farewell: Farewell::default(),
+            revoked: None,
             trace: Trace::default(),
         };
         Self { server, context }

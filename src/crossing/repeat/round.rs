@@ -1,18 +1,18 @@
-//! What a server of 2026-07-28 ended a call with: what it wants to know first, and the state to come back with. Knows
-//! nothing of how the client is asked.
+//! The requests that a server of 2026-07-28 ended a call with, and the state to come back with. Knows nothing of how the
+//! client is asked.
 
 use bytes::Bytes;
 
-use crate::{
-    frontend::{
-        able::{Lack, strict_lack},
-        spoken::Spoken,
-    },
-    mcp::{Answered, ClientInfo, Method, Payload, Question, Revision, Untranslatable, json::Object, translate::Cause},
+use crate::mcp::{
+    Answered, ClientInfo, Method, Payload, Question, Revision, Untranslatable,
+    client_translator::ClientTranslator,
+    declared::{MissingCapability, missing_strictly},
+    json::Object,
+    translate::Cause,
 };
 
-/// How many questions one round may have.
-const MOST_QUESTIONS: usize = 64;
+/// The most requests of one round.
+const MAX_REQUESTS: usize = 64;
 
 /// One round.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Round {
                 entries.push(Entry::read(key, request, ended)?);
             }
         }
-        if entries.len() > MOST_QUESTIONS {
+        if entries.len() > MAX_REQUESTS {
             return Err("the server asks too much at once");
         }
         if entries.is_empty() && state.is_none() {
@@ -88,10 +88,10 @@ impl Entry {
         })
     }
 
-    /// Why this client cannot be asked it: it has not declared it, or its version has no form for it.
-    pub(super) fn refusal(&self, client: &ClientInfo, spoken: &Spoken) -> Option<Untranslatable> {
-        let Some(Lack { capability, part }) = strict_lack(client, &self.method, &self.params) else {
-            return spoken.refusal(&self.method, &self.params);
+    /// The reason why this client cannot be sent it: it has not declared it, or its version has no form for it.
+    pub(super) fn refusal(&self, client: &ClientInfo, translator: &ClientTranslator) -> Option<Untranslatable> {
+        let Some(MissingCapability { capability, part }) = missing_strictly(client, &self.method, &self.params) else {
+            return translator.refusal(&self.method, &self.params);
         };
         let feature = part.map_or_else(|| capability.to_owned(), |part| format!("{capability}.{part}"));
         let cause = Cause::Question { capability, part };

@@ -1,5 +1,5 @@
-//! What a client of 2026-07-28 carries from one request to the next without being able to read or change it
-//! (`translation` 4b.5, section 5): `gw1.` and a text that is encrypted under a key of the store, so that every process
+//! Request state: a text that a client of 2026-07-28 carries from one request to the next without being able to read or
+//! change it (`translation` 4b.5, section 5): `gw1.` and a text that is encrypted under a key of the store, so that every process
 //! on it can open what another sealed, and nothing has to be kept. It is bound to the caller, the endpoint, the request and
 //! a time. Knows nothing of what becomes of it.
 
@@ -21,7 +21,7 @@ use crate::{
 const PREFIX: &str = "gw1.";
 const NONCE: usize = 24;
 /// The longest text that is sealed or looked at, in bytes.
-const LONGEST: usize = 64 * 1024;
+const MAX_LENGTH: usize = 64 * 1024;
 
 /// The 256-bit key that states are sealed under; wiped when dropped.
 #[derive(Clone)]
@@ -36,25 +36,25 @@ pub(super) struct Sealer {
     lifetime: Duration,
 }
 
-/// What is sealed.
+/// A state before it is sealed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum State {
-    /// A call waits in a process for the client to come back.
-    Parked(ParkName),
+    /// A suspended call waits in a process.
+    Suspended(CallId),
     /// The JSON text of the server's own `requestState`; nothing waits anywhere.
     OfServer(String),
 }
 
-/// Where a call waits: the process, and which one it is there.
+/// Id of a suspended call: the process in which it waits, and its id there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct ParkName {
+pub(super) struct CallId {
     /// Random for each process.
     pub(super) process: [u8; 8],
     /// Random for each wait.
     pub(super) wait: [u8; 16],
 }
 
-/// What a state is good for and nothing else: the requests of one caller at one endpoint that ask for the same.
+/// The requests that a state is valid for: those of one caller at one endpoint that ask for the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Binding(Digest);
 
@@ -89,7 +89,7 @@ impl Sealer {
         let sealed =
             self.cipher.encrypt(&XNonce::from(nonce), Sealed { msg: &plain, aad: binding.0.as_bytes() }).ok()?;
         let text = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode([nonce.as_slice(), &sealed].concat()));
-        (text.len() <= LONGEST).then_some(text)
+        (text.len() <= MAX_LENGTH).then_some(text)
     }
 
     /// What was sealed.
@@ -103,7 +103,7 @@ impl Sealer {
     }
 
     fn opened(&self, text: &str, binding: &Binding) -> Option<State> {
-        let text = text.strip_prefix(PREFIX).filter(|_| text.len() <= LONGEST)?;
+        let text = text.strip_prefix(PREFIX).filter(|_| text.len() <= MAX_LENGTH)?;
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (nonce, sealed) = bytes.split_first_chunk::<NONCE>()?;
         let sealed = Sealed { msg: sealed, aad: binding.0.as_bytes() };
@@ -124,7 +124,7 @@ impl State {
     fn encode(&self, until: Timestamp) -> Vec<u8> {
         let until = until.as_millis().to_be_bytes();
         match self {
-            Self::Parked(name) => [&[0], until.as_slice(), &name.process, &name.wait].concat(),
+            Self::Suspended(name) => [&[0], until.as_slice(), &name.process, &name.wait].concat(),
             Self::OfServer(text) => [&[1], until.as_slice(), text.as_bytes()].concat(),
         }
     }
@@ -135,7 +135,7 @@ impl State {
         let state = match kind {
             0 => {
                 let (process, wait) = rest.split_first_chunk::<8>()?;
-                Self::Parked(ParkName { process: *process, wait: wait.try_into().ok()? })
+                Self::Suspended(CallId { process: *process, wait: wait.try_into().ok()? })
             }
             1 => Self::OfServer(String::from_utf8(rest.to_vec()).ok()?),
             _ => return None,
@@ -147,8 +147,8 @@ impl State {
 // === impl Binding ===
 
 impl Binding {
-    /// What the requests of one call have in common: who asks, where, the method, and the parameters without what each
-    /// request brings of its own.
+    /// The parts that the requests of one call have in common: caller, endpoint, method, and the parameters without those of
+    /// each single request.
     pub(super) fn new(caller: &Caller, target: &Target, method: &Method, params: &Payload) -> Self {
         let client = caller.client.as_ref().map(ClientId::as_str);
         // two keys of one user, presented directly, are two clients
@@ -205,8 +205,8 @@ mod tests {
         let clock = Arc::new(ManualClock::default());
         let (one, other) = (sealer(1, &clock), sealer(2, &clock));
         let bound = binding(&caller("ann", None, "k"), &Target::Merged, r#"{"name":"t"}"#);
-        let parked = State::Parked(ParkName { process: [3; 8], wait: [4; 16] });
-        for state in [parked, State::OfServer(r#""\u0053T""#.to_owned())] {
+        let suspended = State::Suspended(CallId { process: [3; 8], wait: [4; 16] });
+        for state in [suspended, State::OfServer(r#""\u0053T""#.to_owned())] {
             let text = one.seal(&state, &bound).unwrap();
             assert_eq!(sealer(1, &clock).open(&text, &bound), Ok(state.clone()), "another process on the same store");
             assert_eq!(other.open(&text, &bound), Err(invalid()));

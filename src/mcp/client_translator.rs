@@ -1,47 +1,45 @@
-//! What is said to one client, in its version: the last step before its wire, and the first after it for its answers.
-//! Knows nothing of streams.
+//! Translation of messages to a client into its version, and of its answers into the server's. Knows nothing of streams.
 //!
-//! What the client's version has no form for ends as `translation` 4.6 says: the one who can act on it gets an error, a
+//! What the client's version has no form for ends as `translation` 4.6 says: the side that can act on it gets an error, a
 //! notification is dropped; each is counted, and logged the first time.
 
 use std::sync::Arc;
 
-use super::settings::Settings;
-use crate::mcp::{
+use super::{
     ClientInfo, ErrorObject, Facts, Method, Notification, Outcome, Payload, Revision, Untranslatable, json,
     translate::{Cause, Kind, Profile},
 };
 
-/// How one client is spoken to about one call.
+/// Translator of the messages about one call.
 #[derive(Debug, Clone)]
-pub(crate) struct Spoken {
+pub(crate) struct ClientTranslator {
     client: Arc<ClientInfo>,
     profile: Profile,
     method: Method,
-    /// What `resources/read` asked for.
+    /// The URI of a `resources/read`.
     uri: Option<String>,
 }
 
-/// What becomes of a client's answer.
+/// A client's answer in the version of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Understood {
-    /// It goes to the server.
+pub(crate) enum TranslatedAnswer {
+    /// The answer, which goes to the server.
     Answer(Result<Payload, ErrorObject>),
-    /// It breaks a bound that the lowered form could not express: the question with the bound in its message, and the
-    /// error for the server where it is asked no more.
+    /// The answer breaks a bound that the lowered form could not express: the request with the bound in its message, and the
+    /// error for the server if the client is not asked again.
     AskAgain(Payload, ErrorObject),
 }
 
-// === impl Spoken ===
+// === impl ClientTranslator ===
 
-impl Spoken {
-    /// How `client` is spoken to about a call of `method`.
-    pub(crate) fn about(client: &Arc<ClientInfo>, settings: &Settings, method: Method, params: &Payload) -> Self {
-        let uri = if method == Method::ResourcesRead { params.string("uri") } else { None };
-        Self { client: Arc::clone(client), profile: settings.profile(client), method, uri }
+impl ClientTranslator {
+    /// A translator for a call of `method` with these parameters.
+    pub(crate) fn new(client: &Arc<ClientInfo>, profile: Profile, method: &Method, params: &Payload) -> Self {
+        let uri = if *method == Method::ResourcesRead { params.string("uri") } else { None };
+        Self { client: Arc::clone(client), profile, method: method.clone(), uri }
     }
 
-    /// The end of the call. What no server says that it wrote is the gateway's own.
+    /// The outcome of the call. A result that no server is known to have written is the gateway's own.
     pub(crate) fn outcome(&self, outcome: Outcome) -> Outcome {
         let gateway = ClientInfo::gateway_implementation();
         let facts = self.facts(Kind::Result, &self.method);
@@ -52,7 +50,7 @@ impl Spoken {
         })
     }
 
-    /// What the server tells; `None` where the client's version does not know it.
+    /// A notification; `None` if the client's version does not have it.
     pub(crate) fn notification(&self, told: Notification) -> Option<Notification> {
         let Notification { method, params } = told;
         match params.into_revision(self.revision(), &self.facts(Kind::Notification, &method)) {
@@ -64,11 +62,11 @@ impl Spoken {
         }
     }
 
-    /// What the server asks.
+    /// A request of the server.
     ///
     /// # Errors
     ///
-    /// The error for the server, where the client's version cannot be asked for it.
+    /// The error for the server, if the client's version has no form for it.
     pub(crate) fn question(&self, method: &Method, params: &Payload) -> Result<Payload, ErrorObject> {
         params.clone().into_revision(self.revision(), &self.facts(Kind::Question, method)).map_err(|refusal| {
             refusal.report();
@@ -76,33 +74,38 @@ impl Spoken {
         })
     }
 
-    /// Why the client's version cannot be asked this; `None` where it can.
+    /// The reason why the client's version has no form for a request; `None` if it has one.
     pub(crate) fn refusal(&self, method: &Method, params: &Payload) -> Option<Untranslatable> {
         let asked = params.clone().into_revision(self.revision(), &self.facts(Kind::Question, method));
         asked.err().inspect(Untranslatable::report)
     }
 
-    /// What the client answers to the question `asked`, as its server asked it.
-    pub(crate) fn answer(&self, method: &Method, asked: &Payload, answer: Result<Payload, ErrorObject>) -> Understood {
-        let Ok(answer) = answer else { return Understood::Answer(answer) };
+    /// The client's answer to the request `asked`, which is given as its server wrote it.
+    pub(crate) fn answer(
+        &self,
+        method: &Method,
+        asked: &Payload,
+        answer: Result<Payload, ErrorObject>,
+    ) -> TranslatedAnswer {
+        let Ok(answer) = answer else { return TranslatedAnswer::Answer(answer) };
         let facts = Facts { question: Some(asked), ..self.facts(Kind::Answer, method) };
         match answer.into_revision(asked.revision, &facts) {
-            Ok(answer) => Understood::Answer(Ok(answer)),
+            Ok(answer) => TranslatedAnswer::Answer(Ok(answer)),
             Err(refusal) => self.not_understood(method, asked, &refusal),
         }
     }
 
-    fn not_understood(&self, method: &Method, asked: &Payload, refusal: &Untranslatable) -> Understood {
+    fn not_understood(&self, method: &Method, asked: &Payload, refusal: &Untranslatable) -> TranslatedAnswer {
         if let Cause::AskAgain { .. } = refusal.cause
             && let Some(message) = asked.string("message")
             && let Ok(again) =
                 self.question(method, &asked.with("message", &json::quote(&format!("{message} ({refusal})"))))
         {
-            return Understood::AskAgain(again, refusal.error());
+            return TranslatedAnswer::AskAgain(again, refusal.error());
         }
         let refusal = refusal.clone().of(asked.origin());
         refusal.report();
-        Understood::Answer(Err(refusal.error()))
+        TranslatedAnswer::Answer(Err(refusal.error()))
     }
 
     fn revision(&self) -> Revision {

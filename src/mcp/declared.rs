@@ -1,24 +1,27 @@
-//! What a client can be asked, by what it said of itself. Knows nothing of streams and sessions.
+//! Capabilities that a client must declare to be sent a request. Knows nothing of streams and sessions.
 
-use crate::mcp::{ClientInfo, ErrorObject, Method, Payload, json::Object};
+use super::{ClientInfo, ErrorObject, Method, Payload, json::Object};
 
-/// What a client would have to declare to be asked something.
+/// A capability that a client did not declare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lack {
-    /// The capability: `sampling`, `elicitation`, `roots`, `tasks`.
+pub(crate) struct MissingCapability {
+    /// Its name: `sampling`, `elicitation`, `roots`, `tasks`.
     pub(crate) capability: &'static str,
-    /// The part of it, where it has declared another.
+    /// The part of it, if the client declared another part.
     pub(crate) part: Option<&'static str>,
 }
 
-/// What `client` lacks to be asked such a question; `None` where it has said that it can answer.
-pub(crate) fn lack(client: &ClientInfo, method: &Method, params: &Payload) -> Option<Lack> {
+/// The capability that `client` would need for this request; `None` if it declared what is needed.
+pub(crate) fn missing(client: &ClientInfo, method: &Method, params: &Payload) -> Option<MissingCapability> {
     let able = |name| client.capabilities.has(name);
-    let whole = |capability| Some(Lack { capability, part: None });
+    let whole = |capability| Some(MissingCapability { capability, part: None });
     match method {
         Method::CreateMessage if !able("sampling") => whole("sampling"),
         Method::Elicit if !able("elicitation") => whole("elicitation"),
-        Method::Elicit => lacking_mode(client, params).map(|mode| Lack { capability: "elicitation", part: Some(mode) }),
+        Method::Elicit => {
+            let mode = missing_mode(client, params)?;
+            Some(MissingCapability { capability: "elicitation", part: Some(mode) })
+        }
         Method::RootsList if !able("roots") => whole("roots"),
         // 2025-11-25 tasks: those that the client itself executes
         method if method.is_of_core_tasks() && !able("tasks") => whole("tasks"),
@@ -26,34 +29,34 @@ pub(crate) fn lack(client: &ClientInfo, method: &Method, params: &Payload) -> Op
     }
 }
 
-/// The same for a server that had to know what the client declared (2026-07-28): tools in sampling are declared too.
-pub(crate) fn strict_lack(client: &ClientInfo, method: &Method, params: &Payload) -> Option<Lack> {
-    lack(client, method, params).or_else(|| {
+/// The same toward a server that had to know what the client declared (2026-07-28): tools in sampling are declared too.
+pub(crate) fn missing_strictly(client: &ClientInfo, method: &Method, params: &Payload) -> Option<MissingCapability> {
+    missing(client, method, params).or_else(|| {
         let brings = |key| params.object().is_some_and(|params| params.get(key).is_some());
         let needs = *method == Method::CreateMessage && (brings("tools") || brings("toolChoice"));
         (needs && !declares(client, "sampling", "tools"))
-            .then_some(Lack { capability: "sampling", part: Some("tools") })
+            .then_some(MissingCapability { capability: "sampling", part: Some("tools") })
     })
 }
 
-/// Whether `client` has said that it can answer such a question.
+/// Checks that `client` declared that it can answer this request.
 ///
 /// # Errors
 ///
 /// The error for the server (`translation` 4.6): `-32602`, and `-32601` for roots and tasks that were not declared.
 pub(crate) fn can_be_asked(client: &ClientInfo, method: &Method, params: &Payload) -> Result<(), ErrorObject> {
     let refusal = |name: &str| ErrorObject::invalid_params(&format!("the client did not declare `{name}`"));
-    Err(match lack(client, method, params) {
+    Err(match missing(client, method, params) {
         None => return Ok(()),
-        Some(Lack { capability: "roots", .. }) => ErrorObject::roots_not_supported(),
-        Some(Lack { capability: "tasks", .. }) => ErrorObject::method_not_found(method.as_str()),
-        Some(Lack { part: Some(_), .. }) => refusal("elicitation in this mode"),
-        Some(Lack { capability, part: None }) => refusal(capability),
+        Some(MissingCapability { capability: "roots", .. }) => ErrorObject::roots_not_supported(),
+        Some(MissingCapability { capability: "tasks", .. }) => ErrorObject::method_not_found(method.as_str()),
+        Some(MissingCapability { part: Some(_), .. }) => refusal("elicitation in this mode"),
+        Some(MissingCapability { capability, part: None }) => refusal(capability),
     })
 }
 
 /// 2025-11-25 elicitation: a client that names no mode has `form` alone, as has every client before.
-fn lacking_mode(client: &ClientInfo, params: &Payload) -> Option<&'static str> {
+fn missing_mode(client: &ClientInfo, params: &Payload) -> Option<&'static str> {
     let has = |mode| declares(client, "elicitation", mode);
     match params.string("mode").as_deref() {
         Some("url") => (!has("url")).then_some("url"),

@@ -1,0 +1,94 @@
+//! Decorators that only a pair of client and server of different manners needs, each a [`Server`] around a [`Server`]:
+//! a call between equals passes none of them. Knows nothing of transports, and of how clients and servers are reached.
+//!
+//! | Noun | What |
+//! |---|---|
+//! | `pairs` | client side × server side → the decorators of that pair, as one table |
+//! | `repeat` | calls that a server of 2026-07-28 ends with requests, for clients with a session |
+//! | `suspend` | calls whose server asks in mid-call, for clients without one; the sealed state of every request |
+//! | `deferred` | requests of servers that wait for a call to ride on |
+//! | `pass_through` | a reply that stays as it is up to the event that needs a decorator |
+
+mod deferred;
+mod pairs;
+mod pass_through;
+mod repeat;
+mod settings;
+mod suspend;
+
+use std::{fmt, sync::Arc};
+
+use self::{pairs::Decorator, suspend::Suspension};
+pub use self::{
+    settings::Settings,
+    suspend::{Deps, StateKey},
+};
+use crate::{
+    mcp::{Call, Reply, Server},
+    model::Target,
+};
+
+/// The state that the decorators of all endpoints share. Cheap to clone.
+#[derive(Clone)]
+pub struct Crossing(Arc<Suspension>);
+
+/// A backend with the decorators that its clients need.
+struct Backend(Arc<dyn Server>);
+
+/// An endpoint with the decorators that its clients need.
+struct Endpoint {
+    server: Arc<dyn Server>,
+    target: Target,
+    suspension: Arc<Suspension>,
+}
+
+/// A backend with the decorators that belong inside the gateway: each call that they make finds its own connection.
+pub fn around_backend(server: Arc<dyn Server>) -> Arc<dyn Server> {
+    Arc::new(Backend(server))
+}
+
+// === impl Crossing ===
+
+impl Crossing {
+    /// Nothing is suspended yet.
+    pub fn new(settings: &Settings, deps: Deps) -> Self {
+        Self(Suspension::new(settings, deps))
+    }
+
+    /// The server of an endpoint with the decorators that belong around the gateway: a state that a client brings back is
+    /// bound to the parameters as the client sent them, so that it is opened before the gateway edits anything.
+    pub fn around_endpoint(&self, target: Target, server: Arc<dyn Server>) -> Arc<dyn Server> {
+        Arc::new(Endpoint { server, target, suspension: Arc::clone(&self.0) })
+    }
+
+    /// Ends everything that is suspended or deferred, and waits until it has ended.
+    pub async fn close(&self) {
+        self.0.close().await;
+    }
+}
+
+impl fmt::Debug for Crossing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Crossing").finish_non_exhaustive()
+    }
+}
+
+impl Server for Backend {
+    fn call(&self, call: Call) -> Reply {
+        match pairs::at_backend(&call) {
+            Decorator::Repeat => repeat::call(&self.0, call),
+            Decorator::None | Decorator::Suspend | Decorator::Defer => self.0.call(call),
+        }
+    }
+}
+
+impl Server for Endpoint {
+    fn call(&self, call: Call) -> Reply {
+        let Self { server, target, suspension } = self;
+        match pairs::at_endpoint(&call) {
+            Decorator::Suspend => suspension.call(server, target, call),
+            Decorator::Defer => suspension.listen(server, target, call),
+            Decorator::None | Decorator::Repeat => server.call(call),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Repetition of calls for clients with a session: a server of 2026-07-28 ends a call with requests and is called again
+//! with the answers, while such a client is asked in mid-call (`translation` 4a.3 to 4a.6). Whoever reads the reply sees the
+//! requests of each round as those of a server that asks in mid-call. Knows nothing of streams, ids and time limits of
+//! requests.
+
+mod round;
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{
+    StreamExt as _,
+    stream::{self, FuturesUnordered},
+};
+use tokio::{task::yield_now, time::sleep};
+
+use self::round::{Entry, Round};
+use super::pass_through::{self, Turn};
+use crate::mcp::{
+    Answered, Call, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Server,
+    client_translator::ClientTranslator,
+    json::{Object, quote},
+    meta,
+    rising::Rising,
+    translate::tool_error,
+};
+
+/// The rounds after which a call is given up.
+const MAX_ROUNDS: u32 = 10;
+/// The first and the longest pause before a server is called again that asked nothing.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(250));
+
+/// A call that is made again for each round.
+struct MultiRoundTrip {
+    server: Arc<dyn Server>,
+    /// The call as the client made it.
+    call: Call,
+    /// The progress of the first call.
+    progress: Rising,
+}
+
+/// A request that the client was sent.
+struct SentRequest {
+    entry: Entry,
+    answered: Answered,
+}
+
+/// Calls `server`, and calls it again with the client's answers whenever it ends the call with requests. Dropping the reply
+/// withdraws the requests that are open and cancels the call that runs.
+pub(super) fn call(server: &Arc<dyn Server>, call: Call) -> Reply {
+    let reply = server.call(call.clone());
+    pass_through::until(reply, MultiRoundTrip { server: Arc::clone(server), call, progress: Rising::new() })
+}
+
+// === impl MultiRoundTrip ===
+
+impl Turn for MultiRoundTrip {
+    fn turns_with(&mut self, event: &Event) -> bool {
+        match event {
+            // progress of the first call passes as it is
+            Event::Notified(told) => {
+                self.progress.see(told);
+                false
+            }
+            Event::Done(outcome) => matches!(outcome, Outcome::InputRequired(_)),
+            Event::Asked(_) => false,
+        }
+    }
+
+    fn turned(self, event: Event, rest: Reply) -> Reply {
+        // this call is over while the client is asked
+        drop(rest);
+        match event {
+            Event::Done(Outcome::InputRequired(ended)) => self.rounds(ended),
+            event => Reply::new(stream::iter([event])),
+        }
+    }
+}
+
+impl MultiRoundTrip {
+    /// The reply from the first round on.
+    fn rounds(mut self, mut ended: Payload) -> Reply {
+        Reply::new(async_stream::stream! {
+            let mut progress = std::mem::replace(&mut self.progress, Rising::new());
+            let mut pause = PAUSE.0;
+            for number in 1.. {
+                let round = match self.round(&ended, number) {
+                    Ok(round) => round,
+                    Err(outcome) => {
+                        yield Event::Done(outcome);
+                        return;
+                    }
+                };
+                let mut responses = None;
+                if round.entries.is_empty() {
+                    sleep(pause).await;
+                    pause = PAUSE.1.min(pause * 2);
+                } else {
+                    if let Some(told) = self.waiting(&mut progress, number) {
+                        yield Event::Notified(told);
+                    }
+                    let mut sent = Vec::new();
+                    for entry in round.entries {
+                        let (question, answered) = entry.question();
+                        sent.push(SentRequest { entry, answered });
+                        yield Event::Asked(question);
+                    }
+                    responses = match self.answers(sent).await {
+                        Ok(responses) => Some(responses),
+                        Err(outcome) => {
+                            // the other requests are withdrawn before the call ends
+                            yield_now().await;
+                            yield Event::Done(outcome);
+                            return;
+                        }
+                    };
+                }
+                progress.next_call();
+                let mut reply = self.server.call(self.again(responses.as_deref(), round.state.as_deref()));
+                ended = loop {
+                    match reply.next_event().await {
+                        Some(Event::Notified(told)) => {
+                            if let Some(told) = progress.pass(told) {
+                                yield Event::Notified(told);
+                            }
+                        }
+                        Some(Event::Done(Outcome::InputRequired(ended))) => break ended,
+                        Some(event) => yield event,
+                        // the reply ends where the last call has
+                        None => return,
+                    }
+                };
+            }
+        })
+    }
+
+    /// The requests of a round, if the client can be sent every one of them; else the outcome of the call.
+    fn round(&self, ended: &Payload, number: u32) -> Result<Round, Outcome> {
+        metrics::counter!("lockkeeper_frontend_rounds_total").increment(1);
+        if number > MAX_ROUNDS {
+            return Err(self.failed(&format!("still required input after {MAX_ROUNDS} rounds"), None));
+        }
+        let round = Round::read(ended).map_err(|error| Outcome::Failed(ErrorObject::internal(error)))?;
+        let context = &self.call.context;
+        let translator = ClientTranslator::new(&context.client, context.profile, &self.call.method, &self.call.params);
+        for entry in &round.entries {
+            if let Some(refusal) = entry.refusal(&context.client, &translator) {
+                metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
+                return Err(refusal.outcome(&self.call.method, &entry.key));
+            }
+        }
+        Ok(round)
+    }
+
+    /// Progress that tells that the client is waited for, if it gave a token.
+    fn waiting(&self, progress: &mut Rising, number: u32) -> Option<Notification> {
+        let token = meta::progress_token(&self.call.params)?;
+        progress.waiting(std::str::from_utf8(&token).ok()?, &format!("waiting for input (round {number})"))
+    }
+
+    /// Waits for every answer, and returns them as `inputResponses`. The first request without one ends the call, except
+    /// that a dialog was closed then (`translation` 4a.4).
+    async fn answers(&self, sent: Vec<SentRequest>) -> Result<String, Outcome> {
+        let mut answers = vec![String::new(); sent.len()];
+        let mut waits: FuturesUnordered<_> = sent
+            .into_iter()
+            .enumerate()
+            .map(async |(place, sent)| (place, sent.entry, sent.answered.wait().await))
+            .collect();
+        while let Some((place, entry, answer)) = waits.next().await {
+            let answer = match answer {
+                Some(Ok(answer)) if Object::parse(answer.json()).is_some() => {
+                    String::from_utf8_lossy(answer.json()).into_owned()
+                }
+                _ if entry.method == Method::Elicit => r#"{"action":"cancel"}"#.to_owned(),
+                Some(Err(error)) => return Err(self.unanswered(&entry, &error)),
+                Some(Ok(_)) => return Err(self.unanswered(&entry, &ErrorObject::internal("the answer is no object"))),
+                None => return Err(self.unanswered(&entry, &ErrorObject::internal("nobody is there to be asked"))),
+            };
+            answers[place] = format!("{}:{answer}", quote(&entry.key));
+        }
+        Ok(format!("{{{}}}", answers.join(",")))
+    }
+
+    /// The original call with the answers of this round alone, and the state as the server wrote it.
+    fn again(&self, responses: Option<&str>, state: Option<&str>) -> Call {
+        let mut params = self.call.params.without("inputResponses").without("requestState");
+        for (key, value) in [("inputResponses", responses), ("requestState", state)] {
+            if let Some(value) = value {
+                params = params.with(key, value);
+            }
+        }
+        Call { params, ..self.call.clone() }
+    }
+
+    /// There is no form for an error among the answers, so that the call ends here.
+    fn unanswered(&self, entry: &Entry, error: &ErrorObject) -> Outcome {
+        let Entry { key, method, .. } = entry;
+        self.failed(&format!("Input '{key}' ({method}) was not given: {}", error.message()), Some(error))
+    }
+
+    /// The outcome of a call that failed: that of a tool call is one that a model can read and act on.
+    fn failed(&self, text: &str, cause: Option<&ErrorObject>) -> Outcome {
+        if self.call.method == Method::ToolsCall {
+            return Outcome::Complete(tool_error(self.call.params.revision, text));
+        }
+        let error = ErrorObject::internal(text);
+        Outcome::Failed(match cause.and_then(|cause| serde_json::from_slice(cause.json()).ok()) {
+            Some(cause) => ErrorObject::with_data(ErrorObject::INTERNAL_ERROR, text, &cause),
+            None => error,
+        })
+    }
+}

@@ -1,0 +1,147 @@
+//! Suspension of calls whose server asks a client without a session in mid-call (`translation` 4b): the request ends with
+//! what is asked, and the call goes on with the next request that brings the answers (2026-07-28, MRTR). Knows nothing of
+//! transports.
+//!
+//! A suspended call belongs to the registry and not to the reply that ended: dropping that reply cancels nothing. The
+//! resumed reply owns it again. A request that resumes a call is not passed to the server, so that it takes no place of its
+//! own there.
+//!
+//! The state of every request is sealed here, that of a server which keeps its own too: the state is bound to the caller,
+//! the endpoint, the method and the parameters as the client sent them. So this stands around the endpoint's server, before
+//! the gateway edits names, URIs or defaults.
+
+mod call;
+mod exchange;
+mod limits;
+mod registry;
+mod request_state;
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, future};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub use self::request_state::StateKey;
+use self::{
+    call::SuspendedCall,
+    exchange::{Exchange, Shared},
+    limits::Limits,
+    registry::SuspendedCalls,
+    request_state::{Sealer, State, invalid},
+};
+use super::{
+    deferred::{DeferredRequests, Respondent},
+    pass_through,
+    settings::Settings,
+};
+use crate::{
+    mcp::{Call, Event, Payload, Reply, Server, json::Object, meta},
+    model::Target,
+    support::{Clock, Random},
+};
+
+/// The dependencies of suspension.
+#[derive(Clone)]
+pub struct Deps {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness for names and nonces.
+    pub random: Arc<dyn Random>,
+    /// The key of the states: a state comes back with the next request, to any process of the same store.
+    pub state_key: StateKey,
+}
+
+/// The calls and requests of all endpoints that wait for a client.
+pub(super) struct Suspension {
+    shared: Arc<Shared>,
+    /// Owns what waits.
+    tracker: TaskTracker,
+    /// Ends what waits.
+    closed: CancellationToken,
+}
+
+// === impl Suspension ===
+
+impl Suspension {
+    /// Nothing waits yet.
+    pub(super) fn new(settings: &Settings, deps: Deps) -> Arc<Self> {
+        let Deps { clock, random, state_key } = deps;
+        let (tracker, closed) = (TaskTracker::new(), CancellationToken::new());
+        let (wait, end) = (settings.question_timeout, (tracker.clone(), closed.clone()));
+        let limits = Limits::new(settings.suspended_calls_per_user, settings.suspended_calls);
+        let shared = Shared {
+            calls: SuspendedCalls::new(Arc::clone(&random), limits, wait, end.clone()),
+            sealer: Sealer::new(&state_key, random, clock, wait),
+            deferred: DeferredRequests::new(end),
+        };
+        Arc::new(Self { shared: Arc::new(shared), tracker, closed })
+    }
+
+    /// The reply to a call in which the client may be asked. A call that brings the state of a suspended one resumes that;
+    /// any other is passed to the server, with its own state as it wrote it.
+    pub(super) fn call(&self, server: &Arc<dyn Server>, target: &Target, call: Call) -> Reply {
+        let exchange = Exchange::new(Arc::clone(&self.shared), target.clone(), &call);
+        let object = call.params.object();
+        let Some(state) = object.as_ref().and_then(|params| params.get("requestState")) else {
+            return self.begin(server, exchange, call);
+        };
+        let state = serde_json::from_str::<String>(state).map_err(|_| invalid());
+        let opened = state.and_then(|state| self.shared.sealer.open(&state, &exchange.binding()));
+        match opened {
+            Err(error) => Reply::failed(error),
+            Ok(State::OfServer(state)) => {
+                let params = call.params.with("requestState", &state);
+                self.begin(server, exchange, Call { params, ..call })
+            }
+            Ok(State::Suspended(id)) => {
+                let (shared, asked) = (Arc::clone(&self.shared), call.params);
+                Reply::later(async move {
+                    match shared.calls.take(&id, &exchange.respondent().owner).await {
+                        Ok(suspended) => exchange.resume(answered(suspended, &asked), meta::progress_token(&asked)),
+                        Err(error) => Reply::failed(error),
+                    }
+                })
+            }
+        }
+    }
+
+    /// Passes a call to the server. Its reply passes as it is until the server asks, unless a deferred request waits for a
+    /// call.
+    fn begin(&self, server: &Arc<dyn Server>, exchange: Exchange, call: Call) -> Reply {
+        let reply = server.call(call);
+        if self.shared.deferred.wait_for(exchange.respondent()) {
+            return exchange.go_on(SuspendedCall::new(reply));
+        }
+        pass_through::until(reply, exchange)
+    }
+
+    /// The reply to a listen: no request can be sent in it, so that those of the server wait for a call.
+    pub(super) fn listen(&self, server: &Arc<dyn Server>, target: &Target, call: Call) -> Reply {
+        let respondent = Respondent::of(&call.context, target.clone());
+        let shared = Arc::clone(&self.shared);
+        Reply::new(server.call(call).filter_map(move |event| {
+            future::ready(match event {
+                Event::Asked(question) => {
+                    shared.deferred.hold(respondent.clone(), question);
+                    None
+                }
+                event => Some(event),
+            })
+        }))
+    }
+
+    /// Ends everything that waits, and waits until it has ended.
+    pub(super) async fn close(&self) {
+        self.closed.cancel();
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+}
+
+/// The same call, after its server got the answers that the client brings.
+fn answered(mut suspended: SuspendedCall, asked: &Payload) -> SuspendedCall {
+    let object = asked.object();
+    let responses = object.as_ref().and_then(|params| params.get("inputResponses")).unwrap_or("{}");
+    suspended.answer(&Object::parse(responses.as_bytes()).unwrap_or_default());
+    suspended
+}

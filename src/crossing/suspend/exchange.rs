@@ -1,0 +1,203 @@
+//! One request in which the client may be asked: its reply from the moment on at which the server asks. Knows nothing of
+//! how a request is opened, and of how its answer reaches the client.
+
+use std::{mem, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::stream;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    call::{Next, SuspendedCall},
+    registry::SuspendedCalls,
+    request_state::{Binding, Sealer, State},
+};
+use crate::{
+    crossing::{
+        deferred::{DeferredRequests, Respondent, refuse},
+        pass_through::Turn,
+    },
+    mcp::{
+        Call, ErrorObject, Event, Method, Notification, Outcome, Payload, Question, Reply,
+        client_translator::ClientTranslator,
+        declared::can_be_asked,
+        json::{At, quote},
+        pending_request::PendingRequest,
+        translate::Profile,
+    },
+    model::Target,
+};
+
+/// The time for which further requests are waited for, so that the client is asked together (`translation` 4b).
+const TOGETHER: Duration = Duration::from_millis(25);
+
+/// The calls and requests that wait, and the seal of their states.
+pub(super) struct Shared {
+    pub(super) calls: Arc<SuspendedCalls>,
+    pub(super) sealer: Sealer,
+    pub(super) deferred: Arc<DeferredRequests>,
+}
+
+/// One request, as the client sent it.
+pub(super) struct Exchange {
+    shared: Arc<Shared>,
+    respondent: Respondent,
+    profile: Profile,
+    revoked: Option<Arc<CancellationToken>>,
+    method: Method,
+    params: Payload,
+}
+
+/// A call that could not be suspended, and the reason for its server.
+struct NotSuspended {
+    call: SuspendedCall,
+    reason: String,
+}
+
+// === impl Exchange ===
+
+impl Exchange {
+    /// The exchange of this request.
+    pub(super) fn new(shared: Arc<Shared>, target: Target, call: &Call) -> Self {
+        let respondent = Respondent::of(&call.context, target);
+        let (profile, revoked) = (call.context.profile, call.context.revoked.clone());
+        Self { shared, respondent, profile, revoked, method: call.method.clone(), params: call.params.clone() }
+    }
+
+    /// The client that can be asked.
+    pub(super) const fn respondent(&self) -> &Respondent {
+        &self.respondent
+    }
+
+    /// The request, as far as the requests that go on with it have it in common.
+    pub(super) fn binding(&self) -> Binding {
+        Binding::new(&self.respondent.owner, &self.respondent.target, &self.method, &self.params)
+    }
+
+    /// The reply to a request that resumes a call: progress comes under the token of this request.
+    pub(super) fn resume(self, call: SuspendedCall, token: Option<Bytes>) -> Reply {
+        let reply = self.go_on(call);
+        let Some(token) = token else { return reply };
+        let token = String::from_utf8_lossy(&token).into_owned();
+        reply.map(move |event| match event {
+            Event::Notified(Notification { method: Method::Progress, params }) => {
+                let params = params.rewrite(&[&[At::Key("progressToken")]], |_| Some(token.clone()));
+                Event::Notified(Notification { method: Method::Progress, params })
+            }
+            event => event,
+        })
+    }
+
+    /// The reply of a call whose server may have asked.
+    pub(super) fn go_on(self, mut call: SuspendedCall) -> Reply {
+        Reply::new(async_stream::stream! {
+            let mut due = None;
+            let mut deferred = self.shared.deferred.wait_for(&self.respondent);
+            loop {
+                if call.is_unasked() && !deferred {
+                    due = None;
+                } else if due.is_none() {
+                    due = Some(Instant::now() + TOGETHER);
+                }
+                tokio::select! {
+                    biased;
+                    // before the time that is over: what has come is not late because this task is
+                    next = call.next() => match next {
+                        Next::Withdrawn => {}
+                        Next::Event(Event::Notified(told)) => yield Event::Notified(told),
+                        Next::Event(Event::Asked(question)) => self.ask(&mut call, question),
+                        Next::Event(Event::Done(outcome)) => {
+                            yield Event::Done(self.sealed(outcome));
+                            return;
+                        }
+                    },
+                    () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                        // not at once: a call that is soon over leaves them to the next
+                        if mem::take(&mut deferred) {
+                            for question in self.shared.deferred.take(&self.respondent).await {
+                                self.ask(&mut call, question);
+                            }
+                        }
+                        if call.is_unasked() {
+                            continue;
+                        }
+                        match self.suspend(call) {
+                            Ok(result) => {
+                                yield Event::Done(Outcome::InputRequired(result));
+                                return;
+                            }
+                            Err(mut back) => {
+                                back.call.refuse(&back.reason);
+                                call = back.call;
+                            }
+                        }
+                    }
+                }
+            }
+        })
+    }
+
+    /// Lists a request of the server for the client; one that it cannot be sent is refused.
+    fn ask(&self, call: &mut SuspendedCall, question: Question) {
+        let client = &self.respondent.client;
+        if let Err(error) = can_be_asked(client, &question.method, &question.params) {
+            return refuse(question, error);
+        }
+        let translator = ClientTranslator::new(client, self.profile, &self.method, &self.params);
+        match PendingRequest::new(question, &translator) {
+            Ok(request) => call.ask(request),
+            Err((answer, error)) => answer.give(Err(error)),
+        }
+    }
+
+    /// Suspends the call. Returns the result that asks the client.
+    fn suspend(&self, call: SuspendedCall) -> Result<Payload, Box<NotSuspended>> {
+        let calls = &self.shared.calls;
+        let permit = match calls.permit(&self.respondent.owner) {
+            Ok(permit) => permit,
+            Err(reason) => return Err(Box::new(NotSuspended { call, reason })),
+        };
+        let id = calls.id();
+        let Some(state) = self.shared.sealer.seal(&State::Suspended(id), &self.binding()) else {
+            let reason = "the request is too large to be gone on with later".to_owned();
+            return Err(Box::new(NotSuspended { call, reason }));
+        };
+        let result = call.input_required(&state);
+        let revoked = self.revoked.clone().unwrap_or_default();
+        calls.keep(id, (call, permit), &self.respondent.owner, revoked);
+        Ok(result)
+    }
+
+    /// The same outcome. If the server ended the call to ask, its state is sealed, so that only the gateway opens it again,
+    /// and everything else is as the server wrote it. If it has no state, none is invented (`translation` section 5).
+    fn sealed(&self, outcome: Outcome) -> Outcome {
+        let Outcome::InputRequired(result) = outcome else { return outcome };
+        let state = result.object().and_then(|result| result.get("requestState").map(str::to_owned));
+        let Some(state) = state.filter(|state| state != "null") else { return Outcome::InputRequired(result) };
+        match self.shared.sealer.seal(&State::OfServer(state), &self.binding()) {
+            Some(sealed) => Outcome::InputRequired(result.with("requestState", &quote(&sealed))),
+            None => Outcome::Failed(ErrorObject::internal(
+                "the server's requestState is too large: about 48 kB of it can be carried",
+            )),
+        }
+    }
+}
+
+impl Turn for Exchange {
+    fn turns_with(&mut self, event: &Event) -> bool {
+        matches!(event, Event::Asked(_) | Event::Done(Outcome::InputRequired(_)))
+    }
+
+    fn turned(self, event: Event, rest: Reply) -> Reply {
+        match event {
+            Event::Asked(question) => {
+                let mut call = SuspendedCall::new(rest);
+                self.ask(&mut call, question);
+                self.go_on(call)
+            }
+            Event::Done(outcome) => Reply::done(self.sealed(outcome)),
+            event @ Event::Notified(_) => Reply::new(stream::iter([event])),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Bounds of the calls that are suspended at once: of one user, and of all. Knows nothing of calls.
+
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::Mutex;
+
+use crate::model::UserId;
+
+/// The bounds, and how many calls are suspended.
+#[derive(Debug)]
+pub(super) struct Limits {
+    of_user: usize,
+    of_all: usize,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    users: HashMap<UserId, usize>,
+    all: usize,
+}
+
+/// The right to suspend one call. Dropping it makes room for another.
+#[derive(Debug)]
+pub(super) struct Permit {
+    limits: Arc<Limits>,
+    user: UserId,
+}
+
+// === impl Limits ===
+
+impl Limits {
+    /// So many calls of one user, and of all.
+    pub(super) fn new(of_user: usize, of_all: usize) -> Arc<Self> {
+        Arc::new(Self { of_user, of_all, counts: Mutex::default() })
+    }
+
+    /// Counts one more call of this user.
+    ///
+    /// # Errors
+    ///
+    /// The text that names the limit, if there are as many as there can be.
+    pub(super) fn begin(self: &Arc<Self>, user: &UserId) -> Result<Permit, String> {
+        let mut counts = self.counts.lock();
+        if counts.users.get(user).is_some_and(|count| *count >= self.of_user) || self.of_user == 0 {
+            return Err(refusal("of yours", "suspended_calls_per_user", self.of_user));
+        }
+        if counts.all >= self.of_all {
+            return Err(refusal("of all users", "suspended_calls", self.of_all));
+        }
+        counts.all += 1;
+        *counts.users.entry(user.clone()).or_default() += 1;
+        drop(counts);
+        Ok(Permit { limits: Arc::clone(self), user: user.clone() })
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut counts = self.limits.counts.lock();
+        counts.all -= 1;
+        if let Some(count) = counts.users.get_mut(&self.user) {
+            *count -= 1;
+            if *count == 0 {
+                counts.users.remove(&self.user);
+            }
+        }
+    }
+}
+
+/// The text that names the limit and says what to do.
+fn refusal(whose: &str, option: &'static str, max: usize) -> String {
+    metrics::counter!("lockkeeper_frontend_limited_total", "limit" => option).increment(1);
+    format!(
+        "too many calls wait for answers of their clients {whose} (limits.{option} = {max}): \
+         answer some, or wait until they expire, or ask the operator to raise the limit"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_user_has_a_bound_and_all_have_one_together() {
+        let limits = Limits::new(2, 3);
+        let begin = |user: &str| limits.begin(&UserId::new(user));
+        let anns = [begin("ann").unwrap(), begin("ann").unwrap()];
+        assert!(begin("ann").unwrap_err().contains("of yours (limits.suspended_calls_per_user = 2)"));
+        let _bobs = begin("bob").unwrap();
+        assert!(begin("bob").unwrap_err().contains("of all users (limits.suspended_calls = 3)"));
+        drop(anns);
+        assert!(begin("bob").is_ok());
+        assert_eq!(limits.counts.lock().users.len(), 1, "nothing is kept of users that have nothing");
+    }
+}

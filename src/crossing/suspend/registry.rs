@@ -1,0 +1,179 @@
+//! Registry of suspended calls (`translation` 4b): each is driven by a task of its own until the client comes back with the
+//! state that it was given, or its time is over. Knows nothing of how a state is sealed.
+//!
+//! A call lives in one process, which its state names. A state that was used, or that another process gave, is the same
+//! error as one that never was.
+
+use std::{sync::Arc, time::Duration};
+
+use dashmap::DashMap;
+use tokio::{
+    sync::oneshot,
+    time::{Instant, interval_at, sleep_until},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    call::{Next, SuspendedCall},
+    limits::{Limits, Permit},
+    request_state::{CallId, invalid},
+};
+use crate::{
+    mcp::{ErrorObject, Event},
+    model::Caller,
+    support::Random,
+};
+
+/// The interval at which a server that gave a progress token is told that its client is still busy.
+const REASSURANCE: Duration = Duration::from_secs(15);
+
+/// The suspended calls.
+pub(super) struct SuspendedCalls {
+    waiting: DashMap<CallId, Entry>,
+    limits: Arc<Limits>,
+    random: Arc<dyn Random>,
+    process: [u8; 8],
+    /// The time for which each waits for its client.
+    timeout: Duration,
+    /// Owns the waits.
+    tracker: TaskTracker,
+    /// Ends all of them, when the gateway stops.
+    closed: CancellationToken,
+}
+
+/// One call, and how to take it.
+struct Entry {
+    owner: Arc<Caller>,
+    take: oneshot::Sender<oneshot::Sender<SuspendedCall>>,
+}
+
+impl SuspendedCalls {
+    /// None yet. The waits are owned by the tracker and ended by the token.
+    pub(super) fn new(
+        random: Arc<dyn Random>,
+        limits: Arc<Limits>,
+        timeout: Duration,
+        (tracker, closed): (TaskTracker, CancellationToken),
+    ) -> Arc<Self> {
+        let process = random.bytes();
+        Arc::new(Self { waiting: DashMap::new(), limits, random, process, timeout, tracker, closed })
+    }
+
+    /// An id for one more call.
+    pub(super) fn id(&self) -> CallId {
+        CallId { process: self.process, wait: self.random.bytes() }
+    }
+
+    /// The right to suspend one call of this caller.
+    ///
+    /// # Errors
+    ///
+    /// The text that names the limit.
+    pub(super) fn permit(&self, owner: &Caller) -> Result<Permit, String> {
+        self.limits.begin(&owner.user)
+    }
+
+    /// Keeps a call under this id until it is taken, its time is over, or the credential is revoked that it rests on.
+    pub(super) fn keep(
+        self: &Arc<Self>,
+        id: CallId,
+        (call, permit): (SuspendedCall, Permit),
+        owner: &Arc<Caller>,
+        revoked: Arc<CancellationToken>,
+    ) {
+        let (take, taken) = oneshot::channel();
+        self.waiting.insert(id, Entry { owner: Arc::clone(owner), take });
+        let calls = Arc::clone(self);
+        self.tracker.spawn(async move {
+            let until = Instant::now() + calls.timeout;
+            calls.closed.run_until_cancelled(wait(call, taken, until, &revoked)).await;
+            calls.waiting.remove(&id);
+            drop(permit);
+        });
+    }
+
+    /// Takes the call of this id.
+    ///
+    /// # Errors
+    ///
+    /// [`invalid`], whatever became of it.
+    pub(super) async fn take(&self, id: &CallId, owner: &Caller) -> Result<SuspendedCall, ErrorObject> {
+        let entry = self.waiting.remove_if(id, |_, entry| entry.owner.owns_the_same_as(owner));
+        let (_, entry) = entry.ok_or_else(invalid)?;
+        let (give, given) = oneshot::channel();
+        entry.take.send(give).map_err(|_| invalid())?;
+        given.await.map_err(|_| invalid())
+    }
+}
+
+/// Drives a call until it is taken, revoked or `until`.
+async fn wait(
+    mut call: SuspendedCall,
+    mut asked: oneshot::Receiver<oneshot::Sender<SuspendedCall>>,
+    until: Instant,
+    revoked: &CancellationToken,
+) {
+    let mut over = false;
+    let mut reassurance = interval_at(Instant::now() + REASSURANCE, REASSURANCE);
+    loop {
+        tokio::select! {
+            biased;
+            taker = &mut asked => {
+                if let Ok(taker) = taker {
+                    // a client that left meanwhile cancels what it came for
+                    drop(taker.send(call));
+                }
+                return;
+            }
+            () = revoked.cancelled() => return call.abandon().await,
+            () = sleep_until(until) => {
+                metrics::counter!("lockkeeper_frontend_questions_expired_total").increment(1);
+                return if over { drop(call) } else { call.abandon().await };
+            }
+            _ = reassurance.tick(), if !over => call.reassure(),
+            next = call.live(), if !over => {
+                if let Next::Event(event) = next {
+                    over = matches!(event, Event::Done(_));
+                    call.keep(event);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+    use serde_json::json;
+
+    use super::*;
+    use crate::mcp::{
+        ClientInfo, Heard, Method, Payload, Question, Reply, Revision, client_translator::ClientTranslator,
+        pending_request::PendingRequest, translate::Profile,
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_wants_to_know_is_told_that_its_client_is_still_busy() {
+        let of = |value| Payload::of(Revision::V2025_11_25, &value);
+        let params = of(json!({ "message": "?", "requestedSchema": {}, "_meta": { "progressToken": "t" } }));
+        let (question, mut answered) = Question::new(Method::Elicit, params);
+        let client = Arc::new(ClientInfo { revision: Revision::V2026_07_28, ..ClientInfo::gateway() });
+        let absent = Payload::absent(Revision::V2026_07_28);
+        let translator = ClientTranslator::new(&client, Profile::default(), &Method::ToolsCall, &absent);
+        let mut call = SuspendedCall::new(Reply::new(stream::pending()));
+        call.ask(PendingRequest::new(question, &translator).unwrap());
+        let (_take, taken) = oneshot::channel();
+        let revoked = CancellationToken::new();
+        let waiting = wait(call, taken, Instant::now() + Duration::from_hours(1), &revoked);
+        let told = async { [answered.next().await, answered.next().await] };
+        let told = tokio::select! {
+            () = waiting => panic!("nobody took it"),
+            told = told => told,
+        };
+        let progress = |number| {
+            let text = format!(r#"{{"progressToken":"t","progress":{number}}}"#);
+            Some(Heard::Progress(Payload::new(Revision::V2025_11_25, text.into())))
+        };
+        assert_eq!(told, [progress(1), progress(2)]);
+    }
+}

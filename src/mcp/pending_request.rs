@@ -1,0 +1,107 @@
+//! A request of a server that waits for its client's answer. Knows nothing of how it reaches the client.
+
+use bytes::Bytes;
+
+use super::{
+    Answer, ErrorObject, Method, Payload, Question,
+    client_translator::{ClientTranslator, TranslatedAnswer},
+    meta,
+};
+
+/// How often a client is sent the same request if its answers break a bound.
+const MAX_TRIES: u8 = 3;
+
+/// A request of a server on its way to the client.
+#[derive(Debug)]
+pub(crate) struct PendingRequest {
+    method: Method,
+    /// The parameters as the server wrote them.
+    asked: Payload,
+    /// The parameters as the client gets them.
+    shown: Payload,
+    answer: Answer,
+    translator: ClientTranslator,
+    tries: u8,
+}
+
+impl PendingRequest {
+    /// The request in the client's version.
+    ///
+    /// # Errors
+    ///
+    /// The place for its answer and the error for its server, if the client's version has no form for it.
+    pub(crate) fn new(question: Question, translator: &ClientTranslator) -> Result<Self, (Answer, ErrorObject)> {
+        let Question { method, params, answer } = question;
+        match translator.question(&method, &params) {
+            Ok(shown) => Ok(Self { method, asked: params, shown, answer, translator: translator.clone(), tries: 1 }),
+            Err(error) => Err((answer, error)),
+        }
+    }
+
+    /// Its method.
+    pub(crate) const fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// Its parameters as the client gets them.
+    pub(crate) const fn shown(&self) -> &Payload {
+        &self.shown
+    }
+
+    /// The server that asks, as its `Implementation`, if known.
+    pub(crate) fn server(&self) -> Option<&str> {
+        self.asked.server()
+    }
+
+    /// Waits until the server withdraws the request.
+    pub(crate) async fn withdrawn(&mut self) {
+        self.answer.withdrawn().await;
+    }
+
+    /// Forwards the client's progress, under the server's own token.
+    pub(crate) fn progress(&self, params: Payload) {
+        self.answer.progress(params);
+    }
+
+    /// Tells a server that gave a progress token that its client is still busy: it would give up the request after a while
+    /// (`translation` 4b.6). `turn` rises.
+    pub(crate) fn reassure(&self, turn: u32) {
+        let Some(token) = meta::progress_token(&self.asked) else { return };
+        let params = format!(r#"{{"progressToken":{},"progress":{turn}}}"#, String::from_utf8_lossy(&token));
+        self.answer.progress(Payload::new(self.asked.revision, params.into()));
+    }
+
+    /// Tells the server that the client is not asked.
+    pub(crate) fn refuse(self, error: ErrorObject) {
+        metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
+        self.fail(error);
+    }
+
+    /// Tells the server that there is no answer.
+    pub(crate) fn fail(self, error: ErrorObject) {
+        self.answer.give(Err(error));
+    }
+
+    /// Tells the server that the client has gone: a dialog was closed, anything else fails (`translation` 4b.6).
+    pub(crate) fn abandon(self) {
+        self.answer.give(match self.method {
+            Method::Elicit => Ok(Payload::new(self.asked.revision, Bytes::from_static(br#"{"action":"cancel"}"#))),
+            _ => Err(ErrorObject::internal("the client did not come back with an answer")),
+        });
+    }
+
+    /// Forwards the client's answer; the request again if the client has to be asked again.
+    pub(crate) fn answered(self, given: Result<Payload, ErrorObject>) -> Option<Box<Self>> {
+        match self.translator.answer(&self.method, &self.asked, given) {
+            TranslatedAnswer::Answer(answer) => {
+                self.answer.give(answer);
+                None
+            }
+            TranslatedAnswer::AskAgain(_, error) if self.tries >= MAX_TRIES => {
+                self.answer.give(Err(error));
+                None
+            }
+            TranslatedAnswer::AskAgain(shown, _) => Some(Box::new(Self { shown, tries: self.tries + 1, ..self })),
+        }
+    }
+}
