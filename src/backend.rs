@@ -12,9 +12,7 @@ mod detect;
 mod end;
 mod era;
 mod error;
-mod extension;
 mod health;
-mod jobs;
 mod key;
 mod legacy;
 mod life;
@@ -34,6 +32,7 @@ mod stateless;
 mod supervise;
 mod supervisor;
 mod task_group;
+mod task_listens;
 mod transport;
 mod wants;
 

@@ -6,6 +6,7 @@
 //! | `pairs` | client side × server side → the decorators of that pair, as one table |
 //! | `repeat` | calls that a server of 2026-07-28 ends with requests, for clients with a session |
 //! | `suspend` | calls whose server asks in mid-call, for clients without one; the sealed state of every request |
+//! | `tasks` | tasks of 2025-11-25 and those of the extension, for clients that have the others or none |
 //! | `deferred` | requests of servers that wait for a call to ride on |
 //! | `pass_through` | a reply that stays as it is up to the event that needs a decorator |
 
@@ -15,6 +16,7 @@ mod pass_through;
 mod repeat;
 mod settings;
 mod suspend;
+pub(crate) mod tasks;
 
 use std::{fmt, sync::Arc};
 
@@ -33,10 +35,10 @@ use crate::{
 pub struct Crossing(Arc<Suspension>);
 
 /// A backend with the decorators that its clients need.
-struct Backend(Arc<dyn Server>);
+struct BackendCrossing(Arc<dyn Server>);
 
 /// An endpoint with the decorators that its clients need.
-struct Endpoint {
+struct EndpointCrossing {
     server: Arc<dyn Server>,
     target: Target,
     suspension: Arc<Suspension>,
@@ -44,7 +46,7 @@ struct Endpoint {
 
 /// A backend with the decorators that belong inside the gateway: each call that they make finds its own connection.
 pub fn around_backend(server: Arc<dyn Server>) -> Arc<dyn Server> {
-    Arc::new(Backend(server))
+    Arc::new(BackendCrossing(server))
 }
 
 // === impl Crossing ===
@@ -58,7 +60,7 @@ impl Crossing {
     /// The server of an endpoint with the decorators that belong around the gateway: a state that a client brings back is
     /// bound to the parameters as the client sent them, so that it is opened before the gateway edits anything.
     pub fn around_endpoint(&self, target: Target, server: Arc<dyn Server>) -> Arc<dyn Server> {
-        Arc::new(Endpoint { server, target, suspension: Arc::clone(&self.0) })
+        Arc::new(EndpointCrossing { server, target, suspension: Arc::clone(&self.0) })
     }
 
     /// Ends everything that is suspended or deferred, and waits until it has ended.
@@ -73,7 +75,7 @@ impl fmt::Debug for Crossing {
     }
 }
 
-impl Server for Backend {
+impl Server for BackendCrossing {
     fn call(&self, call: Call) -> Reply {
         match pairs::at_backend(&call) {
             Decorator::Repeat => repeat::call(&self.0, call),
@@ -82,7 +84,7 @@ impl Server for Backend {
     }
 }
 
-impl Server for Endpoint {
+impl Server for EndpointCrossing {
     fn call(&self, call: Call) -> Reply {
         let Self { server, target, suspension } = self;
         match pairs::at_endpoint(&call) {

@@ -19,7 +19,6 @@ mod hints;
 mod listen;
 mod lists;
 mod names;
-mod only_tasks;
 mod paths;
 mod rewrite;
 mod route;

@@ -22,6 +22,7 @@ pub(crate) mod pending_request;
 pub mod reply;
 pub mod revision;
 pub(crate) mod rising;
+pub(crate) mod task;
 pub mod translate;
 pub mod uri;
 

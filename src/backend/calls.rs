@@ -5,7 +5,10 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use futures_util::{StreamExt as _, future::join_all};
+use futures_util::{
+    StreamExt as _,
+    future::{Either, join_all},
+};
 
 use super::{
     attempts::{Attempts, Next},
@@ -101,8 +104,13 @@ impl Backend {
                     yield attempts.refused(error);
                     return;
                 }
-                let asked = Asked::by(&context, &method, &params);
-                let calling = session.call_for(&context.client, asked, self.spec.call_timeout);
+                let calling = match self.tasks.around_connection(&context.client, session.tasks()) {
+                    Some(bridge) => {
+                        let call = Call { method: method.clone(), params: params.clone(), context: context.clone() };
+                        Either::Left(session.call_through(bridge, call, self.spec.call_timeout))
+                    }
+                    None => Either::Right(session.call(Asked::by(&context, &method, &params), self.spec.call_timeout)),
+                };
                 let mut events = std::pin::pin!(calling);
                 while let Some(event) = events.next().await {
                     let Some(event) = attempts.take(event) else { continue };

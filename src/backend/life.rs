@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::{legacy::Session, modern::Peer};
-use crate::mcp::{Era, Revision, lifecycle};
+use crate::{
+    crossing::tasks::ServerTasks,
+    mcp::{Era, Revision, lifecycle},
+};
 
 /// What serves calls until it ends.
 #[derive(Clone)]
@@ -79,6 +82,14 @@ impl Life {
         match self {
             Self::Modern(peer) => Some(peer),
             Self::Legacy(_) => None,
+        }
+    }
+
+    /// How the server has tasks.
+    pub(crate) fn tasks(&self) -> ServerTasks {
+        match self {
+            Self::Legacy(session) => session.tasks(),
+            Self::Modern(peer) => peer.introduction().map_or(ServerTasks::NONE, |introduction| introduction.tasks()),
         }
     }
 

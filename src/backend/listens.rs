@@ -23,32 +23,32 @@ pub(crate) struct Listens(Mutex<HashMap<Key, Vec<Listener>>>);
 #[derive(Debug)]
 struct Listener {
     holder: Requester,
-    /// What alone it hears; `None`: everything, questions too.
-    only: Option<Method>,
+    /// The methods that it alone hears; none: it hears everything, questions too.
+    only: Vec<Method>,
     events: mpsc::Sender<Event>,
 }
 
 impl Listens {
     /// Everything that is said to `holder` on the sessions of `key` from now on. It never ends by itself.
     pub(crate) fn listen(self: &Arc<Self>, key: &Key, holder: Requester) -> impl Stream<Item = Event> + Send + use<> {
-        self.open(key, holder, None)
+        self.open(key, holder, Vec::new())
     }
 
-    /// The same of notifications of this method alone.
+    /// The same of notifications of these methods alone.
     pub(crate) fn listen_for(
         self: &Arc<Self>,
-        method: Method,
+        methods: Vec<Method>,
         key: &Key,
         holder: Requester,
     ) -> impl Stream<Item = Event> + Send + use<> {
-        self.open(key, holder, Some(method))
+        self.open(key, holder, methods)
     }
 
     fn open(
         self: &Arc<Self>,
         key: &Key,
         holder: Requester,
-        only: Option<Method>,
+        only: Vec<Method>,
     ) -> impl Stream<Item = Event> + Send + use<> {
         let (events, receiver) = mpsc::channel(QUEUE);
         let key = key.sharer();
@@ -61,7 +61,7 @@ impl Listens {
     pub(crate) fn tell(&self, key: &Key, notification: &Notification, is_for: impl Fn(&Requester) -> bool) -> bool {
         let listens = self.0.lock();
         let listeners = listens.get(&key.sharer()).into_iter().flatten();
-        let is_of_it = |listener: &&Listener| listener.only.as_ref().is_none_or(|only| *only == notification.method);
+        let is_of_it = |listener: &&Listener| listener.only.is_empty() || listener.only.contains(&notification.method);
         let mut heard = false;
         for listener in listeners.filter(is_of_it).filter(|listener| is_for(&listener.holder)) {
             heard = true;
@@ -87,7 +87,7 @@ impl Listens {
     /// The question itself, where nobody listens.
     pub(crate) fn ask(&self, key: &Key, question: Question) -> Result<(), Question> {
         let listens = self.0.lock();
-        let mut able = listens.get(&key.sharer()).into_iter().flatten().filter(|listener| listener.only.is_none());
+        let mut able = listens.get(&key.sharer()).into_iter().flatten().filter(|listener| listener.only.is_empty());
         match (able.next(), able.next()) {
             (Some(listener), None) => {
                 // a full queue drops the question, which refuses it

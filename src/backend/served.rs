@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, future::ready, stream};
 use tokio::time::{sleep, timeout};
 
 use super::{
     era::Known,
     error::StartError,
-    extension::ledger::Ledger,
     health::Health,
-    jobs::{self, Jobs},
     key::Key,
     life::Life,
     listens::Listens,
@@ -23,6 +21,7 @@ use super::{
     wants::Wants,
 };
 use crate::{
+    crossing::tasks::{Pair, TaskBridges, heard_by},
     mcp::{Call, ClientInfo, Context, Era, ErrorObject, Method, Notification, Outcome, Payload, Reply, Server, listen},
     model::{BackendSpec, OnLoss},
 };
@@ -36,14 +35,25 @@ pub(crate) struct Backend {
     pub(super) listens: Arc<Listens>,
     pub(super) wants: Arc<Wants>,
     pub(super) slots: Arc<QuestionSlots>,
-    pub(super) ledger: Arc<Ledger>,
-    pub(super) jobs: Jobs,
+    pub(super) tasks: Arc<TaskBridges>,
     pub(super) late_streams: LateStreams,
     pub(super) room: Room,
 }
 
 /// A [`Backend`] behind the interface that everything else sees.
 pub(crate) struct Served(pub(crate) Arc<Backend>);
+
+/// A [`Backend`] at a server of this era, as the server itself serves it.
+struct Unbridged {
+    backend: Arc<Backend>,
+    era: Era,
+}
+
+impl Server for Unbridged {
+    fn call(&self, call: Call) -> Reply {
+        Arc::clone(&self.backend).pass(self.era, call)
+    }
+}
 
 impl Server for Served {
     fn call(&self, call: Call) -> Reply {
@@ -81,14 +91,49 @@ impl Backend {
     pub(crate) fn new(spec: BackendSpec, room: Room) -> Self {
         let pool = Pool::new(room.sessions);
         let slots = QuestionSlots::new(spec.parallel, room.slot_limits);
-        let (listens, wants, ledger) = (Arc::default(), Arc::default(), Arc::default());
+        let (listens, wants) = (Arc::default(), Arc::default());
         let era = Known::new(&spec, &room.memory, &room.clock);
-        let (health, jobs, late_streams) = (Health::starting(), Jobs::default(), LateStreams::default());
-        Self { spec, era, health, pool, listens, wants, slots, ledger, jobs, late_streams, room }
+        let (health, late_streams) = (Health::starting(), LateStreams::default());
+        let background = room.tasks.clone();
+        let spawn = move |task| background.spawn_until_end(task);
+        let tasks = TaskBridges::new(spec.id.clone(), spec.call_timeout, Arc::clone(&room.clock), Box::new(spawn));
+        Self { spec, era, health, pool, listens, wants, slots, tasks, late_streams, room }
     }
 
-    /// The way of a call at a server of this era.
+    /// The way of a call at a server of this era, through the bridge that the pair needs.
     pub(super) fn dispatch(self: Arc<Self>, era: Era, call: Call) -> Reply {
+        match self.tasks.pair(&call, era) {
+            Pair::Alike => self.pass(era, call),
+            Pair::NotMet => Reply::later(self.meet_first(era, call)),
+            Pair::Bridged(bridge) => {
+                let bridges = Arc::clone(&self.tasks);
+                bridges.serve(bridge, Arc::new(Unbridged { backend: self, era }), call)
+            }
+        }
+    }
+
+    /// Waits for a connection, so that it is known which bridge the pair needs.
+    async fn meet_first(self: Arc<Self>, era: Era, call: Call) -> Reply {
+        let key = self.key(era, &call.context);
+        match self.life(&key, &call.context, era).await {
+            Ok((_lease, life)) => {
+                self.tasks.met(life.tasks());
+                self.dispatch(era, call)
+            }
+            Err(missed) => self.missed(missed, call),
+        }
+    }
+
+    /// Who shares what serves this client at a server of this era.
+    fn key(&self, era: Era, context: &Context) -> Key {
+        match era {
+            Era::Legacy => Key::of(self.spec.share, context),
+            Era::Modern => Key::of_modern(&self.spec, context),
+        }
+    }
+
+    /// The way of a call at a server of this era, as the server itself serves it.
+    fn pass(self: Arc<Self>, era: Era, call: Call) -> Reply {
         match (era, &call.method) {
             (_, Method::Initialize) => Reply::failed(ErrorObject::method_not_found("initialize")),
             (_, Method::Listen) => self.listen(era, call),
@@ -96,7 +141,6 @@ impl Backend {
             (Era::Legacy, Method::ResourcesSubscribe) => Reply::later(self.subscribe(call)),
             (Era::Legacy, Method::ResourcesUnsubscribe) => Reply::later(self.unsubscribe(call)),
             (Era::Legacy, method) if method.is_notification() => Reply::later(self.notify(call)),
-            (Era::Legacy, _) if jobs::concerns(&call) => self.serve_job(call),
             (Era::Legacy, _) => self.serve(call),
             (Era::Modern, _) => self.serve_alone(call),
         }
@@ -130,13 +174,17 @@ impl Backend {
     /// Everything that is said to this client outside of calls. It ends where the server turns out to be of another era.
     fn listen(self: Arc<Self>, era: Era, call: Call) -> Reply {
         let (context, tasks) = (call.context, listen::task_ids(&call.params));
-        let key = match era {
-            Era::Legacy => Key::of(self.spec.share, &context),
-            Era::Modern => Key::of_modern(&self.spec, &context),
-        };
-        let heard = self.listens.listen(&key, context.requester.clone()).take_until(self.era.clone().turned_from(era));
+        let (key, methods) = (self.key(era, &context), listen::methods(&call.params));
+        let turned = self.era.clone().turned_from(era);
+        if !methods.is_empty() {
+            let heard = self.listens.listen_for(methods, &key, context.requester.clone()).take_until(turned);
+            return Reply::new(stream::iter([listen::honouring([])]).chain(heard));
+        }
+        let heard = self.listens.listen(&key, context.requester.clone()).take_until(turned);
+        let is_for = heard_by(&context.client);
+        let heard = heard.filter(move |event| ready(is_for(event)));
         match era {
-            Era::Legacy => self.watch_jobs(tasks, context, heard),
+            Era::Legacy => Reply::new(heard),
             Era::Modern => self.hear_tasks(tasks, context, heard),
         }
     }
@@ -261,11 +309,14 @@ impl Backend {
         }
     }
 
-    /// Logs and counts a start.
+    /// Logs and counts a start, and notes how the server has tasks.
     pub(super) fn opened(&self, life: Option<&Life>) {
         let outcome = if life.is_some() { "ok" } else { "error" };
         let backend = self.spec.id.to_string();
         metrics::counter!("lockkeeper_backend_starts_total", "backend" => backend, "outcome" => outcome).increment(1);
+        if let Some(life) = life {
+            self.tasks.met(life.tasks());
+        }
         if let Some(said) = life.and_then(Life::said) {
             tracing::info!(backend = %self.spec.id, revision = %said.revision, server = said.server, "connected to the backend");
         }

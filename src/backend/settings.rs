@@ -107,7 +107,7 @@ impl Backend {
         if let Some(session) = requester.session() {
             self.pool.forget(session);
         }
-        self.ledger.forget(requester);
+        self.tasks.ended(requester);
         for given_up in self.wants.forget(requester) {
             self.begin_to_give_up(given_up);
         }

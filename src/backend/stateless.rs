@@ -8,7 +8,6 @@ use futures_util::StreamExt as _;
 use super::{
     attempts::{Attempts, Next},
     error::StartError,
-    extension,
     key::Key,
     life::Life,
     missed::Missed,
@@ -32,7 +31,6 @@ impl Backend {
                 metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
                 Reply::complete(Payload::absent(call.params.revision))
             }
-            _ if extension::concerns(&call) => self.serve_tasks(call),
             _ => self.ask(call),
         }
     }
@@ -89,7 +87,10 @@ impl Backend {
             return;
         }
         match peer.discover(self.spec.start_timeout).await {
-            Told::Modern(introduction) => peer.introduced(introduction),
+            Told::Modern(introduction) => {
+                self.tasks.met(introduction.tasks());
+                peer.introduced(introduction);
+            }
             Told::Legacy(reason) => {
                 self.era.doubt();
                 peer.end(&format!("the server no longer speaks 2026-07-28: {reason}"));

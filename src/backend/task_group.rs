@@ -24,6 +24,14 @@ impl TaskGroup {
         self.tracker.spawn_on(task, &self.runtime);
     }
 
+    /// Runs `task` until it ends or every task is to end.
+    pub(crate) fn spawn_until_end(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let end = self.end.clone();
+        self.spawn(async move {
+            end.run_until_cancelled(task).await;
+        });
+    }
+
     /// Cancelled when every task is to end.
     pub(crate) const fn end(&self) -> &CancellationToken {
         &self.end

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{
     backends::VisibleBackend,
     catalog::{List, ListKind},
-    names, only_tasks,
+    names,
     shared::View,
 };
 use crate::{
@@ -30,14 +30,14 @@ struct ToolCall {
 pub(crate) fn call(seen: &VisibleBackend, mut call: Call) -> Reply {
     call.context.mirror = None;
     if seen.entry.catalog.is_legacy() {
-        return only_tasks::call(seen, call);
+        return seen.entry.server.call(call);
     }
     let name = if call.method == Method::ToolsCall { call.params.string("name") } else { None };
     if let Some(name) = name {
         return ToolCall { seen: seen.clone(), call, name }.reply();
     }
     let backend = seen.entry.id.clone();
-    only_tasks::call(seen, call).map(move |event| without_leg_fault(&backend, event))
+    seen.entry.server.call(call).map(move |event| without_leg_fault(&backend, event))
 }
 
 /// Holds the call of a tool of one of `seen`, shown in the names of `view`, against what was mirrored of it. A tool that
@@ -102,11 +102,11 @@ fn mismatches(event: Option<&Event>) -> bool {
 impl ToolCall {
     fn reply(mut self) -> Reply {
         self.call.context.mirror = self.at_hand().and_then(|list| self.mirrored_in(&list));
-        let mut reply = only_tasks::call(&self.seen, self.call.clone());
+        let mut reply = self.seen.entry.server.call(self.call.clone());
         Reply::new(async_stream::stream! {
             let mut next = reply.next_event().await;
             if mismatches(next.as_ref()) && self.mirrors_anew().await {
-                reply = only_tasks::call(&self.seen, self.call.clone());
+                reply = self.seen.entry.server.call(self.call.clone());
                 next = reply.next_event().await;
             }
             while let Some(event) = next {

@@ -30,12 +30,7 @@ use std::{
 use parking_lot::RwLock;
 
 pub(crate) use self::{
-    cache::Change,
-    cached::Lookup,
-    kind::ListKind,
-    list::{List, TaskSupport},
-    server_info::ServerInfo,
-    source::CatalogSettings,
+    cache::Change, cached::Lookup, kind::ListKind, list::List, server_info::ServerInfo, source::CatalogSettings,
 };
 use self::{
     cache::{CacheOwner, ListCache, ListCacheKey},
@@ -107,11 +102,6 @@ impl Catalog {
         let fallback = self.source.introduction();
         freshness.value = freshness.value.or_else(|| fallback.clone());
         Lookup { cached: Arc::clone(&cache.server_info), freshness, fallback, is_told: false }
-    }
-
-    /// True if the backend runs calls of tools as tasks, as far as it has said so to the gateway itself.
-    pub(crate) fn runs_tools_as_tasks(&self) -> Option<bool> {
-        self.source.introduction().map(|info| info.runs_tools_as_tasks())
     }
 
     /// True if the backend speaks a legacy version, as far as it has listed anything.

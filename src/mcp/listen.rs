@@ -15,10 +15,26 @@ pub const LISTS: [(&str, &str, Method); 3] = [
 /// The member of the filter that names the tasks whose status is listened to.
 pub const TASK_IDS: &str = "taskIds";
 
+/// The member of the filter that names the methods, used inside the gateway alone.
+const METHODS: &str = "methods";
+
 /// The tasks that the filter of a listen names, or that of its acknowledgement; none where it is malformed.
 pub fn task_ids(params: &Payload) -> Vec<String> {
     let params: Value = params.view().unwrap_or_default();
     strings(&params["notifications"][TASK_IDS])
+}
+
+/// The parameters of a listen inside the gateway that is told of these methods alone and asked nothing. It begins with an
+/// acknowledgement.
+pub fn for_methods(methods: &[Method]) -> Payload {
+    let names: Vec<&str> = methods.iter().map(Method::as_str).collect();
+    Payload::of(Revision::V2026_07_28, &json!({ "notifications": { METHODS: names } }))
+}
+
+/// The methods that a listen is told of alone; none if it is told of all.
+pub fn methods(params: &Payload) -> Vec<Method> {
+    let params: Value = params.view().unwrap_or_default();
+    strings(&params["notifications"][METHODS]).iter().map(|name| Method::parse(name)).collect()
 }
 
 /// The strings among the elements of an array; none where it is no array.

@@ -6,7 +6,6 @@ mod listens;
 mod lists;
 mod mirrors;
 mod modern;
-mod only_tasks;
 mod script;
 mod told;
 mod versions;

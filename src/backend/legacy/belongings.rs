@@ -4,10 +4,9 @@
 use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
 
 use crate::{
-    mcp::{Event, Payload, json, json::Object},
+    mcp::{Payload, json, json::Object},
     model::Requester,
 };
 
@@ -39,8 +38,6 @@ pub(super) struct Owner {
     pub(super) holder: Requester,
     /// The client's own token, of [`Thing::Token`].
     pub(super) token: Option<Bytes>,
-    /// Where it is told, where a call waits for it in the place of a listen.
-    pub(super) aside: Option<mpsc::Sender<Event>>,
 }
 
 impl Belongings {
@@ -60,12 +57,6 @@ impl Belongings {
     pub(super) fn owner(&self, thing: &Thing) -> Option<&Owner> {
         self.owners.get(thing)
     }
-}
-
-/// The id of the task that a result made, where it did (2025-11-25, tasks).
-pub(crate) fn created_task(result: &Payload) -> Option<String> {
-    let task = result.object()?.get("task").map(str::to_owned)?;
-    Object::parse(task.as_bytes())?.string("taskId")
 }
 
 /// The tasks of a list that `keep` says, every other byte as it was.

@@ -31,8 +31,6 @@ pub(crate) struct Running {
     pub(super) token: Option<Bytes>,
     /// The client session that makes it.
     pub(super) holder: Requester,
-    /// Where what is said of its task goes, where the gateway waits for that.
-    aside: Option<mpsc::Sender<Event>>,
     /// When its client last answered something that was asked in it.
     pub(super) answered: Mutex<Option<Instant>>,
     /// When a question of it was closed, unless its client has answered another since.
@@ -60,8 +58,6 @@ pub(crate) struct Asked {
     pub(crate) params: Payload,
     /// On whose behalf.
     pub(crate) session: Requester,
-    /// Where what is said of the task that it makes goes; `None` where a task is the client's own.
-    pub(crate) aside: Option<mpsc::Sender<Event>>,
     /// What becomes of members that the server's version does not define.
     pub(crate) profile: Profile,
     /// What the server is told where the call is given up.
@@ -85,13 +81,13 @@ impl Asked {
     pub(crate) fn by(context: &Context, method: &Method, params: &Payload) -> Self {
         let (session, profile) = (context.requester.clone(), context.profile);
         let farewell = context.farewell.clone();
-        Self { method: method.clone(), params: params.clone(), session, aside: None, profile, farewell }
+        Self { method: method.clone(), params: params.clone(), session, profile, farewell }
     }
 
     /// What the gateway itself asks.
     pub(crate) fn of_gateway(method: Method, params: Payload) -> Self {
         let (profile, farewell) = (Profile::default(), Farewell::default());
-        Self { method, params, session: Requester::Gateway, aside: None, profile, farewell }
+        Self { method, params, session: Requester::Gateway, profile, farewell }
     }
 }
 
@@ -100,7 +96,7 @@ impl Asked {
 impl Running {
     /// Who owns what comes of the call.
     pub(super) fn owner(&self) -> Owner {
-        Owner { holder: self.holder.clone(), token: self.token.clone(), aside: self.aside.clone() }
+        Owner { holder: self.holder.clone(), token: self.token.clone() }
     }
 
     /// Whether a question may be put into its reply.
@@ -132,7 +128,7 @@ impl Session {
     ) -> impl Stream<Item = Result<Event, NotSent>> + Send + use<> {
         let session = Arc::clone(self);
         async_stream::stream! {
-            let Asked { method, params, session: holder, aside, profile, farewell } = asked;
+            let Asked { method, params, session: holder, profile, farewell } = asked;
             let params = match session.in_its_words(Some(kind), &method, (params, profile)) {
                 Ok(params) => params,
                 Err(refusal) => {
@@ -148,7 +144,7 @@ impl Session {
                 listening.await;
             }
             let token = meta::progress_token(&params);
-            let mut ticket = match Ticket::open(session, Owner { holder, token: token.clone(), aside }, kind, (patience, farewell)) {
+            let mut ticket = match Ticket::open(session, Owner { holder, token: token.clone() }, kind, (patience, farewell)) {
                 Ok(ticket) => ticket,
                 Err(not_run) => {
                     yield Err(not_run);
@@ -241,9 +237,9 @@ impl Ticket {
         kind: Kind,
         (patience, farewell): (Duration, Farewell),
     ) -> Result<Self, NotSent> {
-        let Owner { holder, token, aside } = owner;
+        let Owner { holder, token } = owner;
         let (answered, question_closed) = (Mutex::default(), Mutex::default());
-        let running = Running { token, holder, aside, answered, question_closed, kind };
+        let running = Running { token, holder, answered, question_closed, kind };
         let (id, events) = session.enter(running).map_err(NotSent)?;
         if kind == Kind::Asking {
             session.ask_held(id);

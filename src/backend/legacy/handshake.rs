@@ -20,6 +20,7 @@ use crate::{
         modern::discover::{incompatible, supported},
         transport::{Incoming, NotSent, Transport, TransportError},
     },
+    crossing::tasks::ServerTasks,
     mcp::{
         ClientInfo, Era, ErrorObject, Event, Feature, Message, Method, Outcome, Payload, Revision, json,
         json::Object,
@@ -59,6 +60,8 @@ pub(crate) struct Greeting {
     pub(crate) revision: Revision,
     /// The server's `Implementation`; one that gives none gets one, for display (`translation` 6.3).
     pub(crate) implementation: Arc<str>,
+    /// How it has tasks.
+    pub(crate) tasks: ServerTasks,
     result: Bytes,
     /// Whether it completes arguments, where its version has no word for it and it was found out.
     completes: OnceLock<bool>,
@@ -222,9 +225,9 @@ impl Greeting {
         if named.is_none() && offer.assumed.is_none() {
             return Err(malformed("`protocolVersion` is missing"));
         }
-        if object.get("capabilities").is_none_or(|text| !text.starts_with('{')) {
+        let Some(capabilities) = object.get("capabilities").filter(|text| text.starts_with('{')) else {
             return Err(malformed("`capabilities` is missing"));
-        }
+        };
         let version = named.unwrap_or_default();
         let known = Revision::parse(&version).filter(|revision| revision.era() == Era::Legacy);
         match known.or(offer.assumed) {
@@ -232,7 +235,8 @@ impl Greeting {
                 let given = object.get("serverInfo").filter(|text| text.starts_with('{'));
                 let unnamed = || format!(r#"{{"name":"{backend}","version":"unknown"}}"#).into();
                 let implementation = given.map_or_else(unnamed, Arc::from);
-                Ok(Self { revision, implementation, result: result.clone(), completes: OnceLock::new() })
+                let tasks = ServerTasks::of(revision, &Object::parse(capabilities.as_bytes()).unwrap_or_default());
+                Ok(Self { revision, implementation, tasks, result: result.clone(), completes: OnceLock::new() })
             }
             None => Err(next_offer(offer.revision, &format!("it answered with `{version}`"))),
         }

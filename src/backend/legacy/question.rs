@@ -126,7 +126,7 @@ impl Session {
     fn note_elicitation(&self, call: u64, params: &Payload) {
         let Some(id) = name(params, "elicitationId") else { return };
         if let Some(holder) = self.calls.lock().get(call).map(|slot| slot.note.holder.clone()) {
-            self.belongings.lock().note(Thing::Elicitation(id), Owner { holder, token: None, aside: None });
+            self.belongings.lock().note(Thing::Elicitation(id), Owner { holder, token: None });
         }
     }
 

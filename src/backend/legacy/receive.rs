@@ -3,15 +3,14 @@
 use std::{cmp::Reverse, sync::Arc};
 
 use bytes::Bytes;
-use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::{
     Session,
-    belongings::{Owner, Thing, created_task},
+    belongings::{Owner, Thing},
 };
 use crate::{
     backend::{key::Scope, wants::Topic},
-    mcp::{ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId, json, json::At},
+    mcp::{ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId, json, json::At, task},
     model::Requester,
 };
 
@@ -103,32 +102,14 @@ impl Session {
     /// Progress of a task goes on after the call that made it (2025-11-25, tasks), to the client session that called.
     fn progressed_later(&self, id: u64, params: &Payload) {
         let owner = self.belongings.lock().owner(&Thing::Token(id)).cloned();
-        match owner {
-            Some(Owner { token: Some(token), aside: Some(aside), .. }) => {
-                offer_aside(&aside, under_token(params, &token));
-            }
-            Some(Owner { token: Some(token), holder, aside: None }) => {
-                self.about.listens.tell(&self.about.key, &under_token(params, &token), |other| *other == holder);
-            }
-            _ => {}
+        if let Some(Owner { token: Some(token), holder }) = owner {
+            self.about.listens.tell(&self.about.key, &under_token(params, &token), |other| *other == holder);
         }
-    }
-
-    /// How a task is whose client has no tasks: only the call that waits for it is told. `false` for any other.
-    fn told_aside(&self, told: &Notification) -> bool {
-        let task = if told.method == Method::TaskStatus { told.params.string("taskId") } else { None };
-        let owner = task.and_then(|task| self.belongings.lock().owner(&Thing::Task(task)).cloned());
-        let Some(aside) = owner.and_then(|owner| owner.aside) else { return false };
-        offer_aside(&aside, told.clone());
-        true
     }
 
     fn notified(&self, notification: Notification, on: Option<u64>) -> Option<(u64, Event)> {
         if let Some(call) = on {
             return Some((call, Event::Notified(notification)));
-        }
-        if self.told_aside(&notification) {
-            return None;
         }
         let audience = self.audience(&notification);
         let heard = self.about.listens.tell(&self.about.key, &notification, |holder| match &audience {
@@ -192,7 +173,7 @@ impl Session {
     }
 
     fn note_task(&self, call: u64, result: &Payload) {
-        let Some(task) = created_task(result) else { return };
+        let Some(task) = task::created(result) else { return };
         let Some(owner) = self.calls.lock().get(call).map(|slot| slot.note.owner()) else { return };
         let mut belongings = self.belongings.lock();
         belongings.note(Thing::Task(task), Owner { token: None, ..owner.clone() });
@@ -234,13 +215,6 @@ enum Callers {
     None,
     One(Requester),
     Many,
-}
-
-/// Tells a call what is said beside it. Where the call is over, or its client too slow, it is dropped.
-fn offer_aside(aside: &mpsc::Sender<Event>, told: Notification) {
-    if let Err(TrySendError::Full(_)) = aside.try_send(Event::Notified(told)) {
-        metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
-    }
 }
 
 /// Progress under the client's own token (design rule 1).

@@ -25,6 +25,7 @@ use crate::{
         transport::{Incoming, Transport, pump},
         wants::Wants,
     },
+    crossing::tasks::ServerTasks,
     mcp::{
         Capabilities, Context, ErrorObject, Event, Feature, Level, Message, Method, Outcome, Payload, Question,
         RequestId, Revision, Untranslatable, translate::Cause,
@@ -94,6 +95,11 @@ impl Session {
     /// What the server said of itself; `None` while the handshake is under way.
     pub(crate) fn greeting(&self) -> Option<&Greeting> {
         self.greeting.get()
+    }
+
+    /// How the server has tasks.
+    pub(crate) fn tasks(&self) -> ServerTasks {
+        self.greeting().map_or(ServerTasks::NONE, |greeting| greeting.tasks)
     }
 
     /// The negotiated version; the newest legacy one while there is none.

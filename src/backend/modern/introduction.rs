@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::{
+    crossing::tasks::ServerTasks,
     mcp::{
         Era, Payload, Revision,
         json::{Object, draft::Draft},
@@ -94,11 +95,9 @@ impl Introduction {
         part.is_none_or(|part| Object::parse(text.as_bytes()).is_some_and(|all| all.get(part) == Some("true")))
     }
 
-    /// Whether the server has the tasks extension.
-    pub(crate) fn has_tasks(&self) -> bool {
-        let capabilities = self.capabilities();
-        let extensions = capabilities.get("extensions").and_then(|text| Object::parse(text.as_bytes()));
-        extensions.is_some_and(|extensions| extensions.get(meta::TASKS_EXTENSION).is_some())
+    /// How it has tasks.
+    pub(crate) fn tasks(&self) -> ServerTasks {
+        ServerTasks::of(self.revision, &self.capabilities())
     }
 
     /// The answer to `server/discover`: as the server wrote it, with a name where it gave none (`translation` 6.3).

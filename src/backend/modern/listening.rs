@@ -18,13 +18,11 @@ use tokio::{
 use self::ears::{Ears, Events};
 use super::{Peer, call::Asked, peer::SPOKEN};
 use crate::{
-    backend::{
-        extension::{about, detail::Detail},
-        wants::Topic,
-    },
+    backend::wants::Topic,
     mcp::{
         ErrorObject, Event, Method, Notification, Outcome, Payload, Revision,
         listen::{LISTS, TASK_IDS, strings},
+        task::{self, DetailedTask},
     },
 };
 
@@ -171,7 +169,7 @@ impl Peer {
             filter.insert("resourceSubscriptions".to_owned(), json!(uris));
         }
         let tasks: Vec<&str> = topics.iter().filter_map(Topic::task).collect();
-        if !tasks.is_empty() && introduction.has_tasks() {
+        if !tasks.is_empty() && introduction.tasks().has_tasks() {
             filter.insert(TASK_IDS.to_owned(), json!(tasks));
         }
         (!filter.is_empty()).then_some(Value::Object(filter))
@@ -214,7 +212,7 @@ impl Peer {
         if let Some(topic) = topic {
             listens.tell(key, told, |holder| wants.is_subscribed(key, holder, &topic));
             let is_over = told.method == Method::Tasks
-                && Detail::read(&told.params).is_some_and(|detail| detail.status.is_final());
+                && DetailedTask::read(&told.params).is_some_and(|task| task.status.is_final());
             if is_over {
                 self.leave(&topic);
             }
@@ -248,7 +246,7 @@ impl Peer {
     /// Asks how these tasks are, and tells it.
     async fn tell_tasks(self: Arc<Self>, ids: Vec<String>) {
         for id in ids {
-            let mut events = Box::pin(self.call(Asked::of_gateway(Method::TasksGet, about(&id)), ACKNOWLEDGED));
+            let mut events = Box::pin(self.call(Asked::of_gateway(Method::TasksGet, task::params(&id)), ACKNOWLEDGED));
             while let Some(Ok(event)) = events.next().await {
                 match event {
                     Event::Done(Outcome::Complete(task)) => {

@@ -103,7 +103,7 @@ pub(crate) enum TransportError {
 }
 
 /// A call was not made and may be made again on a connection that is fresh: why.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct NotSent(pub(crate) String);
 
 impl TransportError {

@@ -39,21 +39,8 @@ pub(crate) struct List {
     mirrored: HashMap<String, Mirrored>,
     /// The tools whose output schema is shown wrapped to clients of legacy versions.
     wrapped: HashSet<String>,
-    /// The tools that can run as tasks (2025-11-25), and whether they must.
-    tasks: HashMap<String, TaskSupport>,
     /// The entries that no client is shown, and those that clients of some versions are not shown.
     left_out: Vec<LeftOut>,
-}
-
-/// How a tool takes tasks (2025-11-25, tools, *Execution*).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TaskSupport {
-    /// It must not be called as a task.
-    Forbidden,
-    /// It can be.
-    Optional,
-    /// It must be.
-    Required,
 }
 
 /// The entries of one list in the list's order; `None` for one that the version has no form for.
@@ -112,11 +99,6 @@ impl List {
                 && let Some(mirrored) = Mirrored::of_tool(&entry.raw)
             {
                 self.mirrored.insert(entry.key.clone(), mirrored);
-            }
-            if kind == ListKind::Tools
-                && let Some(support) = TaskSupport::of(&entry.raw)
-            {
-                self.tasks.insert(entry.key.clone(), support);
             }
             if let Some(reason) = entry.valid_in.exceptions() {
                 self.left_out.push(LeftOut { name: entry.key.clone(), reason });
@@ -184,12 +166,6 @@ impl List {
         self.mirrored.get(name)
     }
 
-    /// How the tool of this own name takes tasks; `None` where there is no such tool.
-    pub(crate) fn task_support(&self, name: &str) -> Option<TaskSupport> {
-        let said = self.tasks.get(name).copied();
-        said.or_else(|| self.has(name).then_some(TaskSupport::Forbidden))
-    }
-
     /// True if the output schema of the tool of this own name is shown wrapped to clients of legacy versions; `None` where
     /// there is no such tool.
     pub(crate) fn wraps_output_of(&self, name: &str) -> Option<bool> {
@@ -228,18 +204,6 @@ fn entries(kind: ListKind, backend: &BackendId, page: &Payload) -> Vec<ListEntry
         Some(ListEntry { key, raw, merged, valid_in })
     };
     elements.into_iter().filter_map(|element| entry(element.get())).collect()
-}
-
-impl TaskSupport {
-    /// What a tool says; `None` where it takes no tasks.
-    fn of(tool: &Bytes) -> Option<Self> {
-        let execution = Object::parse(tool).and_then(|tool| tool.get("execution"))?;
-        match Object::parse(execution.as_bytes())?.string("taskSupport")?.as_str() {
-            "required" => Some(Self::Required),
-            "optional" => Some(Self::Optional),
-            _ => None,
-        }
-    }
 }
 
 fn merged(kind: ListKind, backend: &BackendId, revision: Revision, raw: &Bytes) -> Bytes {

@@ -86,6 +86,7 @@ impl Old {
                     answer["result"] = json!({ "task": task("working") });
                 }
                 "tools/call" => answer["result"] = text_of("at once"),
+                "tools/list" => answer["result"] = json!({ "tools": [] }),
                 "tasks/get" => {
                     let mut steps = steps.lock();
                     let step = if steps.len() > 1 { steps.pop_front() } else { steps.front().cloned() };

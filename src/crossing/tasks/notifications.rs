@@ -1,5 +1,5 @@
-//! How tasks at a server of 2025-11-25 are told of to who listens for them in the manner of 2026-07-28: each time with what
-//! the task came to or wants to know (tasks extension, *Task Status Notifications*). Knows nothing of whose a task is.
+//! Notifications of the extension for tasks at a server of 2025-11-25: each has what the task came to, or its input requests
+//! (tasks extension, *Task Status Notifications*). Knows nothing of whose a task is.
 //!
 //! A server of 2025-11-25 may tell that a task changed, and need not: so it is asked as well, as often as it wishes, for as
 //! long as somebody listens.
@@ -19,10 +19,10 @@ use tokio::{
     time::sleep,
 };
 
-use super::{of_user, table::Job};
-use crate::{
-    backend::{extension::detail::Status, key::Key, served::Backend},
-    mcp::{Context, Event, Method, Notification, Outcome, Payload, Reply, Revision, listen},
+use super::{core_tasks::CoreTasks, user_tasks::UserTask};
+use crate::mcp::{
+    Context, Event, Method, Notification, Outcome, Payload, Reply, Revision, listen,
+    task::{self, TaskStatus},
 };
 
 /// How often a server is asked how a task is: where it does not say, at most, and at least.
@@ -32,20 +32,20 @@ const INTERVAL: (Duration, Duration, Duration) =
 const AT_ONCE: usize = 8;
 
 /// The tasks of one listen.
-struct Watch {
+pub(super) struct Notifications {
     /// What comes of each, until it ends.
     tasks: SelectAll<BoxStream<'static, Event>>,
     /// What the server tells of its own accord.
-    told: SelectAll<BoxStream<'static, Event>>,
+    told: SelectAll<Reply>,
     /// Where that goes, by the id of the task.
     pushes: HashMap<String, watch::Sender<Payload>>,
 }
 
 /// One task of a listen.
 struct Watched {
-    backend: Arc<Backend>,
+    tasks: CoreTasks,
     id: String,
-    job: Arc<Job>,
+    task: Arc<UserTask>,
     /// What the server told of its own accord.
     pushed: watch::Receiver<Payload>,
     /// The turn to ask.
@@ -56,55 +56,42 @@ struct Watched {
 #[derive(Debug, PartialEq, Eq)]
 struct Signs([Option<String>; 4]);
 
-impl Backend {
+// === impl Notifications ===
+
+impl Notifications {
     /// What is `heard` by a listen that names these tasks: first which of them are the caller's, then how they are.
-    pub(in crate::backend) fn watch_jobs(
-        self: Arc<Self>,
-        ids: Vec<String>,
-        context: Context,
-        heard: impl Stream<Item = Event> + Send + 'static,
-    ) -> Reply {
-        if ids.is_empty() {
-            return Reply::new(heard);
-        }
+    pub(super) fn beside(mut heard: Reply, tasks: CoreTasks, ids: Vec<String>, context: Context) -> Reply {
         Reply::new(async_stream::stream! {
-            let mut watch = Watch::of(&self, ids, context);
-            yield listen::honouring(watch.pushes.keys().map(String::as_str));
-            tokio::pin!(heard);
+            let mut notifications = Self::of(&tasks, ids, &context);
+            yield listen::honouring(notifications.pushes.keys().map(String::as_str));
             loop {
                 tokio::select! {
-                    event = heard.next() => match event {
+                    event = heard.next_event() => match event {
                         Some(event) => yield event,
                         None => return,
                     },
-                    event = watch.next() => yield event,
+                    event = notifications.next() => yield event,
                 }
             }
         })
     }
-}
 
-// === impl Watch ===
-
-impl Watch {
-    fn of(backend: &Arc<Backend>, ids: Vec<String>, context: Context) -> Self {
-        let context = of_user(context);
+    fn of(tasks: &CoreTasks, ids: Vec<String>, context: &Context) -> Self {
         let turns = Arc::new(Semaphore::new(AT_ONCE));
-        let mut watch = Self { tasks: SelectAll::new(), told: SelectAll::new(), pushes: HashMap::new() };
-        let mut keys = HashSet::new();
+        let mut all = Self { tasks: SelectAll::new(), told: SelectAll::new(), pushes: HashMap::new() };
+        let mut heard = HashSet::new();
         for id in ids {
-            let Ok(Some(job)) = backend.jobs.find(&id, &context) else { continue };
-            let key = Key::of(backend.spec.share, &job.context);
-            if keys.insert(key.clone()) {
-                let told = backend.listens.listen_for(Method::TaskStatus, &key, job.context.requester.clone());
-                watch.told.push(told.boxed());
+            let Ok(Some(task)) = tasks.shared.of_users.find(&id, context) else { continue };
+            // what the client said when it made the task leads to the session that the task is in
+            if heard.insert(task.context.client.capabilities.key().to_owned()) {
+                all.told.push(tasks.told_of_tasks(&task.context));
             }
             let (push, pushed) = watch::channel(Payload::absent(Revision::NEWEST_LEGACY));
-            watch.pushes.insert(id.clone(), push);
-            let watched = Watched { backend: Arc::clone(backend), id, job, pushed, turns: Arc::clone(&turns) };
-            watch.tasks.push(watched.events().boxed());
+            all.pushes.insert(id.clone(), push);
+            let watched = Watched { tasks: tasks.clone(), id, task, pushed, turns: Arc::clone(&turns) };
+            all.tasks.push(watched.events().boxed());
         }
-        watch
+        all
     }
 
     /// The next that there is to tell. It waits for good where there is nothing.
@@ -145,18 +132,18 @@ impl Watched {
                     _ => return,
                 };
                 pause = interval(&task);
-                let Outcome::Complete(task) = self.backend.detailed_job(&self.id, &self.job, task).await else { continue };
-                let status = task.string("status").and_then(|name| Status::parse(&name));
+                let Outcome::Complete(task) = self.tasks.detailed(&self.id, &self.task, task).await else { continue };
+                let status = task.string("status").and_then(|name| TaskStatus::parse(&name));
                 let signs = Signs::of(&task);
                 let is_news = match &last {
                     Some(last) => *last != signs,
-                    None => status != Some(Status::Working),
+                    None => status != Some(TaskStatus::Working),
                 };
                 last = Some(signs);
                 if is_news {
                     yield Event::Notified(Notification { method: Method::Tasks, params: task });
                 }
-                if status.is_some_and(Status::is_final) {
+                if status.is_some_and(TaskStatus::is_final) {
                     return;
                 }
             }
@@ -168,7 +155,7 @@ impl Watched {
         let asked = async {
             sleep(pause).await;
             let _turn = self.turns.acquire().await;
-            self.backend.ask_old(Method::TasksGet, &self.id, &self.job.context).await
+            self.tasks.ask(Method::TasksGet, &self.id, &self.task.context).await
         };
         tokio::select! {
             biased;
@@ -181,10 +168,8 @@ impl Watched {
 
 /// How long to wait before the task is asked for again.
 fn interval(task: &Payload) -> Duration {
-    let millis = task.object().and_then(|task| task.get("pollInterval")?.parse::<f64>().ok());
-    let millis = millis.filter(|millis| millis.is_finite() && *millis >= 0.0);
-    let interval = millis.map_or(INTERVAL.0, |millis| Duration::from_secs_f64((millis / 1000.0).min(1e6)));
-    interval.clamp(INTERVAL.1, INTERVAL.2)
+    let interval = task::poll_interval(task.object().unwrap_or_default().get("pollInterval"));
+    interval.unwrap_or(INTERVAL.0).clamp(INTERVAL.1, INTERVAL.2)
 }
 
 // === impl Signs ===

@@ -1,45 +1,37 @@
-//! Waiting for a task at a server of 2026-07-28 in the manner of a call: it is asked for again and again, what it wants to
-//! know is asked on the way, and the answers are brought to it (`translation` 3.5). Knows nothing of what its end means.
+//! Waiting for a task at a server with the tasks extension in the manner of a call: it is asked for again and again, its
+//! input requests are asked on the way, and the answers are brought to it (`translation` 3.5).
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use futures_util::{Stream, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use tokio::time::{Instant, sleep_until};
 
-use super::{
-    about,
-    detail::{Detail, Request, Status, related},
-    ledger::Claim,
-};
-use crate::{
-    backend::served::Backend,
-    mcp::{Context, ErrorObject, Event, Method, Outcome, Payload, Question, Revision, json},
+use super::{extension_tasks::ExtensionTasks, session_tasks::Claim};
+use crate::mcp::{
+    Context, ErrorObject, Event, Method, Outcome, Payload, Question, Revision, json,
+    task::{self, DetailedTask, InputRequest, TaskStatus, related},
 };
 
 /// The longest that a task is waited for. Tasks are made for what takes long.
-const LONGEST: Duration = Duration::from_hours(24);
+const MAX_WAIT: Duration = Duration::from_hours(24);
 /// How often in a row it may fail to ask how the task is, where the connection alone is at fault.
-const MOST_FAULTS: u32 = 5;
+const MAX_FAULTS: u32 = 5;
 
 /// A wait for one task.
-pub(super) struct Wait {
-    /// Where the task is.
-    pub(super) backend: Arc<Backend>,
-    /// For whom.
-    pub(super) context: Context,
-    /// Which.
-    pub(super) id: String,
-    /// Whether the client knows of the task.
-    pub(super) known: Known,
+pub(super) struct Polling {
+    tasks: ExtensionTasks,
+    context: Context,
+    id: String,
+    visibility: Visibility,
 }
 
-/// Whether the client knows of the task.
+/// Who knows of the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Known {
-    /// It asked for it: what belongs to the task says so.
-    ToClient,
-    /// It called a tool and waits for the result.
-    ToGateway,
+enum Visibility {
+    /// The client, which asked for it: what belongs to the task says so.
+    Client,
+    /// The gateway alone: the client called a tool and waits for the result.
+    Gateway,
 }
 
 /// What comes of a wait; nothing comes after [`Turn::Ended`].
@@ -53,7 +45,7 @@ pub(super) enum Turn {
 /// How a wait ended.
 pub(super) enum End {
     /// The task is over.
-    Task(Detail),
+    Task(DetailedTask),
     /// A question was not answered, and there is no form to say so: the words, and the error that was the answer.
     Unanswered(String, ErrorObject),
     /// The task cannot be waited for any more.
@@ -77,14 +69,24 @@ struct Open {
     answers: Vec<(Claim, String)>,
 }
 
-// === impl Wait ===
+// === impl Polling ===
 
-impl Wait {
+impl Polling {
+    /// A wait for a task that the client asked for.
+    pub(super) fn for_client(tasks: ExtensionTasks, context: Context, id: String) -> Self {
+        Self { tasks, context, id, visibility: Visibility::Client }
+    }
+
+    /// A wait for a task that the client knows nothing of.
+    pub(super) fn for_gateway(tasks: ExtensionTasks, context: Context, id: String) -> Self {
+        Self { tasks, context, id, visibility: Visibility::Gateway }
+    }
+
     /// The task is asked for after `first`, and then as often as its server wishes.
     pub(super) fn turns(self, first: Duration) -> impl Stream<Item = Turn> + Send + 'static {
         async_stream::stream! {
             let mut open = Open::default();
-            let (mut due, end) = (Instant::now() + first, Instant::now() + LONGEST);
+            let (mut due, end) = (Instant::now() + first, Instant::now() + MAX_WAIT);
             let mut faults = 0;
             loop {
                 match open.next(due, end).await {
@@ -107,8 +109,8 @@ impl Wait {
                         yield Turn::Ended(End::Lost(ErrorObject::internal(text)));
                         return;
                     }
-                    Next::Due => match self.backend.task(&self.id, &self.context).await {
-                        Err(error) if error.is_retryable() && faults < MOST_FAULTS => {
+                    Next::Due => match self.tasks.get(&self.id, &self.context).await {
+                        Err(error) if error.is_retryable() && faults < MAX_FAULTS => {
                             faults += 1;
                             due = Instant::now() + Duration::from_secs(1) * faults;
                         }
@@ -116,13 +118,13 @@ impl Wait {
                             yield Turn::Ended(End::Lost(error));
                             return;
                         }
-                        Ok(detail) if detail.status.is_final() => {
-                            yield Turn::Ended(End::Task(detail));
+                        Ok(task) if task.status.is_final() => {
+                            yield Turn::Ended(End::Task(task));
                             return;
                         }
-                        Ok(detail) => {
-                            (faults, due) = (0, Instant::now() + detail.interval);
-                            for question in self.ask(&detail, &mut open) {
+                        Ok(task) => {
+                            (faults, due) = (0, Instant::now() + task.poll_interval);
+                            for question in self.ask(&task, &mut open) {
                                 yield Turn::Event(Event::Asked(question));
                             }
                         }
@@ -132,15 +134,15 @@ impl Wait {
         }
     }
 
-    /// The questions that nobody has asked yet.
-    fn ask(&self, detail: &Detail, open: &mut Open) -> Vec<Question> {
-        if detail.status != Status::InputRequired {
+    /// The input requests that nobody has asked yet.
+    fn ask(&self, task: &DetailedTask, open: &mut Open) -> Vec<Question> {
+        if task.status != TaskStatus::InputRequired {
             return Vec::new();
         }
         let mut questions = Vec::new();
-        for Request { key, method, params } in detail.requests() {
-            let Some(claim) = self.backend.ledger.claim(&self.id, &key) else { continue };
-            let params = if self.known == Known::ToClient { related(&params, &self.id) } else { params };
+        for InputRequest { key, method, params } in task.input_requests() {
+            let Some(claim) = self.tasks.shared.of_sessions.claim(&self.id, &key) else { continue };
+            let params = if self.visibility == Visibility::Client { related(&params, &self.id) } else { params };
             let (question, answered) = Question::new(method.clone(), params);
             open.asked.push(Box::pin(async move {
                 let answer = read(&key, &method, answered.wait().await);
@@ -154,8 +156,8 @@ impl Wait {
     /// Brings the answers to the task.
     async fn update(&self, answers: Vec<(Claim, String)>) -> Result<(), ErrorObject> {
         let (claims, texts): (Vec<Claim>, Vec<String>) = answers.into_iter().unzip();
-        let params = about(&self.id).with("inputResponses", &format!("{{{}}}", texts.join(",")));
-        if let Outcome::Failed(error) = self.backend.ask_about(Method::TasksUpdate, params, &self.context).await {
+        let params = task::params(&self.id).with("inputResponses", &format!("{{{}}}", texts.join(",")));
+        if let Outcome::Failed(error) = self.tasks.ask(Method::TasksUpdate, params, &self.context).await {
             return Err(error);
         }
         claims.into_iter().for_each(Claim::answered);
@@ -204,7 +206,7 @@ impl End {
                 &text,
                 &serde_json::from_slice(error.json()).unwrap_or_default(),
             )),
-            Self::Task(detail) => match detail.outcome() {
+            Self::Task(task) => match outcome_of(&task) {
                 Some(Outcome::Complete(result)) => Outcome::Complete(related(&result, id)),
                 Some(outcome) => outcome,
                 None => Outcome::Failed(ErrorObject::internal("The task was cancelled, so it has no result")),
@@ -218,24 +220,20 @@ impl End {
         match self {
             Self::Lost(error) => Outcome::Failed(error),
             Self::Unanswered(text, _) => tool_error(&text),
-            Self::Task(detail) => detail.outcome().unwrap_or_else(|| {
-                let reason = detail.message().map(|message| format!(": {message}")).unwrap_or_default();
+            Self::Task(task) => outcome_of(&task).unwrap_or_else(|| {
+                let reason = task.message().map(|message| format!(": {message}")).unwrap_or_default();
                 tool_error(&format!("The server cancelled the task that this call ran as{reason}"))
             }),
         }
     }
 }
 
-// === impl Detail ===
-
-impl Detail {
-    /// What the call would have ended with; `None` where the task was cancelled.
-    fn outcome(&self) -> Option<Outcome> {
-        let odd = || Outcome::Failed(ErrorObject::internal("the server ended a task and did not say what it came to"));
-        match self.status {
-            Status::Completed => Some(self.result().map_or_else(odd, Outcome::Complete)),
-            Status::Failed => Some(self.error().map_or_else(odd, Outcome::Failed)),
-            Status::Working | Status::InputRequired | Status::Cancelled => None,
-        }
+/// The end of the call that ran as this task; `None` if the task was cancelled.
+fn outcome_of(task: &DetailedTask) -> Option<Outcome> {
+    let odd = || Outcome::Failed(ErrorObject::internal("the server ended a task and did not say what it came to"));
+    match task.status {
+        TaskStatus::Completed => Some(task.result().map_or_else(odd, Outcome::Complete)),
+        TaskStatus::Failed => Some(task.error().map_or_else(odd, Outcome::Failed)),
+        TaskStatus::Working | TaskStatus::InputRequired | TaskStatus::Cancelled => None,
     }
 }

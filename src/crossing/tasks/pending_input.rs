@@ -1,5 +1,5 @@
-//! What one task wants to know, until its client takes and answers it, and what the task came to. Knows nothing of
-//! requests.
+//! The input requests of one task, until its client takes and answers them, and the outcome of the task. Knows nothing of
+//! how they come.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,70 +11,67 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{
-    backend::extension::detail::related,
-    mcp::{
-        ClientInfo, ErrorObject, Facts, Outcome, Payload, Question, Revision,
-        json::{Object, quote},
-        translate::Kind,
-    },
+use crate::mcp::{
+    ClientInfo, ErrorObject, Facts, Outcome, Payload, Question, Revision,
+    json::{Object, quote},
+    task::related,
+    translate::Kind,
 };
 
 /// How long further questions are waited for, so that they are shown together (`translation` 4b).
 const TOGETHER: Duration = Duration::from_millis(25);
 /// How many questions wait at once; what comes beyond is refused.
-const MOST: usize = 64;
+const MAX_REQUESTS: usize = 64;
 
-/// The desk of one task.
+/// What one task asks, and what it came to.
 #[derive(Debug)]
-pub(crate) struct Desk {
-    papers: Mutex<Papers>,
-    /// Counts what comes.
-    news: watch::Sender<u64>,
+pub(crate) struct PendingInput {
+    state: Mutex<InputState>,
+    /// Counts the changes of the state.
+    changes: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Papers {
+struct InputState {
     open: BTreeMap<u64, Question>,
-    /// How many questions there were: a key is never used again (extension, *Task Update Requests*).
+    /// How many requests there were: a key is never used again (extension, *Task Update Requests*).
     last: u64,
-    attended: bool,
+    awaited: bool,
     outcome: Option<Outcome>,
 }
 
-/// Somebody who waits for the result. Dropping it lets another wait, and takes the questions away.
+/// A wait for the result. Dropping it lets another wait, and takes the requests away.
 #[derive(Debug)]
-pub(super) struct Attending(Arc<Desk>);
+pub(super) struct Waiter(Arc<PendingInput>);
 
-impl Default for Desk {
+impl Default for PendingInput {
     fn default() -> Self {
-        Self { papers: Mutex::default(), news: watch::Sender::new(0) }
+        Self { state: Mutex::default(), changes: watch::Sender::new(0) }
     }
 }
 
-// === impl Desk ===
+// === impl PendingInput ===
 
-impl Desk {
-    /// Takes the place of who waits; `None` where somebody does, or the task is over.
-    pub(super) fn attend(desk: &Arc<Self>) -> Option<Attending> {
-        let mut papers = desk.papers.lock();
-        if papers.outcome.is_some() || std::mem::replace(&mut papers.attended, true) {
+impl PendingInput {
+    /// Begins to wait for the result; `None` if somebody does, or the task is over.
+    pub(super) fn wait(input: &Arc<Self>) -> Option<Waiter> {
+        let mut state = input.state.lock();
+        if state.outcome.is_some() || std::mem::replace(&mut state.awaited, true) {
             return None;
         }
-        Some(Attending(Arc::clone(desk)))
+        Some(Waiter(Arc::clone(input)))
     }
 
-    /// What it wants to know, as `inputRequests` of 2026-07-28, when there is something or after `patience`; `None` where
-    /// there is nothing.
-    pub(super) async fn questions(&self, patience: Duration, client: &ClientInfo) -> Option<String> {
-        let mut news = self.news.subscribe();
-        let some = news.wait_for(|_| self.has_questions());
+    /// The `inputRequests` of 2026-07-28, when there are some or after `patience`; `None` if there are none.
+    pub(super) async fn requests(&self, patience: Duration, client: &ClientInfo) -> Option<String> {
+        let mut changes = self.changes.subscribe();
+        let some = changes.wait_for(|_| self.has_questions());
         if matches!(timeout(patience, some).await, Ok(Ok(_))) {
             sleep(TOGETHER).await;
         }
-        let papers = self.papers.lock();
+        let state = self.state.lock();
         let mut shown = Vec::new();
-        for (number, question) in &papers.open {
+        for (number, question) in &state.open {
             let facts = Facts { client: Some(client), ..Facts::new(Kind::Question, &question.method) };
             let params = question.params.clone().into_revision(Revision::V2026_07_28, &facts).ok()?;
             let params = if params.is_absent() { "{}".into() } else { String::from_utf8_lossy(params.json()) };
@@ -89,7 +86,7 @@ impl Desk {
     pub(super) fn answer(&self, id: &str, responses: &Object<'_>) {
         for (key, text) in responses.iter() {
             let number = key.strip_prefix('r').and_then(|number| number.parse().ok());
-            let question = number.and_then(|number: u64| self.papers.lock().open.remove(&number));
+            let question = number.and_then(|number: u64| self.state.lock().open.remove(&number));
             let Some(Question { method, params, answer }) = question else { continue };
             let given = Payload::new(Revision::V2026_07_28, Bytes::copy_from_slice(text.as_bytes()));
             if given.object().is_none() {
@@ -109,55 +106,55 @@ impl Desk {
 
     /// What the task came to, where somebody waits for it, for no longer than `patience`.
     pub(super) async fn outcome(&self, patience: Duration) -> Option<Outcome> {
-        let mut news = self.news.subscribe();
-        let over = news.wait_for(|_| {
-            let papers = self.papers.lock();
-            papers.outcome.is_some() || !papers.attended
+        let mut changes = self.changes.subscribe();
+        let over = changes.wait_for(|_| {
+            let state = self.state.lock();
+            state.outcome.is_some() || !state.awaited
         });
         let _ = timeout(patience, over).await;
-        self.papers.lock().outcome.clone()
+        self.state.lock().outcome.clone()
     }
 
     /// Whether there are any that have not been taken back.
     fn has_questions(&self) -> bool {
-        let mut papers = self.papers.lock();
-        papers.open.retain(|_, question| question.answer.withdrawn().now_or_never().is_none());
-        !papers.open.is_empty()
+        let mut state = self.state.lock();
+        state.open.retain(|_, question| question.answer.withdrawn().now_or_never().is_none());
+        !state.open.is_empty()
     }
 }
 
-// === impl Attending ===
+// === impl Waiter ===
 
-impl Attending {
+impl Waiter {
     /// A question of the task.
     pub(super) fn ask(&self, question: Question) {
-        let mut papers = self.0.papers.lock();
-        if papers.open.len() >= MOST {
+        let mut state = self.0.state.lock();
+        if state.open.len() >= MAX_REQUESTS {
             return;
         }
-        papers.last += 1;
-        let number = papers.last;
-        papers.open.insert(number, question);
-        drop(papers);
-        self.0.news.send_modify(|news| *news += 1);
+        state.last += 1;
+        let number = state.last;
+        state.open.insert(number, question);
+        drop(state);
+        self.0.changes.send_modify(|changes| *changes += 1);
     }
 
     /// The end of the wait. What the gateway itself failed at is not what the task came to.
     pub(super) fn ended(&self, outcome: Outcome) {
         let is_own = matches!(&outcome, Outcome::Failed(error) if error.revision().is_none());
         if !is_own {
-            self.0.papers.lock().outcome = Some(outcome);
+            self.0.state.lock().outcome = Some(outcome);
         }
     }
 }
 
-impl Drop for Attending {
+impl Drop for Waiter {
     fn drop(&mut self) {
         {
-            let mut papers = self.0.papers.lock();
-            papers.attended = false;
-            papers.open.clear();
+            let mut state = self.0.state.lock();
+            state.awaited = false;
+            state.open.clear();
         }
-        self.0.news.send_modify(|news| *news += 1);
+        self.0.changes.send_modify(|changes| *changes += 1);
     }
 }

@@ -1,37 +1,39 @@
-//! A task as a server with the tasks extension tells of it. Knows nothing of who asks.
+//! Tasks as messages name them: the `Task` of 2025-11-25 and the `DetailedTask` of the extension. Views alone; knows nothing
+//! of who asks.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::mcp::{
+use super::{
     ErrorObject, Method, Payload, Revision,
     json::{self, Object},
     meta,
 };
+use crate::support::Timestamp;
 
-/// How often a server is asked how a task is: where it does not say, at most, and at least.
-const INTERVAL: (Duration, Duration, Duration) =
+/// The polling interval: if the server names none, the shortest and the longest.
+const POLL_INTERVAL: (Duration, Duration, Duration) =
     (Duration::from_secs(1), Duration::from_millis(50), Duration::from_mins(1));
-/// How many questions are taken at once; the others are asked when these are answered.
-const MOST_QUESTIONS: usize = 64;
+/// How many input requests are taken at once; the others are asked when these are answered.
+const MAX_INPUT_REQUESTS: usize = 64;
 
-/// What a server told of a task: a `CreateTaskResult`, or a `DetailedTask`.
+/// A task of the extension: a `CreateTaskResult`, or a `DetailedTask`.
 #[derive(Debug, Clone)]
-pub(crate) struct Detail {
+pub(crate) struct DetailedTask {
     /// Its id.
     pub(crate) id: String,
     /// How it is.
-    pub(crate) status: Status,
+    pub(crate) status: TaskStatus,
     /// How long to wait before it is asked for again.
-    pub(crate) interval: Duration,
+    pub(crate) poll_interval: Duration,
     /// All of it, as it was written.
     pub(crate) payload: Payload,
 }
 
-/// How a task is (extension, *Task Status*).
+/// The status of a task, the same in both forms (2025-11-25, tasks, *Task Status*; extension, *Task Status*).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Status {
+pub(crate) enum TaskStatus {
     /// It goes on.
     Working,
     /// It waits for answers.
@@ -44,10 +46,10 @@ pub(crate) enum Status {
     Cancelled,
 }
 
-/// Something that a task wants to know.
+/// One of the `inputRequests` of a task.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
-    /// What the server calls it.
+pub(crate) struct InputRequest {
+    /// Its key, which the answer goes under.
     pub(crate) key: String,
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub(crate) method: Method,
@@ -55,9 +57,9 @@ pub(crate) struct Request {
     pub(crate) params: Payload,
 }
 
-// === impl Status ===
+// === impl TaskStatus ===
 
-impl Status {
+impl TaskStatus {
     /// The status of this name.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Some(match name {
@@ -87,19 +89,17 @@ impl Status {
     }
 }
 
-// === impl Detail ===
+// === impl DetailedTask ===
 
-impl Detail {
+impl DetailedTask {
     /// Reads what `tasks/get` gave; `None` where it is no task.
     pub(crate) fn read(payload: &Payload) -> Option<Self> {
         let object = payload.object()?;
-        let millis = object.get("pollIntervalMs").and_then(|text| text.parse::<f64>().ok());
-        let interval = millis.filter(|millis| millis.is_finite() && *millis >= 0.0);
-        let interval = interval.map_or(INTERVAL.0, |millis| Duration::from_secs_f64((millis / 1000.0).min(1e6)));
+        let poll_interval = poll_interval(object.get("pollIntervalMs")).unwrap_or(POLL_INTERVAL.0);
         Some(Self {
             id: object.string("taskId")?,
-            status: Status::parse(&object.string("status")?)?,
-            interval: interval.clamp(INTERVAL.1, INTERVAL.2),
+            status: TaskStatus::parse(&object.string("status")?)?,
+            poll_interval: poll_interval.clamp(POLL_INTERVAL.1, POLL_INTERVAL.2),
             payload: payload.clone(),
         })
     }
@@ -126,8 +126,8 @@ impl Detail {
         self.payload.string("statusMessage")
     }
 
-    /// What it wants to know; what is no question is left out.
-    pub(crate) fn requests(&self) -> Vec<Request> {
+    /// Its input requests; what is no request is left out.
+    pub(crate) fn input_requests(&self) -> Vec<InputRequest> {
         let Some(requests) = self.member("inputRequests") else { return Vec::new() };
         let Some(requests) = Object::parse(requests.as_bytes()) else { return Vec::new() };
         let read = |(key, text): (&str, &str)| {
@@ -135,9 +135,9 @@ impl Detail {
             let method = Method::parse(&request.string("method")?);
             let known = matches!(method, Method::Elicit | Method::CreateMessage | Method::RootsList);
             let params = request.get("params").unwrap_or_default().to_owned();
-            known.then(|| Request { key: key.to_owned(), method, params: self.part(params.into()) })
+            known.then(|| InputRequest { key: key.to_owned(), method, params: self.part(params.into()) })
         };
-        requests.iter().filter_map(read).take(MOST_QUESTIONS).collect()
+        requests.iter().filter_map(read).take(MAX_INPUT_REQUESTS).collect()
     }
 
     /// The same task, given up.
@@ -146,7 +146,7 @@ impl Detail {
         for outcome in ["result", "error", "inputRequests"] {
             payload = payload.without(outcome);
         }
-        Self { status: Status::Cancelled, payload, ..self.clone() }
+        Self { status: TaskStatus::Cancelled, payload, ..self.clone() }
     }
 
     fn member(&self, key: &str) -> Option<String> {
@@ -160,6 +160,32 @@ impl Detail {
             None => part,
         }
     }
+}
+
+/// The parameters of a request about the task of this id.
+pub(crate) fn params(id: &str) -> Payload {
+    Payload::of(Revision::NEWEST_LEGACY, &serde_json::json!({ "taskId": id }))
+}
+
+/// The id of the task that a call made, if it made one (2025-11-25, tasks).
+pub(crate) fn created(result: &Payload) -> Option<String> {
+    let task = result.object()?.get("task").map(str::to_owned)?;
+    Object::parse(task.as_bytes())?.string("taskId")
+}
+
+/// A task of this status as the extension tells of it, made at this time and kept for `ttl`, without a bound if `None`.
+pub(crate) fn extended(id: &str, status: TaskStatus, at: Timestamp, ttl: Option<Duration>) -> Payload {
+    let ttl = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+    let (status, at) = (status.as_str(), at.to_string());
+    let task = serde_json::json!({ "resultType": "complete", "taskId": id, "status": status, "createdAt": at,
+        "lastUpdatedAt": at, "ttlMs": ttl });
+    Payload::of(Revision::V2026_07_28, &task)
+}
+
+/// The polling interval that a server names in milliseconds; `None` if it names none.
+pub(crate) fn poll_interval(millis: Option<&str>) -> Option<Duration> {
+    let millis = millis?.parse::<f64>().ok().filter(|millis| millis.is_finite() && *millis >= 0.0)?;
+    Some(Duration::from_secs_f64((millis / 1000.0).min(1e6)))
 }
 
 /// The same payload, said to belong to this task (2025-11-25, tasks, *Related Task Metadata*).
@@ -181,8 +207,8 @@ pub(crate) fn demands_tasks(error: &ErrorObject) -> bool {
 mod tests {
     use super::*;
 
-    fn read(text: &'static str) -> Option<Detail> {
-        Detail::read(&Payload::new(Revision::V2026_07_28, Bytes::from_static(text.as_bytes())))
+    fn read(text: &'static str) -> Option<DetailedTask> {
+        DetailedTask::read(&Payload::new(Revision::V2026_07_28, Bytes::from_static(text.as_bytes())))
     }
 
     #[test]
@@ -192,12 +218,18 @@ mod tests {
             "b":{"method":"ping"},"c":{"method":"elicitation/create","params":{"message":"?"}},"d":1}}"#,
         )
         .unwrap();
-        assert_eq!((detail.status, detail.interval), (Status::InputRequired, INTERVAL.1));
-        let keys: Vec<String> = detail.requests().into_iter().map(|request| request.key).collect();
+        assert_eq!((detail.status, detail.poll_interval), (TaskStatus::InputRequired, POLL_INTERVAL.1));
+        let keys: Vec<String> = detail.input_requests().into_iter().map(|request| request.key).collect();
         assert_eq!(keys, ["a", "c"]);
         assert!(read(r#"{"taskId":"T","status":"odd"}"#).is_none());
-        assert_eq!(read(r#"{"taskId":"T","status":"working","pollIntervalMs":1e300}"#).unwrap().interval, INTERVAL.2);
-        assert_eq!(read(r#"{"taskId":"T","status":"working","pollIntervalMs":"x"}"#).unwrap().interval, INTERVAL.0);
+        assert_eq!(
+            read(r#"{"taskId":"T","status":"working","pollIntervalMs":1e300}"#).unwrap().poll_interval,
+            POLL_INTERVAL.2
+        );
+        assert_eq!(
+            read(r#"{"taskId":"T","status":"working","pollIntervalMs":"x"}"#).unwrap().poll_interval,
+            POLL_INTERVAL.0
+        );
     }
 
     #[test]

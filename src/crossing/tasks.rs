@@ -1,0 +1,228 @@
+//! Tasks between sides that differ (`translation` 3.5): each side has the feature of 2025-11-25, the extension of
+//! 2026-07-28, or none. Shapes are carried by the steps of `translate`; here is what one side has and the other has not.
+
+mod awaited;
+mod core_over_extension;
+mod core_tasks;
+mod extension_over_core;
+mod extension_tasks;
+mod following;
+mod notifications;
+mod pending_input;
+mod polling;
+mod progress;
+mod session_tasks;
+mod shared;
+mod tool_modes;
+mod user_tasks;
+
+pub(crate) use self::shared::Spawn;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
+};
+
+use self::{
+    awaited::AwaitedTasks, core_over_extension::CoreOverExtension, extension_over_core::ExtensionOverCore,
+    session_tasks::Owner, shared::SharedTasks,
+};
+use crate::{
+    mcp::{Call, ClientInfo, Era, Event, Feature, Method, Outcome, Reply, Revision, Server, json::Object, meta},
+    model::{BackendId, Requester},
+    support::Clock,
+};
+
+/// How a server has tasks, as its handshake says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ServerTasks {
+    era: Era,
+    /// It has tasks, in the form of its version.
+    has_tasks: bool,
+    /// It runs tools as tasks that its clients ask for (2025-11-25).
+    runs_tools: bool,
+}
+
+/// The bridges of one backend, and how its server has tasks.
+pub(crate) struct TaskBridges {
+    /// As [`ServerTasks::code`].
+    server: AtomicU8,
+    shared: Arc<SharedTasks>,
+}
+
+/// What a call needs between its client and its server.
+pub(crate) enum Pair {
+    /// Nothing.
+    Alike,
+    /// That is not known before the server has been met.
+    NotMet,
+    /// A bridge.
+    Bridged(Bridge),
+}
+
+/// A bridge that is put around a backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bridge {
+    /// The client has sessions; the server is of 2026-07-28.
+    CoreOverExtension {
+        /// Whether the server has the extension.
+        has_extension: bool,
+    },
+    /// The client is of 2026-07-28; the server has sessions.
+    ExtensionOverCore {
+        /// Whether the server runs tools as tasks.
+        runs_tools: bool,
+    },
+    /// The server has sessions, and its list of tools says which of them run as tasks.
+    NotedTools,
+}
+
+/// The code of a server that has not been met.
+const NOT_MET: u8 = u8::MAX;
+
+// === impl ServerTasks ===
+
+impl ServerTasks {
+    /// A server that did not say anything of itself.
+    pub(crate) const NONE: Self = Self { era: Era::Legacy, has_tasks: false, runs_tools: false };
+
+    const ALL: [Self; 5] = [
+        Self::NONE,
+        Self { has_tasks: true, ..Self::NONE },
+        Self { has_tasks: true, runs_tools: true, ..Self::NONE },
+        Self { era: Era::Modern, ..Self::NONE },
+        Self { era: Era::Modern, has_tasks: true, runs_tools: false },
+    ];
+
+    /// What a server of this version has that declares these capabilities.
+    pub(crate) fn of(revision: Revision, capabilities: &Object<'_>) -> Self {
+        let has = |path: &[&str]| {
+            let inner = |text: String, key: &&str| Object::parse(text.as_bytes())?.get(key).map(str::to_owned);
+            let outer = capabilities.get(path[0]).map(str::to_owned);
+            path[1..].iter().fold(outer, |text, key| inner(text?, key)).is_some()
+        };
+        let has_core = revision.has(Feature::CoreTasks);
+        match revision.era() {
+            Era::Legacy => Self {
+                era: Era::Legacy,
+                has_tasks: has_core && has(&["tasks"]),
+                runs_tools: has_core && has(&["tasks", "requests", "tools", "call"]),
+            },
+            Era::Modern => {
+                Self { era: Era::Modern, has_tasks: has(&["extensions", meta::TASKS_EXTENSION]), runs_tools: false }
+            }
+        }
+    }
+
+    /// Whether it has tasks, in the form of its version.
+    pub(crate) const fn has_tasks(self) -> bool {
+        self.has_tasks
+    }
+
+    fn code(self) -> u8 {
+        Self::ALL.iter().position(|one| *one == self).and_then(|at| u8::try_from(at).ok()).unwrap_or(NOT_MET)
+    }
+}
+
+// === impl TaskBridges ===
+
+impl TaskBridges {
+    /// The bridges of a backend that may be silent for `call_timeout` in a call.
+    pub(crate) fn new(backend: BackendId, call_timeout: Duration, clock: Arc<dyn Clock>, spawn: Spawn) -> Arc<Self> {
+        let shared = SharedTasks::new(backend, call_timeout, clock, spawn);
+        Arc::new(Self { server: AtomicU8::new(NOT_MET), shared })
+    }
+
+    /// Notes how the server has tasks that is behind the backend now.
+    pub(crate) fn met(&self, server: ServerTasks) {
+        self.server.store(server.code(), Ordering::Relaxed);
+    }
+
+    /// What `call` needs at a server of this era.
+    pub(crate) fn pair(&self, call: &Call, era: Era) -> Pair {
+        let (client, method) = (&call.context.client, &call.method);
+        match (client.revision.era(), era) {
+            (Era::Legacy, Era::Modern) if core_over_extension::concerns(method) => match self.server(era) {
+                Some(server) => Pair::Bridged(Bridge::CoreOverExtension { has_extension: server.has_tasks }),
+                // a listen outlives connections, and waits for none
+                None if *method == Method::Listen => Pair::Bridged(Bridge::CoreOverExtension { has_extension: true }),
+                None => Pair::NotMet,
+            },
+            (_, Era::Legacy) if *method == Method::ToolsList => match self.server(era) {
+                Some(server) if server.runs_tools => Pair::Bridged(Bridge::NotedTools),
+                _ => Pair::Alike,
+            },
+            (Era::Modern, Era::Legacy) if *method == Method::ToolsCall => match self.server(era) {
+                Some(server) if server.has_tasks && client.takes_tasks() => {
+                    Pair::Bridged(Bridge::ExtensionOverCore { runs_tools: server.runs_tools })
+                }
+                None if client.takes_tasks() => Pair::NotMet,
+                _ => Pair::Alike,
+            },
+            (Era::Modern, Era::Legacy) if extension_over_core::concerns(method) => {
+                Pair::Bridged(Bridge::ExtensionOverCore { runs_tools: false })
+            }
+            _ => Pair::Alike,
+        }
+    }
+
+    /// Serves a call through this bridge around a backend.
+    pub(crate) fn serve(&self, bridge: Bridge, backend: Arc<dyn Server>, call: Call) -> Reply {
+        let shared = Arc::clone(&self.shared);
+        match bridge {
+            Bridge::CoreOverExtension { has_extension } => {
+                CoreOverExtension::new(backend, shared, has_extension).call(call)
+            }
+            Bridge::ExtensionOverCore { runs_tools } => ExtensionOverCore::new(backend, shared, runs_tools).call(call),
+            Bridge::NotedTools => backend.call(call).map(move |event| {
+                if let Event::Done(Outcome::Complete(page)) = &event {
+                    shared.tools.note(page);
+                }
+                event
+            }),
+        }
+    }
+
+    /// What is put around a connection for calls of `client`; `None` if the two need nothing.
+    pub(crate) fn around_connection(
+        &self,
+        client: &ClientInfo,
+        server: ServerTasks,
+    ) -> Option<impl FnOnce(Arc<dyn Server>) -> AwaitedTasks + use<>> {
+        let awaits = server.era == Era::Legacy && server.has_tasks && !client.takes_tasks();
+        awaits.then(|| {
+            let shared = Arc::clone(&self.shared);
+            move |connection| AwaitedTasks::new(connection, shared, server.runs_tools)
+        })
+    }
+
+    /// Whether a task is known to be another's than this client's.
+    pub(crate) fn is_of_another(&self, id: &str, owner: &Owner) -> bool {
+        self.shared.of_sessions.is_of_another(id, owner)
+    }
+
+    /// Forgets the tasks of a client that is over.
+    pub(crate) fn ended(&self, requester: &Requester) {
+        self.shared.of_sessions.forget(requester);
+    }
+
+    /// The server that was last met, if it is of this era.
+    fn server(&self, era: Era) -> Option<ServerTasks> {
+        let code = usize::from(self.server.load(Ordering::Relaxed));
+        ServerTasks::ALL.get(code).copied().filter(|server| server.era == era)
+    }
+}
+
+/// Returns what of the messages outside of calls is for `client`: one without tasks hears nothing of those that its calls
+/// run as. Progress outside of calls is of tasks (2025-11-25, tasks, *Progress Tracking*).
+pub(crate) fn heard_by(client: &ClientInfo) -> impl Fn(&Event) -> bool + Send + use<> {
+    let has_tasks = client.takes_tasks();
+    let is_of_task = |method: &Method| matches!(method, Method::Progress | Method::TaskStatus);
+    move |event| has_tasks || !matches!(event, Event::Notified(told) if is_of_task(&told.method))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+//! Tasks of clients with sessions at servers of 2026-07-28 (`translation` 3.5): those clients have the feature of
+//! 2025-11-25, or none, and the server has the extension, or none.
+//!
+//! A call that asks for a task declares the extension. An answer that the server gives at once nevertheless is kept as a
+//! task that is done. A call that asks for none declares nothing, so that a server makes none; one that can do no other
+//! says so, is called again with the extension declared, and its task is awaited.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{FutureExt as _, StreamExt as _};
+use tokio::time::timeout;
+
+use super::{
+    extension_tasks::ExtensionTasks,
+    following,
+    polling::{End, Polling, Turn},
+    session_tasks::CACHED,
+    shared::SharedTasks,
+};
+use crate::mcp::{
+    Call, Context, ErrorObject, Event, Feature, Method, Outcome, Payload, Reply, Server, json,
+    task::{self, DetailedTask, TaskStatus, demands_tasks},
+};
+
+/// How long it may take to cancel a task that nobody waits for any more.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A server of 2026-07-28 with the tasks of 2025-11-25.
+#[derive(Clone)]
+pub(super) struct CoreOverExtension {
+    tasks: ExtensionTasks,
+    has_extension: bool,
+}
+
+/// A task that a call waits for. Dropping it before its end cancels the task.
+struct AwaitedTask {
+    tasks: ExtensionTasks,
+    context: Context,
+    id: String,
+    is_over: bool,
+}
+
+/// Returns what of a call is served otherwise than the server itself serves it.
+pub(super) const fn concerns(method: &Method) -> bool {
+    matches!(method, Method::ToolsCall | Method::Listen) || method.is_of_core_tasks()
+}
+
+fn unknown(id: &str) -> ErrorObject {
+    ErrorObject::invalid_params(&format!("Unknown task: {id}"))
+}
+
+// === impl CoreOverExtension ===
+
+impl Server for CoreOverExtension {
+    fn call(&self, call: Call) -> Reply {
+        match call.method {
+            Method::Listen => self.clone().listen(call),
+            Method::ToolsCall => self.clone().call_tool(call),
+            ref method if method.is_of_core_tasks() => Reply::later(self.clone().serve_task(call)),
+            _ => self.tasks.server.call(call),
+        }
+    }
+}
+
+impl CoreOverExtension {
+    /// Puts the tasks of 2025-11-25 around `inner`.
+    pub(super) fn new(server: Arc<dyn Server>, shared: Arc<SharedTasks>, has_extension: bool) -> Self {
+        Self { tasks: ExtensionTasks { server, shared }, has_extension }
+    }
+
+    async fn serve_task(self, call: Call) -> Reply {
+        let Call { method, params, context } = call;
+        if !self.bridges_tasks(&context) || method == Method::TasksList {
+            return Reply::failed(ErrorObject::method_not_found(method.as_str()));
+        }
+        let Some(id) = params.string("taskId") else {
+            return Reply::failed(ErrorObject::invalid_params("Invalid params: `taskId` is missing"));
+        };
+        // 2025-11-25 tasks, *Security*: a task of another is as if it did not exist
+        if self.tasks.shared.of_sessions.is_of_another(&id, &context.requester) {
+            return Reply::failed(unknown(&id));
+        }
+        match method {
+            Method::TasksGet => Reply::done(match self.tasks.get(&id, &context).await {
+                Ok(task) => Outcome::Complete(task.payload),
+                Err(error) => Outcome::Failed(error),
+            }),
+            Method::TasksCancel => Reply::done(self.cancel(&id, &context).await),
+            _ => self.result(id, context),
+        }
+    }
+
+    /// Whether this client has tasks of 2025-11-25, and the server has them of the extension.
+    fn bridges_tasks(&self, context: &Context) -> bool {
+        self.has_extension && context.client.revision.has(Feature::CoreTasks)
+    }
+
+    /// `tasks/cancel`. In 2025-11-25 a task is cancelled when the answer says so, whatever becomes of the work.
+    async fn cancel(&self, id: &str, context: &Context) -> Outcome {
+        let is_over = |task: &DetailedTask| {
+            let text = format!("Cannot cancel task: already in terminal status '{}'", task.status.as_str());
+            Outcome::Failed(ErrorObject::invalid_params(&text))
+        };
+        let (known, now) = (&self.tasks.shared.of_sessions, self.tasks.shared.clock.now());
+        if let Some(cached) = known.cached(id, now) {
+            return is_over(&cached);
+        }
+        if let Outcome::Failed(error) = self.tasks.ask(Method::TasksCancel, task::params(id), context).await {
+            return Outcome::Failed(error);
+        }
+        let task = match self.tasks.get(id, context).await {
+            Ok(task) if task.status.is_final() && task.status != TaskStatus::Cancelled => return is_over(&task),
+            Ok(task) => task,
+            // a server may forget what was cancelled
+            Err(_) => match DetailedTask::read(&task::extended(id, TaskStatus::Cancelled, now, None)) {
+                Some(task) => task,
+                None => return Outcome::Failed(ErrorObject::internal("the task could not be cancelled")),
+            },
+        };
+        let cancelled = task.cancelled();
+        known.unfollow(id);
+        known.cache(&context.requester, cancelled.clone(), now + CACHED.longest);
+        Outcome::Complete(cancelled.payload)
+    }
+
+    /// `tasks/result`.
+    fn result(self, id: String, context: Context) -> Reply {
+        let polling = Polling::for_client(self.tasks, context, id.clone());
+        Reply::new(polling.turns(Duration::ZERO).map(move |turn| match turn {
+            Turn::Event(event) => event,
+            Turn::Ended(end) => Event::Done(end.of_request(&id)),
+        }))
+    }
+
+    /// `tools/call`.
+    fn call_tool(self, call: Call) -> Reply {
+        let asks = call.params.object().is_some_and(|params| params.get("task").is_some());
+        let wanted = if asks && self.bridges_tasks(&call.context) { Some(time_to_live(&call.params)) } else { None };
+        let params = if asks && wanted.is_none() { call.params.without("task") } else { call.params };
+        let call = Call { params, ..call };
+        Reply::new(async_stream::stream! {
+            let mut reply = self.tasks.server.call(call.clone());
+            let mut is_first = true;
+            let task = loop {
+                match reply.next_event().await {
+                    Some(Event::Done(Outcome::Failed(error)))
+                        if wanted.is_none() && std::mem::take(&mut is_first) && demands_tasks(&error) =>
+                    {
+                        let params = call.params.with("task", "{}");
+                        reply = self.tasks.server.call(Call { params, ..call.clone() });
+                    }
+                    Some(Event::Done(Outcome::Complete(result))) => match (DetailedTask::created(&result), wanted) {
+                        (Some(task), None) => break task,
+                        (task, wanted) => {
+                            yield Event::Done(Outcome::Complete(self.made(task, result, wanted, &call.context)));
+                            return;
+                        }
+                    },
+                    Some(event) => yield event,
+                    None => return,
+                }
+            };
+            drop(reply);
+            for await event in self.await_task(&task, call.context) {
+                yield event;
+            }
+        })
+    }
+
+    /// The result of a call that asked for a task lasting `wanted`, or for none: the answer that came in the place of a task
+    /// is kept as one.
+    fn made(
+        &self,
+        task: Option<DetailedTask>,
+        result: Payload,
+        wanted: Option<Duration>,
+        context: &Context,
+    ) -> Payload {
+        let known = &self.tasks.shared.of_sessions;
+        match (task, wanted) {
+            (Some(task), _) => {
+                known.note(&task.id, &context.requester);
+                self.follow(&task.id, context);
+                result
+            }
+            (None, None) => result,
+            (None, Some(ttl)) => {
+                let now = self.tasks.shared.clock.now();
+                let id = format!("lk-{:x}-{:x}", now.as_millis(), known.number());
+                let task =
+                    task::extended(&id, TaskStatus::Completed, now, Some(ttl)).of_backend(&self.tasks.shared.backend);
+                let completed = task.with("result", &String::from_utf8_lossy(result.json()));
+                if let Some(completed) = DetailedTask::read(&completed) {
+                    known.cache(&context.requester, completed, now + ttl);
+                }
+                task.with("resultType", "\"task\"")
+            }
+        }
+    }
+
+    /// The reply to a plain call whose tool runs as a task.
+    fn await_task(self, task: &DetailedTask, context: Context) -> Reply {
+        self.tasks.shared.of_sessions.note(&task.id, &context.requester);
+        let id = task.id.clone();
+        let mut awaited =
+            AwaitedTask { tasks: self.tasks.clone(), context: context.clone(), id: id.clone(), is_over: false };
+        let polling = Polling::for_gateway(self.tasks, context, id);
+        Reply::new(polling.turns(task.poll_interval).map(move |turn| match turn {
+            Turn::Event(event) => event,
+            Turn::Ended(end) => Event::Done(awaited.ended(end)),
+        }))
+    }
+
+    /// Sees to it that the client hears how its task is, until it ends or the client knows its end.
+    fn follow(&self, id: &str, context: &Context) {
+        if let Some(left) = self.tasks.shared.of_sessions.follow(id) {
+            let followed = following::follow(self.tasks.clone(), id.to_owned(), context.clone());
+            let until_left = async move {
+                left.run_until_cancelled(followed).await;
+            };
+            (self.tasks.shared.spawn)(until_left.boxed());
+        }
+    }
+
+    /// A listen of this client. Its version tells no more than that a task ended, so what the task came to is kept.
+    fn listen(self, call: Call) -> Reply {
+        let (shared, owner) = (Arc::clone(&self.tasks.shared), call.context.requester.clone());
+        let is_for = move |event: &Event| match event {
+            Event::Notified(told) if told.method == Method::Tasks => {
+                let task = DetailedTask::read(&told.params);
+                let is_followed = task.as_ref().is_none_or(|task| shared.of_sessions.is_followed(&task.id));
+                if let Some(task) = task.filter(|_| is_followed) {
+                    shared.keep(task, &owner);
+                }
+                is_followed
+            }
+            _ => true,
+        };
+        Reply::new(self.tasks.server.call(call).filter(move |event| std::future::ready(is_for(event))))
+    }
+}
+
+/// How long a call wants its task to be kept.
+fn time_to_live(params: &Payload) -> Duration {
+    let task = params.object().and_then(|params| params.get("task").map(str::to_owned)).unwrap_or_default();
+    let ttl = json::Object::parse(task.as_bytes()).and_then(|task| task.get("ttl")?.parse::<u64>().ok());
+    CACHED.within(ttl.map(Duration::from_millis), CACHED.default)
+}
+
+// === impl AwaitedTask ===
+
+impl AwaitedTask {
+    fn ended(&mut self, end: End) -> Outcome {
+        self.is_over = matches!(end, End::Task(_));
+        end.of_call()
+    }
+}
+
+impl Drop for AwaitedTask {
+    fn drop(&mut self) {
+        self.tasks.shared.of_sessions.remove(&self.id);
+        if self.is_over {
+            return;
+        }
+        let (tasks, context, id) = (self.tasks.clone(), self.context.clone(), self.id.clone());
+        let cancelled = async move {
+            let cancelled = tasks.ask(Method::TasksCancel, task::params(&id), &context);
+            let _ = timeout(CANCEL_TIMEOUT, cancelled).await;
+        };
+        (self.tasks.shared.spawn)(cancelled.boxed());
+    }
+}

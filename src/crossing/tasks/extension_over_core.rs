@@ -1,0 +1,145 @@
+//! Tasks of clients of 2026-07-28 at servers of 2025-11-25 (`translation` 3.5): those clients have the extension, and the
+//! server has the feature.
+//!
+//! The extension tells with a task what it came to, and its input requests. In 2025-11-25 `tasks/result` gives the one, and
+//! the others come while that is waited for. So when a task requires input the gateway waits for its result in the client's
+//! place, and keeps the input requests until the client takes and answers them.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{core_tasks::CoreTasks, notifications::Notifications, shared::SharedTasks, tool_modes::ToolMode};
+use crate::{
+    mcp::{
+        Call, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server, json::Object, listen,
+        task,
+    },
+    model::Requester,
+};
+
+/// A server of 2025-11-25 with the tasks extension.
+#[derive(Clone)]
+pub(super) struct ExtensionOverCore {
+    tasks: CoreTasks,
+    runs_tools: bool,
+}
+
+/// Returns what of a call is served otherwise than the server itself serves it.
+pub(super) const fn concerns(method: &Method) -> bool {
+    matches!(method, Method::ToolsCall | Method::Listen | Method::TasksGet | Method::TasksUpdate | Method::TasksCancel)
+}
+
+/// The empty answer (extension, *Task Update Requests*, *Task Cancellation*).
+fn acknowledged() -> Outcome {
+    Outcome::Complete(Payload::of(Revision::V2026_07_28, &json!({ "resultType": "complete" })))
+}
+
+/// The same context under a name that all requests of the user have: tasks outlive the requests that they are made by.
+fn of_user(context: Context) -> Context {
+    let requester = Requester::TasksOf(context.caller.user.clone());
+    Context { requester, mirror: None, ..context }
+}
+
+// === impl ExtensionOverCore ===
+
+impl Server for ExtensionOverCore {
+    fn call(&self, call: Call) -> Reply {
+        let server = self.clone();
+        match call.method {
+            Method::ToolsCall => Reply::later(server.call_tool(call)),
+            Method::Listen => server.listen(call),
+            ref method if concerns(method) => Reply::later(async move { Reply::done(server.serve_task(call).await) }),
+            _ => self.tasks.server.call(call),
+        }
+    }
+}
+
+impl ExtensionOverCore {
+    /// Puts the tasks extension around `inner`.
+    pub(super) fn new(server: Arc<dyn Server>, shared: Arc<SharedTasks>, runs_tools: bool) -> Self {
+        Self { tasks: CoreTasks { server, shared }, runs_tools }
+    }
+
+    /// `tools/call`: a tool that can run as a task does.
+    async fn call_tool(self, call: Call) -> Reply {
+        let asks = call.params.object().is_some_and(|params| params.get("task").is_some());
+        if !asks && !self.runs_as_task(&call).await {
+            return self.tasks.server.call(call);
+        }
+        let params = if asks { call.params } else { call.params.with("task", "{}") };
+        let context = of_user(call.context);
+        self.tasks.server.call(Call { params, context: context.clone(), ..call }).map(move |event| {
+            if let Event::Done(Outcome::Complete(result)) = &event
+                && let Some(id) = task::created(result)
+            {
+                self.tasks.shared.of_users.note(&id, &context);
+            }
+            event
+        })
+    }
+
+    async fn runs_as_task(&self, call: &Call) -> bool {
+        let Some(name) = call.params.string("name").filter(|_| self.runs_tools) else { return false };
+        self.tasks.shared.tools.mode(&name, &*self.tasks.server, &call.context).await != ToolMode::Forbidden
+    }
+
+    /// A listen; the tasks that it names are those of this user.
+    fn listen(self, call: Call) -> Reply {
+        let ids = listen::task_ids(&call.params);
+        let (context, heard) = (of_user(call.context.clone()), self.tasks.server.call(call));
+        if ids.is_empty() { heard } else { Notifications::beside(heard, self.tasks, ids, context) }
+    }
+
+    async fn serve_task(self, call: Call) -> Outcome {
+        let Call { method, params, context } = call;
+        if !context.client.takes_tasks() {
+            return Outcome::Failed(ErrorObject::undeclared_tasks());
+        }
+        let Some(id) = params.string("taskId") else {
+            return Outcome::Failed(ErrorObject::invalid_params("Invalid params: `taskId` is missing"));
+        };
+        let context = of_user(context);
+        let known = match self.tasks.shared.of_users.find(&id, &context) {
+            Ok(known) => known,
+            Err(error) => return Outcome::Failed(error),
+        };
+        // what the client said when it made the task leads to the session that the task is in
+        let context = known.as_ref().map_or(context, |task| task.context.clone());
+        match method {
+            Method::TasksGet => self.get(&id, &context).await,
+            Method::TasksUpdate => match known {
+                Some(task) => {
+                    let responses = params.object().and_then(|params| params.get("inputResponses").map(str::to_owned));
+                    let responses = responses.unwrap_or_default();
+                    task.input.answer(&id, &Object::parse(responses.as_bytes()).unwrap_or_default());
+                    acknowledged()
+                }
+                None => self.acknowledge(&id, &context).await,
+            },
+            _ => match self.tasks.ask(Method::TasksCancel, &id, &context).await {
+                Outcome::Failed(_) => self.acknowledge(&id, &context).await,
+                _ => acknowledged(),
+            },
+        }
+    }
+
+    /// Acknowledges what can be done no more, if the task is there.
+    async fn acknowledge(&self, id: &str, context: &Context) -> Outcome {
+        match self.tasks.ask(Method::TasksGet, id, context).await {
+            Outcome::Failed(error) => Outcome::Failed(error),
+            _ => acknowledged(),
+        }
+    }
+
+    /// `tasks/get`: the task, with what it came to or its input requests.
+    async fn get(&self, id: &str, context: &Context) -> Outcome {
+        match self.tasks.ask(Method::TasksGet, id, context).await {
+            Outcome::Complete(task) => {
+                let known = self.tasks.shared.of_users.note(id, context);
+                self.tasks.detailed(id, &known, task).await
+            }
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Requests about tasks at a server with the tasks extension, in the name of a client with a session. Knows nothing of what
+//! the client asked for.
+
+use std::sync::Arc;
+
+use super::shared::SharedTasks;
+use crate::mcp::{
+    Call, Context, ErrorObject, Method, Outcome, Payload, Reply, Server, listen,
+    task::{self, DetailedTask},
+    translate::Profile,
+};
+
+/// The tasks at a server with the extension.
+#[derive(Clone)]
+pub(super) struct ExtensionTasks {
+    pub(super) server: Arc<dyn Server>,
+    pub(super) shared: Arc<SharedTasks>,
+}
+
+impl ExtensionTasks {
+    /// `tasks/get`: what is cached of the task, or what the server says.
+    pub(super) async fn get(&self, id: &str, context: &Context) -> Result<DetailedTask, ErrorObject> {
+        if let Some(cached) = self.shared.of_sessions.cached(id, self.shared.clock.now()) {
+            return Ok(cached);
+        }
+        match self.ask(Method::TasksGet, task::params(id), context).await {
+            Outcome::Complete(told) => {
+                let task = DetailedTask::read(&told).filter(|task| task.id == id).ok_or_else(|| {
+                    ErrorObject::internal("the server was asked how a task is, and told of something else")
+                })?;
+                self.shared.of_sessions.note(id, &context.requester);
+                if task.status.is_final() {
+                    self.shared.of_sessions.unfollow(id);
+                }
+                Ok(task)
+            }
+            Outcome::Failed(error) => Err(error),
+            Outcome::InputRequired(_) => Err(ErrorObject::internal("the server asks for input where it may not")),
+        }
+    }
+
+    /// A request about a task in the name of this client.
+    pub(super) async fn ask(&self, method: Method, params: Payload, context: &Context) -> Outcome {
+        self.server.call(Call { method, params, context: about(context) }).outcome().await
+    }
+
+    /// A listen for this task.
+    pub(super) fn listen_for(&self, id: &str, context: &Context) -> Reply {
+        let params = listen::for_tasks([&id.to_owned()]);
+        self.server.call(Call { method: Method::Listen, params, context: about(context) })
+    }
+}
+
+/// The same client, with nothing that is of one call alone.
+fn about(context: &Context) -> Context {
+    Context { mirror: None, profile: Profile::default(), ..context.clone() }
+}

@@ -1,0 +1,270 @@
+//! The registry of the tasks that clients with sessions have at a server with the tasks extension: whose each is, the
+//! state that the gateway answers itself, and the input requests that are asked. Knows nothing of how anything is asked.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::{mcp::task::DetailedTask, model::Requester, support::Timestamp};
+
+/// How many tasks are known at once; beyond, the oldest are forgotten.
+const MAX_TASKS: usize = 4_096;
+/// How many bytes of cached tasks are kept; beyond, the oldest are forgotten.
+const MAX_BYTES: usize = 32 << 20;
+/// How many input requests of one task are known; beyond, none is asked.
+const MAX_INPUT_REQUESTS: usize = 1_024;
+
+/// How long a task that the gateway answers for itself is cached.
+pub(super) const CACHED: CacheTimes =
+    CacheTimes { shortest: Duration::from_secs(1), default: Duration::from_mins(5), longest: Duration::from_hours(1) };
+
+/// Bounds of a time.
+pub(super) struct CacheTimes {
+    shortest: Duration,
+    /// If the client does not say.
+    pub(super) default: Duration,
+    pub(super) longest: Duration,
+}
+
+/// The client that a task belongs to.
+pub(super) type Owner = Requester;
+
+/// The tasks at one server.
+#[derive(Debug, Default)]
+pub(super) struct SessionTasks(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    tasks: HashMap<String, SessionTask>,
+    order: VecDeque<String>,
+    bytes: usize,
+    last: u64,
+}
+
+#[derive(Debug)]
+struct SessionTask {
+    owner: Owner,
+    /// The state that the gateway answers for it, and until when.
+    cached: Option<(DetailedTask, Timestamp)>,
+    /// The input requests that were asked: their answers are on their way, or arrived.
+    asked: HashSet<String>,
+    /// Ends the following of the task; `None` if nobody follows it.
+    followed: Option<DropGuard>,
+}
+
+/// An input request that is asked by one who waits. Dropping it unanswered lets another ask it.
+#[derive(Debug)]
+pub(super) struct Claim {
+    tasks: Arc<SessionTasks>,
+    id: String,
+    key: Option<String>,
+}
+
+// === impl CacheTimes ===
+
+impl CacheTimes {
+    /// This time within the bounds.
+    pub(super) fn within(&self, time: Option<Duration>, default: Duration) -> Duration {
+        time.unwrap_or(default).clamp(self.shortest, self.longest)
+    }
+}
+
+// === impl SessionTasks ===
+
+impl SessionTasks {
+    /// Notes whose a task is, where nobody else's.
+    pub(super) fn note(&self, id: &str, owner: &Owner) {
+        let mut inner = self.0.lock();
+        inner.open(id, owner);
+        inner.make_room();
+    }
+
+    /// Caches the state of a task until then.
+    pub(super) fn cache(&self, owner: &Owner, task: DetailedTask, until: Timestamp) {
+        let mut inner = self.0.lock();
+        let size = task.payload.json().len();
+        let entry = inner.open(&task.id.clone(), owner);
+        let before = entry.size();
+        entry.cached = Some((task, until));
+        inner.bytes = inner.bytes + size - before;
+        inner.make_room();
+    }
+
+    /// Whether a task is known to be another's. A task that nobody is known to own is for its server to judge.
+    pub(super) fn is_of_another(&self, id: &str, owner: &Owner) -> bool {
+        self.0.lock().tasks.get(id).is_some_and(|entry| entry.owner != *owner)
+    }
+
+    /// The cached state of a task.
+    pub(super) fn cached(&self, id: &str, now: Timestamp) -> Option<DetailedTask> {
+        let mut inner = self.0.lock();
+        let (task, until) = inner.tasks.get(id)?.cached.as_ref()?;
+        if *until > now {
+            return Some(task.clone());
+        }
+        inner.remove(id);
+        None
+    }
+
+    /// Begins to follow a task; gives what is cancelled when that ends. `None` if the task is not known.
+    pub(super) fn follow(&self, id: &str) -> Option<CancellationToken> {
+        let mut inner = self.0.lock();
+        let entry = inner.tasks.get_mut(id)?;
+        let left = CancellationToken::new();
+        entry.followed = Some(left.clone().drop_guard());
+        Some(left)
+    }
+
+    /// Ends the following of a task: its client knows what became of it.
+    pub(super) fn unfollow(&self, id: &str) {
+        if let Some(entry) = self.0.lock().tasks.get_mut(id) {
+            entry.followed = None;
+        }
+    }
+
+    /// Whether a client is to be told of this task.
+    pub(super) fn is_followed(&self, id: &str) -> bool {
+        self.0.lock().tasks.get(id).is_none_or(|entry| entry.followed.is_some())
+    }
+
+    /// Takes an input request, so that nobody else asks it; `None` if it was asked.
+    pub(super) fn claim(self: &Arc<Self>, id: &str, key: &str) -> Option<Claim> {
+        let mut inner = self.0.lock();
+        let entry = inner.tasks.get_mut(id)?;
+        if entry.asked.len() >= MAX_INPUT_REQUESTS || !entry.asked.insert(key.to_owned()) {
+            return None;
+        }
+        Some(Claim { tasks: Arc::clone(self), id: id.to_owned(), key: Some(key.to_owned()) })
+    }
+
+    /// A number that was not given before.
+    pub(super) fn number(&self) -> u64 {
+        let mut inner = self.0.lock();
+        inner.last += 1;
+        inner.last
+    }
+
+    /// Forgets a task.
+    pub(super) fn remove(&self, id: &str) {
+        self.0.lock().remove(id);
+    }
+
+    /// Forgets the tasks of a client that is over.
+    pub(super) fn forget(&self, requester: &Requester) {
+        let mut inner = self.0.lock();
+        let gone = |(id, entry): (&String, &SessionTask)| (entry.owner == *requester).then(|| id.clone());
+        let gone: Vec<String> = inner.tasks.iter().filter_map(gone).collect();
+        for id in &gone {
+            inner.remove(id);
+        }
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    fn open(&mut self, id: &str, owner: &Owner) -> &mut SessionTask {
+        if !self.tasks.contains_key(id) {
+            self.order.push_back(id.to_owned());
+        }
+        let fresh = || SessionTask { owner: owner.clone(), cached: None, asked: HashSet::new(), followed: None };
+        self.tasks.entry(id.to_owned()).or_insert_with(fresh)
+    }
+
+    fn make_room(&mut self) {
+        while (self.tasks.len() > MAX_TASKS || self.bytes > MAX_BYTES) && self.tasks.len() > 1 {
+            let Some(oldest) = self.order.front().cloned() else { return };
+            metrics::counter!("lockkeeper_backend_tasks_forgotten_total").increment(1);
+            self.remove(&oldest);
+        }
+    }
+
+    fn remove(&mut self, id: &str) {
+        if let Some(entry) = self.tasks.remove(id) {
+            self.bytes -= entry.size();
+            self.order.retain(|other| other != id);
+        }
+    }
+}
+
+impl SessionTask {
+    fn size(&self) -> usize {
+        self.cached.as_ref().map_or(0, |(task, _)| task.payload.json().len())
+    }
+}
+
+// === impl Claim ===
+
+impl Claim {
+    /// The input request was answered: it is not asked again (extension, *Task Update Requests*).
+    pub(super) fn answered(mut self) {
+        self.key = None;
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(key) = &self.key
+            && let Some(entry) = self.tasks.0.lock().tasks.get_mut(&self.id)
+        {
+            entry.asked.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        mcp::{Payload, Revision},
+        model::SessionId,
+    };
+
+    fn owner(name: &str) -> Owner {
+        if name.is_empty() { Requester::Gateway } else { Requester::Session(SessionId::new(name)) }
+    }
+
+    fn detail(id: &str, size: usize) -> DetailedTask {
+        let text = serde_json::json!({ "taskId": id, "status": "completed", "result": "x".repeat(size) });
+        DetailedTask::read(&Payload::of(Revision::V2026_07_28, &text)).unwrap()
+    }
+
+    #[test]
+    fn a_task_is_its_makers_until_the_session_ends() {
+        let tasks = SessionTasks::default();
+        tasks.note("T", &owner("a"));
+        tasks.note("T", &owner("b"));
+        assert!(tasks.is_of_another("T", &owner("b")) && !tasks.is_of_another("T", &owner("a")));
+        tasks.forget(&owner("a"));
+        assert!(!tasks.is_of_another("T", &owner("b")));
+    }
+
+    #[test]
+    fn what_is_cached_ends_in_its_time_and_has_a_bound() {
+        let (tasks, until) = (SessionTasks::default(), Timestamp::from_seconds(10));
+        tasks.cache(&owner("a"), detail("1", 10), until);
+        assert!(tasks.cached("1", Timestamp::from_seconds(9)).is_some());
+        assert!(tasks.cached("1", until).is_none() && tasks.0.lock().bytes == 0);
+        for id in 0..5 {
+            tasks.cache(&owner("a"), detail(&id.to_string(), MAX_BYTES / 3), until);
+        }
+        let there = |id: u8| tasks.cached(&id.to_string(), Timestamp::from_seconds(0)).is_some();
+        assert_eq!([0, 1, 2, 3, 4].map(there), [false, false, false, true, true]);
+    }
+
+    #[test]
+    fn an_input_request_is_asked_once_unless_nobody_answered() {
+        let tasks = Arc::new(SessionTasks::default());
+        tasks.note("T", &owner("a"));
+        let claim = tasks.claim("T", "k").unwrap();
+        assert!(tasks.claim("T", "k").is_none());
+        drop(claim);
+        tasks.claim("T", "k").unwrap().answered();
+        assert!(tasks.claim("T", "k").is_none());
+    }
+}

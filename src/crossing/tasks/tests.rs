@@ -1,0 +1,161 @@
+//! Tools that run only as tasks, or can: who cannot ask for a task calls them all the same.
+
+use bytes::Bytes;
+use futures_util::stream;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::*;
+use crate::{
+    mcp::{Capabilities, Context, Farewell, Payload, Trace, listen, translate::Profile},
+    model::{Caller, Requester},
+    support::SystemClock,
+};
+
+const EXTENSION: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+const RUNS_TOOLS: ServerTasks = ServerTasks { has_tasks: true, runs_tools: true, ..ServerTasks::NONE };
+const WITHOUT_TASKS: [Revision; 3] = [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_06_18];
+
+/// A server with one tool of each kind, which makes no tasks.
+struct Tools {
+    listed: Mutex<String>,
+    calls: Mutex<Vec<String>>,
+    lists: Mutex<usize>,
+    awake: watch::Sender<bool>,
+}
+
+/// Bridges of a backend that may be silent for this long.
+pub(super) fn bridges(call_timeout: Duration) -> Arc<TaskBridges> {
+    let spawn = |task| drop(tokio::runtime::Handle::current().spawn(task));
+    TaskBridges::new(BackendId::parse("b1").unwrap(), call_timeout, Arc::new(SystemClock), Box::new(spawn))
+}
+
+/// A client of this version.
+pub(super) fn context(revision: Revision, capabilities: &'static str) -> Context {
+    let capabilities = Capabilities::new(Bytes::from_static(capabilities.as_bytes()));
+    Context {
+        caller: Arc::new(Caller::gateway()),
+        requester: Requester::Gateway,
+        revoked: None,
+        client: Arc::new(ClientInfo { revision, capabilities, ..ClientInfo::gateway() }),
+        mirror: None,
+        profile: Profile::default(),
+        farewell: Farewell::default(),
+        trace: Trace::default(),
+    }
+}
+
+impl Tools {
+    fn new() -> Arc<Self> {
+        let tool =
+            |name: &str, support: &str| format!(r#"{{"name":"{name}","execution":{{"taskSupport":"{support}"}}}}"#);
+        let tools = [tool("look", "required"), tool("some", "optional"), tool("never", "forbidden")];
+        let listed = format!(r#"{{"tools":[{},{{"name":"plain"}}]}}"#, tools.join(","));
+        let (calls, lists) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { listed: Mutex::new(listed), calls, lists, awake: watch::Sender::new(true) })
+    }
+
+    /// A call of this tool by this client, through what the pair needs.
+    async fn called(self: &Arc<Self>, bridges: &Arc<TaskBridges>, client: &Context, params: &'static str) -> String {
+        let params = Payload::new(client.client.revision, Bytes::from_static(params.as_bytes()));
+        self.serve(bridges, Call { method: Method::ToolsCall, params, context: client.clone() }).outcome().await;
+        self.calls.lock().pop().unwrap()
+    }
+
+    fn serve(self: &Arc<Self>, bridges: &Arc<TaskBridges>, call: Call) -> Reply {
+        bridges.met(RUNS_TOOLS);
+        let server: Arc<dyn Server> = Arc::<Self>::clone(self);
+        match bridges.pair(&call, Era::Legacy) {
+            Pair::Bridged(bridge) => bridges.serve(bridge, server, call),
+            Pair::NotMet => panic!("the server has been met"),
+            Pair::Alike => match bridges.around_connection(&call.context.client, RUNS_TOOLS) {
+                Some(bridge) => bridge(server).call(call),
+                None => server.call(call),
+            },
+        }
+    }
+}
+
+impl Server for Tools {
+    fn call(&self, call: Call) -> Reply {
+        let result = |text: String| Reply::complete(Payload::new(Revision::V2025_11_25, text.into()));
+        match call.method {
+            Method::Listen => Reply::new(stream::iter([listen::honouring([])])),
+            Method::ToolsList => {
+                *self.lists.lock() += 1;
+                let (listed, mut awake) = (self.listed.lock().clone(), self.awake.subscribe());
+                Reply::later(async move {
+                    awake.wait_for(|awake| *awake).await.unwrap();
+                    Reply::complete(Payload::new(Revision::V2025_11_25, listed.into()))
+                })
+            }
+            _ => {
+                self.calls.lock().push(String::from_utf8_lossy(call.params.json()).into_owned());
+                result(r#"{"content":[]}"#.to_owned())
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_without_tasks_calls_for_one_where_the_tool_runs_only_so() {
+    let (tools, bridges) = (Tools::new(), bridges(Duration::from_hours(1)));
+    let old = WITHOUT_TASKS.map(|revision| context(revision, "{}"));
+    for client in old.into_iter().chain([context(Revision::V2026_07_28, "{}")]) {
+        let called = tools.called(&bridges, &client, r#"{"name":"look","arguments":{"a":1.0}}"#).await;
+        assert_eq!(called, r#"{"name":"look","arguments":{"a":1.0},"task":{}}"#);
+        for name in [r#"{"name":"some"}"#, r#"{"name":"never"}"#, r#"{"name":"plain"}"#, r#"{"name":"unknown"}"#] {
+            assert_eq!(tools.called(&bridges, &client, name).await, name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_with_the_extension_calls_for_a_task_where_the_tool_can_run_so() {
+    let (tools, bridges) = (Tools::new(), bridges(Duration::from_hours(1)));
+    let client = context(Revision::V2026_07_28, EXTENSION);
+    for (name, sent) in [
+        (r#"{"name":"look"}"#, r#"{"name":"look","task":{}}"#),
+        (r#"{"name":"some"}"#, r#"{"name":"some","task":{}}"#),
+        (r#"{"name":"never"}"#, r#"{"name":"never"}"#),
+        (r#"{"name":"plain"}"#, r#"{"name":"plain"}"#),
+    ] {
+        assert_eq!(tools.called(&bridges, &client, name).await, sent);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_has_tasks_calls_as_it_likes() {
+    let (tools, bridges) = (Tools::new(), bridges(Duration::from_hours(1)));
+    let client = context(Revision::V2025_11_25, "{}");
+    for call in [r#"{"name":"look"}"#, r#"{"name":"look","task":{"ttl":1}}"#] {
+        assert_eq!(tools.called(&bridges, &client, call).await, call);
+    }
+    assert_eq!(*tools.lists.lock(), 0);
+}
+
+#[tokio::test]
+async fn a_call_waits_for_the_list_that_tells_where_nothing_is_known_yet() {
+    let (tools, bridges) = (Tools::new(), bridges(Duration::from_hours(1)));
+    let client = context(Revision::V2025_06_18, "{}");
+    tools.awake.send_replace(false);
+    let mut called = Box::pin(tools.called(&bridges, &client, r#"{"name":"look"}"#));
+    assert!(futures_util::poll!(&mut called).is_pending());
+    assert!(tools.calls.lock().is_empty());
+    tools.awake.send_replace(true);
+    assert_eq!(called.await, r#"{"name":"look","task":{}}"#);
+    tools.called(&bridges, &client, r#"{"name":"plain"}"#).await;
+    assert_eq!(*tools.lists.lock(), 1);
+}
+
+#[tokio::test]
+async fn a_tool_that_becomes_one_is_called_so_once_anybody_lists_it() {
+    let (tools, bridges) = (Tools::new(), bridges(Duration::from_hours(1)));
+    let client = context(Revision::V2025_06_18, "{}");
+    assert_eq!(tools.called(&bridges, &client, r#"{"name":"plain"}"#).await, r#"{"name":"plain"}"#);
+    *tools.listed.lock() = r#"{"tools":[{"name":"plain","execution":{"taskSupport":"required"}}]}"#.to_owned();
+    let context = Context { client: Arc::new(ClientInfo::gateway()), ..client.clone() };
+    let params = Payload::absent(Revision::NEWEST_LEGACY);
+    tools.serve(&bridges, Call { method: Method::ToolsList, params, context }).outcome().await;
+    assert_eq!(tools.called(&bridges, &client, r#"{"name":"plain"}"#).await, r#"{"name":"plain","task":{}}"#);
+}

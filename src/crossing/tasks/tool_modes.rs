@@ -1,0 +1,98 @@
+//! How the tools of a server of 2025-11-25 run as tasks (2025-11-25, tools, *Execution*), as its lists of tools say. Knows
+//! nothing of who calls them.
+//!
+//! What a list says is noted as it passes to whoever asked for it. The server is asked for its list only when a tool is
+//! called that no list has named. An error is not waited for: servers refuse a call that had to be a task in several ways,
+//! and what has been called once is not called again.
+
+use std::collections::HashMap;
+
+use parking_lot::RwLock;
+
+use crate::mcp::{
+    Call, Context, Farewell, Method, Outcome, Payload, Revision, Server, json::Object, translate::Profile,
+};
+
+/// How many tools are known at once; beyond, all are forgotten.
+const MAX_TOOLS: usize = 10_000;
+/// How many pages of a list are read at most.
+const MAX_PAGES: usize = 100;
+
+/// The tools of one server.
+#[derive(Debug, Default)]
+pub(super) struct ToolModes(RwLock<HashMap<String, ToolMode>>);
+
+/// How a tool runs as a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ToolMode {
+    /// It must not be called as a task.
+    Forbidden,
+    /// It can be.
+    Optional,
+    /// It must be.
+    Required,
+}
+
+// === impl ToolModes ===
+
+impl ToolModes {
+    /// How the tool of this name runs at `server`. One that is not listed cannot run as a task.
+    pub(super) async fn mode(&self, name: &str, server: &dyn Server, context: &Context) -> ToolMode {
+        if let Some(mode) = self.known(name) {
+            return mode;
+        }
+        self.read(server, context).await;
+        self.known(name).unwrap_or_else(|| {
+            self.insert([(name.to_owned(), ToolMode::Forbidden)]);
+            ToolMode::Forbidden
+        })
+    }
+
+    /// Notes what a page of the list of tools says.
+    pub(super) fn note(&self, page: &Payload) {
+        let Some(tools) = page.object().and_then(|page| page.get("tools").map(str::to_owned)) else { return };
+        let tools: Vec<&serde_json::value::RawValue> = serde_json::from_str(&tools).unwrap_or_default();
+        self.insert(tools.iter().filter_map(|tool| {
+            let tool = Object::parse(tool.get().as_bytes())?;
+            Some((tool.string("name")?, ToolMode::of(&tool)))
+        }));
+    }
+
+    /// How the tool of this name runs, if a list has named it.
+    pub(super) fn known(&self, name: &str) -> Option<ToolMode> {
+        self.0.read().get(name).copied()
+    }
+
+    fn insert(&self, modes: impl IntoIterator<Item = (String, ToolMode)>) {
+        let mut known = self.0.write();
+        if known.len() > MAX_TOOLS {
+            known.clear();
+        }
+        known.extend(modes);
+    }
+
+    /// Reads the whole list.
+    async fn read(&self, server: &dyn Server, context: &Context) {
+        let (profile, farewell) = (Profile::default(), Farewell::default());
+        let context = Context { mirror: None, profile, farewell, ..context.clone() };
+        let mut params = Payload::absent(Revision::NEWEST_LEGACY);
+        for _ in 0..MAX_PAGES {
+            let call = Call { method: Method::ToolsList, params, context: context.clone() };
+            let Outcome::Complete(page) = server.call(call).outcome().await else { return };
+            self.note(&page);
+            let Some(cursor) = page.string("nextCursor") else { return };
+            params = Payload::of(Revision::NEWEST_LEGACY, &serde_json::json!({ "cursor": cursor }));
+        }
+    }
+}
+
+impl ToolMode {
+    fn of(tool: &Object<'_>) -> Self {
+        let execution = tool.get("execution").and_then(|text| Object::parse(text.as_bytes()));
+        match execution.and_then(|execution| execution.string("taskSupport")).as_deref() {
+            Some("required") => Self::Required,
+            Some("optional") => Self::Optional,
+            _ => Self::Forbidden,
+        }
+    }
+}
