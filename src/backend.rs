@@ -5,35 +5,30 @@
 //! and ended when they are idle. No backend waits for another.
 
 mod attempts;
-mod background;
-mod calls;
+mod connection;
+mod context;
 mod demo;
 mod detect;
-mod end;
 mod era;
 mod error;
 mod health;
 mod key;
-mod legacy;
-mod life;
+mod lease;
 mod listens;
 mod memory;
-mod missed;
-mod modern;
 mod open;
-mod pending;
 mod pool;
 mod question_slots;
 mod reclaim;
-mod served;
+mod remote;
+mod server;
 mod settings;
-mod starting;
-mod stateless;
 mod supervise;
 mod supervisor;
 mod task_group;
 mod task_listens;
 mod transport;
+mod waiting;
 mod wants;
 
 pub use demo::Demo;

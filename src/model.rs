@@ -17,7 +17,7 @@ pub mod scope;
 pub mod status;
 pub mod transport;
 
-pub use backend::{BackendSpec, EraChoice, HttpSpec, OnLoss, Share, StdioSpec, TransportSpec};
+pub use backend::{BackendSpec, EraChoice, OnLoss, Share};
 pub use caller::{Caller, Owner};
 pub use client::{Client, ClientAuth, GrantType};
 pub use client_ip::ClientIp;
@@ -31,4 +31,4 @@ pub use request::RequestId;
 pub use requester::{RequestNumber, Requester};
 pub use rights::{Access, Backends, Rights};
 pub use scope::{InvalidScope, Scope, Scopes};
-pub use transport::{Delivery, Descriptors, HeaderParams, TransportAbilities};
+pub use transport::{Delivery, Descriptors, HeaderParams, HttpSpec, StdioSpec, TransportAbilities, TransportSpec};

@@ -1,7 +1,7 @@
 //! One call at a backend, made once more where the connection was lost before it ran (`translation` 4c), and how it is
 //! counted. Knows nothing of what carries it, and of the server's version.
 
-use super::{served::Backend, transport::NotSent};
+use super::{remote::Backend, transport::NotSent};
 use crate::{
     mcp::{ErrorObject, Event, Method, Outcome},
     model::OnLoss,

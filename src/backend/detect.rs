@@ -11,43 +11,53 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::time::sleep;
 
 use super::{
-    era::Verdict,
+    connection::{
+        ServerConnection, ServerInfo,
+        discover::{Told, discover, introduced},
+    },
+    era::{Known, Verdict},
     error::StartError,
     key::Key,
-    legacy::Session,
-    life::Life,
-    modern::{Introduction, Peer, discover::Told},
-    open::Failure,
-    served::Backend,
+    open::{Failure, Opener, Succession},
+    pool::Pool,
 };
 use crate::mcp::{ClientInfo, Era};
 
-/// What serves the gateway itself.
+/// The base connection.
 pub(crate) struct Opened {
-    pub(crate) life: Life,
+    pub(crate) connection: Arc<ServerConnection>,
     /// Comes to an end where the server turns out to be of this other era.
     pub(crate) doubt: BoxFuture<'static, Era>,
 }
 
 /// A connection that was made to ask. Dropping it ends it, unless it was kept.
 struct Spare {
-    peer: Arc<Peer>,
+    connection: Arc<ServerConnection>,
     is_kept: bool,
 }
 
-impl Backend {
+/// Opens the base connection of one backend.
+pub(super) struct Detection<'a> {
+    pub(super) opener: &'a Opener,
+    pub(super) era: &'a Known,
+    pub(super) pool: &'a Pool,
+}
+
+// === impl Detection ===
+
+impl Detection<'_> {
     /// Opens the base connection.
     pub(super) async fn open_base(&self) -> Result<Opened, Failure> {
         let client = Arc::new(ClientInfo::gateway());
         let opened = match self.era.again() {
             None => self.find_out(&client).await,
             Some(verdict) if verdict.is_configured() => {
-                self.open_in(verdict.era, &Key::base(), &client).await.map(Opened::sure)
+                self.opener.open(verdict.era, (&Key::base(), self.succession()), &client).await.map(Opened::sure)
             }
             Some(verdict) if verdict.era == Era::Modern => self.confirm_modern(verdict, &client).await,
             Some(verdict) => self.confirm_legacy(verdict, &client).await,
         };
-        self.opened(opened.as_ref().ok().map(|opened| &opened.life));
+        self.opener.count(opened.as_ref().ok().map(|opened| &*opened.connection));
         opened
     }
 
@@ -57,28 +67,18 @@ impl Backend {
         self.pool.end_others(era);
     }
 
-    /// A session or a connection beside the base one could not be opened, since the server says that it is of another era:
-    /// then the base one is an older process of it, or does not know yet that it is lost, and it is found out anew.
-    pub(super) fn contradicted(&self, era: Option<Era>, error: &StartError) {
-        let base = self.pool.base();
-        if matches!(error, StartError::OtherEra(_)) && !self.era.is_configured() && base.era() == era {
-            self.era.doubt();
-            base.end("the server seems to be of another era than it was");
-        }
-    }
-
     /// Opens it as one that was found to be modern. It is asked who it is, and so the answer tells if it is not; but it may
     /// take its time.
     async fn confirm_modern(&self, verdict: Verdict, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
         let spare = self.spare()?;
         match self.told(&spare).await? {
-            Told::Modern(introduction) => {
-                spare.peer.introduced(introduction);
+            Told::Modern(info) => {
+                introduced(&spare.connection, info);
                 self.holds(verdict);
-                Ok(Opened::sure(Life::Modern(spare.keep())))
+                Ok(Opened::sure(spare.keep()))
             }
             told => {
-                if self.spec.is_channel() && matches!(told, Told::Nothing(_)) {
+                if self.opener.spec.is_channel() && matches!(told, Told::Nothing(_)) {
                     // a process of an older server may be silent for ever
                     self.era.doubt();
                 }
@@ -90,10 +90,10 @@ impl Backend {
     /// Opens it as one that was found to be legacy. Where the server turns the handshake down it is found out anew at once,
     /// and where a process is silent or ends, the next time. Over HTTP an outage says nothing.
     async fn confirm_legacy(&self, verdict: Verdict, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
-        let failure = match self.greet(&Key::base(), client).await {
+        let failure = match self.opener.greet(&Key::base(), client).await {
             Ok(session) => {
                 self.holds(verdict);
-                return Ok(Opened::sure(Life::Legacy(session)));
+                return Ok(Opened::sure(session));
             }
             Err(failure) => failure,
         };
@@ -102,10 +102,10 @@ impl Backend {
             | StartError::Incompatible { .. }
             | StartError::Refused(_)
             | StartError::Malformed(_) => {
-                tracing::info!(backend = %self.spec.id, reason = %failure.error, "it is found out anew of which era the server is");
+                tracing::info!(backend = %self.opener.spec.id, reason = %failure.error, "it is found out anew of which era the server is");
                 self.find_out(client).await
             }
-            StartError::Unreachable(_) | StartError::TimedOut(_) if self.spec.is_channel() => {
+            StartError::Unreachable(_) | StartError::TimedOut(_) if self.opener.spec.is_channel() => {
                 self.era.doubt();
                 Err(failure)
             }
@@ -122,43 +122,47 @@ impl Backend {
     async fn find_out(&self, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
         let spare = self.spare()?;
         let mut asking = {
-            let (peer, patience) = (Arc::clone(&spare.peer), self.spec.start_timeout);
-            async move { peer.discover(patience).await }.boxed()
+            let (connection, patience) = (Arc::clone(&spare.connection), self.opener.spec.start_timeout);
+            async move { discover(&connection, patience).await }.boxed()
         };
         let told = tokio::select! {
             told = &mut asking => told,
-            () = self.room.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
-            () = sleep(self.spec.probe_timeout), if self.spec.is_channel() => return self.find_out_between(spare, asking, client).await,
+            () = self.opener.context.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
+            () = sleep(self.opener.spec.probe_timeout), if self.opener.spec.is_channel() => return self.find_out_between(spare, asking, client).await,
         };
         self.settle(spare, told, client).await
     }
 
+    fn succession(&self) -> Succession {
+        if self.pool.base().has_lived() { Succession::Another } else { Succession::First }
+    }
+
     /// A connection on which it is only asked, unless it is kept.
     fn spare(&self) -> Result<Spare, Failure> {
-        Ok(Spare { peer: self.approach(&Key::base())?, is_kept: false })
+        Ok(Spare { connection: self.opener.approach(&Key::base(), self.succession())?, is_kept: false })
     }
 
     /// What the server tells on it.
     async fn told(&self, spare: &Spare) -> Result<Told, Failure> {
         tokio::select! {
-            told = spare.peer.discover(self.spec.start_timeout) => Ok(told),
-            () = self.room.tasks.end().cancelled() => Err(StartError::Stopping.into()),
+            told = discover(&spare.connection, self.opener.spec.start_timeout) => Ok(told),
+            () = self.opener.context.tasks.end().cancelled() => Err(StartError::Stopping.into()),
         }
     }
 
     /// Acts on what the server told.
     async fn settle(&self, spare: Spare, told: Told, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
         match told {
-            Told::Modern(introduction) => Ok(self.is_modern(spare, introduction)),
+            Told::Modern(info) => Ok(self.is_modern(spare, info)),
             Told::Legacy(reason) | Told::Ended(reason) => {
-                tracing::debug!(backend = %self.spec.id, reason, "the server is taken for one with a handshake");
+                tracing::debug!(backend = %self.opener.spec.id, reason, "the server is taken for one with a handshake");
                 drop(spare);
-                match self.greet(&Key::base(), client).await {
+                match self.opener.greet(&Key::base(), client).await {
                     Ok(session) => Ok(self.is_legacy(session)),
                     Err(Failure { error: StartError::OtherEra(contrary), stderr_tail }) => {
                         let spare = self.spare()?;
                         match self.told(&spare).await? {
-                            Told::Modern(introduction) => Ok(self.is_modern(spare, introduction)),
+                            Told::Modern(info) => Ok(self.is_modern(spare, info)),
                             // perhaps it is being replaced in this moment
                             _ => Err(Failure { error: StartError::Refused(contrary), stderr_tail }),
                         }
@@ -167,20 +171,20 @@ impl Backend {
                 }
             }
             Told::Unusable(error) | Told::Nothing(error) => {
-                Err(Failure { error, stderr_tail: spare.peer.stderr_tail() })
+                Err(Failure { error, stderr_tail: spare.connection.stderr_tail() })
             }
         }
     }
 
-    fn is_modern(&self, spare: Spare, introduction: Introduction) -> Opened {
-        spare.peer.introduced(introduction);
+    fn is_modern(&self, spare: Spare, info: ServerInfo) -> Opened {
+        introduced(&spare.connection, info);
         self.found(Era::Modern);
-        Opened::sure(Life::Modern(spare.keep()))
+        Opened::sure(spare.keep())
     }
 
-    fn is_legacy(&self, session: Arc<Session>) -> Opened {
+    fn is_legacy(&self, session: Arc<ServerConnection>) -> Opened {
         self.found(Era::Legacy);
-        Opened::sure(Life::Legacy(session))
+        Opened::sure(session)
     }
 
     /// Goes on waiting for the process that is silent, and tries the handshake with another meanwhile.
@@ -191,12 +195,12 @@ impl Backend {
         client: &Arc<ClientInfo>,
     ) -> Result<Opened, Failure> {
         let base = Key::base();
-        let mut greeting = pin!(self.greet(&base, client));
+        let mut greeting = pin!(self.opener.greet(&base, client));
         tokio::select! {
             biased;
             told = &mut asking => {
-                if let Told::Modern(introduction) = told {
-                    return Ok(self.is_modern(spare, introduction));
+                if let Told::Modern(info) = told {
+                    return Ok(self.is_modern(spare, info));
                 }
                 drop(spare);
                 Ok(self.is_legacy(greeting.await?))
@@ -212,7 +216,7 @@ impl Backend {
                     Ok(Opened { doubt: doubt.boxed(), ..self.is_legacy(session) })
                 }
                 Err(failure) => match asking.await {
-                    Told::Modern(introduction) => Ok(self.is_modern(spare, introduction)),
+                    Told::Modern(info) => Ok(self.is_modern(spare, info)),
                     _ => Err(failure),
                 },
             },
@@ -221,24 +225,24 @@ impl Backend {
 }
 
 impl Opened {
-    fn sure(life: Life) -> Self {
-        Self { life, doubt: std::future::pending().boxed() }
+    fn sure(connection: Arc<ServerConnection>) -> Self {
+        Self { connection, doubt: std::future::pending().boxed() }
     }
 }
 
 // === impl Spare ===
 
 impl Spare {
-    fn keep(mut self) -> Arc<Peer> {
+    fn keep(mut self) -> Arc<ServerConnection> {
         self.is_kept = true;
-        Arc::clone(&self.peer)
+        Arc::clone(&self.connection)
     }
 }
 
 impl Drop for Spare {
     fn drop(&mut self) {
         if !self.is_kept {
-            self.peer.end("it was made to ask of which era the server is");
+            self.connection.end("it was made to ask of which era the server is");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     mcp::{
-        ErrorObject,
+        Era, ErrorObject,
         error::{Retry, Unavailable},
     },
     model::BackendId,
@@ -42,6 +42,14 @@ pub enum StartError {
     /// The gateway is stopping.
     #[error("the gateway is stopping")]
     Stopping,
+}
+
+/// The reason why a call was not begun.
+pub(crate) enum DispatchError {
+    /// There is nothing that could serve it.
+    Unavailable(ErrorObject),
+    /// The server was found to be of this era in this moment.
+    Turned(Era),
 }
 
 impl StartError {

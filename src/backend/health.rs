@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::{error::StartError, life::Said};
+use super::{connection::ServerSummary, error::StartError};
 use crate::{
     mcp::Revision,
     model::{
@@ -46,7 +46,7 @@ impl Health {
     }
 
     /// It answers.
-    pub(crate) fn ready(&self, Said { revision, notices, server }: Said) {
+    pub(crate) fn ready(&self, ServerSummary { revision, notices, server }: ServerSummary) {
         self.0.send_modify(|condition| {
             condition.state = BackendState::Ready;
             condition.revision = Some(revision);

@@ -1,62 +1,90 @@
-//! Opening what serves calls at a backend of a known era: the connection, the offers, the time it may take.
+//! Opening of connections: the transport, the offers, the time it may take. Knows nothing of who shares them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use tokio::{
-    sync::broadcast,
-    time::{Instant, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
+    connection::{
+        ServerConnection,
+        discover::{Told, discover, introduced},
+        handshake::{self, HandshakeError, Offer},
+        receive,
+        state::About,
+    },
+    context::BackendContext,
     error::StartError,
     key::Key,
-    legacy::{Offer, Session, handshake::HandshakeError, session},
-    memory::Memory,
-    modern::{Peer, discover::Told, peer},
-    question_slots::SlotLimits,
-    served::Backend,
-    task_group::TaskGroup,
-    transport::{self, Connector, Incoming, Transport},
+    listens::Listens,
+    transport::{self, Connector, Incoming, Transport, http::LateStreams},
+    wants::Wants,
 };
 use crate::{
-    mcp::{ClientInfo, Era, Feature, Revision},
-    model::SessionId,
-    support::Clock,
+    mcp::{Capabilities, ClientInfo, Era, Feature, Revision},
+    model::BackendSpec,
 };
 
-/// What every backend needs of the world.
-#[derive(Clone)]
-pub(crate) struct Room {
-    /// How many sessions each backend may have beside its base session.
-    pub(super) sessions: usize,
-    /// How long calls keep question slots that others wait for.
-    pub(super) slot_limits: SlotLimits,
-    /// The gateway's environment, of which children see a part.
-    pub(crate) environment: Arc<BTreeMap<String, String>>,
-    /// The client for HTTP.
-    pub(crate) client: reqwest::Client,
-    /// Where tasks run.
-    pub(crate) tasks: TaskGroup,
-    /// The time of day.
-    pub(crate) clock: Arc<dyn Clock>,
-    /// What was found out about the servers' eras.
-    pub(super) memory: Memory,
-    /// Who is told which client sessions are over because a backend has lost its side of them (`OnLoss::End`).
-    pub(crate) lost: broadcast::Sender<SessionId>,
+/// Opens the connections of one backend.
+pub(crate) struct Opener {
+    pub(super) spec: Arc<BackendSpec>,
+    pub(super) context: BackendContext,
+    listens: Arc<Listens>,
+    wants: Arc<Wants>,
+    late_streams: LateStreams,
 }
 
 /// A start that failed, and the last lines that the server wrote beside the protocol.
 pub(crate) struct Failure {
-    /// Why.
+    /// The reason.
     pub(crate) error: StartError,
-    /// Its last words.
+    /// The end of its standard error.
     pub(crate) stderr_tail: Vec<String>,
 }
 
-impl Backend {
-    /// Opens a session of `key` in the name of `client`, offering lower versions on fresh connections where the server
-    /// wants them (`translation` 6.1). All of it takes no longer than `start_timeout`.
-    pub(super) async fn greet(&self, key: &Key, client: &Arc<ClientInfo>) -> Result<Arc<Session>, Failure> {
+/// Whether there has been a connection of the same key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Succession {
+    /// There has not.
+    First,
+    /// There has: it was lost, or ended as idle.
+    Another,
+}
+
+// === impl Opener ===
+
+impl Opener {
+    /// Opens connections of this backend.
+    pub(super) fn new(
+        spec: &Arc<BackendSpec>,
+        context: &BackendContext,
+        listens: &Arc<Listens>,
+        wants: &Arc<Wants>,
+    ) -> Self {
+        Self {
+            spec: Arc::clone(spec),
+            context: context.clone(),
+            listens: Arc::clone(listens),
+            wants: Arc::clone(wants),
+            late_streams: LateStreams::default(),
+        }
+    }
+
+    /// Opens a connection of `key` to a server of this era.
+    pub(super) async fn open(
+        &self,
+        era: Era,
+        (key, succession): (&Key, Succession),
+        client: &Arc<ClientInfo>,
+    ) -> Result<Arc<ServerConnection>, Failure> {
+        match era {
+            Era::Modern => self.meet(key, succession).await,
+            Era::Legacy => self.greet(key, client).await,
+        }
+    }
+
+    /// Opens a session of `key` in the name of `client`, offering lower versions on fresh connections where the server wants
+    /// them (`translation` 6.1). All of it takes no longer than `start_timeout`.
+    pub(super) async fn greet(&self, key: &Key, client: &Arc<ClientInfo>) -> Result<Arc<ServerConnection>, Failure> {
         let deadline = Instant::now() + self.spec.start_timeout;
         // several clients could have tasks of the same id (2025-11-25)
         let client = if key.is_of_one_client() { Arc::clone(client) } else { Arc::new(client.of_many()) };
@@ -66,18 +94,14 @@ impl Backend {
         let mut offer = Offer { revision, assumed, client: Arc::clone(&client) };
         loop {
             let (transport, incoming) = self.connect()?;
-            let about = session::About {
-                backend: self.spec.id.clone(),
-                key: key.clone(),
+            let about = About {
                 capabilities: offer.client.capabilities.clone(),
-                listens: Arc::clone(&self.listens),
-                wants: Arc::clone(&self.wants),
-                tasks: self.room.tasks.clone(),
+                ..self.about(Era::Legacy, (key, Succession::First))
             };
-            let opening = Session::open(about, &offer, Arc::clone(&transport), incoming);
+            let opening = handshake::open(about, &offer, Arc::clone(&transport), incoming);
             let opened = tokio::select! {
                 opened = timeout_at(deadline, opening) => opened,
-                () = self.room.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
+                () = self.context.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
             };
             let error = match opened {
                 Ok(Ok(session)) if is_misread(&session, &offer.client) => {
@@ -98,52 +122,66 @@ impl Backend {
         }
     }
 
-    /// Makes a connection of `key` to a server of 2026-07-28, which is asked what it says of itself: also where the
+    /// Opens a connection of `key` to a server of 2026-07-28, which is asked for its account of itself: also where the
     /// operator says that it is one, since an older one may take a call for its own and say nothing (`translation` 2.7).
-    pub(super) async fn meet(&self, key: &Key) -> Result<Arc<Peer>, Failure> {
-        let peer = self.approach(key)?;
-        let patience = self.spec.start_timeout;
+    async fn meet(&self, key: &Key, succession: Succession) -> Result<Arc<ServerConnection>, Failure> {
+        let connection = self.approach(key, succession)?;
         let told = tokio::select! {
-            told = peer.discover(patience) => told,
-            () = self.room.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
+            told = discover(&connection, self.spec.start_timeout) => told,
+            () = self.context.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
         };
         let error = match told {
-            Told::Modern(introduction) => {
-                peer.introduced(introduction);
-                return Ok(peer);
+            Told::Modern(info) => {
+                introduced(&connection, info);
+                return Ok(connection);
             }
             Told::Legacy(reason) => StartError::OtherEra(format!("the server does not speak 2026-07-28 ({reason})")),
             Told::Ended(reason) => StartError::Unreachable(reason),
             Told::Unusable(error) | Told::Nothing(error) => error,
         };
-        peer.end("it did not say who it is");
-        Err(Failure { error, stderr_tail: peer.stderr_tail() })
+        connection.end("it did not say who it is");
+        Err(Failure { error, stderr_tail: connection.stderr_tail() })
     }
 
-    /// A connection of `key` on which nothing was said yet.
-    pub(super) fn approach(&self, key: &Key) -> Result<Arc<Peer>, Failure> {
+    /// A connection of `key` for requests that stand alone, on which nothing was said yet.
+    pub(super) fn approach(&self, key: &Key, succession: Succession) -> Result<Arc<ServerConnection>, Failure> {
         let (transport, incoming) = self.connect()?;
-        let about = peer::About {
-            backend: self.spec.id.clone(),
-            key: key.clone(),
-            abilities: self.spec.transport.abilities(),
-            is_another: self.pool.has_lived(key),
-            listens: Arc::clone(&self.listens),
-            wants: Arc::clone(&self.wants),
-            tasks: self.room.tasks.clone(),
-        };
-        Ok(Peer::begin(about, transport, incoming))
+        Ok(receive::begin(self.about(Era::Modern, (key, succession)), transport, incoming))
     }
 
     fn connect(&self) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
-        let Room { environment, client, tasks, .. } = &self.room;
+        let BackendContext { environment, client, tasks, .. } = &self.context;
         transport::connect(&self.spec, &Connector { environment, client, tasks, late: &self.late_streams })
+    }
+
+    fn about(&self, era: Era, (key, succession): (&Key, Succession)) -> About {
+        About {
+            backend: self.spec.id.clone(),
+            key: key.clone(),
+            era,
+            abilities: self.spec.transport.abilities(),
+            capabilities: Capabilities::none(),
+            is_another: succession == Succession::Another,
+            listens: Arc::clone(&self.listens),
+            wants: Arc::clone(&self.wants),
+            tasks: self.context.tasks.clone(),
+        }
+    }
+
+    /// Logs and counts a start.
+    pub(super) fn count(&self, opened: Option<&ServerConnection>) {
+        let outcome = if opened.is_some() { "ok" } else { "error" };
+        let backend = self.spec.id.to_string();
+        metrics::counter!("lockkeeper_backend_starts_total", "backend" => backend, "outcome" => outcome).increment(1);
+        if let Some(summary) = opened.and_then(ServerConnection::summary) {
+            tracing::info!(backend = %self.spec.id, revision = %summary.revision, server = summary.server, "connected to the backend");
+        }
     }
 }
 
 /// Whether the version that was settled on reads what this client can be asked as more than it is.
-fn is_misread(session: &Session, client: &ClientInfo) -> bool {
-    let settled = session.greeting().map(|greeting| greeting.revision);
+fn is_misread(session: &ServerConnection, client: &ClientInfo) -> bool {
+    let settled = session.server().map(|server| server.revision);
     settled.is_some_and(|revision| !revision.has(Feature::UrlElicitation))
         && client.capabilities.is_elicited_by_url_alone()
 }

@@ -1,5 +1,4 @@
-//! The sessions of one backend, by whose they are: one start shared by all who wait for it, the idle ended, the number
-//! bounded.
+//! Connections of one backend by owner: one start shared by all who wait for it, the idle ended, the number bounded.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,11 +13,9 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
 use super::{
+    connection::ServerConnection,
     error::StartError,
     key::{Key, Scope},
-    legacy::Session,
-    life::Life,
-    modern::Peer,
 };
 use crate::{mcp::Era, model::SessionId};
 
@@ -46,7 +43,7 @@ pub(crate) enum SlotState {
     /// A session is being opened.
     Starting,
     /// What can be used, unless it has ended in this moment.
-    Ready(Life),
+    Ready(Arc<ServerConnection>),
     /// The session that was here is gone. Never in the base slot: what is lost there is already being started.
     Gone,
     /// It could not be opened.
@@ -100,33 +97,26 @@ impl Pool {
     }
 
     /// The session of `key`, where there is one that can be used.
-    pub(crate) fn present(&self, key: &Key) -> Option<Arc<Session>> {
+    pub(crate) fn present(&self, key: &Key) -> Option<Arc<ServerConnection>> {
         if key.is_base() {
-            return self.base.session();
+            return self.base.connection();
         }
-        self.slots.lock().get(key).and_then(|slot| slot.session())
+        self.slots.lock().get(key).and_then(|slot| slot.connection())
     }
 
     /// The sessions of this sharer that can be used, whatever their slot.
-    pub(crate) fn sessions(&self, key: &Key) -> Vec<Arc<Session>> {
+    pub(crate) fn sessions(&self, key: &Key) -> Vec<Arc<ServerConnection>> {
         if key.is_base() {
-            return self.base.session().into_iter().collect();
+            return self.base.connection().into_iter().collect();
         }
         let (slots, sharer) = (self.slots.lock(), key.sharer());
         let theirs = slots.iter().filter(|(key, _)| key.sharer() == sharer);
-        theirs.filter_map(|(_, slot)| slot.session()).collect()
-    }
-
-    /// The connection of `key` to a modern server, where there is one that can be used.
-    pub(crate) fn peer(&self, key: &Key) -> Option<Arc<Peer>> {
-        let life =
-            if key.is_base() { self.base.life() } else { self.slots.lock().get(key).and_then(|slot| slot.life()) };
-        life.and_then(Life::into_peer)
+        theirs.filter_map(|(_, slot)| slot.connection()).collect()
     }
 
     /// Whether what serves the sharer of `key` is there and can be used, in whichever slot.
     pub(crate) fn is_there(&self, key: &Key) -> bool {
-        let is_there = |slot: &Arc<Slot>| slot.life().is_some();
+        let is_there = |slot: &Arc<Slot>| slot.connection().is_some();
         if key.is_base() {
             return is_there(&self.base);
         }
@@ -134,21 +124,12 @@ impl Pool {
         slots.get(key).is_some_and(is_there) || slots.iter().any(|(key, slot)| key.sharer() == sharer && is_there(slot))
     }
 
-    /// Whether anything has served `key` before.
-    pub(crate) fn has_lived(&self, key: &Key) -> bool {
-        if key.is_base() {
-            self.base.has_lived()
-        } else {
-            self.slots.lock().get(key).is_some_and(|slot| slot.has_lived())
-        }
-    }
-
     /// Ends everything that is of another era than `era`.
     pub(crate) fn end_others(&self, era: Era) {
         let slots = self.slots.lock();
-        for life in slots.values().chain([&self.base]).filter_map(|slot| slot.life()) {
-            if life.era() != era {
-                life.end("the server was found to be of another era");
+        for connection in slots.values().chain([&self.base]).filter_map(|slot| slot.connection()) {
+            if connection.era() != era {
+                connection.end("the server was found to be of another era");
             }
         }
     }
@@ -179,7 +160,7 @@ impl Pool {
     /// How many sessions there are, the base one included.
     pub(crate) fn count(&self) -> usize {
         let slots = self.slots.lock();
-        slots.values().chain([&self.base]).filter(|slot| slot.life().is_some()).count()
+        slots.values().chain([&self.base]).filter(|slot| slot.connection().is_some()).count()
     }
 }
 
@@ -210,7 +191,7 @@ impl Slot {
         self.state.send_if_modified(|state| {
             let vacant = match state {
                 SlotState::New | SlotState::Gone | SlotState::Failed(_) => true,
-                SlotState::Ready(life) => life.is_over(),
+                SlotState::Ready(connection) => connection.is_over(),
                 SlotState::Starting => false,
             };
             if vacant {
@@ -221,11 +202,11 @@ impl Slot {
     }
 
     /// Waits for the session that is being opened; `None` where it ended before it could be used.
-    pub(crate) async fn wait(&self) -> Result<Option<Life>, StartError> {
+    pub(crate) async fn wait(&self) -> Result<Option<Arc<ServerConnection>>, StartError> {
         let mut changes = self.state.subscribe();
         loop {
             match &*changes.borrow_and_update() {
-                SlotState::Ready(life) if !life.is_over() => return Ok(Some(life.clone())),
+                SlotState::Ready(connection) if !connection.is_over() => return Ok(Some(Arc::clone(connection))),
                 SlotState::Gone => return Ok(None),
                 SlotState::Failed(error) => return Err(error.clone()),
                 _ => {}
@@ -239,7 +220,7 @@ impl Slot {
     /// Notes that the session that is here has ended.
     pub(crate) fn gone(&self) {
         self.state.send_if_modified(|state| {
-            let over = matches!(state, SlotState::Ready(life) if life.is_over());
+            let over = matches!(state, SlotState::Ready(connection) if connection.is_over());
             if over {
                 *state = SlotState::Gone;
             }
@@ -249,14 +230,14 @@ impl Slot {
 
     /// Ends the session that is here.
     pub(crate) fn end(&self, reason: &str) {
-        if let Some(life) = self.life() {
-            life.end(reason);
+        if let Some(connection) = self.connection() {
+            connection.end(reason);
         }
     }
 
     /// Of which era what is here is.
     pub(crate) fn era(&self) -> Option<Era> {
-        self.life().map(|life| life.era())
+        self.connection().map(|connection| connection.era())
     }
 
     /// Binds a client session to the session that is here: it ends with it ([`crate::model::OnLoss::End`]).
@@ -269,13 +250,9 @@ impl Slot {
         std::mem::take(&mut self.bound.lock())
     }
 
-    fn session(&self) -> Option<Arc<Session>> {
-        self.life().and_then(Life::into_session)
-    }
-
-    fn life(&self) -> Option<Life> {
+    fn connection(&self) -> Option<Arc<ServerConnection>> {
         match &*self.state.borrow() {
-            SlotState::Ready(life) if !life.is_over() => Some(life.clone()),
+            SlotState::Ready(connection) if !connection.is_over() => Some(Arc::clone(connection)),
             _ => None,
         }
     }

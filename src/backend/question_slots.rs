@@ -24,11 +24,7 @@ use tokio::{
 
 pub(crate) use self::sharer::SlotRequest;
 use self::sharer::{Choice, Sharer, Terms};
-use super::key::Key;
-
-/// The time for which a server may still speak of a call that was given up: what it asks or tells until then may be of that
-/// call, and is nobody else's.
-pub(crate) const LINGER: Duration = Duration::from_secs(10);
+use super::{connection::calls::LINGER, key::Key};
 
 /// The most calls of one user that wait for the slots of one sharer.
 const MAX_WAITING: usize = 1_024;

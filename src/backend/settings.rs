@@ -1,5 +1,5 @@
-//! What clients set at a backend for longer than a call: the log level and subscriptions. A level starts no session;
-//! sharers are counted.
+//! What clients set at a backend for longer than a call, as far as connections are brought to it: log levels and
+//! subscriptions. A level opens no connection; sharers are counted.
 
 use std::sync::Arc;
 
@@ -7,30 +7,54 @@ use futures_util::StreamExt as _;
 use tokio::time::timeout;
 
 use super::{
+    connection::{OutboundCall, ServerConnection},
     key::Key,
-    legacy::{Session, call::Asked},
-    served::Backend,
-    wants::{GivenUp, Topic},
+    pool::Pool,
+    task_group::TaskGroup,
+    wants::{GivenUp, Topic, Wants},
 };
 use crate::{
-    mcp::{Call, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, json},
-    model::Requester,
+    mcp::{Call, Context, Era, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, json, meta},
+    model::{BackendSpec, Requester},
 };
 
-impl Backend {
-    /// Notes the level, and sets it at the sessions that are there and can log. The others are set when they open. The
-    /// answer is no error: what a server makes of the level is its own matter (`translation` 3.4, LOG).
-    pub(super) async fn set_level(self: Arc<Self>, call: Call) -> Reply {
+/// Brings the connections of one backend to what its clients want.
+pub(crate) struct ClientSettings {
+    spec: Arc<BackendSpec>,
+    pool: Arc<Pool>,
+    wants: Arc<Wants>,
+    tasks: TaskGroup,
+}
+
+/// The level that one call wants of a shared session for as long as it runs.
+pub(super) struct CallLevel {
+    settings: Arc<ClientSettings>,
+    key: Key,
+    request: Requester,
+}
+
+// === impl ClientSettings ===
+
+impl ClientSettings {
+    /// The settings of the clients of this backend.
+    pub(super) fn new(spec: &Arc<BackendSpec>, pool: &Arc<Pool>, wants: &Arc<Wants>, tasks: &TaskGroup) -> Arc<Self> {
+        let (spec, pool, wants) = (Arc::clone(spec), Arc::clone(pool), Arc::clone(wants));
+        Arc::new(Self { spec, pool, wants, tasks: tasks.clone() })
+    }
+
+    /// Notes the level, and sets it at the sessions that are there and can log. The others are set when they open. The answer
+    /// is no error: what a server makes of the level is its own matter (`translation` 3.4, LOG).
+    pub(super) async fn set_level(&self, call: &Call) -> Reply {
         let Some(level) = call.params.string("level").as_deref().and_then(Level::parse) else {
-            return Reply::failed(ErrorObject::invalid_params("Invalid params: `level` names no level"));
+            return Reply::failed(no_level());
         };
         let key = Key::of(self.spec.share, &call.context);
         let wanted = self.wants.set_level(&key, call.context.requester.clone(), level);
         for session in self.pool.sessions(&key).into_iter().filter(|session| session.can_log()) {
-            // the client's own words, where they are what is asked for
+            // the client's own words, if they are what is asked for
             let params = if wanted == level { call.params.clone() } else { level_params(wanted) };
             let told = self.apply_level(&session, wanted, params).await;
-            // where the session ended meanwhile, the next one is told when it opens
+            // if the session ended meanwhile, the next one is told when it opens
             if let Outcome::Failed(error) = told
                 && !session.is_over()
             {
@@ -40,49 +64,34 @@ impl Backend {
         Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
     }
 
-    /// The first subscriber subscribes, the others join.
-    pub(super) async fn subscribe(self: Arc<Self>, call: Call) -> Reply {
-        let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.requester.clone());
-        let Some(uri) = call.params.string("uri") else { return self.serve(call) };
-        let topic = Topic::Resource(uri);
-        let turn = self.wants.turn(&key).await;
-        if !key.is_of_one_client() && self.wants.has_others(&key, &holder, &topic) {
-            self.wants.subscribed(&key, holder, topic);
-            return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
-        }
-        if !self.wants.has_room(&key) {
-            return Reply::failed(ErrorObject::invalid_params("too many resources are subscribed to at this backend"));
-        }
-        let (backend, reply) = (Arc::clone(&self), self.serve(call));
-        reply.map(move |event| {
-            let _turn = &turn;
-            if matches!(event, Event::Done(Outcome::Complete(_))) {
-                backend.wants.subscribed(&key, holder.clone(), topic.clone());
+    /// Keeps the level at a server without sessions: from now on it goes with each call of this client (`translation` 3.4,
+    /// LOG).
+    pub(super) fn keep_level(&self, call: &Call) -> Reply {
+        let Some(level) = call.params.string("level").as_deref().and_then(Level::parse) else {
+            return Reply::failed(no_level());
+        };
+        self.wants.set_level(&Key::of_modern(&self.spec, &call.context), call.context.requester.clone(), level);
+        Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
+    }
+
+    /// `resources/unsubscribe` at a server without sessions.
+    pub(super) fn leave(&self, call: &Call) -> Reply {
+        let key = Key::of_modern(&self.spec, &call.context);
+        if let Some(uri) = call.params.string("uri") {
+            self.wants.unsubscribed(&key, &call.context.requester, &Topic::Resource(uri));
+            if let Some(connection) = self.pool.present(&key) {
+                connection.listening().want_anew();
             }
-            event
-        })
-    }
-
-    /// The last subscriber to leave unsubscribes.
-    pub(super) async fn unsubscribe(self: Arc<Self>, call: Call) -> Reply {
-        let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.requester.clone());
-        let Some(uri) = call.params.string("uri") else { return self.serve(call) };
-        let topic = Topic::Resource(uri);
-        let turn = self.wants.turn(&key).await;
-        let others = self.wants.has_others(&key, &holder, &topic);
-        self.wants.unsubscribed(&key, &holder, &topic);
-        if others && !key.is_of_one_client() {
-            return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
         }
-        self.serve(call).map(move |event| {
-            let _turn = &turn;
-            event
-        })
+        Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
     }
 
-    /// Brings a fresh session to what its clients want, for no longer than `start_timeout`. What the server refuses is
-    /// left: the clients have their answers long since.
-    pub(super) async fn bring_up(&self, key: &Key, session: &Arc<Session>) {
+    /// Brings a fresh session to what its clients want, for no longer than `start_timeout`. What the server refuses is left:
+    /// the clients have their answers long since. A server without sessions needs nothing.
+    pub(super) async fn bring_up(&self, key: &Key, session: &Arc<ServerConnection>) {
+        if session.era() == Era::Modern {
+            return;
+        }
         let replayed = async {
             self.bring_to_level(key, session).await;
             let topics = if key.is_first_slot() { self.wants.topics(key) } else { Vec::new() };
@@ -96,60 +105,54 @@ impl Backend {
     }
 
     /// Sets the level that is wanted now.
-    pub(super) async fn bring_to_level(&self, key: &Key, session: &Arc<Session>) {
+    pub(super) async fn bring_to_level(&self, key: &Key, session: &Arc<ServerConnection>) {
         if let Some(level) = self.wants.level(key).filter(|_| session.can_log()) {
             self.apply_level(session, level, level_params(level)).await;
         }
     }
 
-    /// Ends what a client that is over held here.
-    pub(crate) fn ended(self: &Arc<Self>, requester: &Requester) {
-        if let Some(session) = requester.session() {
-            self.pool.forget(session);
-        }
-        self.tasks.ended(requester);
+    /// Ends what a client that is over wanted.
+    pub(super) fn ended(self: &Arc<Self>, requester: &Requester) {
         for given_up in self.wants.forget(requester) {
             self.begin_to_give_up(given_up);
         }
     }
 
-    /// Takes back the level that a call wanted, where it wanted it.
-    pub(super) fn wish_ended(self: &Arc<Self>, key: &Key, request: &Requester) {
-        if let Some(given_up) = self.wants.unset_level(key, request) {
-            self.begin_to_give_up(given_up);
-        }
-    }
-
     fn begin_to_give_up(self: &Arc<Self>, given_up: GivenUp) {
-        let backend = Arc::clone(self);
-        let end = self.room.tasks.end().clone();
-        self.room.tasks.spawn(async move {
-            end.run_until_cancelled(backend.give_up(given_up)).await;
+        let (settings, end) = (Arc::clone(self), self.tasks.end().clone());
+        self.tasks.spawn(async move {
+            end.run_until_cancelled(settings.give_up(given_up)).await;
         });
     }
 
     async fn give_up(&self, GivenUp { key, topics, level }: GivenUp) {
-        if let Some(peer) = self.pool.peer(&key).filter(|_| !topics.is_empty()) {
-            peer.want_anew();
-        }
-        for session in self.pool.sessions(&key) {
-            if let Some(level) = level.filter(|_| session.can_log()) {
-                self.apply_level(&session, level, level_params(level)).await;
+        let Some(connection) = self.pool.present(&key) else { return self.lower_level(&key, level).await };
+        if connection.era() == Era::Modern {
+            if !topics.is_empty() {
+                connection.listening().want_anew();
             }
+            return;
         }
-        let Some(session) = self.pool.present(&key) else { return };
+        self.lower_level(&key, level).await;
         for topic in topics {
             let Some(uri) = topic.uri() else { continue };
             let turn = self.wants.turn(&key).await;
             // somebody may have come in the meantime
             if !self.wants.has_others(&key, &Requester::Gateway, &topic) {
-                self.tell(&session, Method::ResourcesUnsubscribe, uri_params(uri)).await;
+                self.tell(&connection, Method::ResourcesUnsubscribe, uri_params(uri)).await;
             }
             drop(turn);
         }
     }
 
-    async fn apply_level(&self, session: &Arc<Session>, level: Level, params: Payload) -> Outcome {
+    async fn lower_level(&self, key: &Key, level: Option<Level>) {
+        let Some(level) = level else { return };
+        for session in self.pool.sessions(key).into_iter().filter(|session| session.can_log()) {
+            self.apply_level(&session, level, level_params(level)).await;
+        }
+    }
+
+    async fn apply_level(&self, session: &Arc<ServerConnection>, level: Level, params: Payload) -> Outcome {
         if session.level() == Some(level) {
             return Outcome::Complete(Payload::empty(Revision::NEWEST_LEGACY));
         }
@@ -160,10 +163,9 @@ impl Backend {
         outcome
     }
 
-    /// One call of the gateway's own.
-    async fn tell(&self, session: &Arc<Session>, method: Method, params: Payload) -> Outcome {
-        let asked = Asked::of_gateway(method, params);
-        let events = session.call(asked, self.spec.call_timeout);
+    /// Makes one call of the gateway's own.
+    async fn tell(&self, session: &Arc<ServerConnection>, method: Method, params: Payload) -> Outcome {
+        let events = session.call(OutboundCall::of_gateway(method, params), self.spec.call_timeout);
         let mut events = std::pin::pin!(events);
         while let Some(event) = events.next().await {
             if let Ok(Event::Done(outcome)) = event {
@@ -172,6 +174,35 @@ impl Backend {
         }
         Outcome::Failed(session.lost_error())
     }
+}
+
+// === impl CallLevel ===
+
+impl CallLevel {
+    /// Notes the level that a call to a server with sessions asks for itself (2026-07-28, logging), for as long as it runs.
+    pub(super) fn of(
+        settings: &Arc<ClientSettings>,
+        era: Era,
+        key: &Key,
+        (params, context): (&Payload, &Context),
+    ) -> Option<Self> {
+        let request = Some(&context.requester).filter(|it| era == Era::Legacy && it.is_sessionless())?.clone();
+        let level = meta::log_level(params)?;
+        settings.wants.set_level_for_call(key, request.clone(), level);
+        Some(Self { settings: Arc::clone(settings), key: key.clone(), request })
+    }
+}
+
+impl Drop for CallLevel {
+    fn drop(&mut self) {
+        if let Some(given_up) = self.settings.wants.unset_level(&self.key, &self.request) {
+            self.settings.begin_to_give_up(given_up);
+        }
+    }
+}
+
+fn no_level() -> ErrorObject {
+    ErrorObject::invalid_params("Invalid params: `level` names no level")
 }
 
 fn level_params(level: Level) -> Payload {

@@ -5,7 +5,13 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, interval, sleep};
 
 use super::{
-    detect::Opened, error::StartError, key::Key, life::Life, open::Failure, pool::SlotState, served::Backend, transport,
+    detect::{Detection, Opened},
+    error::StartError,
+    key::Key,
+    open::Failure,
+    pool::SlotState,
+    remote::Backend,
+    transport,
 };
 use crate::model::OnLoss;
 
@@ -18,10 +24,15 @@ const SHORT_LIFE: Duration = Duration::from_secs(10);
 /// How often idle sessions are looked for, at most.
 const SWEEP: Duration = Duration::from_secs(30);
 
-impl Backend {
+/// Supervises one backend.
+pub(super) struct Supervision(pub(super) Arc<Backend>);
+
+// === impl Supervision ===
+
+impl Supervision {
     /// Holds the base session until the gateway stops.
-    pub(super) async fn supervise(self: Arc<Self>) {
-        let end = self.room.tasks.end().clone();
+    pub(super) async fn supervise(self) {
+        let end = self.0.context.tasks.end().clone();
         tokio::select! {
             biased;
             () = end.cancelled() => {}
@@ -30,17 +41,17 @@ impl Backend {
     }
 
     /// Ends idle sessions until the gateway stops; none where the loss of one ends the client's.
-    pub(super) async fn sweep(self: Arc<Self>) {
-        if self.spec.on_loss == OnLoss::End {
+    pub(super) async fn sweep(self) {
+        if self.0.spec.on_loss == OnLoss::End {
             return;
         }
-        let end = self.room.tasks.end().clone();
-        let period = (self.spec.idle_timeout / 2).clamp(Duration::from_millis(10), SWEEP);
+        let end = self.0.context.tasks.end().clone();
+        let period = (self.0.spec.idle_timeout / 2).clamp(Duration::from_millis(10), SWEEP);
         let mut ticks = interval(period);
         loop {
             tokio::select! {
                 () = end.cancelled() => return,
-                _ = ticks.tick() => self.pool.sweep(self.spec.idle_timeout, |key| self.wants.waits(key)),
+                _ = ticks.tick() => self.0.pool.sweep(self.0.spec.idle_timeout, |key| self.0.wants.waits(key)),
             }
         }
     }
@@ -62,9 +73,9 @@ impl Backend {
                     0
                 }
                 Ended::Failed(Failure { error, stderr_tail }) if error.is_lasting() => {
-                    tracing::error!(backend = %self.spec.id, %error, stderr = ?stderr_tail, "the backend cannot be used");
-                    self.health.failed(&error, stderr_tail);
-                    self.pool.base().set(SlotState::Failed(error));
+                    tracing::error!(backend = %self.0.spec.id, %error, stderr = ?stderr_tail, "the backend cannot be used");
+                    self.0.health.failed(&error, stderr_tail);
+                    self.0.pool.base().set(SlotState::Failed(error));
                     sleep(LASTING_WAIT).await;
                     failures + 1
                 }
@@ -72,66 +83,67 @@ impl Backend {
                     let stderr_tail = self.advised(stderr_tail);
                     let wait = wait_after(failures);
                     tracing::warn!(
-                        backend = %self.spec.id, %error, retry_in = wait.as_secs(), stderr = ?stderr_tail,
+                        backend = %self.0.spec.id, %error, retry_in = wait.as_secs(), stderr = ?stderr_tail,
                         "the backend failed and is started again"
                     );
-                    self.health.restarting(&error.to_string(), wait, stderr_tail);
-                    self.pool.base().set(SlotState::Failed(error));
+                    self.0.health.restarting(&error.to_string(), wait, stderr_tail);
+                    self.0.pool.base().set(SlotState::Failed(error));
                     sleep(wait).await;
                     failures + 1
                 }
             };
-            metrics::counter!("lockkeeper_backend_restarts_total", "backend" => self.spec.id.to_string()).increment(1);
+            metrics::counter!("lockkeeper_backend_restarts_total", "backend" => self.0.spec.id.to_string())
+                .increment(1);
         }
     }
 
     /// The last lines of a server that did not start, and what to do if it lacks a setting for the network.
     fn advised(&self, mut stderr_tail: Vec<String>) -> Vec<String> {
-        stderr_tail.extend(transport::advice(&self.spec, &self.room.environment));
+        stderr_tail.extend(transport::advice(&self.0.spec, &self.0.context.environment));
         stderr_tail
     }
 
     /// One life of the base session, from its start to its end.
     async fn live(&self) -> Ended {
-        let base = self.pool.base();
+        let base = self.0.pool.base();
         base.set(SlotState::Starting);
-        let Opened { life, doubt } = match self.open_base().await {
+        let detection = Detection { opener: &self.0.opener, era: &self.0.era, pool: &self.0.pool };
+        let Opened { connection, doubt } = match detection.open_base().await {
             Ok(opened) => opened,
             Err(failure) => return Ended::Failed(failure),
         };
-        if let Life::Legacy(session) = &life {
-            self.bring_up(&Key::base(), session).await;
-        }
+        self.0.tasks.met(connection.tasks());
+        self.0.settings.bring_up(&Key::base(), &connection).await;
         let lived = base.has_lived();
-        base.set(SlotState::Ready(life.clone()));
+        base.set(SlotState::Ready(Arc::clone(&connection)));
         // who listens knows another life of it, or was told in vain while it started
-        if lived || self.health.has_failed() {
-            self.listens.tell_all_changed(&Key::base());
+        if lived || self.0.health.has_failed() {
+            self.0.listens.tell_all_changed(&Key::base());
         }
-        if let Some(said) = life.said() {
-            self.health.ready(said);
+        if let Some(summary) = connection.summary() {
+            self.0.health.ready(summary);
         }
         let began = Instant::now();
         let reason = tokio::select! {
-            reason = life.over() => reason,
+            reason = connection.over() => reason,
             era = doubt => {
-                self.found(era);
-                self.lost(base);
+                detection.found(era);
+                self.0.lost(base);
                 return Ended::Turned(late().into());
             }
         };
-        self.lost(base);
-        let stderr_tail = life.stderr_tail();
-        if self.era.is_doubted() {
-            tracing::info!(backend = %self.spec.id, reason, "it is found out anew of which era the server is");
+        self.0.lost(base);
+        let stderr_tail = connection.stderr_tail();
+        if self.0.era.is_doubted() {
+            tracing::info!(backend = %self.0.spec.id, reason, "it is found out anew of which era the server is");
             return Ended::Turned(Failure { error: StartError::Unreachable(reason), stderr_tail });
         }
         if began.elapsed() < SHORT_LIFE {
             let error = StartError::Unreachable(reason);
             return Ended::Failed(Failure { error, stderr_tail });
         }
-        tracing::warn!(backend = %self.spec.id, reason, stderr = ?stderr_tail, "the connection to the backend was lost");
-        self.health.restarting(&reason, Duration::ZERO, stderr_tail);
+        tracing::warn!(backend = %self.0.spec.id, reason, stderr = ?stderr_tail, "the connection to the backend was lost");
+        self.0.health.restarting(&reason, Duration::ZERO, stderr_tail);
         Ended::Lived
     }
 }

@@ -10,13 +10,8 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Demo,
-    memory::Memory,
-    open::Room,
-    question_slots::SlotLimits,
-    served::{Backend, Served},
-    task_group::TaskGroup,
-    transport,
+    Demo, context::BackendContext, memory::Memory, question_slots::SlotLimits, remote::Backend, server::BackendServer,
+    supervise::Supervision, task_group::TaskGroup, transport,
 };
 use crate::{
     mcp::Server,
@@ -68,7 +63,7 @@ impl Supervisor {
         let tasks = TaskGroup::new(end.clone());
         let lost = broadcast::Sender::new(LOST);
         let memory = Memory::of(&specs, deps.eras);
-        let room = Room {
+        let context = BackendContext {
             sessions: deps.sessions,
             slot_limits: deps.slot_limits,
             client: transport::http::guarded(&deps.environment)?,
@@ -82,9 +77,9 @@ impl Supervisor {
             if spec.is_built_in() {
                 return Member::Demo(Box::new(spec), Arc::new(Demo::new(Arc::clone(&deps.clock))));
             }
-            let backend = Arc::new(Backend::new(spec, room.clone()));
-            tasks.spawn(Arc::clone(&backend).supervise());
-            tasks.spawn(Arc::clone(&backend).sweep());
+            let backend = Arc::new(Backend::new(spec, context.clone()));
+            tasks.spawn(Supervision(Arc::clone(&backend)).supervise());
+            tasks.spawn(Supervision(Arc::clone(&backend)).sweep());
             Member::Remote(backend)
         };
         let members = specs.into_iter().map(member).collect();
@@ -95,7 +90,7 @@ impl Supervisor {
     pub fn servers(&self) -> Vec<(BackendId, Arc<dyn Server>)> {
         let server = |member: &Member| match member {
             Member::Remote(backend) => {
-                let server: Arc<dyn Server> = Arc::new(Served(Arc::clone(backend)));
+                let server: Arc<dyn Server> = Arc::new(BackendServer(Arc::clone(backend)));
                 (backend.spec.id.clone(), server)
             }
             Member::Demo(spec, demo) => {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use futures_util::Stream;
 
-use super::{key::Key, served::Backend, wants::Topic};
+use super::{key::Key, remote::Backend, wants::Topic};
 use crate::{
-    mcp::{Context, Event, Reply, listen},
+    mcp::{Context, Era, Event, Reply, listen},
     model::Requester,
 };
 
@@ -44,8 +44,8 @@ impl Backend {
     async fn interest(self: &Arc<Self>, ids: Vec<String>, context: &Context) -> Interest {
         let (key, holder) = (Key::of_modern(&self.spec, context), context.requester.clone());
         let mut interest = Interest { backend: Arc::clone(self), key: key.clone(), holder, topics: Vec::new() };
-        let Ok((_lease, peer)) = self.peer(&key, context).await else { return interest };
-        if peer.introduction().is_none_or(|introduction| !introduction.tasks().has_tasks()) {
+        let Ok((_lease, connection)) = self.connection(Era::Modern, &key, context).await else { return interest };
+        if !connection.tasks().has_tasks() {
             return interest;
         }
         for id in ids {
@@ -56,15 +56,15 @@ impl Backend {
             }
         }
         if !interest.topics.is_empty() {
-            let honoured = peer.honoured(interest.topics.clone()).await.unwrap_or_default();
+            let honoured = connection.listening().honoured(interest.topics.clone()).await.unwrap_or_default();
             interest.narrow(honoured);
         }
         interest
     }
 
     fn want_anew(&self, key: &Key) {
-        if let Some(peer) = self.pool.peer(key) {
-            peer.want_anew();
+        if let Some(connection) = self.pool.present(key) {
+            connection.listening().want_anew();
         }
     }
 }

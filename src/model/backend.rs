@@ -1,12 +1,10 @@
 //! What the operator says of one backend. Knows nothing of files and of running processes.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use url::Url;
 
-use super::BackendId;
-use crate::support::Secret;
+use super::{BackendId, Delivery, TransportSpec};
 
 /// Who shares one session of a backend (`design`: isolation between people).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -76,39 +74,6 @@ pub struct BackendSpec {
     pub read_only_tools: Vec<String>,
 }
 
-/// How a backend is reached.
-#[derive(Debug, Clone)]
-pub enum TransportSpec {
-    /// A child process that speaks on its standard input and output.
-    Stdio(StdioSpec),
-    /// A Streamable HTTP endpoint.
-    Http(HttpSpec),
-    /// The built-in demonstration backend.
-    Demo,
-}
-
-/// A child process.
-#[derive(Debug, Clone)]
-pub struct StdioSpec {
-    /// The program, looked up in `PATH` where it has no slash.
-    pub command: String,
-    /// Its arguments.
-    pub args: Vec<String>,
-    /// Variables set beside the allow list.
-    pub env: BTreeMap<String, Secret>,
-    /// Its working directory; the gateway's own where absent.
-    pub cwd: Option<PathBuf>,
-}
-
-/// A Streamable HTTP endpoint.
-#[derive(Debug, Clone)]
-pub struct HttpSpec {
-    /// Its URL, http or https.
-    pub url: Url,
-    /// Headers sent with every request, such as `Authorization`.
-    pub headers: BTreeMap<String, Secret>,
-}
-
 impl BackendSpec {
     /// A backend with the defaults: its era found out, shared per session where it is a process, 60 s to start, 10 s to tell its era, 10 minutes of silence in a
     /// call, 10 minutes idle, 4 sessions for each sharer.
@@ -131,13 +96,16 @@ impl BackendSpec {
     }
 }
 
-impl TransportSpec {
-    /// The transport's name in configuration, status and logs.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Stdio(_) => "stdio",
-            Self::Http(_) => "streamable-http",
-            Self::Demo => "built-in",
-        }
+// === impl BackendSpec ===
+
+impl BackendSpec {
+    /// Whether one channel carries all messages of a connection.
+    pub const fn is_channel(&self) -> bool {
+        matches!(self.transport.abilities().delivery, Delivery::Channel)
+    }
+
+    /// Whether the backend is the built-in one, which lives in this process.
+    pub const fn is_built_in(&self) -> bool {
+        matches!(self.transport, TransportSpec::Demo)
     }
 }

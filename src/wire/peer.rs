@@ -23,6 +23,11 @@ impl<T> Requests<T> {
         self.open.get(&id)
     }
 
+    /// The open request `id`, to change what is noted of it.
+    pub fn get_mut(&mut self, id: u64) -> Option<&mut T> {
+        self.open.get_mut(&id)
+    }
+
     /// Takes the request `id` out; `None` where it was never sent or has had its answer.
     pub fn close(&mut self, id: u64) -> Option<T> {
         self.open.remove(&id)

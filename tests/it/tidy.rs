@@ -46,14 +46,13 @@ const MOST_LINES: usize = 500;
 
 /// Rooms whose files still depend on each other in circles, and in how many files at most. The list only shrinks: lower a
 /// figure when you have opened a circle, and take the line out with the last one.
-const CIRCULAR: &[(&str, usize)] = &[("backend", 29), ("mcp", 23)];
+const CIRCULAR: &[(&str, usize)] = &[("backend", 3), ("mcp", 23)];
 
 /// The most lines, and files, that implement one type.
 const MAX_IMPL: (usize, usize) = (600, 4);
 
 /// Types that are still implemented over more, and over how much at most. The list only shrinks.
-const LARGE: &[(&str, &str, (usize, usize))] =
-    &[("backend", "Backend", (1_600, 14)), ("backend", "Peer", (600, 5)), ("backend", "Session", (1_000, 8))];
+const LARGE: &[(&str, &str, (usize, usize))] = &[];
 
 #[test]
 fn files_depend_on_each_other_in_one_direction() {

@@ -5,23 +5,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, interval_at};
 
-use super::{key::Key, served::Backend};
-use crate::mcp::{Call, Context, Era, Event, Method, Reply, meta, rising::Rising};
+use crate::mcp::{Call, Event, Method, Reply, meta, rising::Rising};
 
 /// How often who waits is told.
 const EVERY: Duration = Duration::from_secs(15);
-
-impl Backend {
-    /// Whether what serves this client is there.
-    pub(super) fn is_there(&self, context: &Context) -> bool {
-        let key = match self.era.now() {
-            Some(Era::Legacy) => Key::of(self.spec.share, context),
-            Some(Era::Modern) => Key::of_modern(&self.spec, context),
-            None => return false,
-        };
-        self.pool.is_there(&key)
-    }
-}
 
 /// The JSON text of the token under which a call wants to hear of progress, where it does.
 pub(super) fn token(call: &Call) -> Option<String> {
@@ -32,7 +19,7 @@ pub(super) fn token(call: &Call) -> Option<String> {
 }
 
 /// The same reply, which sends `message` as progress under `token` until what serves it `is_there`.
-pub(super) fn heard(
+pub(super) fn told(
     reply: Reply,
     token: String,
     message: String,
@@ -86,7 +73,7 @@ mod tests {
         Event::Notified(Notification { method: Method::Progress, params })
     }
 
-    fn told(reply: &mut Reply) -> Option<String> {
+    fn next(reply: &mut Reply) -> Option<String> {
         match reply.next_event().now_or_never()?? {
             Event::Notified(told) => Some(String::from_utf8_lossy(told.params.json()).into_owned()),
             event => Some(format!("{event:?}")),
@@ -102,18 +89,18 @@ mod tests {
             move || there.load(Ordering::SeqCst)
         };
         let reply = Reply::new(UnboundedReceiverStream::new(told_later));
-        let mut reply = heard(reply, "\"p\"".to_owned(), "waiting for `slow` to start".to_owned(), is_there);
-        assert_eq!(told(&mut reply), None);
+        let mut reply = told(reply, "\"p\"".to_owned(), "waiting for `slow` to start".to_owned(), is_there);
+        assert_eq!(next(&mut reply), None);
         advance(EVERY).await;
         let waits = r#"{"progressToken":"p","progress":0,"message":"waiting for `slow` to start"}"#;
-        assert_eq!(told(&mut reply).as_deref(), Some(waits));
-        assert_eq!(told(&mut reply), None);
+        assert_eq!(next(&mut reply).as_deref(), Some(waits));
+        assert_eq!(next(&mut reply), None);
         there.store(true, Ordering::SeqCst);
         advance(EVERY).await;
-        assert_eq!(told(&mut reply), None);
+        assert_eq!(next(&mut reply), None);
         events.send(progress(0)).unwrap();
-        assert_eq!(told(&mut reply).as_deref(), Some(r#"{"progress":1,"progressToken":"p"}"#));
+        assert_eq!(next(&mut reply).as_deref(), Some(r#"{"progress":1,"progressToken":"p"}"#));
         events.send(Event::Done(Outcome::Complete(Payload::empty(Revision::V2025_11_25)))).unwrap();
-        assert!(told(&mut reply).unwrap().contains("Done"));
+        assert!(next(&mut reply).unwrap().contains("Done"));
     }
 }

@@ -20,19 +20,19 @@ const OVERLAP: Duration = Duration::from_secs(1);
 /// How many listens are open at once; beyond, the oldest is closed at once.
 const MOST: usize = 4;
 
-/// What comes on a listen.
+/// Events of one listen.
 pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Event, NotSent>> + Send>>;
 
 /// What something told is about: the method, and the resource or task where it is of one.
 type Subject = (String, Option<String>);
 
-/// How often each was told.
+/// Counts of what was told.
 type Counts = HashMap<Subject, u64>;
 
 /// The listens that are open, the newest last.
 #[derive(Default)]
-pub(super) struct Ears {
-    open: Vec<Ear>,
+pub(super) struct ListenFanIn {
+    open: Vec<Listener>,
     /// How often each was told to those behind, while several are open.
     told: Counts,
     /// Whether one broke off before the one that was to take its place told anything.
@@ -40,7 +40,7 @@ pub(super) struct Ears {
 }
 
 /// One listen.
-struct Ear {
+struct Listener {
     events: Events,
     state: State,
     /// How often each came on this one; what had come when it was opened counts as come.
@@ -54,7 +54,7 @@ enum State {
     ClosingAt(Instant),
 }
 
-/// What is heard.
+/// Something that was heard.
 #[derive(Debug)]
 pub(super) enum Heard {
     /// The server acknowledges the newest listen: the filter that it honours.
@@ -73,7 +73,7 @@ enum Step {
     Due,
 }
 
-impl Ears {
+impl ListenFanIn {
     /// Whether nothing is heard.
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
@@ -95,7 +95,7 @@ impl Ears {
         if self.open.len() >= MOST {
             self.remove(0);
         }
-        self.open.push(Ear { events, state: State::Asked, came: self.told.clone() });
+        self.open.push(Listener { events, state: State::Asked, came: self.told.clone() });
     }
 
     /// The next that is heard. It waits for good where nothing is open; dropping the wait loses nothing.
@@ -104,7 +104,7 @@ impl Ears {
             let (at, event) = match self.step().await {
                 Step::Due => {
                     let now = Instant::now();
-                    let due = |ear: &Ear| matches!(ear.state, State::ClosingAt(at) if at <= now);
+                    let due = |listener: &Listener| matches!(listener.state, State::ClosingAt(at) if at <= now);
                     while let Some(at) = self.open.iter().position(due) {
                         self.remove(at);
                     }
@@ -147,7 +147,7 @@ impl Ears {
 
     /// What comes on any of them, the oldest first.
     async fn step(&mut self) -> Step {
-        let due = self.open.iter().filter_map(|ear| match ear.state {
+        let due = self.open.iter().filter_map(|listener| match listener.state {
             State::ClosingAt(at) => Some(at),
             State::Asked | State::Acknowledged => None,
         });
@@ -155,7 +155,7 @@ impl Ears {
         if self.open.is_empty() {
             return std::future::pending().await;
         }
-        let next = select_all(self.open.iter_mut().map(|ear| ear.events.next()));
+        let next = select_all(self.open.iter_mut().map(|listener| listener.events.next()));
         tokio::select! {
             biased;
             (event, at, _) = next => Step::Came(at, event),
@@ -171,9 +171,9 @@ impl Ears {
         }
         newest.state = State::Acknowledged;
         let end = Instant::now() + OVERLAP;
-        for ear in older {
-            if !matches!(ear.state, State::ClosingAt(_)) {
-                ear.state = State::ClosingAt(end);
+        for listener in older {
+            if !matches!(listener.state, State::ClosingAt(_)) {
+                listener.state = State::ClosingAt(end);
             }
         }
         let mut params: Value = told.params.view().unwrap_or_default();
@@ -185,10 +185,10 @@ impl Ears {
         if self.open.len() == 1 {
             return true;
         }
-        let Some(ear) = self.open.get_mut(at) else { return false };
+        let Some(listener) = self.open.get_mut(at) else { return false };
         let of = told.params.string("uri").or_else(|| told.params.string("taskId"));
         let subject = (told.method.as_str().to_owned(), of);
-        let came = ear.came.entry(subject.clone()).or_default();
+        let came = listener.came.entry(subject.clone()).or_default();
         *came += 1;
         let given = self.told.entry(subject).or_default();
         let is_news = *came > *given;
@@ -200,7 +200,7 @@ impl Ears {
     fn remove(&mut self, at: usize) {
         drop(self.open.remove(at));
         self.told.clear();
-        self.open.iter_mut().for_each(|ear| ear.came.clear());
+        self.open.iter_mut().for_each(|listener| listener.came.clear());
     }
 }
 
@@ -230,76 +230,76 @@ mod tests {
     }
 
     /// One more listen, acknowledged; what is sent comes on it.
-    async fn listen(ears: &mut Ears) -> mpsc::UnboundedSender<Event> {
+    async fn listen(fan_in: &mut ListenFanIn) -> mpsc::UnboundedSender<Event> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        ears.add(events(receiver));
+        fan_in.add(events(receiver));
         sender.send(acknowledged()).unwrap();
-        assert!(matches!(ears.hear().await, Heard::Acknowledged(_)));
+        assert!(matches!(fan_in.hear().await, Heard::Acknowledged(_)));
         sender
     }
 
-    fn is_told(ears: &mut Ears) -> bool {
-        matches!(ears.hear().now_or_never(), Some(Heard::Told(_)))
+    fn is_told(fan_in: &mut ListenFanIn) -> bool {
+        matches!(fan_in.hear().now_or_never(), Some(Heard::Told(_)))
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_comes_on_two_is_told_once_as_often_as_it_happens() {
-        let mut ears = Ears::default();
-        let old = listen(&mut ears).await;
-        let new = listen(&mut ears).await;
+        let mut fan_in = ListenFanIn::default();
+        let old = listen(&mut fan_in).await;
+        let new = listen(&mut fan_in).await;
         for senders in [[&old, &new], [&new, &old]] {
             senders[0].send(change()).unwrap();
-            assert!(is_told(&mut ears));
+            assert!(is_told(&mut fan_in));
             senders[1].send(change()).unwrap();
-            assert!(!is_told(&mut ears));
+            assert!(!is_told(&mut fan_in));
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_the_old_one_alone_tells_is_told_until_it_is_closed_and_nothing_is_lost_after() {
-        let mut ears = Ears::default();
-        let old = listen(&mut ears).await;
-        let new = listen(&mut ears).await;
+        let mut fan_in = ListenFanIn::default();
+        let old = listen(&mut fan_in).await;
+        let new = listen(&mut fan_in).await;
         old.send(change()).unwrap();
-        assert!(is_told(&mut ears));
+        assert!(is_told(&mut fan_in));
         advance(OVERLAP).await;
-        assert!(!is_told(&mut ears));
+        assert!(!is_told(&mut fan_in));
         assert!(old.is_closed());
         new.send(change()).unwrap();
-        assert!(is_told(&mut ears));
+        assert!(is_told(&mut fan_in));
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_that_breaks_off_before_the_next_is_acknowledged_has_left_something_unheard() {
-        let mut ears = Ears::default();
-        let old = listen(&mut ears).await;
+        let mut fan_in = ListenFanIn::default();
+        let old = listen(&mut fan_in).await;
         let (next, receiver) = mpsc::unbounded_channel();
-        ears.add(events(receiver));
+        fan_in.add(events(receiver));
         drop(old);
-        assert!(ears.hear().now_or_never().is_none());
+        assert!(fan_in.hear().now_or_never().is_none());
         next.send(acknowledged()).unwrap();
-        assert!(matches!(ears.hear().await, Heard::Acknowledged(_)));
-        assert!(ears.take_broken() && !ears.take_broken());
-        let newest = listen(&mut ears).await;
+        assert!(matches!(fan_in.hear().await, Heard::Acknowledged(_)));
+        assert!(fan_in.take_broken() && !fan_in.take_broken());
+        let newest = listen(&mut fan_in).await;
         drop(next);
-        assert!(ears.hear().now_or_never().is_none());
-        assert!(!ears.take_broken());
+        assert!(fan_in.hear().now_or_never().is_none());
+        assert!(!fan_in.take_broken());
         drop(newest);
     }
 
     #[tokio::test(start_paused = true)]
     async fn however_many_are_opened_in_a_row_few_are_open_and_the_newest_ends_it() {
-        let mut ears = Ears::default();
+        let mut fan_in = ListenFanIn::default();
         let mut senders = Vec::new();
         for _ in 0..10 {
-            senders.push(listen(&mut ears).await);
+            senders.push(listen(&mut fan_in).await);
         }
         assert_eq!(senders.iter().filter(|sender| !sender.is_closed()).count(), MOST);
         senders[8].send(change()).unwrap();
-        assert!(is_told(&mut ears));
+        assert!(is_told(&mut fan_in));
         drop(senders.remove(8));
-        assert!(ears.hear().now_or_never().is_none());
+        assert!(fan_in.hear().now_or_never().is_none());
         drop(senders);
-        assert!(matches!(ears.hear().await, Heard::Ended));
+        assert!(matches!(fan_in.hear().await, Heard::Ended));
     }
 }

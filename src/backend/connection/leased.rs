@@ -1,4 +1,4 @@
-//! A session as a [`Server`], for the bridge that is put around it. Knows nothing of what a bridge is for.
+//! A connection as a [`Server`], for the bridge that is put around it. Knows nothing of what a bridge is for.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -7,7 +7,7 @@ use std::{
 
 use futures_util::{Stream, StreamExt, stream};
 
-use super::{Session, call::Asked};
+use super::{call::OutboundCall, state::ServerConnection};
 use crate::{
     backend::transport::NotSent,
     mcp::{Call, Event, Method, Outcome, Reply, Server, listen},
@@ -17,62 +17,60 @@ use crate::{
 /// server still works at it.
 const LONGEST_TASK: Duration = Duration::from_hours(24);
 
-/// A session at a server.
-struct SessionServer {
-    session: Arc<Session>,
+/// A connection as a server.
+struct ConnectionServer {
+    connection: Arc<ServerConnection>,
     /// How long the server may be silent in a call.
     call_timeout: Duration,
     /// Why the call was not sent; not set by the requests that follow it, about the task that it made.
     not_sent: Arc<OnceLock<NotSent>>,
 }
 
-impl Session {
-    /// Makes one call through `bridge`, which is put around this session. The events are those of [`Session::call`].
-    pub(crate) fn call_through<B, S>(
-        self: &Arc<Self>,
-        bridge: B,
-        call: Call,
-        call_timeout: Duration,
-    ) -> impl Stream<Item = Result<Event, NotSent>> + Send + use<B, S>
-    where
-        B: FnOnce(Arc<dyn Server>) -> S,
-        S: Server,
-    {
-        let not_sent = Arc::new(OnceLock::new());
-        let session = SessionServer { session: Arc::clone(self), call_timeout, not_sent: Arc::clone(&not_sent) };
-        let reply = bridge(Arc::new(session)).call(call);
-        StreamExt::map(reply, move |event| match (event, not_sent.get()) {
-            (Event::Done(_), Some(not_sent)) => Err(not_sent.clone()),
-            (event, _) => Ok(event),
-        })
-    }
+/// Makes one call through `bridge`, which is put around the connection. The events are those of [`ServerConnection::call`].
+pub(crate) fn call_through<B, S>(
+    connection: &Arc<ServerConnection>,
+    bridge: B,
+    call: Call,
+    call_timeout: Duration,
+) -> impl Stream<Item = Result<Event, NotSent>> + Send + use<B, S>
+where
+    B: FnOnce(Arc<dyn Server>) -> S,
+    S: Server,
+{
+    let not_sent = Arc::new(OnceLock::new());
+    let server = ConnectionServer { connection: Arc::clone(connection), call_timeout, not_sent: Arc::clone(&not_sent) };
+    let reply = bridge(Arc::new(server)).call(call);
+    StreamExt::map(reply, move |event| match (event, not_sent.get()) {
+        (Event::Done(_), Some(not_sent)) => Err(NotSent::clone(not_sent)),
+        (event, _) => Ok(event),
+    })
 }
 
-impl Server for SessionServer {
+impl Server for ConnectionServer {
     fn call(&self, call: Call) -> Reply {
-        let (session, method) = (Arc::clone(&self.session), call.method.clone());
+        let (connection, method) = (Arc::clone(&self.connection), call.method.clone());
         if method == Method::Listen {
             return self.listen(&call);
         }
         let is_of_task = method.is_of_core_tasks();
         let call_timeout = if method == Method::TasksResult { LONGEST_TASK } else { self.call_timeout };
-        let events = session.call(Asked::by(&call.context, &method, &call.params), call_timeout);
+        let events = connection.call(OutboundCall::by(&call.context, &method, &call.params), call_timeout);
         let not_sent = Arc::clone(&self.not_sent);
         Reply::new(events.map(move |event| {
             event.unwrap_or_else(|reason| {
                 if !is_of_task {
                     let _ = not_sent.set(reason);
                 }
-                Event::Done(Outcome::Failed(session.lost_error()))
+                Event::Done(Outcome::Failed(connection.lost_error()))
             })
         }))
     }
 }
 
-impl SessionServer {
+impl ConnectionServer {
     /// What is told outside of calls, of the methods that the filter names.
     fn listen(&self, call: &Call) -> Reply {
-        let about = &self.session.about;
+        let about = &self.connection.about;
         let told = about.listens.listen_for(listen::methods(&call.params), &about.key, call.context.requester.clone());
         Reply::new(stream::iter([listen::honouring([])]).chain(told))
     }

@@ -5,15 +5,19 @@ use std::{sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{task_group::TaskGroup, transport::Transport};
-use crate::{mcp::Message, model::BackendId};
+use crate::{
+    backend::{task_group::TaskGroup, transport::Transport},
+    mcp::Message,
+    model::BackendId,
+};
 
 /// How many are on their way to the server at once; what comes beyond is dropped.
 const MOST: usize = 64;
 /// How long one may take to be sent.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Sends messages beside the calls of one connection, until its `end`.
+/// Sends messages beside the calls of one connection, until its `end`. All clones are one.
+#[derive(Clone)]
 pub(crate) struct BackgroundSender {
     backend: BackendId,
     transport: Arc<dyn Transport>,

@@ -1,17 +1,17 @@
-//! What belongs to one of the client sessions that share a session at a server, beyond the call that it came from:
-//! tasks, URL elicitations, and progress that goes on after its call. Knows nothing of how it is told.
+//! Owners of what outlives its call on a connection that client sessions share: tasks, URL elicitations, and progress that
+//! goes on. Knows nothing of how owners are told.
 
 use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
 
 use crate::{
-    mcp::{Payload, json, json::Object},
+    mcp::{Payload, json::Object},
     model::Requester,
 };
 
-/// How many things are remembered; beyond, the oldest are forgotten.
-const MOST: usize = 4_096;
+/// Entries that are kept; beyond, the oldest are forgotten.
+const MAX_ENTRIES: usize = 4_096;
 
 /// A name that a server gave something.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -24,9 +24,9 @@ pub(super) enum Thing {
     Token(u64),
 }
 
-/// Who owns what.
+/// Owners by what they own.
 #[derive(Debug, Default)]
-pub(super) struct Belongings {
+pub(super) struct Ownership {
     owners: HashMap<Thing, Owner>,
     order: VecDeque<Thing>,
 }
@@ -34,26 +34,26 @@ pub(super) struct Belongings {
 /// A client session, and the token that it gave.
 #[derive(Debug, Clone)]
 pub(super) struct Owner {
-    /// Whose it is.
+    /// The session.
     pub(super) holder: Requester,
     /// The client's own token, of [`Thing::Token`].
     pub(super) token: Option<Bytes>,
 }
 
-impl Belongings {
-    /// Notes whose a thing is.
+impl Ownership {
+    /// Notes the owner of a thing.
     pub(super) fn note(&mut self, thing: Thing, owner: Owner) {
         if self.owners.insert(thing.clone(), owner).is_none() {
             self.order.push_back(thing);
         }
-        if self.order.len() > MOST
+        if self.order.len() > MAX_ENTRIES
             && let Some(oldest) = self.order.pop_front()
         {
             self.owners.remove(&oldest);
         }
     }
 
-    /// Whose a thing is; `None` where nobody knows.
+    /// The owner of a thing; `None` if nobody is known to be.
     pub(super) fn owner(&self, thing: &Thing) -> Option<&Owner> {
         self.owners.get(thing)
     }
@@ -69,9 +69,4 @@ pub(super) fn own_tasks(result: &Payload, keep: impl Fn(&str) -> bool) -> Payloa
     let kept: Vec<&str> =
         tasks.iter().map(|task| task.get()).filter(|task| id(task).is_some_and(|id| keep(&id))).collect();
     result.with("tasks", &format!("[{}]", kept.join(",")))
-}
-
-/// The text of the string at `key`.
-pub(super) fn name(params: &Payload, key: &str) -> Option<String> {
-    params.object()?.get(key).and_then(json::unquote)
 }

@@ -1,0 +1,31 @@
+//! One connection to one server, whatever its era: how it is opened, what runs on it, what comes of it. Knows nothing of
+//! which transport carries it.
+//!
+//! A legacy server and its client share a session, which [`handshake`] opens. A modern one serves requests that stand alone;
+//! [`discover`] asks it for its account of itself. The rest is the same: [`calls`] knows the open calls, [`call`] makes one,
+//! [`receive`] finds out which call a message is for, [`server_requests`] has the requests of the server wait for answers, and
+//! [`listen`] shares one subscription stream between all who listen.
+
+pub(crate) mod access;
+pub(crate) mod background;
+pub(crate) mod call;
+pub(crate) mod calls;
+pub(crate) mod discover;
+pub(crate) mod end;
+mod fan_in;
+pub(crate) mod handshake;
+mod leased;
+mod listen;
+mod listening;
+pub(crate) mod overdue;
+mod ownership;
+pub(crate) mod receive;
+pub(crate) mod server_info;
+mod server_requests;
+pub(crate) mod state;
+mod versions;
+
+pub(crate) use call::OutboundCall;
+pub(crate) use leased::call_through;
+pub(crate) use server_info::{ServerInfo, ServerSummary};
+pub(crate) use state::ServerConnection;

@@ -1,0 +1,245 @@
+//! The handshake of the legacy versions: `initialize`, its answer, `notifications/initialized`.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use tokio::time::{sleep, timeout};
+
+use super::{
+    call::OutboundCall,
+    calls::CallKind,
+    receive::begin,
+    server_info::ServerInfo,
+    state::{About, ServerConnection},
+    versions::{incompatible, supported},
+};
+use crate::{
+    backend::{
+        error::StartError,
+        transport::{Incoming, NotSent, Transport, TransportError},
+    },
+    mcp::{
+        ClientInfo, Era, ErrorObject, Event, Feature, Message, Method, Outcome, Payload, Revision, json::Object,
+        translate::mirrored_capabilities,
+    },
+    model::BackendId,
+};
+
+/// Waits before `notifications/initialized` is sent again (`translation` 6.6).
+const RETRIES: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(5)];
+/// The time that one try of `notifications/initialized` may take.
+const INITIALIZED_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A completion of something that no server has.
+const COMPLETION_PROBE: &[u8] =
+    br#"{"ref":{"type":"ref/prompt","name":"lockkeeper-probe"},"argument":{"name":"probe","value":""}}"#;
+/// The time that the answer to it may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The content of `initialize`.
+#[derive(Debug, Clone)]
+pub(crate) struct Offer {
+    /// The version.
+    pub(crate) revision: Revision,
+    /// The version that is taken for spoken where the answer names none that is known.
+    pub(crate) assumed: Option<Revision>,
+    /// The client in whose name it is made.
+    pub(crate) client: Arc<ClientInfo>,
+}
+
+/// The failure of a handshake.
+#[derive(Debug)]
+pub(crate) enum HandshakeError {
+    /// Another version may do, on a fresh connection (`translation` 6.1, 6.3).
+    Offer(Revision),
+    /// It failed.
+    Start(StartError),
+}
+
+/// A handshake under way. Dropping it before its end ends the connection.
+struct Handshake {
+    connection: Arc<ServerConnection>,
+    is_done: bool,
+}
+
+/// Opens a session over a fresh transport. Nothing but the handshake crosses before the server has accepted
+/// `notifications/initialized` (design rule 2).
+pub(crate) async fn open(
+    about: About,
+    offer: &Offer,
+    transport: Arc<dyn Transport>,
+    incoming: Incoming,
+) -> Result<Arc<ServerConnection>, HandshakeError> {
+    let connection = begin(about, transport, incoming);
+    let mut handshake = Handshake { connection: Arc::clone(&connection), is_done: false };
+    let info = handshake.initialize(offer).await?;
+    connection.transport.negotiated(info.revision);
+    // kept before `initialized` is sent: the server may ask at once when it has it
+    connection.set_server(info);
+    handshake.initialized().await?;
+    connection.transport.opened();
+    handshake.probe_completion().await;
+    handshake.is_done = true;
+    Ok(connection)
+}
+
+// === impl Handshake ===
+
+impl Handshake {
+    async fn initialize(&self, offer: &Offer) -> Result<ServerInfo, HandshakeError> {
+        let connection = &self.connection;
+        let params = Payload::new(offer.revision, offer.params());
+        // bounded from outside by `start_timeout`, which covers more than this one request
+        let never = Duration::from_hours(24);
+        let call = OutboundCall::of_gateway(Method::Initialize, params);
+        let mut events = std::pin::pin!(connection.call_of(call, CallKind::Handshake, never));
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Done(Outcome::Complete(result))) => {
+                    return read(result, offer, &connection.about.backend);
+                }
+                Ok(Event::Done(Outcome::Failed(error))) if connection.is_over() => {
+                    tracing::debug!(%error, "the connection ended in the handshake");
+                    return Err(StartError::Unreachable(connection.reason()).into());
+                }
+                Ok(Event::Done(Outcome::Failed(error))) => return Err(refused(&error, offer.revision)),
+                Ok(_) => {}
+                Err(NotSent(reason)) => return Err(StartError::Unreachable(reason).into()),
+            }
+        }
+        Err(StartError::Unreachable(connection.reason()).into())
+    }
+
+    /// Tells the server that the session begins, again where it does not get through: it may be repeated.
+    async fn initialized(&self) -> Result<(), StartError> {
+        let mut waits = RETRIES.into_iter();
+        loop {
+            let message = Message::Notification { method: Method::Initialized, params: Bytes::new() };
+            let reason = match timeout(INITIALIZED_TIMEOUT, self.connection.transport.send(message)).await {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(
+                    TransportError::Refused(reason) | TransportError::Denied(reason) | TransportError::Gone(reason),
+                )) => {
+                    return Err(StartError::Refused(format!("`notifications/initialized` was turned down: {reason}")));
+                }
+                Ok(Err(
+                    TransportError::Lost(reason)
+                    | TransportError::Unavailable(reason)
+                    | TransportError::Unreachable(reason),
+                )) => reason,
+                Err(_) => "no answer in time".to_owned(),
+            };
+            let Some(wait) = waits.next() else {
+                return Err(StartError::Unreachable(format!(
+                    "`notifications/initialized` did not get through: {reason}"
+                )));
+            };
+            sleep(wait).await;
+        }
+    }
+
+    /// Finds out whether a server completes arguments whose version has no word for it (`translation` 3.3, CMP): one that
+    /// does not know the method says so, and any other answer is of one that does. No answer is none.
+    async fn probe_completion(&self) {
+        let Some(server) = self.connection.server() else { return };
+        if server.revision.has(Feature::CompletionsCapability)
+            || server.declares("completions")
+            || !(server.declares("prompts") || server.declares("resources"))
+        {
+            return;
+        }
+        let params = Payload::new(server.revision, Bytes::from_static(COMPLETION_PROBE));
+        let call = OutboundCall::of_gateway(Method::Complete, params);
+        let mut events = std::pin::pin!(self.connection.call_of(call, CallKind::Plain, PROBE_TIMEOUT));
+        while let Some(event) = events.next().await {
+            let Ok(Event::Done(outcome)) = event else { continue };
+            let unknown = match &outcome {
+                Outcome::Failed(error) => error.code() == ErrorObject::METHOD_NOT_FOUND || error.revision().is_none(),
+                _ => false,
+            };
+            let _ = server.completes.set(!unknown);
+        }
+    }
+}
+
+impl Drop for Handshake {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.connection.end("its handshake failed");
+        }
+    }
+}
+
+// === impl Offer ===
+
+impl Offer {
+    /// The parameters of `initialize`: the client's own words, for the server to see whom it serves.
+    fn params(&self) -> Bytes {
+        let mut text = format!(r#"{{"protocolVersion":"{}","capabilities":"#, self.revision).into_bytes();
+        let capabilities = self.client.capabilities.json();
+        match self.client.revision.era() {
+            Era::Legacy => text.extend_from_slice(capabilities),
+            // tasks are the gateway's own business across the eras
+            Era::Modern => text.extend_from_slice(&mirrored_capabilities(capabilities)),
+        }
+        text.extend_from_slice(br#","clientInfo":"#);
+        text.extend_from_slice(&self.client.implementation);
+        text.push(b'}');
+        text.into()
+    }
+}
+
+/// Reads an `InitializeResult`. A version that is not known is answered by a lower offer, never by a guess.
+fn read(result: Payload, offer: &Offer, backend: &BackendId) -> Result<ServerInfo, HandshakeError> {
+    let malformed = |what: &str| HandshakeError::from(StartError::Malformed(what.to_owned()));
+    let object = Object::parse(result.json()).ok_or_else(|| malformed("the result is no object"))?;
+    let named = object.string("protocolVersion");
+    if named.is_none() && offer.assumed.is_none() {
+        return Err(malformed("`protocolVersion` is missing"));
+    }
+    if object.get("capabilities").is_none_or(|text| !text.starts_with('{')) {
+        return Err(malformed("`capabilities` is missing"));
+    }
+    let version = named.unwrap_or_default();
+    let known = Revision::parse(&version).filter(|revision| revision.era() == Era::Legacy);
+    match known.or(offer.assumed) {
+        Some(revision) => Ok(ServerInfo::new(revision, result, backend)),
+        None => Err(next_offer(offer.revision, &format!("it answered with `{version}`"))),
+    }
+}
+
+/// `initialize` was answered by an error (`translation` 6.3).
+fn refused(error: &ErrorObject, offered: Revision) -> HandshakeError {
+    let supported = supported(error).unwrap_or_default();
+    let common = Revision::ALL.into_iter().rev().filter(|revision| revision.era() == Era::Legacy);
+    match common
+        .filter(|revision| *revision < offered)
+        .find(|revision| supported.iter().any(|name| name == revision.as_str()))
+    {
+        Some(revision) => HandshakeError::Offer(revision),
+        None if supported.iter().any(|name| Revision::parse(name).is_some_and(|known| known.era() == Era::Modern)) => {
+            StartError::OtherEra(format!("the server speaks protocol {} and opens no session", supported.join(", ")))
+                .into()
+        }
+        None if !supported.is_empty() => incompatible(supported).into(),
+        None => StartError::Refused(format!("the server refused `initialize`: {error}")).into(),
+    }
+}
+
+/// The next lower version, for a fresh connection (`translation` 6.1).
+fn next_offer(offered: Revision, why: &str) -> HandshakeError {
+    if let Some(lower) = Revision::ALL.into_iter().rev().find(|revision| *revision < offered) {
+        return HandshakeError::Offer(lower);
+    }
+    let reason = format!(
+        "the server speaks no protocol version that this gateway knows: offered {offered}, {why}; update one of the two"
+    );
+    StartError::Incompatible { reason, supported: Vec::new() }.into()
+}
+
+impl From<StartError> for HandshakeError {
+    fn from(error: StartError) -> Self {
+        Self::Start(error)
+    }
+}

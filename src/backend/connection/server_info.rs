@@ -1,0 +1,219 @@
+//! A server's own account of itself: the `InitializeResult` of its handshake, or its `DiscoverResult`. Knows nothing of how
+//! it was asked.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::{
+    crossing::tasks::ServerTasks,
+    mcp::{
+        Era, Feature, Payload, Revision,
+        json::{self, Object, draft::Draft},
+        lifecycle, meta,
+    },
+    model::BackendId,
+    support::printable_name,
+};
+
+/// Bounds of the time for which a `DiscoverResult` holds, whatever its hint (2026-07-28, caching).
+const FRESH: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(1));
+
+/// A server's account of itself.
+#[derive(Debug)]
+pub(crate) struct ServerInfo {
+    /// The version that is spoken with it.
+    pub(crate) revision: Revision,
+    /// The server's `Implementation`; one that gives none gets one, for display (`translation` 6.3).
+    pub(crate) implementation: Arc<str>,
+    latest: Mutex<Latest>,
+    /// Whether it completes arguments; set where its version has no word for it and it was found out.
+    pub(super) completes: OnceLock<bool>,
+}
+
+/// The latest result.
+#[derive(Debug, Clone)]
+struct Latest {
+    result: Payload,
+    /// The time at which it came.
+    at: Instant,
+    /// How the server has tasks.
+    tasks: ServerTasks,
+}
+
+/// A summary for people.
+#[derive(Debug, Clone)]
+pub(crate) struct ServerSummary {
+    /// The version that is spoken with it.
+    pub(crate) revision: Revision,
+    /// Superseded versions and deprecated features that it uses.
+    pub(crate) notices: Vec<String>,
+    /// `name version`.
+    pub(crate) server: Option<String>,
+}
+
+impl ServerInfo {
+    /// Reads `result` of a server of this version: an `InitializeResult`, or a `DiscoverResult` where there is no handshake.
+    pub(super) fn new(revision: Revision, result: Payload, backend: &BackendId) -> Self {
+        let given = implementation(revision, &result);
+        let implementation = given.unwrap_or_else(|| unnamed(backend)).into();
+        let tasks = ServerTasks::of(revision, &capabilities(&result));
+        let latest = Mutex::new(Latest { result, at: Instant::now(), tasks });
+        Self { revision, implementation, latest, completes: OnceLock::new() }
+    }
+
+    /// Takes the later result of the same server.
+    pub(super) fn renew(&self, other: Self) {
+        *self.latest.lock() = other.latest.into_inner();
+    }
+
+    fn result(&self) -> Payload {
+        self.latest.lock().result.clone()
+    }
+
+    /// Whether it still holds: a server without a handshake may be replaced unseen.
+    pub(crate) fn is_fresh(&self) -> bool {
+        if self.revision.era() == Era::Legacy {
+            return true;
+        }
+        let Latest { result, at, .. } = self.latest.lock().clone();
+        let hint = result.object().and_then(|object| object.get("ttlMs")?.parse().ok());
+        let hint = hint.map_or(FRESH.0, Duration::from_millis);
+        at.elapsed() < hint.clamp(FRESH.0, FRESH.1)
+    }
+
+    /// A summary for people.
+    pub(crate) fn summary(&self) -> ServerSummary {
+        let result = self.result();
+        let notices = lifecycle::notices(self.revision, &capabilities(&result));
+        ServerSummary { revision: self.revision, notices, server: name(self.revision, &result) }
+    }
+
+    /// Whether the capability `name` is declared.
+    pub(crate) fn declares(&self, name: &str) -> bool {
+        capabilities(&self.result()).get(name).is_some()
+    }
+
+    /// Whether the `part` of the capability `name` is declared and true.
+    pub(crate) fn offers(&self, name: &str, part: &str) -> bool {
+        let result = self.result();
+        let capability = capabilities(&result).get(name).and_then(|text| Object::parse(text.as_bytes()));
+        capability.is_some_and(|capability| capability.get(part) == Some("true"))
+    }
+
+    /// How the server has tasks.
+    pub(crate) fn tasks(&self) -> ServerTasks {
+        self.latest.lock().tasks
+    }
+
+    /// The answer to `server/discover`, every part as the server wrote it.
+    pub(crate) fn discover(&self, backend: &BackendId) -> Payload {
+        let result = self.result();
+        match self.revision.era() {
+            Era::Legacy => self.discover_of_handshake(&result),
+            Era::Modern if name(self.revision, &result).is_some() => result,
+            Era::Modern => named(self.revision, &result, backend),
+        }
+    }
+
+    /// The answer to `server/discover` in the name of a server with a handshake, in the form of 2026-07-28.
+    fn discover_of_handshake(&self, result: &Payload) -> Payload {
+        let object = result.object().unwrap_or_default();
+        let declared = Bytes::copy_from_slice(object.get("capabilities").unwrap_or("{}").as_bytes());
+        // what the version has not cannot be asked for
+        let has_tasks = self.revision.has(Feature::CoreTasks);
+        let capabilities = if has_tasks { declared } else { json::without_member(&declared, "tasks") };
+        let completes = self.completes.get() == Some(&true);
+        let capabilities = if completes { json::with_member(&capabilities, "completions", "{}") } else { capabilities };
+        let capabilities = String::from_utf8_lossy(&capabilities);
+        let instructions = object.get("instructions").filter(|text| text.starts_with('"'));
+        let instructions = instructions.map(|text| format!(r#","instructions":{text}"#)).unwrap_or_default();
+        let meta = object.get(meta::META).filter(|text| text.starts_with('{')).unwrap_or("{}");
+        let meta = Bytes::copy_from_slice(meta.as_bytes());
+        let meta = json::with_member(&meta, meta::SERVER_INFO, &self.implementation);
+        let text = format!(
+            r#"{{"supportedVersions":["{}"],"capabilities":{capabilities}{instructions},"_meta":{}}}"#,
+            self.revision,
+            String::from_utf8_lossy(&meta),
+        );
+        Payload::new(Revision::V2026_07_28, text.into())
+    }
+}
+
+fn capabilities(result: &Payload) -> Object<'_> {
+    let text = result.object().and_then(|object| object.get("capabilities"));
+    text.and_then(|text| Object::parse(text.as_bytes())).unwrap_or_default()
+}
+
+/// The text of the server's `Implementation`, if it gives one.
+fn implementation(revision: Revision, result: &Payload) -> Option<String> {
+    let object = result.object()?;
+    let text = match revision.era() {
+        Era::Legacy => object.get("serverInfo")?,
+        Era::Modern => Object::parse(object.get(meta::META)?.as_bytes())?.get(meta::SERVER_INFO)?,
+    };
+    text.starts_with('{').then(|| text.to_owned())
+}
+
+fn unnamed(backend: &BackendId) -> String {
+    format!(r#"{{"name":"{backend}","version":"unknown"}}"#)
+}
+
+/// The server's name for itself, `name version`, for people.
+fn name(revision: Revision, result: &Payload) -> Option<String> {
+    let text = implementation(revision, result)?;
+    let info = Object::parse(text.as_bytes())?;
+    let text = format!("{} {}", info.string("name")?, info.string("version").unwrap_or_default());
+    Some(printable_name(&text, 100))
+}
+
+/// A `DiscoverResult` with a name (`translation` 6.3).
+fn named(revision: Revision, result: &Payload, backend: &BackendId) -> Payload {
+    let text = String::from_utf8_lossy(result.json()).into_owned();
+    let mut draft = Draft::of(&text);
+    if draft.get(meta::META).is_none_or(|meta| !meta.is_object()) {
+        draft.set(meta::META, "{}");
+    }
+    let unnamed = unnamed(backend);
+    draft.each(meta::META).for_each(|meta| meta.set(meta::SERVER_INFO, unnamed.clone()));
+    let named = draft.text();
+    Payload::new(revision, named.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn info(result: &serde_json::Value) -> ServerInfo {
+        let revision = Revision::V2026_07_28;
+        ServerInfo::new(revision, Payload::of(revision, result), &BackendId::parse("b1").unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_server_said_is_taken_for_true_for_a_while() {
+        for (hint, seconds) in
+            [(json!(0), 60), (json!(90_000), 90), (json!(99_999_999_999_u64), 3600), (json!("x"), 60)]
+        {
+            let info = info(&json!({ "ttlMs": hint }));
+            tokio::time::advance(Duration::from_millis(seconds * 1000 - 1)).await;
+            assert!(info.is_fresh(), "{hint}");
+            tokio::time::advance(Duration::from_millis(1)).await;
+            assert!(!info.is_fresh(), "{hint}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_is_given_where_there_is_none() {
+        let info = info(&json!({ "capabilities": { "resources": { "subscribe": true } } }));
+        assert!(info.offers("resources", "subscribe") && !info.declares("tools"));
+        let discover = info.discover(&BackendId::parse("b1").unwrap());
+        assert_eq!(name(Revision::V2026_07_28, &discover).as_deref(), Some("b1 unknown"));
+    }
+}

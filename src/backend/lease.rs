@@ -1,0 +1,154 @@
+//! Connections for clients: each call leases the one of its key, which is opened if there is none, by a task that all who
+//! wait for it share.
+
+use std::sync::Arc;
+
+use tokio::time::timeout;
+
+use super::{
+    connection::ServerConnection,
+    error::{DispatchError, StartError},
+    key::Key,
+    open::{Failure, Succession},
+    pool::{Lease, Slot, SlotState},
+    remote::Backend,
+};
+use crate::{
+    mcp::{ClientInfo, Context, Era, Method, Notification, Payload, Revision},
+    model::OnLoss,
+};
+
+impl Backend {
+    /// Leases the connection of `key` at a server of this era. Waits up to `start_timeout`.
+    pub(super) async fn connection(
+        self: &Arc<Self>,
+        era: Era,
+        key: &Key,
+        context: &Context,
+    ) -> Result<(Lease, Arc<ServerConnection>), DispatchError> {
+        let unavailable = |reason: &str| DispatchError::Unavailable(self.unavailable(reason));
+        let lease = self.pool.lease(key).map_err(|full| unavailable(&full.to_string()))?;
+        if let (OnLoss::End, Some(session)) = (self.spec.on_loss, context.requester.session())
+            && self.can_lose_state()
+        {
+            lease.slot().bind(session);
+        }
+        let found = async {
+            loop {
+                if let Some(other) = self.era.now().filter(|now| *now != era) {
+                    return Err(DispatchError::Turned(other));
+                }
+                if !key.is_base() {
+                    self.begin(lease.slot(), key, &context.client);
+                }
+                match lease.slot().wait().await {
+                    Ok(Some(connection)) if connection.era() == era => return Ok(connection),
+                    // it is of another era and being ended, unless the server is
+                    Ok(Some(connection)) if self.era.now() == Some(era) => drop(connection.over().await),
+                    Ok(_) => {}
+                    Err(error) => return Err(DispatchError::Unavailable(error.of_call(&self.spec.id))),
+                }
+            }
+        };
+        let patience = self.spec.start_timeout;
+        let found = timeout(patience, found).await;
+        let late = || unavailable(&format!("it is still starting after {} s", patience.as_secs()));
+        let connection = found.unwrap_or_else(|_| Err(late()))?;
+        if era == Era::Legacy && context.requester.is_sessionless() {
+            self.settings.bring_to_level(key, &connection).await;
+        }
+        Ok((lease, connection))
+    }
+
+    /// Whether what serves calls may remember something of its clients. If nothing of a request but its answer comes back on
+    /// a connection, the loss of it is no loss to them.
+    fn can_lose_state(&self) -> bool {
+        self.era.now() == Some(Era::Legacy) || self.spec.is_channel()
+    }
+
+    /// Sees to it that the connection of `slot` is being opened.
+    fn begin(self: &Arc<Self>, slot: &Arc<Slot>, key: &Key, client: &Arc<ClientInfo>) {
+        if !slot.begin() {
+            return;
+        }
+        if let Some(trouble) = self.health.trouble() {
+            slot.set(SlotState::Failed(trouble));
+            return;
+        }
+        let (backend, slot, key, client) = (Arc::clone(self), Arc::clone(slot), key.clone(), Arc::clone(client));
+        self.context.tasks.spawn(async move {
+            let era = backend.era.now();
+            let succession = if slot.has_lived() { Succession::Another } else { Succession::First };
+            let opened = backend.opener.open(era.unwrap_or(Era::Legacy), (&key, succession), &client).await;
+            backend.opener.count(opened.as_deref().ok());
+            if let Ok(connection) = &opened {
+                backend.tasks.met(connection.tasks());
+            }
+            match opened {
+                Ok(connection) => backend.live_in(&slot, &key, connection).await,
+                // who waits begins again
+                Err(_) if backend.era.now() != era => slot.set(SlotState::Gone),
+                Err(Failure { error, stderr_tail }) => {
+                    tracing::warn!(backend = %backend.spec.id, %error, stderr = ?stderr_tail, "no session could be opened");
+                    slot.set(SlotState::Failed(error.clone()));
+                    backend.contradicted(era, &error);
+                }
+            }
+        });
+    }
+
+    /// Serves as long as a connection in a slot lasts, from when it can be used.
+    async fn live_in(self: &Arc<Self>, slot: &Slot, key: &Key, connection: Arc<ServerConnection>) {
+        self.settings.bring_up(key, &connection).await;
+        if slot.has_lived() {
+            self.tell_fresh(key, &connection);
+        }
+        slot.set(SlotState::Ready(Arc::clone(&connection)));
+        if self.era.now() != Some(connection.era()) {
+            // it was being opened when the others were ended
+            connection.end("the server was found to be of another era");
+        }
+        // who set one in the moment before did not find the connection yet
+        self.settings.bring_to_level(key, &connection).await;
+        let reason = connection.over().await;
+        slot.gone();
+        self.lost(slot);
+        tracing::info!(backend = %self.spec.id, reason, "a session at the backend ended");
+    }
+
+    /// Notes that a connection beside the base one could not be opened since the server says that it is of another era: then
+    /// the base one is an older process of it, or does not know yet that it is lost, and it is found out anew.
+    fn contradicted(&self, era: Option<Era>, error: &StartError) {
+        let base = self.pool.base();
+        if matches!(error, StartError::OtherEra(_)) && !self.era.is_configured() && base.era() == era {
+            self.era.doubt();
+            base.end("the server seems to be of another era than it was");
+        }
+    }
+
+    /// Ends the client sessions that called on a connection that is gone, if that is how it is to be: of a shared one every
+    /// such session, since none knows what of its own was there. Sessions that the gateway leaves at its own end are kept:
+    /// they survive it.
+    pub(super) fn lost(&self, slot: &Slot) {
+        let bound = slot.take_bound();
+        if self.context.tasks.end().is_cancelled() {
+            return;
+        }
+        for session in bound {
+            // nobody may be there to be told
+            let _ = self.context.lost.send(session);
+        }
+    }
+
+    /// Tells the client that the server behind it is a fresh one (design rule 9).
+    fn tell_fresh(&self, key: &Key, connection: &ServerConnection) {
+        if connection.can_log() {
+            let text =
+                format!("Backend `{}` was started anew; what it remembered of this session is gone", self.spec.id);
+            let params = serde_json::json!({ "level": "warning", "logger": "lockkeeper", "data": text });
+            let params = Payload::of(Revision::NEWEST_LEGACY, &params);
+            self.listens.tell(key, &Notification { method: Method::LoggingMessage, params }, |_| true);
+        }
+        self.listens.tell_all_changed(key);
+    }
+}

@@ -1,0 +1,104 @@
+//! One backend behind a transport: its parts. Knows nothing of how a call is served.
+
+use std::sync::Arc;
+
+use super::{
+    context::BackendContext,
+    era::Known,
+    error::{DispatchError, StartError},
+    health::Health,
+    key::Key,
+    listens::Listens,
+    open::Opener,
+    pool::Pool,
+    question_slots::QuestionSlots,
+    settings::ClientSettings,
+    wants::Wants,
+};
+use crate::{
+    crossing::tasks::TaskBridges,
+    mcp::{Context, Era, ErrorObject, Method, Outcome},
+    model::{BackendSpec, Requester},
+};
+
+/// One backend behind a transport.
+pub(crate) struct Backend {
+    pub(super) spec: Arc<BackendSpec>,
+    pub(super) era: Known,
+    pub(super) health: Health,
+    pub(super) opener: Opener,
+    pub(super) pool: Arc<Pool>,
+    pub(super) listens: Arc<Listens>,
+    pub(super) wants: Arc<Wants>,
+    pub(super) settings: Arc<ClientSettings>,
+    pub(super) slots: Arc<QuestionSlots>,
+    pub(super) tasks: Arc<TaskBridges>,
+    pub(super) context: BackendContext,
+}
+
+impl Backend {
+    /// A backend that is not started yet.
+    pub(crate) fn new(spec: BackendSpec, context: BackendContext) -> Self {
+        let spec = Arc::new(spec);
+        let (listens, wants): (Arc<Listens>, Arc<Wants>) = Default::default();
+        let pool = Arc::new(Pool::new(context.sessions));
+        let slots = QuestionSlots::new(spec.parallel, context.slot_limits);
+        let era = Known::new(&spec, &context.memory, &context.clock);
+        let opener = Opener::new(&spec, &context, &listens, &wants);
+        let settings = ClientSettings::new(&spec, &pool, &wants, &context.tasks);
+        let health = Health::starting();
+        let background = context.tasks.clone();
+        let spawn = move |task| background.spawn_until_end(task);
+        let tasks = TaskBridges::new(spec.id.clone(), spec.call_timeout, Arc::clone(&context.clock), Box::new(spawn));
+        Self { spec, era, health, opener, pool, listens, wants, settings, slots, tasks, context }
+    }
+
+    /// The key of the connection that serves this client at a server of this era.
+    pub(super) fn key(&self, era: Era, context: &Context) -> Key {
+        match era {
+            Era::Legacy => Key::of(self.spec.share, context),
+            Era::Modern => Key::of_modern(&self.spec, context),
+        }
+    }
+
+    /// Whether what serves this client is there.
+    pub(super) fn is_there(&self, context: &Context) -> bool {
+        self.era.now().is_some_and(|era| self.pool.is_there(&self.key(era, context)))
+    }
+
+    /// Ends what a client that is over held here.
+    pub(crate) fn ended(&self, requester: &Requester) {
+        if let Some(session) = requester.session() {
+            self.pool.forget(session);
+        }
+        self.tasks.ended(requester);
+        self.settings.ended(requester);
+    }
+
+    /// The error of a call that may be tried again.
+    pub(super) fn unavailable(&self, reason: &str) -> ErrorObject {
+        StartError::Unreachable(reason.to_owned()).of_call(&self.spec.id)
+    }
+
+    /// The error of a call that was not begun.
+    pub(super) fn not_begun(&self, error: DispatchError) -> ErrorObject {
+        match error {
+            DispatchError::Unavailable(error) => error,
+            DispatchError::Turned(_) => self.unavailable("it was found to be of another era in this moment; try again"),
+        }
+    }
+
+    /// Counts a call by how the server ended it.
+    pub(super) fn count_end(&self, method: &Method, outcome: &Outcome) {
+        self.count(method, if matches!(outcome, Outcome::Failed(_)) { "error" } else { "ok" });
+    }
+
+    /// Counts a call.
+    pub(super) fn count(&self, method: &Method, outcome: &'static str) {
+        // a name that no version knows would let a client make up metrics
+        let method = if matches!(method, Method::Other(_)) { "other" } else { method.as_str() }.to_owned();
+        let backend = self.spec.id.to_string();
+        metrics::counter!("lockkeeper_backend_calls_total", "backend" => backend, "method" => method, "outcome" => outcome)
+            .increment(1);
+    }
+}

@@ -1,0 +1,422 @@
+//! One backend as a [`Server`]: each call finds its connection, opened if there is none, and runs on it.
+
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use futures_util::{
+    StreamExt as _,
+    future::{Either, join_all, ready},
+    stream,
+};
+use tokio::time::sleep;
+
+use super::{
+    attempts::{Attempts, Next},
+    connection::{
+        OutboundCall, ServerConnection, access, call_through,
+        discover::{Told, discover, introduced},
+    },
+    error::{DispatchError, StartError},
+    key::Key,
+    question_slots::{SlotGuard, SlotRequest},
+    remote::Backend,
+    settings::CallLevel,
+    waiting,
+    wants::Topic,
+};
+use crate::{
+    crossing::tasks::{Pair, heard_by},
+    mcp::{Call, Context, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server, listen},
+};
+
+/// A [`Backend`] behind the interface that everything else sees.
+pub(crate) struct BackendServer(pub(crate) Arc<Backend>);
+
+/// A [`Backend`] at a server of this era, as the server itself serves it.
+struct Unbridged {
+    backend: Arc<Backend>,
+    era: Era,
+}
+
+impl Server for Unbridged {
+    fn call(&self, call: Call) -> Reply {
+        Arc::clone(&self.backend).pass(self.era, call)
+    }
+}
+
+impl Server for BackendServer {
+    fn call(&self, call: Call) -> Reply {
+        let backend = Arc::clone(&self.0);
+        if backend.is_there(&call.context) {
+            return backend.begin_call(call);
+        }
+        let (token, context) = (waiting::token(&call), call.context.clone());
+        let reply = Arc::clone(&backend).begin_call(call);
+        match token {
+            Some(token) => {
+                let message = format!("waiting for `{}` to start", backend.spec.id);
+                waiting::told(reply, token, message, move || backend.is_there(&context))
+            }
+            None => reply,
+        }
+    }
+}
+
+impl Backend {
+    /// Begins a call, once the era of the server is known.
+    fn begin_call(self: Arc<Self>, call: Call) -> Reply {
+        match self.era.now() {
+            Some(era) => self.dispatch(era, call),
+            None => Reply::later(async move {
+                match self.found_era(&call.method).await {
+                    Ok(era) => self.dispatch(era, call),
+                    Err(error) => Reply::failed(error),
+                }
+            }),
+        }
+    }
+
+    /// Serves a call at a server of this era, through the bridge that the pair needs.
+    fn dispatch(self: Arc<Self>, era: Era, call: Call) -> Reply {
+        match self.tasks.pair(&call, era) {
+            Pair::Alike => self.pass(era, call),
+            Pair::NotMet => Reply::later(self.meet_first(era, call)),
+            Pair::Bridged(bridge) => {
+                let bridges = Arc::clone(&self.tasks);
+                bridges.serve(bridge, Arc::new(Unbridged { backend: self, era }), call)
+            }
+        }
+    }
+
+    /// Waits for a connection, so that it is known which bridge the pair needs.
+    async fn meet_first(self: Arc<Self>, era: Era, call: Call) -> Reply {
+        let key = self.key(era, &call.context);
+        match self.connection(era, &key, &call.context).await {
+            Ok((_lease, connection)) => {
+                self.tasks.met(connection.tasks());
+                self.dispatch(era, call)
+            }
+            Err(error) => self.not_served(error, call),
+        }
+    }
+
+    /// Serves a call at a server of this era, as the server itself serves it.
+    fn pass(self: Arc<Self>, era: Era, call: Call) -> Reply {
+        match (&call.method, era) {
+            (Method::Initialize, _) => Reply::failed(ErrorObject::method_not_found("initialize")),
+            (Method::Listen, _) => self.listen(era, call),
+            (Method::SetLevel, Era::Legacy) => Reply::later(async move { self.settings.set_level(&call).await }),
+            (Method::SetLevel, Era::Modern) => Reply::later(async move { self.settings.keep_level(&call) }),
+            (Method::ResourcesSubscribe, Era::Legacy) => Reply::later(self.subscribe(call)),
+            (Method::ResourcesSubscribe, Era::Modern) => Reply::later(self.listen_to(call)),
+            (Method::ResourcesUnsubscribe, Era::Legacy) => Reply::later(self.unsubscribe(call)),
+            (Method::ResourcesUnsubscribe, Era::Modern) => Reply::later(async move { self.settings.leave(&call) }),
+            (Method::Ping, Era::Modern) => Reply::complete(Payload::empty(Revision::NEWEST_LEGACY)),
+            (method, _) if method.is_notification() => Reply::later(self.notify(era, call)),
+            _ => self.serve(era, call),
+        }
+    }
+
+    /// Waits until the era is known: up to `start_timeout`, except for a listen, which waits for good.
+    async fn found_era(&self, method: &Method) -> Result<Era, ErrorObject> {
+        if *method == Method::Listen {
+            return Ok(self.era.wait().await);
+        }
+        let failed = async {
+            loop {
+                if let Err(error) = self.pool.base().wait().await {
+                    return error;
+                }
+                // it is known in this moment
+                self.era.wait().await;
+            }
+        };
+        let patience = self.spec.start_timeout;
+        tokio::select! {
+            biased;
+            era = self.era.wait() => Ok(era),
+            error = failed => Err(error.of_call(&self.spec.id)),
+            () = sleep(patience) => {
+                Err(self.unavailable(&format!("it is still starting after {} s", patience.as_secs())))
+            }
+        }
+    }
+
+    /// Everything that is said to this client outside of calls. It ends if the server turns out to be of another era.
+    fn listen(self: Arc<Self>, era: Era, call: Call) -> Reply {
+        let (context, tasks) = (call.context, listen::task_ids(&call.params));
+        let (key, methods) = (self.key(era, &context), listen::methods(&call.params));
+        let turned = self.era.clone().turned_from(era);
+        if !methods.is_empty() {
+            let heard = self.listens.listen_for(methods, &key, context.requester.clone()).take_until(turned);
+            return Reply::new(stream::iter([listen::honouring([])]).chain(heard));
+        }
+        let heard = self.listens.listen(&key, context.requester.clone()).take_until(turned);
+        let is_for = heard_by(&context.client);
+        let heard = heard.filter(move |event| ready(is_for(event)));
+        match era {
+            Era::Legacy => Reply::new(heard),
+            Era::Modern => self.hear_tasks(tasks, context, heard),
+        }
+    }
+
+    /// Passes a client's notification on to every session that it shares.
+    async fn notify(self: Arc<Self>, era: Era, call: Call) -> Reply {
+        let absent = Payload::absent(call.params.revision);
+        if era == Era::Modern {
+            // what only sessions have is dropped at a server that has none (design rule 13)
+            metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
+            return Reply::complete(absent);
+        }
+        let sessions = self.pool.sessions(&Key::of(self.spec.share, &call.context));
+        // the backend's own handshake and cancellations are made where they belong
+        if !matches!(call.method, Method::Initialized | Method::Cancelled) {
+            let Call { method, params, context } = &call;
+            let told = sessions.iter().map(|session| session.notify(method.clone(), params.clone(), context.profile));
+            join_all(told).await;
+        }
+        Reply::complete(absent)
+    }
+
+    /// Serves a call on the connection of its client, in a question slot where it needs one.
+    pub(super) fn serve(self: Arc<Self>, era: Era, call: Call) -> Reply {
+        let key = self.home(era, &call);
+        if !self.needs_slot(&call.method, &key) {
+            return self.serve_on(era, key, None, call);
+        }
+        let (token, message) = (waiting::token(&call), format!("waiting for a free process of `{}`", self.spec.id));
+        let has_slot = Arc::new(AtomicBool::new(false));
+        let slot_found = Arc::clone(&has_slot);
+        let reply = Reply::later(async move {
+            let slot = self.slot(&call.method, &key, &call.context).await;
+            slot_found.store(true, Ordering::Release);
+            match slot {
+                Ok(slot) => self.serve_on(era, slot.key().clone(), Some(slot), call),
+                Err(error) => {
+                    self.count(&call.method, "unavailable");
+                    Reply::failed(error)
+                }
+            }
+        });
+        match token {
+            Some(token) => waiting::told(reply, token, message, move || has_slot.load(Ordering::Acquire)),
+            None => reply,
+        }
+    }
+
+    /// Serves a call on the connection of `key`.
+    fn serve_on(self: Arc<Self>, era: Era, key: Key, mut slot: Option<SlotGuard>, call: Call) -> Reply {
+        Reply::new(async_stream::stream! {
+            let Call { method, params, context } = call;
+            let mut attempts = Attempts::of(&self, &method);
+            let holder = context.requester.clone();
+            let _level = CallLevel::of(&self.settings, era, &key, (&params, &context));
+            loop {
+                let (_lease, connection) = match self.connection(era, &key, &context).await {
+                    Ok(found) => found,
+                    Err(error) => {
+                        let call = Call { method: method.clone(), params: params.clone(), context: context.clone() };
+                        for await event in Arc::clone(&self).not_served(error, call) {
+                            yield event;
+                        }
+                        return;
+                    }
+                };
+                if method == Method::Discover
+                    && let Some(result) = self.discovered(&connection).await
+                {
+                    yield Event::Done(Outcome::Complete(result));
+                    return;
+                }
+                if let Err(error) = access::check(&connection, &method, &params, &context) {
+                    yield attempts.refused(error);
+                    return;
+                }
+                let bridge = self.tasks.around_connection(&context.client, connection.tasks());
+                let events = if let Some(bridge) = bridge {
+                    let call = Call { method: method.clone(), params: params.clone(), context: context.clone() };
+                    Either::Left(call_through(&connection, bridge, call, self.spec.call_timeout))
+                } else {
+                    let level = if era == Era::Modern { self.wants.level_of(&key, &holder) } else { None };
+                    let call = OutboundCall { level, ..OutboundCall::by(&context, &method, &params) };
+                    Either::Right(connection.call(call, self.spec.call_timeout))
+                };
+                let mut events = pin!(events);
+                while let Some(event) = events.next().await {
+                    let Some(event) = attempts.take(event) else { continue };
+                    // before the client hears of it: the next caller finds the slot free
+                    if let Event::Done(outcome) = &event
+                        && let Some(slot) = slot.take_if(|_| outcome.is_of_server() || connection.is_over())
+                    {
+                        slot.answered();
+                    }
+                    yield access::own_part(&connection, &method, event, &holder);
+                }
+                if attempts.is_lost() && !connection.is_over() {
+                    self.ask_again(&connection).await;
+                }
+                match attempts.next() {
+                    Next::Again => {}
+                    Next::Over => return,
+                    Next::GivenUp(event) => {
+                        yield event;
+                        return;
+                    }
+                }
+            }
+        })
+    }
+
+    /// The answer to a call that was not begun: it is served in the other manner if the server was found to be of the other
+    /// era. What it says of a task is of one that has ended with the processes of the other era.
+    fn not_served(self: Arc<Self>, error: DispatchError, call: Call) -> Reply {
+        match error {
+            DispatchError::Turned(era) if !(call.method.is_of_core_tasks() || call.method == Method::TasksUpdate) => {
+                self.dispatch(era, call)
+            }
+            error => {
+                self.count(&call.method, "unavailable");
+                Reply::failed(self.not_begun(error))
+            }
+        }
+    }
+
+    /// The answer to `server/discover`: the server's account of itself, asked for again if it may be out of date.
+    async fn discovered(&self, connection: &Arc<ServerConnection>) -> Option<Payload> {
+        if !connection.server()?.is_fresh() {
+            self.ask_again(connection).await;
+        }
+        Some(connection.server()?.discover(&self.spec.id))
+    }
+
+    /// Asks a server again for its account of itself that may have been replaced unseen. What it said holds if it does not
+    /// answer; if it is of another era now, that is found out anew.
+    async fn ask_again(&self, connection: &Arc<ServerConnection>) {
+        if self.spec.is_channel() {
+            return;
+        }
+        match discover(connection, self.spec.start_timeout).await {
+            Told::Modern(info) => {
+                self.tasks.met(info.tasks());
+                introduced(connection, info);
+            }
+            Told::Legacy(reason) => {
+                self.era.doubt();
+                connection.end(&format!("the server no longer speaks 2026-07-28: {reason}"));
+            }
+            Told::Unusable(error @ StartError::Incompatible { .. }) => connection.end(&error.to_string()),
+            Told::Ended(_) | Told::Unusable(_) | Told::Nothing(_) => {}
+        }
+    }
+
+    /// The connection that a call is for, the first of its sharer's if any will do: what is asked of a task is asked where it
+    /// was made, since no other process knows of it (2025-11-25, tasks).
+    fn home(&self, era: Era, call: &Call) -> Key {
+        let key = self.key(era, &call.context);
+        let is_of_task = era == Era::Legacy && call.method.is_of_core_tasks();
+        let task = if is_of_task { call.params.string("taskId") } else { None };
+        let Some(task) = task else { return key };
+        let sessions = self.pool.sessions(&key);
+        sessions.iter().find(|session| access::made_task(session, &task)).map_or(key, |one| one.about.key.clone())
+    }
+
+    /// Whether a call needs a slot: on a channel that several client sessions share, if the client can be asked in it. An
+    /// exchange of its own tells whose question it is.
+    fn needs_slot(&self, method: &Method, key: &Key) -> bool {
+        self.spec.is_channel() && !key.is_of_one_client() && key.can_be_asked() && method.may_ask()
+    }
+
+    /// Waits for a slot of `key`'s sharer up to `slot_wait`.
+    async fn slot(&self, method: &Method, key: &Key, context: &Context) -> Result<SlotGuard, ErrorObject> {
+        // a task is waited for where it was made
+        let only = method.is_of_core_tasks().then_some(key.slot());
+        let request = SlotRequest { user: context.caller.user.clone(), holder: context.requester.clone(), only };
+        let slot =
+            self.slots.acquire(key, request, |missing| self.pool.reclaim(key, missing, self.slots.limits())).await;
+        let busy = "all its shared processes serve other clients; try again later, or raise `parallel`";
+        slot.map_err(|_| self.unavailable(busy))
+    }
+
+    /// The first subscriber subscribes, the others join.
+    async fn subscribe(self: Arc<Self>, call: Call) -> Reply {
+        let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.requester.clone());
+        let Some(uri) = call.params.string("uri") else { return self.serve(Era::Legacy, call) };
+        let topic = Topic::Resource(uri);
+        let turn = self.wants.turn(&key).await;
+        if !key.is_of_one_client() && self.wants.has_others(&key, &holder, &topic) {
+            self.wants.subscribed(&key, holder, topic);
+            return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
+        }
+        if !self.wants.has_room(&key) {
+            return Reply::failed(too_many());
+        }
+        let (wants, reply) = (Arc::clone(&self.wants), self.serve(Era::Legacy, call));
+        reply.map(move |event| {
+            let _turn = &turn;
+            if matches!(event, Event::Done(Outcome::Complete(_))) {
+                wants.subscribed(&key, holder.clone(), topic.clone());
+            }
+            event
+        })
+    }
+
+    /// The last subscriber to leave unsubscribes.
+    async fn unsubscribe(self: Arc<Self>, call: Call) -> Reply {
+        let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.requester.clone());
+        let Some(uri) = call.params.string("uri") else { return self.serve(Era::Legacy, call) };
+        let topic = Topic::Resource(uri);
+        let turn = self.wants.turn(&key).await;
+        let others = self.wants.has_others(&key, &holder, &topic);
+        self.wants.unsubscribed(&key, &holder, &topic);
+        if others && !key.is_of_one_client() {
+            return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
+        }
+        self.serve(Era::Legacy, call).map(move |event| {
+            let _turn = &turn;
+            event
+        })
+    }
+
+    /// `resources/subscribe` at a server without sessions: answered when it has acknowledged that it tells of the resource
+    /// (`translation` 4d).
+    async fn listen_to(self: Arc<Self>, call: Call) -> Reply {
+        let (key, holder) = (self.key(Era::Modern, &call.context), call.context.requester.clone());
+        let Some(uri) = call.params.string("uri") else {
+            return Reply::failed(ErrorObject::invalid_params("Invalid params: `uri` is missing"));
+        };
+        let (_lease, connection) = match self.connection(Era::Modern, &key, &call.context).await {
+            Ok(found) => found,
+            Err(error) => return Reply::failed(self.not_begun(error)),
+        };
+        if connection.server().is_some_and(|server| !server.offers("resources", "subscribe")) {
+            return Reply::failed(ErrorObject::method_not_found(Method::ResourcesSubscribe.as_str()));
+        }
+        if !self.wants.has_room(&key) {
+            return Reply::failed(too_many());
+        }
+        let topic = Topic::Resource(uri);
+        self.wants.subscribed(&key, holder.clone(), topic.clone());
+        let error = match connection.listening().honoured(vec![topic.clone()]).await {
+            Some(honoured) if !honoured.is_empty() => {
+                return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
+            }
+            Some(_) => {
+                let text = format!("Backend `{}` does not tell when this resource changes", self.spec.id);
+                ErrorObject::invalid_params(&text)
+            }
+            None => self.unavailable("it does not say in time whether it tells when this resource changes; try again"),
+        };
+        self.wants.unsubscribed(&key, &holder, &topic);
+        connection.listening().want_anew();
+        Reply::failed(error)
+    }
+}
+
+fn too_many() -> ErrorObject {
+    ErrorObject::invalid_params("too many resources are subscribed to at this backend")
+}
