@@ -6,6 +6,7 @@
 pub(crate) mod http;
 mod interface;
 mod stdio;
+mod websocket;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -31,6 +32,7 @@ pub(crate) fn connect(spec: &BackendSpec, with: &Connector<'_>) -> Result<(Arc<d
     match &spec.transport {
         TransportSpec::Stdio(stdio) => stdio::connect(&spec.id, stdio, with.environment, with.tasks),
         TransportSpec::Http(http) => http::connect(with.client, http, with.late),
+        TransportSpec::WebSocket(socket) => websocket::connect(socket, with.tasks),
         TransportSpec::Demo => Err(StartError::NoCommand("the built-in backend needs no connection".to_owned())),
     }
 }
@@ -39,6 +41,6 @@ pub(crate) fn connect(spec: &BackendSpec, with: &Connector<'_>) -> Result<(Arc<d
 pub(crate) fn advice(spec: &BackendSpec, environment: &BTreeMap<String, String>) -> Option<String> {
     match &spec.transport {
         TransportSpec::Stdio(stdio) => stdio::environment::advice(environment, &stdio.env),
-        TransportSpec::Http(_) | TransportSpec::Demo => None,
+        TransportSpec::Http(_) | TransportSpec::WebSocket(_) | TransportSpec::Demo => None,
     }
 }

@@ -132,7 +132,7 @@ pub(super) fn from_url(text: &str) -> Result<BackendSpec, Problem> {
     let url = server_url(text).map_err(|what| Problem::new(Place::Argument("--url"), what))?;
     let id = url.host_str().and_then(free_name).unwrap_or_else(placeholder);
     let http = HttpSpec { url, headers: std::collections::BTreeMap::new() };
-    Ok(BackendSpec::new(id, TransportSpec::Http(http)))
+    Ok(BackendSpec::new(id, remote(http)))
 }
 
 /// The built-in demonstration backend.
@@ -206,10 +206,9 @@ fn transport(section: &mut Section<'_>, folder: &Path) -> Option<TransportSpec> 
             "servers over HTTP+SSE (`sse`) are not carried yet",
             Some("most such servers offer Streamable HTTP too: take that URL, with the type `http`"),
         ),
-        Some(Kind::WebSocket) => section.fault(
-            "servers over WebSocket are not carried yet",
-            Some("take the server's Streamable HTTP URL or its command"),
-        ),
+        Some(Kind::WebSocket) if by_command && !by_url => {
+            section.fault("`websocket` needs a `url`, not a `command`", None);
+        }
         Some(Kind::Stdio) if by_url && !by_command => section.fault("`stdio` needs a `command`, not a `url`", None),
         Some(Kind::Http) if by_command && !by_url => section.fault("`http` needs a `url`, not a `command`", None),
         _ => {}
@@ -217,7 +216,7 @@ fn transport(section: &mut Section<'_>, folder: &Path) -> Option<TransportSpec> 
     let stdio = stdio(section, folder, by_command);
     let http = http(section, by_url);
     let demo = section.choice("builtin", &[("demo", ())]).map(|()| TransportSpec::Demo);
-    stdio.map(TransportSpec::Stdio).or(http.map(TransportSpec::Http)).or(demo)
+    stdio.map(TransportSpec::Stdio).or(http.map(remote)).or(demo)
 }
 
 fn stdio(section: &mut Section<'_>, folder: &Path, chosen: bool) -> Option<StdioSpec> {
@@ -242,6 +241,14 @@ fn stdio(section: &mut Section<'_>, folder: &Path, chosen: bool) -> Option<Stdio
     Some(StdioSpec { command: command?, args, env, cwd })
 }
 
+/// A server at a URL, whose scheme tells the transport.
+fn remote(http: HttpSpec) -> TransportSpec {
+    match http.url.scheme() {
+        "ws" | "wss" => TransportSpec::WebSocket(http),
+        _ => TransportSpec::Http(http),
+    }
+}
+
 fn http(section: &mut Section<'_>, chosen: bool) -> Option<HttpSpec> {
     if !chosen {
         section.refuse("headers", "this is for a backend with a `url`", "take it away, or give a `url`");
@@ -261,8 +268,7 @@ fn http(section: &mut Section<'_>, chosen: bool) -> Option<HttpSpec> {
 fn server_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("this is not a URL: {error}"))?;
     match url.scheme() {
-        "http" | "https" => {}
-        "ws" | "wss" => return Err("servers over WebSocket are not carried yet: give its http or https URL".to_owned()),
+        "http" | "https" | "ws" | "wss" => {}
         _ => return Err("this must be an http or https URL".to_owned()),
     }
     if !url.username().is_empty() || url.password().is_some() {

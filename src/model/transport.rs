@@ -14,6 +14,8 @@ pub enum TransportSpec {
     Stdio(StdioSpec),
     /// A Streamable HTTP endpoint.
     Http(HttpSpec),
+    /// A WebSocket endpoint, `ws` or `wss`.
+    WebSocket(HttpSpec),
     /// The built-in demonstration backend.
     Demo,
 }
@@ -34,7 +36,7 @@ pub struct StdioSpec {
 /// A Streamable HTTP endpoint.
 #[derive(Debug, Clone)]
 pub struct HttpSpec {
-    /// Its URL, http or https.
+    /// Its URL.
     pub url: Url,
     /// Headers sent with every request, such as `Authorization`.
     pub headers: BTreeMap<String, Secret>,
@@ -89,6 +91,7 @@ impl TransportSpec {
         match self {
             Self::Stdio(_) => "stdio",
             Self::Http(_) => "streamable-http",
+            Self::WebSocket(_) => "websocket",
             Self::Demo => "built-in",
         }
     }
@@ -102,7 +105,8 @@ impl TransportSpec {
                 let env: Vec<(&str, &str)> = env.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
                 serde_json::json!(["stdio", command, args, env, cwd.as_ref().map(|cwd| cwd.to_string_lossy())])
             }
-            Self::Http(http) => {
+            // the scheme tells the two apart
+            Self::Http(http) | Self::WebSocket(http) => {
                 serde_json::json!(["http", http.url.origin().ascii_serialization(), http.url.path(), http.url.query()])
             }
             Self::Demo => return None,
@@ -113,7 +117,7 @@ impl TransportSpec {
     /// Abilities of this transport.
     pub const fn abilities(&self) -> TransportAbilities {
         match self {
-            Self::Stdio(_) => TransportAbilities {
+            Self::Stdio(_) | Self::WebSocket(_) => TransportAbilities {
                 delivery: Delivery::Channel,
                 header_params: HeaderParams::Ignored,
                 descriptors: Descriptors::PerConnection,

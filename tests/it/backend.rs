@@ -21,3 +21,4 @@ mod starts;
 mod stdio;
 mod tasks;
 mod told;
+mod websocket;

@@ -113,7 +113,6 @@ fn what_is_not_carried_yet_is_refused_with_a_way_out() {
         put them into environment variables and write `${NAME}` where `${input:…}` stands
     mcp.json:4:5: servers.old: servers over HTTP+SSE (`sse`) are not carried yet
         most such servers offer Streamable HTTP too: take that URL, with the type `http`
-    mcp.json:5:24: servers.socket.url: servers over WebSocket are not carried yet: give its http or https URL
     mcp.json:6:52: servers.asks.env.KEY: `${input:…}` asks a person, which a gateway cannot
         put the value into an environment variable and write `${NAME}`
     mcp.json:6:70: servers.asks.envFile: files of variables are not read

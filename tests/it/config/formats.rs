@@ -18,7 +18,7 @@ fn line(spec: &BackendSpec) -> String {
             let cwd = stdio.cwd.as_deref().map(Path::to_string_lossy).unwrap_or_default();
             format!("{}: {} {:?} [{}] {cwd}", spec.id, stdio.command, stdio.args, env.join(" ")).trim_end().to_owned()
         }
-        TransportSpec::Http(http) => {
+        TransportSpec::Http(http) | TransportSpec::WebSocket(http) => {
             let headers: Vec<_> =
                 http.headers.iter().map(|(name, value)| format!("{name}: {}", value.expose())).collect();
             format!("{}: {} [{}]", spec.id, http.url, headers.join(", "))

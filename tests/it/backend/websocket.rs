@@ -1,0 +1,181 @@
+//! A server behind a WebSocket, of each era, against one that does as it is told.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{
+    Router,
+    extract::{
+        State,
+        ws::{Message as Frame, WebSocket, WebSocketUpgrade},
+    },
+    http::HeaderMap,
+    response::Response,
+    routing::get,
+};
+use lockkeeper::{
+    mcp::{Event, Method},
+    model::{BackendId, BackendSpec, HttpSpec, TransportSpec, status::BackendState},
+    support::Secret,
+};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::{
+    endpoint::{greeting, named, text_of},
+    peers::{client, failure, gateway, next, result, started, text, tool, until},
+};
+
+/// What the server got: the header of the upgrade, then each message.
+type Seen = Arc<Mutex<Vec<Value>>>;
+
+/// A scripted server.
+struct Server {
+    url: String,
+    seen: Seen,
+    _task: JoinSet<()>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Speaks {
+    Legacy,
+    Modern,
+}
+
+impl Server {
+    async fn start(speaks: Speaks) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}/mcp", listener.local_addr().unwrap());
+        let seen = Seen::default();
+        let app = Router::new().route("/mcp", get(upgrade)).with_state((speaks, Arc::clone(&seen)));
+        let mut task = JoinSet::new();
+        task.spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Self { url, seen, _task: task }
+    }
+
+    fn spec(&self) -> BackendSpec {
+        let headers = BTreeMap::from([("Authorization".to_owned(), Secret::new("Bearer configured"))]);
+        let socket = HttpSpec { url: self.url.parse().unwrap(), headers };
+        BackendSpec::new(BackendId::parse("docs").unwrap(), TransportSpec::WebSocket(socket))
+    }
+
+    fn methods(&self) -> Vec<String> {
+        let seen = self.seen.lock();
+        seen.iter().filter_map(|message| message["method"].as_str()).map(str::to_owned).collect()
+    }
+}
+
+async fn upgrade(
+    State((speaks, seen)): State<(Speaks, Seen)>,
+    headers: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    seen.lock().push(json!({ "authorization": headers["authorization"].to_str().unwrap() }));
+    upgrade.protocols(["mcp"]).on_upgrade(move |socket| serve(speaks, seen, socket))
+}
+
+async fn serve(speaks: Speaks, seen: Seen, mut socket: WebSocket) {
+    while let Some(Ok(frame)) = socket.recv().await {
+        let Frame::Text(text) = frame else { continue };
+        let message: Value = serde_json::from_str(&text).unwrap();
+        seen.lock().push(message.clone());
+        if message["params"]["name"] == "close" {
+            return;
+        }
+        for answer in answers(speaks, &message) {
+            let _ = socket.send(Frame::Text(answer.to_string().into())).await;
+        }
+    }
+}
+
+/// The messages that the server sends for one.
+fn answers(speaks: Speaks, message: &Value) -> Vec<Value> {
+    let result = |result: &Value| json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
+    let error =
+        |code: i64| json!({ "jsonrpc": "2.0", "id": message["id"], "error": { "code": code, "message": "no" } });
+    let params = &message["params"];
+    let token = &params["_meta"]["progressToken"];
+    match (message["method"].as_str(), speaks) {
+        (Some("initialize"), Speaks::Legacy) => vec![result(&greeting("2025-06-18"))],
+        (Some("server/discover"), Speaks::Modern) => vec![result(&json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+            "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "scripted", "version": "7" } },
+        }))],
+        (Some("tools/call"), _) if params["name"] == "silent" => Vec::new(),
+        (Some("tools/call"), _) if params["name"] == "ask" => vec![json!({
+            "jsonrpc": "2.0", "id": "q", "method": "elicitation/create",
+            "params": { "message": "Name?", "requestedSchema": { "type": "object", "properties": {} } },
+        })],
+        (Some("tools/call"), _) => {
+            let progress = json!({ "progressToken": token, "progress": 1 });
+            let mut answers = vec![result(&text_of("over a socket"))];
+            if !token.is_null() {
+                let told = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": progress });
+                answers.insert(0, told);
+            }
+            answers
+        }
+        (Some(_), _) if message.get("id").is_some() => vec![error(-32601)],
+        _ => Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn the_era_is_found_and_calls_are_served() {
+    for (speaks, version) in [(Speaks::Legacy, "2025-06-18"), (Speaks::Modern, "2026-07-28")] {
+        let peer = Server::start(speaks).await;
+        let (supervisor, server) = started(peer.spec()).await;
+        let status = supervisor.status().remove(0);
+        assert_eq!(status.state, BackendState::Ready);
+        assert_eq!((status.transport.as_str(), status.protocol_version.as_deref()), ("websocket", Some(version)));
+        let asked = json!({ "name": "x", "_meta": { "progressToken": "p" } });
+        let mut reply = tool(&server, client("one", "{}"), &asked);
+        let Event::Notified(told) = next(&mut reply).await else { panic!("progress comes first") };
+        assert_eq!((told.method, told.params.string("progressToken").as_deref()), (Method::Progress, Some("p")));
+        assert!(result(reply).await.contains("over a socket"));
+        assert_eq!(peer.seen.lock()[0]["authorization"], "Bearer configured");
+        supervisor.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_is_cancelled_by_a_message() {
+    for speaks in [Speaks::Legacy, Speaks::Modern] {
+        let peer = Server::start(speaks).await;
+        let (_supervisor, server) = started(peer.spec()).await;
+        let mut reply = tool(&server, client("one", "{}"), &named("silent"));
+        let begun = || peer.methods().contains(&"tools/call".to_owned()).then_some(());
+        tokio::select! {
+            event = next(&mut reply) => panic!("the server is silent: {event:?}"),
+            () = until("the call", begun) => {}
+        }
+        drop(reply);
+        until("the cancellation", || peer.methods().contains(&"notifications/cancelled".to_owned()).then_some(()))
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_at_a_legacy_server_is_asked_in_its_call() {
+    let peer = Server::start(Speaks::Legacy).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let mut reply = tool(&server, client("one", r#"{"elicitation":{}}"#), &named("ask"));
+    let Event::Asked(question) = next(&mut reply).await else { panic!("the server asks") };
+    assert_eq!(question.method, Method::Elicit);
+    drop(question);
+    let answered = || peer.seen.lock().iter().find(|message| message["id"] == "q").cloned();
+    assert!(until("the answer", answered).await.get("error").is_some());
+    // each client session has a connection of its own
+    assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "over a socket");
+    let upgrades = peer.seen.lock().iter().filter(|message| message.get("authorization").is_some()).count();
+    assert!(upgrades >= 2, "{upgrades}");
+}
+
+#[tokio::test]
+async fn a_connection_that_is_lost_is_made_again() {
+    let peer = Server::start(Speaks::Legacy).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let lost = failure(tool(&server, client("one", "{}"), &named("close"))).await;
+    assert!(lost.message().contains("was lost"), "{lost}");
+    assert_eq!(text(tool(&server, client("one", "{}"), &named("x"))).await, "over a socket");
+}
