@@ -112,7 +112,7 @@ impl Events {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_with_its_key_in_the_query_calls_a_tool_as_long_as_it_is_connected() {
     let folder = tempfile::tempdir().unwrap();
     let gateway = Running::start(folder.path()).await;
@@ -137,7 +137,7 @@ async fn a_client_with_its_key_in_the_query_calls_a_tool_as_long_as_it_is_connec
     gateway.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_key_is_shown_once_and_good_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let gateway = Running::start(folder.path()).await;
@@ -149,7 +149,7 @@ async fn the_first_key_is_shown_once_and_good_after_a_restart() {
     gateway.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_status_is_for_administrators_and_for_whoever_may_read_the_data() {
     let folder = tempfile::tempdir().unwrap();
     let gateway = Running::start(folder.path()).await;
