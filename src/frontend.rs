@@ -10,15 +10,17 @@
 //! | `sender` | the sender of a message |
 //! | `sessions` | the table of sessions: who may use which, and how long |
 //! | `session` | one session of a legacy client: its messages, its calls |
-//! | `questions` | what servers ask of clients |
+//! | `server_requests` | the requests of servers to clients |
 //! | `replay` | what waits for streams, and for clients that come back to them |
-//! | `modern` | what clients of 2026-07-28 say, who have no session |
+//! | `request` | one request of a client without a session (2026-07-28) |
+//! | `requests` | the bounds of such requests |
 
 mod binding;
-mod modern;
-mod questions;
 mod replay;
+mod request;
+mod requests;
 mod sender;
+mod server_requests;
 mod session;
 mod sessions;
 mod settings;
@@ -52,7 +54,7 @@ impl Frontend {
     /// The sessions that are in memory, oldest first, then the clients without sessions that were here of late.
     pub fn status(&self) -> Vec<SessionStatus> {
         let mut clients = self.0.sessions().status();
-        clients.extend(self.0.modern().status(self.0.sessions().now()));
+        clients.extend(self.0.requests().status(self.0.sessions().now()));
         clients
     }
 
@@ -64,7 +66,7 @@ impl Frontend {
     /// One round of the reaper: ends the sessions that are due and writes the activity of the others to the store.
     pub async fn sweep(&self) {
         self.0.sessions().sweep().await;
-        self.0.modern().sweep(self.0.sessions().now());
+        self.0.requests().sweep(self.0.sessions().now());
     }
 
     /// Sweeps again and again until `cancel`, and once more then.
@@ -89,7 +91,7 @@ impl Frontend {
     pub async fn close(&self) {
         self.drain();
         self.0.sessions().close();
-        self.0.modern().close();
+        self.0.requests().close();
         self.0.tracker().close();
         self.0.tracker().wait().await;
     }

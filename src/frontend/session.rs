@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::calls::RunningCalls;
 use super::{
-    questions::Questions,
     replay::{ReplayBuffer, streams::AnswerStreams},
+    server_requests::Questions,
 };
 use crate::{
     mcp::{ClientInfo, Level, Revision},

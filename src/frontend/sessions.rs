@@ -27,8 +27,8 @@ use self::{
     table::Table,
 };
 use super::{
-    questions::Questions,
     replay::{Bounds, Limits, Overflow, ReplayBuffer, event_id::EventIdPrefix, streams::AnswerStreams},
+    server_requests::Questions,
     session::{Holders, Opening, Session, calls::RunningCalls},
     settings::Settings,
 };

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    modern::kept::Modern,
+    requests::Requests,
     sessions::{Deps, Sessions},
     settings::Settings,
 };
@@ -32,7 +32,7 @@ struct Inner {
     routes: Routes,
     settings: Settings,
     sessions: Sessions,
-    modern: Modern,
+    requests: Requests,
     /// Owns what goes on without a reader: listens, and calls whose client vanished.
     tracker: TaskTracker,
     /// Cancelled when no stream may stay open.
@@ -47,7 +47,7 @@ impl FrontendState {
         let tracker = TaskTracker::new();
         Self(Arc::new(Inner {
             routes,
-            modern: Modern::new(&deps, &settings),
+            requests: Requests::new(&settings, Arc::clone(&deps.ended)),
             sessions: Sessions::new(deps, settings.clone(), tracker.clone()),
             settings,
             tracker,
@@ -68,9 +68,9 @@ impl FrontendState {
         &self.0.sessions
     }
 
-    /// What is kept for clients without sessions.
-    pub(crate) fn modern(&self) -> &Modern {
-        &self.0.modern
+    /// The requests of clients without sessions.
+    pub(crate) fn requests(&self) -> &Requests {
+        &self.0.requests
     }
 
     /// The bounds.

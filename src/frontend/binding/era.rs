@@ -3,7 +3,7 @@
 
 use super::{refusal::Refusal, request_head::VersionHeader};
 use crate::{
-    frontend::modern,
+    frontend::request,
     mcp::{
         ErrorObject, Message, Method, RequestId,
         json::Object,
@@ -49,7 +49,7 @@ fn chosen(version: VersionHeader, frame: Result<Frame, Malformed>) -> Result<Cho
         }
         _ => return Ok(Chosen::Session(frame)),
     };
-    if modern::is_around(params) || headed && id.is_none() {
+    if request::is_around(params) || headed && id.is_none() {
         let Ok(Frame::Single(message)) = frame else { return Ok(Chosen::Session(frame)) };
         return Ok(Chosen::Request(message));
     }
@@ -60,7 +60,7 @@ fn chosen(version: VersionHeader, frame: Result<Frame, Malformed>) -> Result<Cho
 }
 
 fn is_enveloped(message: &Result<Message, Malformed>) -> bool {
-    matches!(message, Ok(Message::Request { params, .. } | Message::Notification { params, .. }) if modern::is_around(params))
+    matches!(message, Ok(Message::Request { params, .. } | Message::Notification { params, .. }) if request::is_around(params))
 }
 
 /// The refusal of a header that says 2026-07-28 above a body that does not: never served as of a session.
@@ -78,7 +78,7 @@ fn sessionless(frame: &Result<Frame, Malformed>) -> Refusal {
     match frame {
         Ok(Frame::Single(Message::Request { id, method: Method::Initialize, params })) => {
             let requested = Object::parse(params).and_then(|params| params.string("protocolVersion"));
-            Refusal::modern(modern::unsupported(&requested.unwrap_or_default()), id.clone())
+            Refusal::modern(request::unsupported(&requested.unwrap_or_default()), id.clone())
         }
         Ok(Frame::Single(Message::Request { id, .. })) => without_envelope(frame, id.clone()),
         Ok(_) => Refusal::invalid("Invalid Request: protocol versions with sessions are not served here"),

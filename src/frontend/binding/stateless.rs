@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     frontend::{
-        modern::{Envelope, Messages, Served, StatelessRequest},
+        request::{Envelope, Messages, Served, StatelessRequest},
         sender::{Sender, lapse},
         state::FrontendState,
     },

@@ -32,8 +32,8 @@ use super::{
 };
 use crate::{
     frontend::{
-        modern::{Envelope, Messages, Served, StatelessRequest},
         replay::{ReplayBuffer, ReplayReader},
+        request::{Envelope, Messages, Served, StatelessRequest},
         sender::{Sender, lapse},
         session::{Session, calls::RunningCalls, exchange::Exchange, inbound::Inbound},
         state::FrontendState,

@@ -20,7 +20,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{Session, calls::Running};
 use crate::{
-    frontend::questions::{Listed, Settled},
+    frontend::server_requests::{Listed, Settled},
     mcp::{
         ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId,
         client_translator::ClientTranslator, declared::can_be_asked, json, pending_request::PendingRequest,

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{early::Early, users::Permit};
+use super::early::Early;
 use crate::{
+    frontend::requests::Permit,
     mcp::{
         Call, ClientInfo, Context, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId,
         Revision, Server,

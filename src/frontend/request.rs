@@ -1,19 +1,28 @@
-//! One request of a client without a session: its place among those of its user, and the messages of its answer. Knows
-//! nothing of transports.
+//! One request of a client without a session (2026-07-28): its place among those of its user, and the messages of its
+//! answer. Whoever closes the answer cancels the request. Knows nothing of transports, and of calls that wait for their
+//! client between two requests.
+
+mod early;
+mod envelope;
+mod exchange;
+mod listen;
 
 use std::{pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 
-use super::{
-    envelope::Envelope,
+pub(super) use self::envelope::{Envelope, is_around, unsupported};
+use self::{
     exchange::{Progress, RequestExchange, Stop},
     listen::{Filter, Listen},
-    users::{Kind, Permit},
 };
 use crate::{
-    frontend::{sender::Sender, state::FrontendState},
+    frontend::{
+        requests::{Kind, Permit},
+        sender::Sender,
+        state::FrontendState,
+    },
     mcp::{
         Call, Context, ErrorObject, Farewell, Message, Method, Outcome, Payload, Reply, RequestId, Revision, Server,
         client_translator::ClientTranslator, json::draft::Draft, meta, mirrored::Mirror,
@@ -59,9 +68,9 @@ impl StatelessRequest<'_> {
     ///
     /// `-32603` if the user has too many requests running, or listens open; those of [`Filter::read`].
     pub(crate) fn serve(self, params: Bytes) -> Result<Served, ErrorObject> {
-        let modern = self.state.modern();
+        let requests = self.state.requests();
         let caller = &self.sender.admission.caller;
-        let user = modern.users.get(&caller.user);
+        let user = requests.user(&caller.user);
         user.note(caller, &self.sender.endpoint, &self.envelope.client, self.state.sessions().now());
         let kind = if self.method == Method::Listen { Kind::Listen } else { Kind::Call };
         let permit = user.begin(kind)?;
@@ -85,7 +94,7 @@ impl StatelessRequest<'_> {
             Method::Discover => discovered(server.as_ref(), context),
             method => server.call(Call { method, params, context }),
         };
-        let stop = Stop { revoked: Arc::clone(&self.sender.admission.lease.revoked), closed: modern.closed.clone() };
+        let stop = Stop { revoked: Arc::clone(&self.sender.admission.lease.revoked), closed: requests.closed.clone() };
         Ok(Served::Call(Box::pin(exchange.messages(reply, stop).map(move |message| {
             let _ = &permit;
             message
@@ -101,9 +110,8 @@ impl StatelessRequest<'_> {
         permit: Permit,
     ) -> Result<Messages, ErrorObject> {
         let chosen = Filter::read(params, &context.client)?;
-        let modern = self.state.modern();
         let spoken = ClientTranslator::new(&context.client, context.profile, &Method::Listen, params);
-        let ended = Arc::clone(&modern.deps.ended);
+        let ended = Arc::clone(&self.state.requests().ended);
         let listen = Listen { id: self.id, context, spoken, server, ended };
         Ok(Box::pin(listen.messages(chosen, self.state.drained().clone(), permit)))
     }
@@ -111,7 +119,7 @@ impl StatelessRequest<'_> {
     fn context(&self) -> Context {
         Context {
             caller: Arc::clone(&self.sender.admission.caller),
-            requester: Requester::Request(self.state.modern().number()),
+            requester: Requester::Request(self.state.requests().number()),
             client: Arc::clone(&self.envelope.client),
             profile: self.state.settings().profile(&self.envelope.client),
             mirror: self.mirror.clone(),

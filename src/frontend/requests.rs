@@ -1,18 +1,26 @@
-//! What each user has running without a session, and which of its clients were here of late. Requests of different users
-//! share nothing but a read of the table; those of one user share counters.
+//! The requests of clients without sessions: how many each user has running, and which clients sent some. Requests of
+//! different users share nothing but a read of the table; those of one user share counters. Knows nothing of how a request
+//! is served.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+mod recent_clients;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use dashmap::DashMap;
+use tokio_util::sync::CancellationToken;
 
-use super::visits::Visits;
+use self::recent_clients::RecentClients;
 use crate::{
     frontend::settings::Settings,
     mcp::{ClientInfo, ErrorObject},
-    model::{Caller, Endpoint, UserId, status::SessionStatus},
+    model::{Caller, Endpoint, RequestNumber, Requester, UserId, status::SessionStatus},
     support::Timestamp,
 };
 
@@ -25,11 +33,18 @@ pub(super) enum Kind {
     Listen,
 }
 
-/// All users that have something.
-#[derive(Debug)]
-pub(super) struct Users {
+/// The requests of all users.
+pub(crate) struct Requests {
     users: DashMap<UserId, Arc<User>>,
     shared: Arc<Shared>,
+    /// How long a client is shown after its last request.
+    shown_for: Duration,
+    /// Told of each listen that ended.
+    pub(super) ended: Arc<dyn Fn(&Requester) + Send + Sync>,
+    /// Numbers the requests, so that what each holds at the backends is told apart.
+    last: AtomicU64,
+    /// Ends everything that runs, when the gateway does.
+    pub(super) closed: CancellationToken,
 }
 
 /// What all users have in common.
@@ -38,7 +53,7 @@ struct Shared {
     calls: Bound,
     listens: Bound,
     /// How many clients are remembered.
-    visits: AtomicUsize,
+    clients: AtomicUsize,
 }
 
 /// How many there can be of one kind.
@@ -58,7 +73,7 @@ pub(super) struct User {
     shared: Arc<Shared>,
     calls: AtomicUsize,
     listens: AtomicUsize,
-    visits: Visits,
+    clients: RecentClients,
 }
 
 /// One of what is counted. Dropping it gives its place to another.
@@ -68,24 +83,23 @@ pub(super) struct Permit {
     kind: Kind,
 }
 
-// === impl Users ===
+// === impl Requests ===
 
-impl Users {
-    /// Nobody yet.
-    pub(super) fn new(settings: &Settings) -> Self {
-        let bound = |each, all| Bound { each, all, count: AtomicUsize::new(0) };
-        // one user alone cannot take all of them
-        let listens = settings.listens_per_user.min((settings.listens / 2).max(1));
-        let shared = Shared {
-            calls: bound(("calls_per_user", settings.calls_per_user), None),
-            listens: bound(("listens_per_user", listens), Some(("listens", settings.listens))),
-            visits: AtomicUsize::new(0),
-        };
-        Self { users: DashMap::new(), shared: Arc::new(shared) }
+impl Requests {
+    /// No requests yet.
+    pub(crate) fn new(settings: &Settings, ended: Arc<dyn Fn(&Requester) + Send + Sync>) -> Self {
+        Self {
+            users: DashMap::new(),
+            shared: Arc::new(Shared::new(settings)),
+            shown_for: settings.session_idle,
+            ended,
+            last: AtomicU64::new(0),
+            closed: CancellationToken::new(),
+        }
     }
 
     /// The user of this id.
-    pub(super) fn get(&self, id: &UserId) -> Arc<User> {
+    pub(super) fn user(&self, id: &UserId) -> Arc<User> {
         if let Some(user) = self.users.get(id) {
             return Arc::clone(&user);
         }
@@ -93,22 +107,34 @@ impl Users {
         Arc::clone(&self.users.entry(id.clone()).or_insert_with(user))
     }
 
-    /// Forgets the clients that were away since `since`, and the users that have nothing left.
-    pub(super) fn sweep(&self, since: Timestamp) {
+    /// The number of one more request.
+    pub(super) fn number(&self) -> RequestNumber {
+        RequestNumber::new(self.last.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Forgets the clients that were away for long, and the users that have nothing left.
+    pub(crate) fn sweep(&self, now: Timestamp) {
+        let since = now - self.shown_for;
         self.users.retain(|_, user| {
-            let gone = user.visits.forget(since);
-            self.shared.visits.fetch_sub(gone, Ordering::Relaxed);
+            let gone = user.clients.forget(since);
+            self.shared.clients.fetch_sub(gone, Ordering::Relaxed);
             // whoever is about to begin something holds it
-            Arc::strong_count(user) > 1 || !user.visits.is_empty()
+            Arc::strong_count(user) > 1 || !user.clients.is_empty()
         });
     }
 
-    /// The clients that were here after `since`, the first of them first.
-    pub(super) fn status(&self, since: Timestamp, now: Timestamp) -> Vec<SessionStatus> {
+    /// The clients that were here of late, for people: the first of them first.
+    pub(crate) fn status(&self, now: Timestamp) -> Vec<SessionStatus> {
+        let since = now - self.shown_for;
         let users: Vec<_> = self.users.iter().map(|user| Arc::clone(&user)).collect();
-        let mut all: Vec<_> = users.iter().flat_map(|user| user.visits.status(since, now)).collect();
+        let mut all: Vec<_> = users.iter().flat_map(|user| user.clients.status(since, now)).collect();
         all.sort_by_key(|(first, _)| *first);
         all.into_iter().map(|(_, status)| status).collect()
+    }
+
+    /// Ends everything that runs.
+    pub(crate) fn close(&self) {
+        self.closed.cancel();
     }
 }
 
@@ -117,12 +143,12 @@ impl Users {
 impl User {
     fn new(shared: Arc<Shared>) -> Self {
         let none = || AtomicUsize::new(0);
-        Self { shared, calls: none(), listens: none(), visits: Visits::default() }
+        Self { shared, calls: none(), listens: none(), clients: RecentClients::default() }
     }
 
     /// Notes that a client of this caller, who is this user, is here.
     pub(super) fn note(&self, caller: &Caller, endpoint: &Endpoint, client: &ClientInfo, now: Timestamp) {
-        self.visits.note((caller, endpoint), client, &self.shared.visits, now);
+        self.clients.note((caller, endpoint), client, &self.shared.clients, now);
     }
 
     /// Begins one.
@@ -165,11 +191,28 @@ impl Drop for Permit {
 // === impl Shared ===
 
 impl Shared {
+    fn new(settings: &Settings) -> Self {
+        let bound = |each, all| Bound { each, all, count: AtomicUsize::new(0) };
+        // one user alone cannot take all of them
+        let listens = settings.listens_per_user.min((settings.listens / 2).max(1));
+        Self {
+            calls: bound(("calls_per_user", settings.calls_per_user), None),
+            listens: bound(("listens_per_user", listens), Some(("listens", settings.listens))),
+            clients: AtomicUsize::new(0),
+        }
+    }
+
     const fn bound(&self, kind: Kind) -> &Bound {
         match kind {
             Kind::Call => &self.calls,
             Kind::Listen => &self.listens,
         }
+    }
+}
+
+impl fmt::Debug for Requests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Requests").finish_non_exhaustive()
     }
 }
 
@@ -195,18 +238,19 @@ fn refusal(kind: Kind, whose: &str, (option, most): (&'static str, usize)) -> Er
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
-    fn users() -> Users {
-        Users::new(&Settings { calls_per_user: 1, listens_per_user: 9, listens: 4, ..Settings::default() })
+    fn requests() -> Requests {
+        let session_idle = Duration::from_mins(1);
+        let settings =
+            Settings { calls_per_user: 1, listens_per_user: 9, listens: 4, session_idle, ..Settings::default() };
+        Requests::new(&settings, Arc::new(|_| {}))
     }
 
     #[test]
     fn each_user_and_each_kind_has_a_bound_of_its_own() {
-        let users = users();
-        let (ann, bob) = (users.get(&UserId::new("ann")), users.get(&UserId::new("bob")));
+        let requests = requests();
+        let (ann, bob) = (requests.user(&UserId::new("ann")), requests.user(&UserId::new("bob")));
         let call = ann.begin(Kind::Call).unwrap();
         let error = ann.begin(Kind::Call).unwrap_err();
         assert!(error.message().contains("limits.calls_per_user = 1"), "{}", error.message());
@@ -222,31 +266,30 @@ mod tests {
 
     #[test]
     fn what_all_users_have_together_is_bounded_too() {
-        let users = users();
-        let begin = |name: &str| users.get(&UserId::new(name)).begin(Kind::Listen);
+        let requests = requests();
+        let begin = |name: &str| requests.user(&UserId::new(name)).begin(Kind::Listen);
         let mut open: Vec<_> = ["a", "a", "b", "b"].into_iter().map(|name| begin(name).unwrap()).collect();
         let error = begin("c").unwrap_err();
         assert!(error.message().contains("limits.listens = 4"), "{}", error.message());
         open.pop();
         let third = begin("c").unwrap();
         drop((open, third));
-        users.sweep(Timestamp::from_seconds(0));
-        assert!(users.users.is_empty(), "nothing is kept of users that have nothing");
+        requests.sweep(Timestamp::from_seconds(0));
+        assert!(requests.users.is_empty(), "nothing is kept of users that have nothing");
     }
 
     #[test]
     fn a_client_is_shown_until_it_was_away_for_long() {
-        let users = users();
+        let requests = requests();
         let at = Timestamp::from_seconds;
         for second in [0, 30] {
             let caller = Caller::gateway();
-            users.get(&caller.user).note(&caller, &Endpoint::MERGED, &ClientInfo::gateway(), at(second));
+            requests.user(&caller.user).note(&caller, &Endpoint::MERGED, &ClientInfo::gateway(), at(second));
         }
-        let minute = Duration::from_mins(1);
-        let shown = users.status(at(80) - minute, at(80));
+        let shown = requests.status(at(80));
         assert_eq!(shown.iter().map(|client| client.idle_seconds).collect::<Vec<_>>(), [50]);
-        assert!(users.status(at(90) - minute, at(90)).is_empty());
-        users.sweep(at(90) - minute);
-        assert!(users.users.is_empty() && users.shared.visits.load(Ordering::Relaxed) == 0);
+        assert!(requests.status(at(90)).is_empty());
+        requests.sweep(at(90));
+        assert!(requests.users.is_empty() && requests.shared.clients.load(Ordering::Relaxed) == 0);
     }
 }
