@@ -30,7 +30,7 @@ use self::{
 use crate::{
     backend::{self, Supervisor},
     config::{self, Config, PublicUrl},
-    crossing::{self, Crossing, StateKey},
+    crossing::{self, Crossing},
     frontend::{self, Frontend, Routes},
     gateway::{self, Gateway, Mount},
     http, listener,
@@ -39,7 +39,7 @@ use crate::{
     oauth::{self, OAuth, seal},
     resource::{self, Gate},
     storage::Storage,
-    support::{Clock, OsRandom, Random, Secret, SystemClock},
+    support::{Clock, OsRandom, Random, SealingKey, Secret, SystemClock},
     telemetry::Telemetry,
     web::{self, StatusSource},
 };
@@ -89,7 +89,7 @@ struct Foundation<'a> {
     control: &'a Control,
     storage: Storage,
     oauth: OAuth,
-    state_key: StateKey,
+    state_key: SealingKey,
     known: Known,
     /// The bound of client connections.
     connections: usize,
@@ -134,7 +134,7 @@ impl App {
             control: &control,
             storage,
             oauth,
-            state_key: StateKey::new(state_key),
+            state_key: SealingKey::new(state_key),
             known,
             connections: connections.connections,
         };

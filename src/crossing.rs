@@ -9,6 +9,7 @@
 //! | `tasks` | tasks of 2025-11-25 and those of the extension, for clients that have the others or none |
 //! | `deferred` | requests of servers that wait for a call to ride on |
 //! | `pass_through` | a reply that stays as it is up to the event that needs a decorator |
+//! | `window` | the time in which requests are collected, so that the client is asked once |
 
 mod deferred;
 mod pairs;
@@ -17,14 +18,12 @@ mod repeat;
 mod settings;
 mod suspend;
 pub(crate) mod tasks;
+mod window;
 
 use std::{fmt, sync::Arc};
 
 use self::{pairs::Decorator, suspend::Suspension};
-pub use self::{
-    settings::Settings,
-    suspend::{Deps, StateKey},
-};
+pub use self::{settings::Settings, suspend::Deps};
 use crate::{
     mcp::{Call, Reply, Server},
     model::Target,

@@ -7,6 +7,7 @@ pub mod call;
 pub(crate) mod client_translator;
 mod control;
 pub(crate) mod declared;
+pub(crate) mod deferred_requests;
 pub mod error;
 pub mod farewell;
 pub mod json;

@@ -21,7 +21,6 @@ use std::sync::Arc;
 use futures_util::{StreamExt as _, future};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::request_state::StateKey;
 use self::{
     call::SuspendedCall,
     exchange::{Exchange, Shared},
@@ -30,14 +29,14 @@ use self::{
     request_state::{Sealer, State, invalid},
 };
 use super::{
-    deferred::{DeferredRequests, Respondent},
+    deferred::{Deferred, Respondent},
     pass_through,
     settings::Settings,
 };
 use crate::{
     mcp::{Call, Event, Payload, Reply, Server, json::Object, meta},
     model::Target,
-    support::{Clock, Random},
+    support::{Clock, Random, SealingKey},
 };
 
 /// The dependencies of suspension.
@@ -48,7 +47,7 @@ pub struct Deps {
     /// Randomness for names and nonces.
     pub random: Arc<dyn Random>,
     /// The key of the states: a state comes back with the next request, to any process of the same store.
-    pub state_key: StateKey,
+    pub state_key: SealingKey,
 }
 
 /// The calls and requests of all endpoints that wait for a client.
@@ -71,8 +70,8 @@ impl Suspension {
         let limits = Limits::new(settings.suspended_calls_per_user, settings.suspended_calls);
         let shared = Shared {
             calls: SuspendedCalls::new(Arc::clone(&random), limits, wait, end.clone()),
-            sealer: Sealer::new(&state_key, random, clock, wait),
-            deferred: DeferredRequests::new(end),
+            sealer: Sealer::new(state_key, random, clock, wait),
+            deferred: Deferred::new(end),
         };
         Arc::new(Self { shared: Arc::new(shared), tracker, closed })
     }

@@ -248,6 +248,11 @@ impl Answer {
     pub async fn withdrawn(&mut self) {
         self.answer.closed().await;
     }
+
+    /// The same for those who poll.
+    pub fn poll_withdrawn(&mut self, cx: &mut task::Context<'_>) -> Poll<()> {
+        self.answer.poll_closed(cx)
+    }
 }
 
 impl Answered {

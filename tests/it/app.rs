@@ -161,7 +161,8 @@ async fn the_status_is_for_administrators_and_for_whoever_may_read_the_data() {
     let key = made_key(folder.path(), &["--direct", "--admin"]);
     assert_eq!(gateway.get("/api/status", Some(&key)).await.status(), StatusCode::OK);
     let control = Control::read(folder.path()).unwrap().unwrap();
-    let status: Status = gateway.get("/api/status", Some(control.token.expose())).await.json().await.unwrap();
+    let response = gateway.get("/api/status", Some(control.token.expose())).await;
+    let status: Status = serde_json::from_str(&response.text().await.unwrap()).unwrap();
     let backends: Vec<(&str, Option<&str>)> =
         status.backends.iter().map(|backend| (backend.id.as_str(), backend.protocol_version.as_deref())).collect();
     assert_eq!(backends, [("demo", Some("2025-11-25"))]);

@@ -29,7 +29,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, Method as Verb, Request, Response, StatusCode};
 use lockkeeper::{
-    crossing::{self, Crossing, StateKey},
+    crossing::{self, Crossing},
     frontend::{Deps, Frontend, Routes, Settings},
     mcp::{
         Call, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Question, Reply, Revision, Server,
@@ -37,7 +37,7 @@ use lockkeeper::{
     model::{BackendId, Caller, ClientId, Requester, Target, UserId},
     resource::{Admission, Lease},
     storage::Storage,
-    support::{ManualClock, SeededRandom},
+    support::{ManualClock, SealingKey, SeededRandom},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -130,7 +130,7 @@ impl World {
         let deps = crossing::Deps {
             clock: Arc::clone(&clock) as _,
             random: Arc::new(SeededRandom::new(seed + 100)),
-            state_key: StateKey::new([7; 32]),
+            state_key: SealingKey::new([7; 32]),
         };
         let crossing = Crossing::new(&crossing, deps);
         let around = |target, server: Arc<Scripted>| crossing.around_endpoint(target, crossing::around_backend(server));

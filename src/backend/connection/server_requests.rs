@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -15,23 +15,25 @@ use super::{
 };
 use crate::{
     backend::{key::Key, listens::Listens, task_group::TaskGroup},
-    mcp::{Answered, ErrorObject, Event, Heard, Message, Method, Payload, Question, RequestId, json},
+    mcp::{
+        Answered, ErrorObject, Event, Heard, Message, Method, Payload, Question, RequestId,
+        deferred_requests::{DeferredLimits, DeferredRequests},
+        json,
+    },
     model::BackendId,
 };
 
 /// Requests that one server may have open at once.
 const MAX_OPEN: usize = 64;
 /// Requests outside of any call that wait for one at once; what comes beyond is refused.
-const MAX_DEFERRED: usize = 16;
-/// The time for which each waits.
-const DEFERRED_TIMEOUT: Duration = Duration::from_secs(5);
+const DEFERRED_LIMITS: DeferredLimits = DeferredLimits { all: 16, together: 16 };
 
 /// Requests of one server that are open.
 pub(crate) struct ServerRequests {
     open: Mutex<HashMap<RequestId, PendingRequest>>,
     /// Requests that came outside of any call while nobody listened: each waits for the next call in which the client can be
     /// asked (`translation` 4b.2 (v)). Servers ask for the roots so, as soon as the handshake is done.
-    deferred: Mutex<Vec<(RequestId, Question)>>,
+    deferred: Arc<DeferredRequests<RequestId>>,
     context: RequestContext,
 }
 
@@ -69,7 +71,7 @@ struct PendingRequest {
 impl ServerRequests {
     /// No requests.
     pub(super) fn new(context: RequestContext) -> Arc<Self> {
-        Arc::new(Self { open: Mutex::default(), deferred: Mutex::default(), context })
+        Arc::new(Self { open: Mutex::default(), deferred: DeferredRequests::new(DEFERRED_LIMITS), context })
     }
 
     /// Puts a request to the client: into `call`, else to the listen. Gives what the call is to be told.
@@ -144,7 +146,7 @@ impl ServerRequests {
     /// Forgets all: the connection is over.
     pub(super) fn clear(&self) {
         self.open.lock().clear();
-        self.deferred.lock().clear();
+        drop(self.deferred.take(|_| true));
     }
 
     /// Whether one is open in this call.
@@ -182,8 +184,7 @@ impl ServerRequests {
 
     /// Puts what is deferred into a call that has just begun.
     pub(super) fn put_deferred(&self, call: u64) {
-        let deferred = std::mem::take(&mut *self.deferred.lock());
-        for (id, question) in deferred {
+        for (id, question) in self.deferred.take(|_| true) {
             self.carried(&id, call, &question.params);
             if let Some(Event::Asked(question)) = self.context.calls.deliver(call, Event::Asked(question)) {
                 // if nobody listens it is refused by being dropped
@@ -193,22 +194,13 @@ impl ServerRequests {
     }
 
     /// Keeps a request for the next call. If none comes, it is refused by being dropped.
-    fn defer(self: &Arc<Self>, id: RequestId, question: Question) {
-        {
-            let mut deferred = self.deferred.lock();
-            if deferred.len() >= MAX_DEFERRED {
-                return;
-            }
-            deferred.push((id.clone(), question));
+    fn defer(&self, id: RequestId, question: Question) {
+        let end = self.context.end.clone();
+        if let Ok(wait) = self.deferred.hold(id, question, &|_| true) {
+            self.context.tasks.spawn(async move {
+                drop(end.run_until_cancelled(wait).await);
+            });
         }
-        let requests = Arc::clone(self);
-        self.context.tasks.spawn(async move {
-            tokio::select! {
-                () = sleep(DEFERRED_TIMEOUT) => {}
-                () = requests.context.end.cancelled() => {}
-            }
-            requests.deferred.lock().retain(|(other, _)| *other != id);
-        });
     }
 
     /// Ties a request to the call that carries it. That an elicitation by URL is complete is told later, to the one who was

@@ -1,11 +1,10 @@
 //! One request in which the client may be asked: its reply from the moment on at which the server asks. Knows nothing of
 //! how a request is opened, and of how its answer reaches the client.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{mem, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::stream;
-use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -15,8 +14,9 @@ use super::{
 };
 use crate::{
     crossing::{
-        deferred::{DeferredRequests, Respondent, refuse},
+        deferred::{Deferred, Respondent, refuse},
         pass_through::Turn,
+        window::Window,
     },
     mcp::{
         Call, ErrorObject, Event, Method, Notification, Outcome, Payload, Question, Reply,
@@ -29,14 +29,11 @@ use crate::{
     model::Target,
 };
 
-/// The time for which further requests are waited for, so that the client is asked together (`translation` 4b).
-const TOGETHER: Duration = Duration::from_millis(25);
-
 /// The calls and requests that wait, and the seal of their states.
 pub(super) struct Shared {
     pub(super) calls: Arc<SuspendedCalls>,
     pub(super) sealer: Sealer,
-    pub(super) deferred: Arc<DeferredRequests>,
+    pub(super) deferred: Deferred,
 }
 
 /// One request, as the client sent it.
@@ -92,13 +89,13 @@ impl Exchange {
     /// The reply of a call whose server may have asked.
     pub(super) fn go_on(self, mut call: SuspendedCall) -> Reply {
         Reply::new(async_stream::stream! {
-            let mut due = None;
+            let mut window = Window::default();
             let mut deferred = self.shared.deferred.wait_for(&self.respondent);
             loop {
                 if call.is_unasked() && !deferred {
-                    due = None;
-                } else if due.is_none() {
-                    due = Some(Instant::now() + TOGETHER);
+                    window.close();
+                } else {
+                    window.open();
                 }
                 tokio::select! {
                     biased;
@@ -112,10 +109,10 @@ impl Exchange {
                             return;
                         }
                     },
-                    () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    () = window.over() => {
                         // not at once: a call that is soon over leaves them to the next
                         if mem::take(&mut deferred) {
-                            for question in self.shared.deferred.take(&self.respondent).await {
+                            for question in self.shared.deferred.take(&self.respondent) {
                                 self.ask(&mut call, question);
                             }
                         }

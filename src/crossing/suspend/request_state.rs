@@ -3,33 +3,21 @@
 //! on it can open what another sealed, and nothing has to be kept. It is bound to the caller, the endpoint, the request and
 //! a time. Knows nothing of what becomes of it.
 
-use std::{fmt, sync::Arc, time::Duration};
-
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use chacha20poly1305::{
-    KeyInit as _, XChaCha20Poly1305, XNonce,
-    aead::{Aead as _, Payload as Sealed},
-};
-use zeroize::Zeroizing;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     mcp::{ErrorObject, Method, Payload, meta},
     model::{Caller, ClientId, KeyId, Target},
-    support::{Clock, Digest, Random, Timestamp},
+    support::{Clock, Digest, Random, SealingKey, Timestamp},
 };
 
 const PREFIX: &str = "gw1.";
-const NONCE: usize = 24;
 /// The longest text that is sealed or looked at, in bytes.
 const MAX_LENGTH: usize = 64 * 1024;
 
-/// The 256-bit key that states are sealed under; wiped when dropped.
-#[derive(Clone)]
-pub struct StateKey(Zeroizing<[u8; 32]>);
-
 /// Seals and opens.
 pub(super) struct Sealer {
-    cipher: XChaCha20Poly1305,
+    key: SealingKey,
     random: Arc<dyn Random>,
     clock: Arc<dyn Clock>,
     /// How long a sealed state is good.
@@ -58,37 +46,19 @@ pub(super) struct CallId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Binding(Digest);
 
-// === impl StateKey ===
-
-impl StateKey {
-    /// This key.
-    pub fn new(key: [u8; 32]) -> Self {
-        Self(Zeroizing::new(key))
-    }
-}
-
-impl fmt::Debug for StateKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("StateKey(…)")
-    }
-}
-
 // === impl Sealer ===
 
 impl Sealer {
     /// Seals for `lifetime`.
-    pub(super) fn new(key: &StateKey, random: Arc<dyn Random>, clock: Arc<dyn Clock>, lifetime: Duration) -> Self {
-        Self { cipher: XChaCha20Poly1305::new((&*key.0).into()), random, clock, lifetime }
+    pub(super) fn new(key: SealingKey, random: Arc<dyn Random>, clock: Arc<dyn Clock>, lifetime: Duration) -> Self {
+        Self { key, random, clock, lifetime }
     }
 
     /// The text that stands for `state`; `None` where it would be longer than 64 KiB.
     pub(super) fn seal(&self, state: &State, binding: &Binding) -> Option<String> {
         let until = self.clock.now() + self.lifetime;
-        let plain = state.encode(until);
-        let nonce = self.random.bytes::<NONCE>();
-        let sealed =
-            self.cipher.encrypt(&XNonce::from(nonce), Sealed { msg: &plain, aad: binding.0.as_bytes() }).ok()?;
-        let text = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode([nonce.as_slice(), &sealed].concat()));
+        let sealed = self.key.seal_text(&state.encode(until), binding.0.as_bytes(), &*self.random).ok()?;
+        let text = format!("{PREFIX}{sealed}");
         (text.len() <= MAX_LENGTH).then_some(text)
     }
 
@@ -104,10 +74,8 @@ impl Sealer {
 
     fn opened(&self, text: &str, binding: &Binding) -> Option<State> {
         let text = text.strip_prefix(PREFIX).filter(|_| text.len() <= MAX_LENGTH)?;
-        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
-        let (nonce, sealed) = bytes.split_first_chunk::<NONCE>()?;
-        let sealed = Sealed { msg: sealed, aad: binding.0.as_bytes() };
-        let (state, until) = State::decode(&self.cipher.decrypt(&XNonce::from(*nonce), sealed).ok()?)?;
+        let plain = self.key.open_text(text, binding.0.as_bytes()).ok()?;
+        let (state, until) = State::decode(&plain)?;
         (self.clock.now() < until).then_some(state)
     }
 }
@@ -184,7 +152,7 @@ mod tests {
 
     fn sealer(key: u8, clock: &Arc<ManualClock>) -> Sealer {
         let random = Arc::new(SeededRandom::new(u64::from(key)));
-        Sealer::new(&StateKey::new([key; 32]), random, Arc::clone(clock) as _, Duration::from_mins(10))
+        Sealer::new(SealingKey::new([key; 32]), random, Arc::clone(clock) as _, Duration::from_mins(10))
     }
 
     fn caller(user: &str, client: Option<&str>, key: &str) -> Caller {

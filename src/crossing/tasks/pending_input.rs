@@ -6,20 +6,18 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
+use tokio::{sync::watch, time::timeout};
+
+use crate::{
+    crossing::window::Window,
+    mcp::{
+        ClientInfo, ErrorObject, Facts, Outcome, Payload, Question, Revision,
+        json::{Object, quote},
+        task::related,
+        translate::Kind,
+    },
 };
 
-use crate::mcp::{
-    ClientInfo, ErrorObject, Facts, Outcome, Payload, Question, Revision,
-    json::{Object, quote},
-    task::related,
-    translate::Kind,
-};
-
-/// How long further questions are waited for, so that they are shown together (`translation` 4b).
-const TOGETHER: Duration = Duration::from_millis(25);
 /// How many questions wait at once; what comes beyond is refused.
 const MAX_REQUESTS: usize = 64;
 
@@ -67,7 +65,7 @@ impl PendingInput {
         let mut changes = self.changes.subscribe();
         let some = changes.wait_for(|_| self.has_questions());
         if matches!(timeout(patience, some).await, Ok(Ok(_))) {
-            sleep(TOGETHER).await;
+            Window::opened().over().await;
         }
         let state = self.state.lock();
         let mut shown = Vec::new();

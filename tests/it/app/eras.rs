@@ -32,7 +32,8 @@ async fn settled(gateway: &Running, folder: &Path) -> Vec<EraStatus> {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let control = Control::read(folder).unwrap().unwrap();
-    let status: Status = gateway.get("/api/status", Some(control.token.expose())).await.json().await.unwrap();
+    let response = gateway.get("/api/status", Some(control.token.expose())).await;
+    let status: Status = serde_json::from_str(&response.text().await.unwrap()).unwrap();
     status.backends.into_iter().map(|backend| backend.era.unwrap()).collect()
 }
 

@@ -1,0 +1,39 @@
+//! The window in which further requests of a server are collected, so that the client is asked once for all of them
+//! (`translation` 4b). Knows nothing of requests.
+
+use std::time::Duration;
+
+use futures_util::future;
+use tokio::time::{Instant, sleep_until};
+
+/// The length of the window.
+const LENGTH: Duration = Duration::from_millis(25);
+
+/// A window that opens with the first request.
+#[derive(Default)]
+pub(super) struct Window(Option<Instant>);
+
+impl Window {
+    /// A window that opens now.
+    pub(super) fn opened() -> Self {
+        Self(Some(Instant::now() + LENGTH))
+    }
+
+    /// Opens the window if it is closed; an open one stays as it is.
+    pub(super) fn open(&mut self) {
+        self.0.get_or_insert_with(|| Instant::now() + LENGTH);
+    }
+
+    /// Closes the window.
+    pub(super) fn close(&mut self) {
+        self.0 = None;
+    }
+
+    /// Waits until the window is over; forever if it is closed.
+    pub(super) async fn over(&self) {
+        match self.0 {
+            Some(end) => sleep_until(end).await,
+            None => future::pending().await,
+        }
+    }
+}
