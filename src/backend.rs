@@ -26,7 +26,6 @@ mod settings;
 mod supervise;
 mod supervisor;
 mod task_group;
-mod task_listens;
 mod transport;
 mod waiting;
 mod wants;

@@ -6,15 +6,19 @@
 //! | `pairs` | client side × server side → the decorators of that pair, as one table |
 //! | `repeat` | calls that a server of 2026-07-28 ends with requests, for clients with a session |
 //! | `suspend` | calls whose server asks in mid-call, for clients without one; the sealed state of every request |
+//! | `listens` | levels and subscriptions of sessions, and of requests without one |
 //! | `tasks` | tasks of 2025-11-25 and those of the extension, for clients that have the others or none |
 //! | `deferred` | requests of servers that wait for a call to ride on |
+//! | `server` | the decorators of one backend, put on when its server is known |
 //! | `pass_through` | a reply that stays as it is up to the event that needs a decorator |
 //! | `window` | the time in which requests are collected, so that the client is asked once |
 
 mod deferred;
+mod listens;
 mod pairs;
 mod pass_through;
 mod repeat;
+mod server;
 mod settings;
 mod suspend;
 pub(crate) mod tasks;
@@ -23,6 +27,7 @@ mod window;
 use std::{fmt, sync::Arc};
 
 use self::{pairs::Decorator, suspend::Suspension};
+pub(crate) use self::{pairs::Pair, server::ServerCrossing};
 pub use self::{settings::Settings, suspend::Deps};
 use crate::{
     mcp::{Call, Reply, Server},

@@ -70,3 +70,8 @@ impl StartError {
         ErrorObject::unavailable(&format!("Backend `{backend}` is not available: {reason}"), &unavailable)
     }
 }
+
+/// The error of a subscription that has no room.
+pub(crate) fn too_many_subscriptions() -> ErrorObject {
+    ErrorObject::invalid_params("too many resources are subscribed to at this backend")
+}

@@ -82,7 +82,7 @@ impl Backend {
             let opened = backend.opener.open(era.unwrap_or(Era::Legacy), (&key, succession), &client).await;
             backend.opener.count(opened.as_deref().ok());
             if let Ok(connection) = &opened {
-                backend.tasks.met(connection.tasks());
+                backend.crossing.met(connection.tasks());
             }
             match opened {
                 Ok(connection) => backend.live_in(&slot, &key, connection).await,

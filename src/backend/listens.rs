@@ -29,22 +29,9 @@ struct Listener {
 }
 
 impl Listens {
-    /// Everything that is said to `holder` on the sessions of `key` from now on. It never ends by itself.
-    pub(crate) fn listen(self: &Arc<Self>, key: &Key, holder: Requester) -> impl Stream<Item = Event> + Send + use<> {
-        self.open(key, holder, Vec::new())
-    }
-
-    /// The same of notifications of these methods alone.
-    pub(crate) fn listen_for(
-        self: &Arc<Self>,
-        methods: Vec<Method>,
-        key: &Key,
-        holder: Requester,
-    ) -> impl Stream<Item = Event> + Send + use<> {
-        self.open(key, holder, methods)
-    }
-
-    fn open(
+    /// What is said to `holder` on the sessions of `key` from now on: notifications of the methods `only`, or everything if
+    /// that is empty. It never ends by itself.
+    pub(crate) fn listen(
         self: &Arc<Self>,
         key: &Key,
         holder: Requester,

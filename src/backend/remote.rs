@@ -16,7 +16,7 @@ use super::{
     wants::Wants,
 };
 use crate::{
-    crossing::tasks::TaskBridges,
+    crossing::ServerCrossing,
     mcp::{Context, Era, ErrorObject, Method, Outcome},
     model::{BackendSpec, Requester},
 };
@@ -32,7 +32,7 @@ pub(crate) struct Backend {
     pub(super) wants: Arc<Wants>,
     pub(super) settings: Arc<ClientSettings>,
     pub(super) slots: Arc<QuestionSlots>,
-    pub(super) tasks: Arc<TaskBridges>,
+    pub(super) crossing: Arc<ServerCrossing>,
     pub(super) context: BackendContext,
 }
 
@@ -49,8 +49,11 @@ impl Backend {
         let health = Health::starting();
         let background = context.tasks.clone();
         let spawn = move |task| background.spawn_until_end(task);
-        let tasks = TaskBridges::new(spec.id.clone(), spec.call_timeout, Arc::clone(&context.clock), Box::new(spawn));
-        Self { spec, era, health, opener, pool, listens, wants, settings, slots, tasks, context }
+        let held = Arc::clone(&settings);
+        let ended = move |requester: &Requester| held.ended(requester);
+        let silence = (spec.id.clone(), spec.call_timeout);
+        let crossing = ServerCrossing::new(silence, Arc::clone(&context.clock), Box::new(spawn), Box::new(ended));
+        Self { spec, era, health, opener, pool, listens, wants, settings, slots, crossing, context }
     }
 
     /// The key of the connection that serves this client at a server of this era.
@@ -71,7 +74,7 @@ impl Backend {
         if let Some(session) = requester.session() {
             self.pool.forget(session);
         }
-        self.tasks.ended(requester);
+        self.crossing.ended(requester);
         self.settings.ended(requester);
     }
 

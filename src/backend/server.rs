@@ -1,4 +1,8 @@
-//! One backend as a [`Server`]: each call finds its connection, opened if there is none, and runs on it.
+//! One backend as a [`Server`]: each call finds its connection, opened if there is none, and runs on it. What serves it is
+//! chosen here, once the handshake has told the era of the server: [`SessionServer`] or [`RequestServer`].
+
+mod request;
+mod session;
 
 use std::{
     pin::pin,
@@ -8,13 +12,10 @@ use std::{
     },
 };
 
-use futures_util::{
-    StreamExt as _,
-    future::{Either, join_all, ready},
-    stream,
-};
+use futures_util::{StreamExt as _, future::Either};
 use tokio::time::sleep;
 
+use self::{request::RequestServer, session::SessionServer};
 use super::{
     attempts::{Attempts, Next},
     connection::{
@@ -25,29 +26,15 @@ use super::{
     key::Key,
     question_slots::{SlotGuard, SlotRequest},
     remote::Backend,
-    settings::CallLevel,
     waiting,
-    wants::Topic,
 };
 use crate::{
-    crossing::tasks::{Pair, heard_by},
-    mcp::{Call, Context, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server, listen},
+    crossing::Pair,
+    mcp::{Call, Context, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, Server},
 };
 
 /// A [`Backend`] behind the interface that everything else sees.
 pub(crate) struct BackendServer(pub(crate) Arc<Backend>);
-
-/// A [`Backend`] at a server of this era, as the server itself serves it.
-struct Unbridged {
-    backend: Arc<Backend>,
-    era: Era,
-}
-
-impl Server for Unbridged {
-    fn call(&self, call: Call) -> Reply {
-        Arc::clone(&self.backend).pass(self.era, call)
-    }
-}
 
 impl Server for BackendServer {
     fn call(&self, call: Call) -> Reply {
@@ -81,44 +68,31 @@ impl Backend {
         }
     }
 
-    /// Serves a call at a server of this era, through the bridge that the pair needs.
+    /// Serves a call at a server of this era, through the decorators that the pair needs.
     fn dispatch(self: Arc<Self>, era: Era, call: Call) -> Reply {
-        match self.tasks.pair(&call, era) {
-            Pair::Alike => self.pass(era, call),
-            Pair::NotMet => Reply::later(self.meet_first(era, call)),
-            Pair::Bridged(bridge) => {
-                let bridges = Arc::clone(&self.tasks);
-                bridges.serve(bridge, Arc::new(Unbridged { backend: self, era }), call)
+        let crossing = &self.crossing;
+        match (crossing.pair(&call, era), era) {
+            (Pair::Alike, Era::Legacy) => SessionServer(self).serve(call),
+            (Pair::Alike, Era::Modern) => RequestServer(self).serve(call),
+            (Pair::Differ(decorators), Era::Legacy) => {
+                Arc::clone(crossing).serve(decorators, SessionServer(self), call)
             }
+            (Pair::Differ(decorators), Era::Modern) => {
+                Arc::clone(crossing).serve(decorators, RequestServer(self), call)
+            }
+            (Pair::NotMet, _) => Reply::later(self.meet_first(era, call)),
         }
     }
 
-    /// Waits for a connection, so that it is known which bridge the pair needs.
+    /// Waits for a connection, so that it is known what the pair needs.
     async fn meet_first(self: Arc<Self>, era: Era, call: Call) -> Reply {
         let key = self.key(era, &call.context);
         match self.connection(era, &key, &call.context).await {
             Ok((_lease, connection)) => {
-                self.tasks.met(connection.tasks());
+                self.crossing.met(connection.tasks());
                 self.dispatch(era, call)
             }
             Err(error) => self.not_served(error, call),
-        }
-    }
-
-    /// Serves a call at a server of this era, as the server itself serves it.
-    fn pass(self: Arc<Self>, era: Era, call: Call) -> Reply {
-        match (&call.method, era) {
-            (Method::Initialize, _) => Reply::failed(ErrorObject::method_not_found("initialize")),
-            (Method::Listen, _) => self.listen(era, call),
-            (Method::SetLevel, Era::Legacy) => Reply::later(async move { self.settings.set_level(&call).await }),
-            (Method::SetLevel, Era::Modern) => Reply::later(async move { self.settings.keep_level(&call) }),
-            (Method::ResourcesSubscribe, Era::Legacy) => Reply::later(self.subscribe(call)),
-            (Method::ResourcesSubscribe, Era::Modern) => Reply::later(self.listen_to(call)),
-            (Method::ResourcesUnsubscribe, Era::Legacy) => Reply::later(self.unsubscribe(call)),
-            (Method::ResourcesUnsubscribe, Era::Modern) => Reply::later(async move { self.settings.leave(&call) }),
-            (Method::Ping, Era::Modern) => Reply::complete(Payload::empty(Revision::NEWEST_LEGACY)),
-            (method, _) if method.is_notification() => Reply::later(self.notify(era, call)),
-            _ => self.serve(era, call),
         }
     }
 
@@ -145,42 +119,6 @@ impl Backend {
                 Err(self.unavailable(&format!("it is still starting after {} s", patience.as_secs())))
             }
         }
-    }
-
-    /// Everything that is said to this client outside of calls. It ends if the server turns out to be of another era.
-    fn listen(self: Arc<Self>, era: Era, call: Call) -> Reply {
-        let (context, tasks) = (call.context, listen::task_ids(&call.params));
-        let (key, methods) = (self.key(era, &context), listen::methods(&call.params));
-        let turned = self.era.clone().turned_from(era);
-        if !methods.is_empty() {
-            let heard = self.listens.listen_for(methods, &key, context.requester.clone()).take_until(turned);
-            return Reply::new(stream::iter([listen::honouring([])]).chain(heard));
-        }
-        let heard = self.listens.listen(&key, context.requester.clone()).take_until(turned);
-        let is_for = heard_by(&context.client);
-        let heard = heard.filter(move |event| ready(is_for(event)));
-        match era {
-            Era::Legacy => Reply::new(heard),
-            Era::Modern => self.hear_tasks(tasks, context, heard),
-        }
-    }
-
-    /// Passes a client's notification on to every session that it shares.
-    async fn notify(self: Arc<Self>, era: Era, call: Call) -> Reply {
-        let absent = Payload::absent(call.params.revision);
-        if era == Era::Modern {
-            // what only sessions have is dropped at a server that has none (design rule 13)
-            metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
-            return Reply::complete(absent);
-        }
-        let sessions = self.pool.sessions(&Key::of(self.spec.share, &call.context));
-        // the backend's own handshake and cancellations are made where they belong
-        if !matches!(call.method, Method::Initialized | Method::Cancelled) {
-            let Call { method, params, context } = &call;
-            let told = sessions.iter().map(|session| session.notify(method.clone(), params.clone(), context.profile));
-            join_all(told).await;
-        }
-        Reply::complete(absent)
     }
 
     /// Serves a call on the connection of its client, in a question slot where it needs one.
@@ -215,7 +153,6 @@ impl Backend {
             let Call { method, params, context } = call;
             let mut attempts = Attempts::of(&self, &method);
             let holder = context.requester.clone();
-            let _level = CallLevel::of(&self.settings, era, &key, (&params, &context));
             loop {
                 let (_lease, connection) = match self.connection(era, &key, &context).await {
                     Ok(found) => found,
@@ -237,13 +174,12 @@ impl Backend {
                     yield attempts.refused(error);
                     return;
                 }
-                let bridge = self.tasks.around_connection(&context.client, connection.tasks());
+                let bridge = self.crossing.around_connection(&context.client, connection.tasks());
                 let events = if let Some(bridge) = bridge {
                     let call = Call { method: method.clone(), params: params.clone(), context: context.clone() };
                     Either::Left(call_through(&connection, bridge, call, self.spec.call_timeout))
                 } else {
-                    let level = if era == Era::Modern { self.wants.level_of(&key, &holder) } else { None };
-                    let call = OutboundCall { level, ..OutboundCall::by(&context, &method, &params) };
+                    let call = OutboundCall::by(&context, &method, &params);
                     Either::Right(connection.call(call, self.spec.call_timeout))
                 };
                 let mut events = pin!(events);
@@ -302,7 +238,7 @@ impl Backend {
         }
         match discover(connection, self.spec.start_timeout).await {
             Told::Modern(info) => {
-                self.tasks.met(info.tasks());
+                self.crossing.met(info.tasks());
                 introduced(connection, info);
             }
             Told::Legacy(reason) => {
@@ -341,82 +277,4 @@ impl Backend {
         let busy = "all its shared processes serve other clients; try again later, or raise `parallel`";
         slot.map_err(|_| self.unavailable(busy))
     }
-
-    /// The first subscriber subscribes, the others join.
-    async fn subscribe(self: Arc<Self>, call: Call) -> Reply {
-        let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.requester.clone());
-        let Some(uri) = call.params.string("uri") else { return self.serve(Era::Legacy, call) };
-        let topic = Topic::Resource(uri);
-        let turn = self.wants.turn(&key).await;
-        if !key.is_of_one_client() && self.wants.has_others(&key, &holder, &topic) {
-            self.wants.subscribed(&key, holder, topic);
-            return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
-        }
-        if !self.wants.has_room(&key) {
-            return Reply::failed(too_many());
-        }
-        let (wants, reply) = (Arc::clone(&self.wants), self.serve(Era::Legacy, call));
-        reply.map(move |event| {
-            let _turn = &turn;
-            if matches!(event, Event::Done(Outcome::Complete(_))) {
-                wants.subscribed(&key, holder.clone(), topic.clone());
-            }
-            event
-        })
-    }
-
-    /// The last subscriber to leave unsubscribes.
-    async fn unsubscribe(self: Arc<Self>, call: Call) -> Reply {
-        let (key, holder) = (Key::of(self.spec.share, &call.context), call.context.requester.clone());
-        let Some(uri) = call.params.string("uri") else { return self.serve(Era::Legacy, call) };
-        let topic = Topic::Resource(uri);
-        let turn = self.wants.turn(&key).await;
-        let others = self.wants.has_others(&key, &holder, &topic);
-        self.wants.unsubscribed(&key, &holder, &topic);
-        if others && !key.is_of_one_client() {
-            return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
-        }
-        self.serve(Era::Legacy, call).map(move |event| {
-            let _turn = &turn;
-            event
-        })
-    }
-
-    /// `resources/subscribe` at a server without sessions: answered when it has acknowledged that it tells of the resource
-    /// (`translation` 4d).
-    async fn listen_to(self: Arc<Self>, call: Call) -> Reply {
-        let (key, holder) = (self.key(Era::Modern, &call.context), call.context.requester.clone());
-        let Some(uri) = call.params.string("uri") else {
-            return Reply::failed(ErrorObject::invalid_params("Invalid params: `uri` is missing"));
-        };
-        let (_lease, connection) = match self.connection(Era::Modern, &key, &call.context).await {
-            Ok(found) => found,
-            Err(error) => return Reply::failed(self.not_begun(error)),
-        };
-        if connection.server().is_some_and(|server| !server.offers("resources", "subscribe")) {
-            return Reply::failed(ErrorObject::method_not_found(Method::ResourcesSubscribe.as_str()));
-        }
-        if !self.wants.has_room(&key) {
-            return Reply::failed(too_many());
-        }
-        let topic = Topic::Resource(uri);
-        self.wants.subscribed(&key, holder.clone(), topic.clone());
-        let error = match connection.listening().honoured(vec![topic.clone()]).await {
-            Some(honoured) if !honoured.is_empty() => {
-                return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
-            }
-            Some(_) => {
-                let text = format!("Backend `{}` does not tell when this resource changes", self.spec.id);
-                ErrorObject::invalid_params(&text)
-            }
-            None => self.unavailable("it does not say in time whether it tells when this resource changes; try again"),
-        };
-        self.wants.unsubscribed(&key, &holder, &topic);
-        connection.listening().want_anew();
-        Reply::failed(error)
-    }
-}
-
-fn too_many() -> ErrorObject {
-    ErrorObject::invalid_params("too many resources are subscribed to at this backend")
 }

@@ -14,7 +14,7 @@ use super::{
     wants::{GivenUp, Topic, Wants},
 };
 use crate::{
-    mcp::{Call, Context, Era, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, json, meta},
+    mcp::{Call, Era, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, json},
     model::{BackendSpec, Requester},
 };
 
@@ -24,13 +24,6 @@ pub(crate) struct ClientSettings {
     pool: Arc<Pool>,
     wants: Arc<Wants>,
     tasks: TaskGroup,
-}
-
-/// The level that one call wants of a shared session for as long as it runs.
-pub(super) struct CallLevel {
-    settings: Arc<ClientSettings>,
-    key: Key,
-    request: Requester,
 }
 
 // === impl ClientSettings ===
@@ -49,6 +42,11 @@ impl ClientSettings {
             return Reply::failed(no_level());
         };
         let key = Key::of(self.spec.share, &call.context);
+        if call.context.requester.is_sessionless() {
+            // of one call, which brings the connection to it that it leases
+            self.wants.set_level(&key, call.context.requester.clone(), level);
+            return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
+        }
         let wanted = self.wants.set_level(&key, call.context.requester.clone(), level);
         for session in self.pool.sessions(&key).into_iter().filter(|session| session.can_log()) {
             // the client's own words, if they are what is asked for
@@ -59,28 +57,6 @@ impl ClientSettings {
                 && !session.is_over()
             {
                 tracing::warn!(backend = %self.spec.id, %error, "the server did not take a log level");
-            }
-        }
-        Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
-    }
-
-    /// Keeps the level at a server without sessions: from now on it goes with each call of this client (`translation` 3.4,
-    /// LOG).
-    pub(super) fn keep_level(&self, call: &Call) -> Reply {
-        let Some(level) = call.params.string("level").as_deref().and_then(Level::parse) else {
-            return Reply::failed(no_level());
-        };
-        self.wants.set_level(&Key::of_modern(&self.spec, &call.context), call.context.requester.clone(), level);
-        Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
-    }
-
-    /// `resources/unsubscribe` at a server without sessions.
-    pub(super) fn leave(&self, call: &Call) -> Reply {
-        let key = Key::of_modern(&self.spec, &call.context);
-        if let Some(uri) = call.params.string("uri") {
-            self.wants.unsubscribed(&key, &call.context.requester, &Topic::Resource(uri));
-            if let Some(connection) = self.pool.present(&key) {
-                connection.listening().want_anew();
             }
         }
         Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
@@ -173,31 +149,6 @@ impl ClientSettings {
             }
         }
         Outcome::Failed(session.lost_error())
-    }
-}
-
-// === impl CallLevel ===
-
-impl CallLevel {
-    /// Notes the level that a call to a server with sessions asks for itself (2026-07-28, logging), for as long as it runs.
-    pub(super) fn of(
-        settings: &Arc<ClientSettings>,
-        era: Era,
-        key: &Key,
-        (params, context): (&Payload, &Context),
-    ) -> Option<Self> {
-        let request = Some(&context.requester).filter(|it| era == Era::Legacy && it.is_sessionless())?.clone();
-        let level = meta::log_level(params)?;
-        settings.wants.set_level_for_call(key, request.clone(), level);
-        Some(Self { settings: Arc::clone(settings), key: key.clone(), request })
-    }
-}
-
-impl Drop for CallLevel {
-    fn drop(&mut self) {
-        if let Some(given_up) = self.settings.wants.unset_level(&self.key, &self.request) {
-            self.settings.begin_to_give_up(given_up);
-        }
     }
 }
 

@@ -112,7 +112,7 @@ impl Supervision {
             Ok(opened) => opened,
             Err(failure) => return Ended::Failed(failure),
         };
-        self.0.tasks.met(connection.tasks());
+        self.0.crossing.met(connection.tasks());
         self.0.settings.bring_up(&Key::base(), &connection).await;
         let lived = base.has_lived();
         base.set(SlotState::Ready(Arc::clone(&connection)));

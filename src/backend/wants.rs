@@ -78,32 +78,9 @@ impl Wants {
         inner.at(key, &holder).set_level(holder, level)
     }
 
-    /// The same for one call, which takes it back with [`Wants::unset_level`].
-    pub(crate) fn set_level_for_call(&self, key: &Key, request: Requester, level: Level) {
-        let mut inner = self.0.lock();
-        inner.wishes.entry(key.sharer()).or_default().set_level(request, level);
-    }
-
-    /// Notes that a call that wanted a level is over; gives what changed by it. Looks at nothing but this key.
-    pub(crate) fn unset_level(&self, key: &Key, request: &Requester) -> Option<GivenUp> {
-        let key = key.sharer();
-        let mut inner = self.0.lock();
-        let wish = inner.wishes.get_mut(&key)?;
-        let level = wish.unset_level(request);
-        if wish.is_empty() {
-            inner.wishes.remove(&key);
-        }
-        Some(GivenUp { key, topics: Vec::new(), level: Some(level?) })
-    }
-
     /// The most verbose level that is wanted.
     pub(crate) fn level(&self, key: &Key) -> Option<Level> {
         self.0.lock().wishes.get(&key.sharer())?.level()
-    }
-
-    /// The level that `holder` wants.
-    pub(crate) fn level_of(&self, key: &Key, holder: &Requester) -> Option<Level> {
-        self.0.lock().wishes.get(&key.sharer())?.levels.get(holder).copied()
     }
 
     /// The turn to make or end a subscription.
@@ -310,16 +287,12 @@ mod tests {
     #[test]
     fn the_end_of_a_call_takes_back_its_own_level_alone() {
         let (wants, key) = (Wants::default(), Key::base());
-        let topic = Topic::Resource("x:1".to_owned());
         wants.set_level(&key, session("a"), Level::Error);
-        wants.set_level_for_call(&key, session("request 1"), Level::Debug);
-        wants.set_level_for_call(&key, session("request 2"), Level::Debug);
-        wants.subscribed(&key, session("request 1"), topic.clone());
-        assert_eq!(wants.unset_level(&key, &session("request 1")), None, "the other one still wants it");
+        wants.set_level(&key, session("request 1"), Level::Debug);
+        wants.set_level(&key, session("request 2"), Level::Debug);
+        assert!(wants.forget(&session("request 1")).is_empty(), "the other one still wants it");
         let given_up = GivenUp { key: key.clone(), topics: vec![], level: Some(Level::Error) };
-        assert_eq!(wants.unset_level(&key, &session("request 2")), Some(given_up));
-        assert!(wants.is_subscribed(&key, &session("request 1"), &topic));
-        wants.forget(&session("request 1"));
+        assert_eq!(wants.forget(&session("request 2")), [given_up]);
         wants.forget(&session("a"));
         let inner = wants.0.lock();
         assert!(inner.wishes.is_empty() && inner.places.is_empty(), "nothing is left");

@@ -19,6 +19,7 @@ mod user_tasks;
 pub(crate) use self::shared::Spawn;
 
 use std::{
+    future::ready,
     sync::{
         Arc,
         atomic::{AtomicU8, Ordering},
@@ -26,12 +27,12 @@ use std::{
     time::Duration,
 };
 
-use self::{
-    awaited::AwaitedTasks, core_over_extension::CoreOverExtension, extension_over_core::ExtensionOverCore,
-    session_tasks::Owner, shared::SharedTasks,
-};
+use futures_util::StreamExt as _;
+
+pub(super) use self::awaited::AwaitedTasks;
+use self::{core_over_extension::CoreOverExtension, extension_over_core::ExtensionOverCore, shared::SharedTasks};
 use crate::{
-    mcp::{Call, ClientInfo, Era, Event, Feature, Method, Outcome, Reply, Revision, Server, json::Object, meta},
+    mcp::{Call, Era, Event, Feature, Method, Outcome, Reply, Revision, Server, json::Object, meta},
     model::{BackendId, Requester},
     support::Clock,
 };
@@ -53,19 +54,12 @@ pub(crate) struct TaskBridges {
     shared: Arc<SharedTasks>,
 }
 
-/// What a call needs between its client and its server.
-pub(crate) enum Pair {
-    /// Nothing.
-    Alike,
-    /// That is not known before the server has been met.
-    NotMet,
-    /// A bridge.
-    Bridged(Bridge),
-}
+/// Which bridge a call needs is not known before the server has been met.
+pub(super) struct NotMet;
 
 /// A bridge that is put around a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Bridge {
+pub(super) enum Bridge {
     /// The client has sessions; the server is of 2026-07-28.
     CoreOverExtension {
         /// Whether the server has the extension.
@@ -78,6 +72,12 @@ pub(crate) enum Bridge {
     },
     /// The server has sessions, and its list of tools says which of them run as tasks.
     NotedTools,
+}
+
+/// Listens of a client without tasks: it hears nothing of the tasks that its calls run as.
+#[derive(Clone)]
+pub(super) struct OwnNotifications {
+    server: Arc<dyn Server>,
 }
 
 /// The code of a server that has not been met.
@@ -122,6 +122,11 @@ impl ServerTasks {
         self.has_tasks
     }
 
+    /// Whether it has those of 2025-11-25.
+    pub(super) fn is_of_core(self) -> bool {
+        self.era == Era::Legacy && self.has_tasks
+    }
+
     fn code(self) -> u8 {
         Self::ALL.iter().position(|one| *one == self).and_then(|at| u8::try_from(at).ok()).unwrap_or(NOT_MET)
     }
@@ -141,36 +146,8 @@ impl TaskBridges {
         self.server.store(server.code(), Ordering::Relaxed);
     }
 
-    /// What `call` needs at a server of this era.
-    pub(crate) fn pair(&self, call: &Call, era: Era) -> Pair {
-        let (client, method) = (&call.context.client, &call.method);
-        match (client.revision.era(), era) {
-            (Era::Legacy, Era::Modern) if core_over_extension::concerns(method) => match self.server(era) {
-                Some(server) => Pair::Bridged(Bridge::CoreOverExtension { has_extension: server.has_tasks }),
-                // a listen outlives connections, and waits for none
-                None if *method == Method::Listen => Pair::Bridged(Bridge::CoreOverExtension { has_extension: true }),
-                None => Pair::NotMet,
-            },
-            (_, Era::Legacy) if *method == Method::ToolsList => match self.server(era) {
-                Some(server) if server.runs_tools => Pair::Bridged(Bridge::NotedTools),
-                _ => Pair::Alike,
-            },
-            (Era::Modern, Era::Legacy) if *method == Method::ToolsCall => match self.server(era) {
-                Some(server) if server.has_tasks && client.takes_tasks() => {
-                    Pair::Bridged(Bridge::ExtensionOverCore { runs_tools: server.runs_tools })
-                }
-                None if client.takes_tasks() => Pair::NotMet,
-                _ => Pair::Alike,
-            },
-            (Era::Modern, Era::Legacy) if extension_over_core::concerns(method) => {
-                Pair::Bridged(Bridge::ExtensionOverCore { runs_tools: false })
-            }
-            _ => Pair::Alike,
-        }
-    }
-
     /// Serves a call through this bridge around a backend.
-    pub(crate) fn serve(&self, bridge: Bridge, backend: Arc<dyn Server>, call: Call) -> Reply {
+    pub(super) fn serve(&self, bridge: Bridge, backend: Arc<dyn Server>, call: Call) -> Reply {
         let shared = Arc::clone(&self.shared);
         match bridge {
             Bridge::CoreOverExtension { has_extension } => {
@@ -186,21 +163,14 @@ impl TaskBridges {
         }
     }
 
-    /// What is put around a connection for calls of `client`; `None` if the two need nothing.
-    pub(crate) fn around_connection(
-        &self,
-        client: &ClientInfo,
-        server: ServerTasks,
-    ) -> Option<impl FnOnce(Arc<dyn Server>) -> AwaitedTasks + use<>> {
-        let awaits = server.era == Era::Legacy && server.has_tasks && !client.takes_tasks();
-        awaits.then(|| {
-            let shared = Arc::clone(&self.shared);
-            move |connection| AwaitedTasks::new(connection, shared, server.runs_tools)
-        })
+    /// What is put around a connection to such a server, for calls of clients without tasks.
+    pub(super) fn awaited(&self, server: ServerTasks) -> impl FnOnce(Arc<dyn Server>) -> AwaitedTasks + use<> {
+        let shared = Arc::clone(&self.shared);
+        move |connection| AwaitedTasks::new(connection, shared, server.runs_tools)
     }
 
     /// Whether a task is known to be another's than this client's.
-    pub(crate) fn is_of_another(&self, id: &str, owner: &Owner) -> bool {
+    pub(crate) fn is_of_another(&self, id: &str, owner: &Requester) -> bool {
         self.shared.of_sessions.is_of_another(id, owner)
     }
 
@@ -210,18 +180,60 @@ impl TaskBridges {
     }
 
     /// The server that was last met, if it is of this era.
-    fn server(&self, era: Era) -> Option<ServerTasks> {
+    pub(super) fn server(&self, era: Era) -> Option<ServerTasks> {
         let code = usize::from(self.server.load(Ordering::Relaxed));
         ServerTasks::ALL.get(code).copied().filter(|server| server.era == era)
     }
 }
 
-/// Returns what of the messages outside of calls is for `client`: one without tasks hears nothing of those that its calls
-/// run as. Progress outside of calls is of tasks (2025-11-25, tasks, *Progress Tracking*).
-pub(crate) fn heard_by(client: &ClientInfo) -> impl Fn(&Event) -> bool + Send + use<> {
-    let has_tasks = client.takes_tasks();
-    let is_of_task = |method: &Method| matches!(method, Method::Progress | Method::TaskStatus);
-    move |event| has_tasks || !matches!(event, Event::Notified(told) if is_of_task(&told.method))
+/// The bridge that `call` needs at a server of this era, if any.
+///
+/// # Errors
+///
+/// If that depends on the server, and none of this era has been `met`.
+pub(super) fn bridge(call: &Call, era: Era, met: Option<ServerTasks>) -> Result<Option<Bridge>, NotMet> {
+    let (client, method) = (&call.context.client, &call.method);
+    let bridge = match (client.revision.era(), era) {
+        (Era::Legacy, Era::Modern) if core_over_extension::concerns(method) => match met {
+            Some(server) => Bridge::CoreOverExtension { has_extension: server.has_tasks },
+            // a listen outlives connections, and waits for none
+            None if *method == Method::Listen => Bridge::CoreOverExtension { has_extension: true },
+            None => return Err(NotMet),
+        },
+        (_, Era::Legacy) if *method == Method::ToolsList => {
+            return Ok(met.filter(|server| server.runs_tools).map(|_| Bridge::NotedTools));
+        }
+        (Era::Modern, Era::Legacy) if *method == Method::ToolsCall => match met {
+            Some(server) if server.has_tasks && client.takes_tasks() => {
+                Bridge::ExtensionOverCore { runs_tools: server.runs_tools }
+            }
+            None if client.takes_tasks() => return Err(NotMet),
+            _ => return Ok(None),
+        },
+        (Era::Modern, Era::Legacy) if extension_over_core::concerns(method) => {
+            Bridge::ExtensionOverCore { runs_tools: false }
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(bridge))
+}
+
+// === impl OwnNotifications ===
+
+impl OwnNotifications {
+    /// Puts itself around `server`.
+    pub(super) fn new(server: Arc<dyn Server>) -> Self {
+        Self { server }
+    }
+}
+
+impl Server for OwnNotifications {
+    fn call(&self, call: Call) -> Reply {
+        // progress outside of calls is of tasks (2025-11-25, tasks, *Progress Tracking*)
+        let is_of_task = |method: &Method| matches!(method, Method::Progress | Method::TaskStatus);
+        let is_own = move |event: &Event| !matches!(event, Event::Notified(told) if is_of_task(&told.method));
+        Reply::new(self.server.call(call).filter(move |event| ready(is_own(event))))
+    }
 }
 
 #[cfg(test)]

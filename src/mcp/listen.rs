@@ -15,6 +15,9 @@ pub const LISTS: [(&str, &str, Method); 3] = [
 /// The member of the filter that names the tasks whose status is listened to.
 pub const TASK_IDS: &str = "taskIds";
 
+/// The member of the filter that names the resources whose updates are listened to.
+pub const RESOURCES: &str = "resourceSubscriptions";
+
 /// The member of the filter that names the methods, used inside the gateway alone.
 const METHODS: &str = "methods";
 
@@ -22,6 +25,20 @@ const METHODS: &str = "methods";
 pub fn task_ids(params: &Payload) -> Vec<String> {
     let params: Value = params.view().unwrap_or_default();
     strings(&params["notifications"][TASK_IDS])
+}
+
+/// The resources that the filter of a listen names, or that of its acknowledgement; none where it is malformed.
+pub fn resources(params: &Payload) -> Vec<String> {
+    let params: Value = params.view().unwrap_or_default();
+    strings(&params["notifications"][RESOURCES])
+}
+
+/// The parameters of a listen inside the gateway that keeps up a subscription: it is told of nothing but its
+/// acknowledgement, and ends with an error if the server cannot be listened to. Updates come on the listens of the same
+/// client that are told of everything.
+pub fn for_resource(uri: &str) -> Payload {
+    let methods = [Method::SubscriptionsAcknowledged.as_str()];
+    Payload::of(Revision::V2026_07_28, &json!({ "notifications": { RESOURCES: [uri], METHODS: methods } }))
 }
 
 /// The parameters of a listen inside the gateway that is told of these methods alone and asked nothing. It begins with an
@@ -56,6 +73,14 @@ pub fn for_tasks<'a>(ids: impl IntoIterator<Item = &'a String>) -> Payload {
 pub fn honouring<'a>(ids: impl IntoIterator<Item = &'a str>) -> Event {
     let ids: Vec<&str> = ids.into_iter().collect();
     let params = Payload::of(Revision::V2026_07_28, &json!({ "notifications": { TASK_IDS: ids } }));
+    Event::Notified(Notification { method: Method::SubscriptionsAcknowledged, params })
+}
+
+/// The acknowledgement that names the resources and the tasks that will be told of.
+pub fn acknowledging<'a>(resources: impl Iterator<Item = &'a str>, tasks: impl Iterator<Item = &'a str>) -> Event {
+    let (resources, tasks): (Vec<&str>, Vec<&str>) = (resources.collect(), tasks.collect());
+    let filter = json!({ "notifications": { RESOURCES: resources, TASK_IDS: tasks } });
+    let params = Payload::of(Revision::V2026_07_28, &filter);
     Event::Notified(Notification { method: Method::SubscriptionsAcknowledged, params })
 }
 

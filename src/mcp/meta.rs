@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{
     Level, Payload,
-    json::{At, Object},
+    json::{At, Object, draft::Draft, quote},
 };
 
 /// The server's name, in a result of 2026-07-28.
@@ -47,4 +47,34 @@ pub fn log_level(params: &Payload) -> Option<Level> {
 #[must_use]
 pub fn with_progress_token(params: &Payload, token: &str) -> Payload {
     params.rewrite(&[PROGRESS_TOKEN], |_| Some(token.to_owned()))
+}
+
+/// The same request, which asks for log messages of this level (2026-07-28, logging).
+#[must_use]
+pub fn with_log_level(params: &Payload, level: Level) -> Payload {
+    let text = String::from_utf8_lossy(params.json());
+    let mut request = Draft::of(if text.is_empty() { "{}" } else { &text });
+    if request.get(META).is_none_or(|meta| !meta.is_object()) {
+        request.set(META, "{}");
+    }
+    request.each(META).for_each(|meta| meta.set(LOG_LEVEL, quote(level.as_str())));
+    params.rewritten(request.text().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::mcp::Revision;
+
+    #[test]
+    fn a_request_asks_for_a_level_whatever_it_says_beside() {
+        let of = |text: &'static str| {
+            let params = Payload::new(Revision::V2025_11_25, Bytes::from_static(text.as_bytes()));
+            String::from_utf8_lossy(with_log_level(&params, Level::Error).json()).into_owned()
+        };
+        assert_snapshot!(of(""), @r#"{"_meta":{"io.modelcontextprotocol/logLevel":"error"}}"#);
+        assert_snapshot!(of(r#"{ "cursor" : "x", "_meta":{"v/x":1.0}}"#), @r#"{ "cursor" : "x", "_meta":{"v/x":1.0,"io.modelcontextprotocol/logLevel":"error"}}"#);
+    }
 }

@@ -15,8 +15,8 @@ use super::{
 use crate::{
     backend::transport::{NotSent, TransportError},
     mcp::{
-        ClientInfo, Context, Era, ErrorObject, Event, Facts, Farewell, Level, Message, Method, Outcome, Payload,
-        RequestId, meta,
+        ClientInfo, Context, Era, ErrorObject, Event, Facts, Farewell, Message, Method, Outcome, Payload, RequestId,
+        meta,
         mirrored::Mirror,
         translate::{Kind, Profile, with_envelope, without_invalid_header_params},
     },
@@ -34,8 +34,6 @@ pub(crate) struct OutboundCall {
     pub(crate) holder: Requester,
     /// The client; `None` for the gateway itself.
     pub(crate) client: Option<Arc<ClientInfo>>,
-    /// Log messages that it is to give, where the parameters do not say (2026-07-28).
-    pub(crate) level: Option<Level>,
     /// Parameters that are mirrored beside the body (2026-07-28).
     pub(crate) mirror: Option<Arc<Mirror>>,
     /// What becomes of members that the server's version does not define.
@@ -62,7 +60,6 @@ impl OutboundCall {
             params: params.clone(),
             holder: context.requester.clone(),
             client: Some(Arc::clone(&context.client)),
-            level: None,
             mirror: context.mirror.clone(),
             profile: context.profile,
             farewell: context.farewell.clone(),
@@ -72,7 +69,7 @@ impl OutboundCall {
     /// A call of the gateway's own.
     pub(crate) fn of_gateway(method: Method, params: Payload) -> Self {
         let (profile, farewell) = (Profile::default(), Farewell::default());
-        Self { method, params, holder: Requester::Gateway, client: None, level: None, mirror: None, profile, farewell }
+        Self { method, params, holder: Requester::Gateway, client: None, mirror: None, profile, farewell }
     }
 }
 
@@ -218,7 +215,7 @@ impl ServerConnection {
                     refusal.report();
                     refusal.error()
                 })?;
-                Ok(with_envelope(params, &client, call.level))
+                Ok(with_envelope(params, &client))
             }
         }
     }

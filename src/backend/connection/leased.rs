@@ -71,7 +71,7 @@ impl ConnectionServer {
     /// What is told outside of calls, of the methods that the filter names.
     fn listen(&self, call: &Call) -> Reply {
         let about = &self.connection.about;
-        let told = about.listens.listen_for(listen::methods(&call.params), &about.key, call.context.requester.clone());
+        let told = about.listens.listen(&about.key, call.context.requester.clone(), listen::methods(&call.params));
         Reply::new(stream::iter([listen::honouring([])]).chain(told))
     }
 }

@@ -7,7 +7,8 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::{
-    mcp::{Capabilities, Context, Farewell, Payload, Trace, listen, translate::Profile},
+    crossing::pairs::awaits_tasks,
+    mcp::{Capabilities, ClientInfo, Context, Farewell, Payload, Trace, listen, translate::Profile},
     model::{Caller, Requester},
     support::SystemClock,
 };
@@ -65,13 +66,13 @@ impl Tools {
     fn serve(self: &Arc<Self>, bridges: &Arc<TaskBridges>, call: Call) -> Reply {
         bridges.met(RUNS_TOOLS);
         let server: Arc<dyn Server> = Arc::<Self>::clone(self);
-        match bridges.pair(&call, Era::Legacy) {
-            Pair::Bridged(bridge) => bridges.serve(bridge, server, call),
-            Pair::NotMet => panic!("the server has been met"),
-            Pair::Alike => match bridges.around_connection(&call.context.client, RUNS_TOOLS) {
-                Some(bridge) => bridge(server).call(call),
-                None => server.call(call),
-            },
+        match bridge(&call, Era::Legacy, bridges.server(Era::Legacy)) {
+            Ok(Some(bridge)) => bridges.serve(bridge, server, call),
+            Err(NotMet) => panic!("the server has been met"),
+            Ok(None) if awaits_tasks(&call.context.client, RUNS_TOOLS) => {
+                bridges.awaited(RUNS_TOOLS)(server).call(call)
+            }
+            Ok(None) => server.call(call),
         }
     }
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::{
     super::{
-        ClientInfo, Level, Method, Payload, Revision,
+        ClientInfo, Method, Payload, Revision,
         json::{Object, draft::Draft, quote},
         listen::TASK_IDS,
         meta::{
@@ -54,22 +54,15 @@ pub(super) fn seal_request(request: &mut Draft<'_>, crossing: &Crossing<'_>) {
 }
 
 /// The parameters of a request of 2026-07-28 in their envelope: what `client` says of itself is written where the version
-/// is missing, as it is in requests of the gateway's own; `level` where it is given, as log messages are asked for in each
-/// request. What has its envelope and is to have no level is the same buffer.
+/// is missing, as it is in requests of the gateway's own. What has its envelope is the same buffer.
 #[must_use]
-pub fn with_envelope(params: Payload, client: &ClientInfo, level: Option<Level>) -> Payload {
-    let is_enveloped = has_envelope(&params);
-    let Ok(text) = std::str::from_utf8(params.json()) else { return params };
-    if is_enveloped && level.is_none() {
+pub fn with_envelope(params: Payload, client: &ClientInfo) -> Payload {
+    if has_envelope(&params) {
         return params;
     }
+    let Ok(text) = std::str::from_utf8(params.json()) else { return params };
     let mut request = Draft::of(if text.is_empty() { "{}" } else { text });
-    if !is_enveloped {
-        write_envelope(&mut request, client, &capabilities(client, false));
-    }
-    if let Some(level) = level {
-        request.each(meta::META).for_each(|meta| meta.set(LOG_LEVEL, quote(level.as_str())));
-    }
+    write_envelope(&mut request, client, &capabilities(client, false));
     params.rewritten(request.text().into())
 }
 
@@ -188,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    fn enveloped(params: &'static str, level: Option<Level>) -> String {
+    fn enveloped(params: &'static str) -> String {
         let params = Payload::new(Revision::V2026_07_28, Bytes::from_static(params.as_bytes()));
         let capabilities = Bytes::from_static(br#"{"roots":{"listChanged":true},"tasks":{}}"#);
         let client = ClientInfo {
@@ -196,19 +189,18 @@ mod tests {
             capabilities: crate::mcp::Capabilities::new(capabilities),
             ..ClientInfo::gateway()
         };
-        String::from_utf8_lossy(with_envelope(params, &client, level).json()).into_owned()
+        String::from_utf8_lossy(with_envelope(params, &client).json()).into_owned()
     }
 
     #[test]
     fn a_request_without_an_envelope_gets_one() {
-        assert_snapshot!(enveloped("", None), @r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}}"#);
-        assert_snapshot!(enveloped(r#"{"cursor": "x","_meta":{"v/x":1.0}}"#, Some(Level::Debug)), @r#"{"cursor": "x","_meta":{"v/x":1.0,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/logLevel":"debug"}}"#);
+        assert_snapshot!(enveloped(""), @r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}}"#);
+        assert_snapshot!(enveloped(r#"{"cursor": "x","_meta":{"v/x":1.0}}"#), @r#"{"cursor": "x","_meta":{"v/x":1.0,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}}"#);
     }
 
     #[test]
     fn an_envelope_that_is_there_stays_as_it_was_written() {
         let given = r#"{ "_meta": {"io.modelcontextprotocol/protocolVersion" : "2026-07-28" } }"#;
-        assert_eq!(enveloped(given, None), given);
-        assert_snapshot!(enveloped(given, Some(Level::Error)), @r#"{ "_meta": {"io.modelcontextprotocol/protocolVersion" : "2026-07-28" ,"io.modelcontextprotocol/logLevel":"error"} }"#);
+        assert_eq!(enveloped(given), given);
     }
 }

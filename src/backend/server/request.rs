@@ -1,0 +1,158 @@
+//! A server without sessions (2026-07-28): it serves requests that stand alone, and tells what a listen chooses. All listens
+//! at a connection share one at the server ([`Listening`](crate::backend::connection::ServerConnection::listening)).
+
+use std::sync::Arc;
+
+use futures_util::{Stream, StreamExt as _, stream};
+
+use crate::{
+    backend::{connection::ServerConnection, error::too_many_subscriptions, key::Key, remote::Backend, wants::Topic},
+    mcp::{Call, Context, Era, ErrorObject, Event, Method, Outcome, Reply, Server, listen},
+    model::Requester,
+};
+
+/// A backend whose server has no sessions.
+#[derive(Clone)]
+pub(super) struct RequestServer(pub(super) Arc<Backend>);
+
+/// Resources and tasks that a listen names, as far as the server tells of them. Dropping it ends that.
+struct Interest {
+    backend: Arc<Backend>,
+    key: Key,
+    holder: Requester,
+    topics: Vec<Topic>,
+}
+
+impl Server for RequestServer {
+    fn call(&self, call: Call) -> Reply {
+        self.clone().serve(call)
+    }
+}
+
+impl RequestServer {
+    /// Serves a call as the server itself serves it.
+    pub(super) fn serve(self, call: Call) -> Reply {
+        match call.method {
+            Method::Initialize => Reply::failed(ErrorObject::method_not_found("initialize")),
+            Method::Listen => self.listen(call),
+            _ => self.0.serve(Era::Modern, call),
+        }
+    }
+
+    /// What the listen chooses. It ends if the server turns out to have sessions.
+    fn listen(self, call: Call) -> Reply {
+        let Call { params, context, .. } = call;
+        let (key, methods) = (Key::of_modern(&self.0.spec, &context), listen::methods(&params));
+        let resources = listen::resources(&params).into_iter().map(Topic::Resource);
+        let topics: Vec<Topic> = resources.chain(listen::task_ids(&params).into_iter().map(Topic::Task)).collect();
+        let is_narrow = !methods.is_empty();
+        let heard = self.0.listens.listen(&key, context.requester.clone(), methods);
+        let heard = heard.take_until(self.0.era.clone().turned_from(Era::Modern));
+        match (topics.is_empty(), is_narrow) {
+            (true, false) => Reply::new(heard),
+            (true, true) => Reply::new(stream::iter([listen::honouring([])]).chain(heard)),
+            (false, _) => self.listen_for(topics, (context, is_narrow), heard),
+        }
+    }
+
+    /// What is `heard` by a listen that names `topics`: first those of them that the server tells of.
+    fn listen_for(
+        self,
+        topics: Vec<Topic>,
+        (context, is_narrow): (Context, bool),
+        heard: impl Stream<Item = Event> + Send + 'static,
+    ) -> Reply {
+        Reply::new(async_stream::stream! {
+            let mut interest = Interest::new(self.0, &context);
+            match Box::pin(interest.add(topics, &context)).await {
+                Err(error) if is_narrow => {
+                    yield Event::Done(Outcome::Failed(error));
+                    return;
+                }
+                // others are told of the rest
+                Err(_) | Ok(()) => {}
+            }
+            let (uris, tasks) = (interest.topics.iter().filter_map(Topic::uri), interest.topics.iter().filter_map(Topic::task));
+            yield listen::acknowledging(uris, tasks);
+            for await event in heard {
+                yield event;
+            }
+            drop(interest);
+        })
+    }
+}
+
+// === impl Interest ===
+
+impl Interest {
+    fn new(backend: Arc<Backend>, context: &Context) -> Self {
+        let (key, holder) = (Key::of_modern(&backend.spec, context), context.requester.clone());
+        Self { backend, key, holder, topics: Vec::new() }
+    }
+
+    /// Adds those of `topics` that the server tells of.
+    ///
+    /// # Errors
+    ///
+    /// The first reason why something is not told of, if it is not the server's own choice.
+    async fn add(&mut self, topics: Vec<Topic>, context: &Context) -> Result<(), ErrorObject> {
+        let (backend, key) = (Arc::clone(&self.backend), self.key.clone());
+        let connection = backend.connection(Era::Modern, &key, context).await;
+        let (_lease, connection) = connection.map_err(|error| backend.not_begun(error))?;
+        let mut refused = Ok(());
+        for topic in topics {
+            match self.refusal(&topic, &connection) {
+                None => {
+                    backend.wants.subscribed(&key, self.holder.clone(), topic.clone());
+                    self.topics.push(topic);
+                }
+                Some(error) => refused = refused.and(Err(error)),
+            }
+        }
+        if self.topics.is_empty() {
+            return refused;
+        }
+        let Some(honoured) = connection.listening().honoured(self.topics.clone()).await else {
+            self.narrow(Vec::new());
+            let reason = "it does not say in time whether it tells when this resource changes; try again";
+            return refused.and(Err(backend.unavailable(reason)));
+        };
+        self.narrow(honoured);
+        refused
+    }
+
+    /// The reason why this server cannot be listened to for `topic`. Of a task that is known to be another's nothing is told
+    /// (extension, *Security Considerations*).
+    fn refusal(&self, topic: &Topic, connection: &ServerConnection) -> Option<ErrorObject> {
+        let is_offered = match topic {
+            Topic::Resource(_) => connection.server().is_some_and(|server| server.offers("resources", "subscribe")),
+            Topic::Task(id) => connection.tasks().has_tasks() && !self.backend.crossing.is_of_another(id, &self.holder),
+        };
+        if !is_offered {
+            return Some(ErrorObject::method_not_found(Method::ResourcesSubscribe.as_str()));
+        }
+        (!self.backend.wants.has_room(&self.key)).then(too_many_subscriptions)
+    }
+
+    /// Leaves all but these.
+    fn narrow(&mut self, kept: Vec<Topic>) {
+        let left = std::mem::replace(&mut self.topics, kept);
+        self.leave(left.into_iter().filter(|topic| !self.topics.contains(topic)));
+    }
+
+    fn leave(&self, topics: impl Iterator<Item = Topic>) {
+        let free = topics.filter(|topic| self.backend.wants.unsubscribed(&self.key, &self.holder, topic)).count();
+        if free > 0
+            && let Some(connection) = self.backend.pool.present(&self.key)
+        {
+            connection.listening().want_anew();
+        }
+    }
+}
+
+impl Drop for Interest {
+    fn drop(&mut self) {
+        let topics = std::mem::take(&mut self.topics);
+        self.leave(topics.into_iter());
+    }
+}

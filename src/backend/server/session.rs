@@ -1,0 +1,104 @@
+//! A server with sessions (2024-11-05 to 2025-11-25): it keeps a level and subscriptions for a client, takes notifications,
+//! and tells what it has to say on the session. Sharers of a session are counted.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, future::join_all, stream};
+
+use crate::{
+    backend::{error::too_many_subscriptions, key::Key, remote::Backend, wants::Topic},
+    mcp::{Call, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server, listen},
+};
+
+/// A backend whose server has sessions.
+#[derive(Clone)]
+pub(super) struct SessionServer(pub(super) Arc<Backend>);
+
+impl Server for SessionServer {
+    fn call(&self, call: Call) -> Reply {
+        self.clone().serve(call)
+    }
+}
+
+impl SessionServer {
+    /// Serves a call as the server itself serves it.
+    pub(super) fn serve(self, call: Call) -> Reply {
+        match call.method {
+            Method::Initialize => Reply::failed(ErrorObject::method_not_found("initialize")),
+            Method::Listen => self.listen(&call),
+            Method::SetLevel => Reply::later(async move { self.0.settings.set_level(&call).await }),
+            Method::ResourcesSubscribe => Reply::later(self.subscribe(call)),
+            Method::ResourcesUnsubscribe => Reply::later(self.unsubscribe(call)),
+            ref method if method.is_notification() => Reply::later(self.notify(call)),
+            _ => self.0.serve(Era::Legacy, call),
+        }
+    }
+
+    fn key(&self, call: &Call) -> Key {
+        Key::of(self.0.spec.share, &call.context)
+    }
+
+    /// Everything that is said to this client outside of calls, or notifications of the methods that the listen names. It
+    /// ends if the server turns out to have no sessions.
+    fn listen(self, call: &Call) -> Reply {
+        let (key, methods) = (self.key(call), listen::methods(&call.params));
+        let begins = if methods.is_empty() { None } else { Some(listen::honouring([])) };
+        let heard = self.0.listens.listen(&key, call.context.requester.clone(), methods);
+        let turned = self.0.era.clone().turned_from(Era::Legacy);
+        Reply::new(stream::iter(begins).chain(heard.take_until(turned)))
+    }
+
+    /// Passes a client's notification on to every session that it shares.
+    async fn notify(self, call: Call) -> Reply {
+        let absent = Payload::absent(call.params.revision);
+        let sessions = self.0.pool.sessions(&self.key(&call));
+        // the backend's own handshake and cancellations are made where they belong
+        if !matches!(call.method, Method::Initialized | Method::Cancelled) {
+            let Call { method, params, context } = &call;
+            let told = sessions.iter().map(|session| session.notify(method.clone(), params.clone(), context.profile));
+            join_all(told).await;
+        }
+        Reply::complete(absent)
+    }
+
+    /// The first subscriber subscribes, the others join.
+    async fn subscribe(self, call: Call) -> Reply {
+        let (key, holder) = (self.key(&call), call.context.requester.clone());
+        let Some(uri) = call.params.string("uri") else { return self.0.serve(Era::Legacy, call) };
+        let topic = Topic::Resource(uri);
+        let wants = Arc::clone(&self.0.wants);
+        let turn = wants.turn(&key).await;
+        if !key.is_of_one_client() && wants.has_others(&key, &holder, &topic) {
+            wants.subscribed(&key, holder, topic);
+            return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
+        }
+        if !wants.has_room(&key) {
+            return Reply::failed(too_many_subscriptions());
+        }
+        self.0.serve(Era::Legacy, call).map(move |event| {
+            let _turn = &turn;
+            if matches!(event, Event::Done(Outcome::Complete(_))) {
+                wants.subscribed(&key, holder.clone(), topic.clone());
+            }
+            event
+        })
+    }
+
+    /// The last subscriber to leave unsubscribes.
+    async fn unsubscribe(self, call: Call) -> Reply {
+        let (key, holder) = (self.key(&call), call.context.requester.clone());
+        let Some(uri) = call.params.string("uri") else { return self.0.serve(Era::Legacy, call) };
+        let topic = Topic::Resource(uri);
+        let wants = Arc::clone(&self.0.wants);
+        let turn = wants.turn(&key).await;
+        let others = wants.has_others(&key, &holder, &topic);
+        wants.unsubscribed(&key, &holder, &topic);
+        if others && !key.is_of_one_client() {
+            return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
+        }
+        self.0.serve(Era::Legacy, call).map(move |event| {
+            let _turn = &turn;
+            event
+        })
+    }
+}

@@ -1,0 +1,84 @@
+//! A server without sessions (2026-07-28) for clients with one: the level that a session sets goes with each of its calls,
+//! and a subscription is a listen that is open for as long as the session wants it. Knows nothing of the stream on which the
+//! session hears its updates.
+
+use std::sync::Arc;
+
+use super::Listens;
+use crate::mcp::{Call, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, Server, listen, meta};
+
+/// A server without sessions, with what a session has beside calls.
+#[derive(Clone)]
+pub(in crate::crossing) struct SessionOverRequests<S> {
+    pub(in crate::crossing) server: S,
+    pub(in crate::crossing) listens: Arc<Listens>,
+}
+
+impl<S: Server + Clone + 'static> Server for SessionOverRequests<S> {
+    fn call(&self, call: Call) -> Reply {
+        match &call.method {
+            Method::SetLevel => self.set_level(&call),
+            Method::ResourcesSubscribe => Reply::later(self.clone().subscribe(call)),
+            Method::ResourcesUnsubscribe => self.unsubscribe(&call),
+            Method::Ping => done(),
+            method if method.is_notification() => {
+                // what only sessions have is dropped at a server that has none (design rule 13)
+                metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
+                Reply::complete(Payload::absent(call.params.revision))
+            }
+            _ => match self.listens.level(&call.context.requester) {
+                Some(level) => self.server.call(Call { params: meta::with_log_level(&call.params, level), ..call }),
+                None => self.server.call(call),
+            },
+        }
+    }
+}
+
+impl<S: Server + Clone> SessionOverRequests<S> {
+    /// Keeps the level: from now on it goes with each call of this session (`translation` 3.4, LOG).
+    fn set_level(&self, call: &Call) -> Reply {
+        let Some(level) = call.params.string("level").as_deref().and_then(Level::parse) else {
+            return Reply::failed(ErrorObject::invalid_params("Invalid params: `level` names no level"));
+        };
+        self.listens.set_level(call.context.requester.clone(), level);
+        done()
+    }
+
+    /// `resources/subscribe`: answered when the server has acknowledged that it tells of the resource (`translation` 4d).
+    async fn subscribe(self, call: Call) -> Reply {
+        let session = call.context.requester.clone();
+        let Some(uri) = call.params.string("uri") else {
+            return Reply::failed(ErrorObject::invalid_params("Invalid params: `uri` is missing"));
+        };
+        if self.listens.is_subscribed(&session, &uri) {
+            return done();
+        }
+        let mut listen = self.server.call(Call { method: Method::Listen, params: listen::for_resource(&uri), ..call });
+        while let Some(event) = listen.next_event().await {
+            match event {
+                Event::Notified(told) if told.method == Method::SubscriptionsAcknowledged => {
+                    if !listen::resources(&told.params).contains(&uri) {
+                        break;
+                    }
+                    self.listens.subscribe(session, uri, listen);
+                    return done();
+                }
+                Event::Done(Outcome::Failed(error)) => return Reply::failed(error),
+                Event::Done(_) => break,
+                Event::Notified(_) | Event::Asked(_) => {}
+            }
+        }
+        Reply::failed(ErrorObject::invalid_params("The server does not tell when this resource changes"))
+    }
+
+    fn unsubscribe(&self, call: &Call) -> Reply {
+        if let Some(uri) = call.params.string("uri") {
+            self.listens.unsubscribe(&call.context.requester, &uri);
+        }
+        done()
+    }
+}
+
+fn done() -> Reply {
+    Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
+}
