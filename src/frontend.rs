@@ -1,25 +1,23 @@
-//! The clients in front of the gateway: Streamable HTTP for all protocol versions that have it, HTTP+SSE. Knows the
-//! servers as [`crate::mcp::Server`] alone, and who is let in as [`crate::resource::Admission`].
+//! The clients in front of the gateway: Streamable HTTP for all protocol versions that have it, HTTP+SSE, WebSocket. Knows
+//! the servers as [`crate::mcp::Server`] alone, and callers as [`crate::resource::Admission`].
 //!
 //! Every request must carry an `Admission` as an extension; the layer that puts it there is `resource`'s.
 //!
-//! | Noun | What |
+//! | File | Content |
 //! |---|---|
-//! | `binding` | Streamable HTTP, HTTP+SSE: bytes, status and headers to messages and back |
-//! | `state`, `settings` | what everything below shares, and its bounds |
-//! | `sender` | the sender of a message |
-//! | `sessions` | the table of sessions: who may use which, and how long |
-//! | `session` | one session of a legacy client: its messages, its calls |
-//! | `server_requests` | the requests of servers to clients |
-//! | `replay` | what waits for streams, and for clients that come back to them |
-//! | `request` | one request of a client without a session (2026-07-28) |
-//! | `requests` | the bounds of such requests |
+//! | `binding` | bytes, status and headers to messages and back, for each transport |
+//! | `state`, `settings` | the state that everything below shares, and its bounds |
+//! | `sessions` | the table of sessions: their owners, their bounds, their ends |
+//! | `session` | one session: its messages, its calls |
+//! | `server_requests` | the requests of servers to the client of a session |
+//! | `replay` | messages for streams, and for clients that come back to them |
+//! | `requests` | the bounds of requests without a session |
+//! | `request` | one request without a session |
 
 mod binding;
 mod replay;
 mod request;
 mod requests;
-mod sender;
 mod server_requests;
 mod session;
 mod sessions;
@@ -41,7 +39,7 @@ pub struct Frontend(FrontendState);
 // === impl Frontend ===
 
 impl Frontend {
-    /// A front before these servers.
+    /// The client side of these servers.
     pub fn new(routes: Routes, settings: Settings, deps: Deps) -> Self {
         Self(FrontendState::new(routes, settings, deps))
     }
@@ -51,7 +49,7 @@ impl Frontend {
         binding::router(self.0.clone())
     }
 
-    /// The sessions that are in memory, oldest first, then the clients without sessions that were here of late.
+    /// The sessions in memory, oldest first, then the recent clients without sessions.
     pub fn status(&self) -> Vec<SessionStatus> {
         let mut clients = self.0.sessions().status();
         clients.extend(self.0.requests().status(self.0.sessions().now()));
@@ -63,20 +61,20 @@ impl Frontend {
         self.0.sessions().end_by_id(id).await;
     }
 
-    /// One round of the reaper: ends the sessions that are due and writes the activity of the others to the store.
+    /// Ends the sessions that are due, and writes the activity of the others to the store.
     pub async fn sweep(&self) {
         self.0.sessions().sweep().await;
         self.0.requests().sweep(self.0.sessions().now());
     }
 
-    /// Sweeps again and again until `cancel`, and once more then.
+    /// Sweeps at its interval until `cancel`, and once more then.
     pub async fn run_reaper(&self, cancel: CancellationToken) {
-        let mut rounds = tokio::time::interval(self.0.settings().sweep_every);
-        rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut sweeps = tokio::time::interval(self.0.settings().sweep_every);
+        sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 () = cancel.cancelled() => break,
-                _ = rounds.tick() => self.sweep().await,
+                _ = sweeps.tick() => self.sweep().await,
             }
         }
         self.sweep().await;

@@ -1,8 +1,6 @@
-//! The bindings: bytes, status codes and headers on one side, messages on the other. HTTP is known here and nowhere else
-//! in the room; what serves a client knows none of it.
+//! The bindings: bytes, status codes and headers on one side, messages on the other. HTTP is known here and nowhere else on
+//! the client side.
 
-mod era;
-mod event_stream;
 mod refusal;
 mod request_head;
 mod response;

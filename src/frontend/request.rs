@@ -2,30 +2,30 @@
 //! answer. Whoever closes the answer cancels the request. Knows nothing of transports, and of calls that wait for their
 //! client between two requests.
 
+mod discover;
 mod early;
 mod envelope;
-mod exchange;
 mod listen;
 
 use std::{pin::Pin, sync::Arc};
 
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt as _};
+use futures_util::Stream;
+use tokio_util::sync::CancellationToken;
 
-pub(super) use self::envelope::{Envelope, is_around, unsupported};
+pub(super) use self::envelope::{Envelope, unsupported};
 use self::{
-    exchange::{Progress, RequestExchange, Stop},
+    discover::discover,
     listen::{Filter, Listen},
 };
 use crate::{
     frontend::{
         requests::{Kind, Permit},
-        sender::Sender,
-        state::FrontendState,
+        state::{FrontendState, Sender},
     },
     mcp::{
-        Call, Context, ErrorObject, Farewell, Message, Method, Outcome, Payload, Reply, RequestId, Revision, Server,
-        client_translator::ClientTranslator, json::draft::Draft, meta, mirrored::Mirror,
+        Call, Context, ErrorObject, Event, Farewell, Level, Message, Method, Notification, Outcome, Payload, Reply,
+        RequestId, Server, client_translator::ClientTranslator, meta, mirrored::Mirror,
     },
     model::Requester,
 };
@@ -35,7 +35,7 @@ pub(crate) type Messages = Pin<Box<dyn Stream<Item = Message> + Send>>;
 
 /// One request, its envelope read and checked.
 pub(crate) struct StatelessRequest<'a> {
-    /// The servers, and what the users have running.
+    /// The servers, and the bounds of the users.
     pub(crate) state: &'a FrontendState,
     /// The client.
     pub(crate) sender: &'a Sender,
@@ -47,16 +47,47 @@ pub(crate) struct StatelessRequest<'a> {
     pub(crate) envelope: Envelope,
     /// The parameters that the transport mirrored; `None` where it mirrors none.
     pub(crate) mirror: Option<Arc<Mirror>>,
-    /// The reason that the server is told when the request is given up.
+    /// The reason for the server if the request is cancelled.
     pub(crate) farewell: Farewell,
 }
 
 /// The answer to a request.
 pub(crate) enum Served {
-    /// A response, and what is said before it.
+    /// A response, and the messages before it.
     Call(Messages),
     /// A stream of notifications that ends with the response.
     Listen(Messages),
+}
+
+/// A request that runs: its reply, turned into messages for its client.
+struct RequestExchange {
+    /// The id that the response carries.
+    id: RequestId,
+    /// The method.
+    method: Method,
+    /// The lowest level of log messages that it wants, if any.
+    level: Option<Level>,
+    /// The wish for progress notifications.
+    progress: Progress,
+    /// The translator into the client's version.
+    translator: ClientTranslator,
+}
+
+/// The wish of a request for progress notifications.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// It gave a token.
+    Wanted,
+    /// It gave none.
+    Unwanted,
+}
+
+/// The causes that end a request from outside.
+struct Stop {
+    /// The credential was revoked.
+    revoked: Arc<CancellationToken>,
+    /// The gateway stops.
+    closed: CancellationToken,
 }
 
 // === impl StatelessRequest ===
@@ -78,7 +109,7 @@ impl StatelessRequest<'_> {
             return Err(ErrorObject::internal("the backend of this endpoint is not configured"));
         };
         let context = self.context();
-        let params = Payload::new(Revision::V2026_07_28, params);
+        let params = Payload::new(context.client.revision, params);
         tracing::debug!(method = %self.method, user = %context.caller.user, "request without a session");
         if self.method == Method::Listen {
             return self.listen(&params, context, server, permit).map(Served::Listen);
@@ -91,14 +122,11 @@ impl StatelessRequest<'_> {
             level: self.envelope.level,
         };
         let reply = match self.method {
-            Method::Discover => discovered(server.as_ref(), context),
+            Method::Discover => discover(server.as_ref(), context),
             method => server.call(Call { method, params, context }),
         };
         let stop = Stop { revoked: Arc::clone(&self.sender.admission.lease.revoked), closed: requests.closed.clone() };
-        Ok(Served::Call(Box::pin(exchange.messages(reply, stop).map(move |message| {
-            let _ = &permit;
-            message
-        }))))
+        Ok(Served::Call(Box::pin(exchange.messages(reply, stop, permit))))
     }
 
     /// The answer to `subscriptions/listen`.
@@ -121,7 +149,7 @@ impl StatelessRequest<'_> {
             caller: Arc::clone(&self.sender.admission.caller),
             requester: Requester::Request(self.state.requests().number()),
             client: Arc::clone(&self.envelope.client),
-            profile: self.state.settings().profile(&self.envelope.client),
+            profile: self.state.profile(&self.envelope.client),
             mirror: self.mirror.clone(),
             farewell: self.farewell.clone(),
             revoked: Some(Arc::clone(&self.sender.admission.lease.revoked)),
@@ -130,42 +158,90 @@ impl StatelessRequest<'_> {
     }
 }
 
-/// The answer to `server/discover`: the server, with the versions that are spoken in this way. Those with a handshake are
-/// asked for in another.
-fn discovered(server: &dyn Server, context: Context) -> Reply {
-    let params = Payload::absent(Revision::V2026_07_28);
-    let reply = server.call(Call { method: Method::Discover, params, context });
-    Reply::later(async move {
-        Reply::done(match reply.outcome().await {
-            Outcome::Complete(result) => Outcome::Complete(introduction(&result)),
-            other => other,
-        })
-    })
-}
+// === impl RequestExchange ===
 
-/// The result of `server/discover` as clients of this version get it: everything that the server says of itself, but that
-/// tasks of tools are an extension in this version (`translation` 3.5).
-fn introduction(result: &Payload) -> Payload {
-    let text = String::from_utf8_lossy(result.json()).into_owned();
-    let mut draft = Draft::of(&text);
-    draft.set("resultType", "\"complete\"");
-    draft.set("supportedVersions", format!("[\"{}\"]", Revision::V2026_07_28));
-    draft.set("ttlMs", "0");
-    draft.set("cacheScope", "\"private\"");
-    for capabilities in draft.each("capabilities") {
-        let mut tools = capabilities.get("tasks");
-        for part in ["requests", "tools", "call"] {
-            tools = tools.and_then(|tasks| tasks.get(part));
-        }
-        let has_tasks = tools.is_some();
-        capabilities.remove("tasks");
-        if has_tasks {
-            if capabilities.get("extensions").is_none_or(|extensions| !extensions.is_object()) {
-                capabilities.set("extensions", "{}");
+impl RequestExchange {
+    /// The messages, the response last. Dropping the stream cancels the call.
+    fn messages(self, mut reply: Reply, stop: Stop, permit: Permit) -> impl Stream<Item = Message> + Send + 'static {
+        async_stream::stream! {
+            let _permit = permit;
+            loop {
+                let event = tokio::select! {
+                    biased;
+                    error = stop.wait() => {
+                        yield Message::error(self.id, error);
+                        return;
+                    }
+                    event = reply.next_event() => event,
+                };
+                match event {
+                    Some(Event::Notified(notification)) => {
+                        if let Some(message) = self.notification(notification) {
+                            yield message;
+                        }
+                    }
+                    Some(Event::Asked(question)) => {
+                        metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
+                        let error = ErrorObject::invalid_params("nothing can be asked in a request of this method");
+                        question.answer.give(Err(error));
+                    }
+                    Some(Event::Done(outcome)) => {
+                        yield self.response(outcome);
+                        return;
+                    }
+                    None => {
+                        yield Message::error(self.id, ErrorObject::internal("the call ended without an answer"));
+                        return;
+                    }
+                }
             }
-            capabilities.each("extensions").for_each(|extensions| extensions.set(meta::TASKS_EXTENSION, "{}"));
         }
     }
-    let json = draft.text();
-    Payload::new(Revision::V2026_07_28, json.into())
+
+    /// A notification of this request: its progress, and the log messages that it wants. Others belong to a listen.
+    fn notification(&self, notification: Notification) -> Option<Message> {
+        let wanted = match notification.method {
+            Method::LoggingMessage => self.level.is_some_and(|lowest| level_of(&notification) >= Some(lowest)),
+            Method::Progress => self.progress == Progress::Wanted,
+            // the server's own, as unknown members
+            Method::Other(_) => true,
+            _ => false,
+        };
+        if !wanted {
+            metrics::counter!("lockkeeper_frontend_notifications_dropped_total").increment(1);
+            return None;
+        }
+        let Notification { method, params } = self.translator.notification(notification)?;
+        Some(Message::Notification { method, params: params.json().clone() })
+    }
+
+    fn response(&self, outcome: Outcome) -> Message {
+        let result = match self.translator.outcome(outcome) {
+            Outcome::Complete(result) => Ok(result),
+            Outcome::InputRequired(result) if self.method.may_require_input() => Ok(result),
+            Outcome::InputRequired(_) => {
+                Err(ErrorObject::internal("the server requires input for a request of this method, which it may not"))
+            }
+            Outcome::Failed(error) => Err(error),
+        };
+        match result {
+            Ok(result) => Message::result(self.id.clone(), result.json().clone()),
+            Err(error) => Message::error(self.id.clone(), error),
+        }
+    }
+}
+
+// === impl Stop ===
+
+impl Stop {
+    async fn wait(&self) -> ErrorObject {
+        tokio::select! {
+            () = self.revoked.cancelled() => ErrorObject::internal("access was revoked; log in again"),
+            () = self.closed.cancelled() => ErrorObject::retryable("the gateway stops before the answer came"),
+        }
+    }
+}
+
+fn level_of(notification: &Notification) -> Option<Level> {
+    notification.params.string("level").and_then(|name| Level::parse(&name))
 }

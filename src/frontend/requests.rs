@@ -24,7 +24,7 @@ use crate::{
     support::Timestamp,
 };
 
-/// What is counted apart, so that none of it takes the room of another.
+/// The kinds of requests that are counted apart, so that none takes the room of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Requests that run.
@@ -37,7 +37,7 @@ pub(super) enum Kind {
 pub(crate) struct Requests {
     users: DashMap<UserId, Arc<User>>,
     shared: Arc<Shared>,
-    /// How long a client is shown after its last request.
+    /// The time that a client is shown after its last request.
     shown_for: Duration,
     /// Told of each listen that ended.
     pub(super) ended: Arc<dyn Fn(&Requester) + Send + Sync>,
@@ -47,23 +47,23 @@ pub(crate) struct Requests {
     pub(super) closed: CancellationToken,
 }
 
-/// What all users have in common.
+/// The counters of all users.
 #[derive(Debug)]
 struct Shared {
     calls: Bound,
     listens: Bound,
-    /// How many clients are remembered.
+    /// The number of clients that are remembered.
     clients: AtomicUsize,
 }
 
-/// How many there can be of one kind.
+/// The bound of one kind.
 #[derive(Debug)]
 struct Bound {
     /// The option of the configuration, and its value.
     each: (&'static str, usize),
-    /// The same for all users together; `None` where the number of users' own is all that bounds them.
+    /// The same for all users together; `None` if only each user's own number is bounded.
     all: Option<(&'static str, usize)>,
-    /// Counted where `all` bounds it.
+    /// The number of all users, if `all` bounds it.
     count: AtomicUsize,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct User {
     clients: RecentClients,
 }
 
-/// One of what is counted. Dropping it gives its place to another.
+/// A request that is counted. Dropping it makes room for another.
 #[derive(Debug)]
 pub(super) struct Permit {
     user: Arc<User>,
@@ -123,7 +123,7 @@ impl Requests {
         });
     }
 
-    /// The clients that were here of late, for people: the first of them first.
+    /// The recent clients, for status pages: the first of them first.
     pub(crate) fn status(&self, now: Timestamp) -> Vec<SessionStatus> {
         let since = now - self.shown_for;
         let users: Vec<_> = self.users.iter().map(|user| Arc::clone(&user)).collect();
@@ -151,18 +151,18 @@ impl User {
         self.clients.note((caller, endpoint), client, &self.shared.clients, now);
     }
 
-    /// Begins one.
+    /// Counts one request.
     ///
     /// # Errors
     ///
-    /// `-32603`, which names the limit, where the user or the gateway has as many as it can have.
+    /// `-32603`, which names the limit, if the user or the gateway has as many as allowed.
     pub(super) fn begin(self: &Arc<Self>, kind: Kind) -> Result<Permit, ErrorObject> {
         let bound = self.shared.bound(kind);
-        if !take(self.count(kind), bound.each.1) {
+        if !try_add(self.count(kind), bound.each.1) {
             return Err(refusal(kind, "of yours", bound.each));
         }
         if let Some(all) = bound.all
-            && !take(&bound.count, all.1)
+            && !try_add(&bound.count, all.1)
         {
             self.count(kind).fetch_sub(1, Ordering::AcqRel);
             return Err(refusal(kind, "of all users", all));
@@ -216,9 +216,9 @@ impl fmt::Debug for Requests {
     }
 }
 
-/// Counts one more, where `most` allows it.
-fn take(count: &AtomicUsize, most: usize) -> bool {
-    if count.fetch_add(1, Ordering::AcqRel) < most {
+/// Counts one more, if `max` allows it.
+fn try_add(count: &AtomicUsize, max: usize) -> bool {
+    if count.fetch_add(1, Ordering::AcqRel) < max {
         return true;
     }
     count.fetch_sub(1, Ordering::AcqRel);
@@ -226,14 +226,14 @@ fn take(count: &AtomicUsize, most: usize) -> bool {
 }
 
 /// The error that names the limit and says what to do.
-fn refusal(kind: Kind, whose: &str, (option, most): (&'static str, usize)) -> ErrorObject {
+fn refusal(kind: Kind, whose: &str, (option, max): (&'static str, usize)) -> ErrorObject {
     metrics::counter!("lockkeeper_frontend_limited_total", "limit" => option).increment(1);
     let (what, remedy) = match kind {
         Kind::Call => ("requests run", "wait until some have ended"),
         Kind::Listen => ("listens are open", "close some, or name more in one"),
     };
     let operator = "or ask the operator to raise the limit";
-    ErrorObject::retryable(&format!("too many {what} {whose} (limits.{option} = {most}): {remedy}, {operator}"))
+    ErrorObject::retryable(&format!("too many {what} {whose} (limits.{option} = {max}): {remedy}, {operator}"))
 }
 
 #[cfg(test)]

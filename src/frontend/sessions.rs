@@ -1,13 +1,12 @@
-//! The table of sessions: who may use which, how many there can be, and when they end (design rule 9). Knows nothing of
-//! HTTP.
+//! The table of sessions: their owners, their bounds, and their ends (design rule 9). Knows nothing of HTTP.
 //!
 //! Sessions of Streamable HTTP have a row in the store and outlive the process: one that is not in memory is looked up
-//! there once. Those of HTTP+SSE are their connection and have none. The store is told of an opening and an ending at
-//! once, and of activity by the sweep.
+//! there once. Those of HTTP+SSE are their connection and have none. An opening and an ending are written at once, activity
+//! by the sweep.
 //!
 //! A session that ended never comes back. It is marked as ended before it leaves the memory, and the mark stays until its
-//! row is deleted. A look-up reads the mark after it has the turn of its caller and before it reads the row; only the owner
-//! of a session takes it into memory, and has one turn. No lock is held while the store is asked but that turn.
+//! row is deleted. A look-up reads the mark after it has the permit of its caller and before it reads the row; only the
+//! owner of a session takes it into memory, and has one permit. No lock but that permit is held while the store is read.
 
 mod error;
 mod lookups;
@@ -20,16 +19,16 @@ use std::{fmt, sync::Arc};
 use tokio::{task::yield_now, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub(crate) use self::error::{Full, Missing};
+pub(crate) use self::error::{LimitReached, LookupError};
 use self::{
     lookups::Lookups,
-    rows::{NotWritten, Rows},
+    rows::{Rows, WriteError},
     table::Table,
 };
 use super::{
     replay::{Bounds, Limits, Overflow, ReplayBuffer, event_id::EventIdPrefix, streams::AnswerStreams},
-    server_requests::Questions,
-    session::{Holders, Opening, Session, calls::RunningCalls},
+    server_requests::OpenRequests,
+    session::{Session, SessionOrigin, SessionParts, calls::RunningCalls},
     settings::Settings,
 };
 use crate::{
@@ -38,16 +37,16 @@ use crate::{
     support::{Clock, Digest, Random, Timestamp},
 };
 
-/// How many sessions the sweep looks at before it lets others run, and writes in one transaction.
-const SWEPT_TOGETHER: usize = 256;
-/// How many look-ups in the store wait for each session that a caller may have: a client that comes back after a restart
-/// of the gateway sends a few requests at once.
+/// The sessions that the sweep looks at before it lets others run, and writes in one transaction.
+const SWEEP_BATCH: usize = 256;
+/// The look-ups in the store that wait for each session that a caller may have: a client that comes back after a restart of
+/// the gateway sends a few requests at once.
 const LOOKUPS_PER_SESSION: usize = 4;
 
-/// What the front is given.
+/// The dependencies of the client side.
 #[derive(Clone)]
 pub struct Deps {
-    /// Where sessions outlive the process.
+    /// The store, in which sessions outlive the process.
     pub storage: Storage,
     /// The time.
     pub clock: Arc<dyn Clock>,
@@ -85,21 +84,21 @@ impl Sessions {
         self.deps.clock.now()
     }
 
-    /// Opens a session. Where the caller, or the gateway, has as many as allowed, the caller's own session that was idle
-    /// longest is ended to make room.
-    pub(crate) async fn open(&self, endpoint: Endpoint, owner: Arc<Caller>) -> Result<Arc<Session>, Full> {
+    /// Opens a session. If the caller, or the gateway, has as many as allowed, the caller's own session that was idle longest
+    /// is ended to make room.
+    pub(crate) async fn open(&self, endpoint: Endpoint, owner: Arc<Caller>) -> Result<Arc<Session>, LimitReached> {
         self.open_on(self.queue(endpoint.binding), endpoint, owner).await
     }
 
-    /// Opens a session that says what it says outside of streamed answers by this queue.
+    /// Opens a session with this queue for messages outside of streamed answers.
     pub(crate) async fn open_on(
         &self,
         queue: Arc<ReplayBuffer>,
         endpoint: Endpoint,
         owner: Arc<Caller>,
-    ) -> Result<Arc<Session>, Full> {
+    ) -> Result<Arc<Session>, LimitReached> {
         let id = SessionId::new(self.deps.random.token());
-        let session = self.build(Opening { id, endpoint, owner, created: self.now() }, queue);
+        let session = self.build(SessionOrigin { id, endpoint, owner, created: self.now() }, queue);
         self.admit(&session).await?;
         Ok(session)
     }
@@ -109,51 +108,56 @@ impl Sessions {
         ReplayBuffer::new(limits(&self.settings, binding))
     }
 
-    /// Writes the session's row, after its client introduced itself. A session whose row cannot be written lives all the
-    /// same, until the process ends.
-    pub(crate) async fn keep(&self, session: &Session) {
+    /// Writes the session's row, after its client sent `initialize`. A session whose row cannot be written lives until the
+    /// process ends.
+    pub(crate) async fn store(&self, session: &Session) {
         let Some(row) = record::row(session).filter(|_| has_row(session)) else { return };
-        session.set_kept();
+        session.set_stored();
         match self.rows.add(row, &session.ended).await {
-            Ok(()) | Err(NotWritten::Ended) => {}
+            Ok(()) | Err(WriteError::Ended) => {}
             Err(error) => tracing::warn!(session = ?session.id, %error, "the session will not outlive the process"),
         }
     }
 
-    /// Writes what changed of one session.
+    /// Writes the changes of one session.
     pub(crate) async fn save(&self, session: &Session) {
         if has_row(session) && session.take_changed() {
             self.write(&[session]).await;
         }
     }
 
-    /// The session `id`, where it was opened at `endpoint` by this caller.
-    pub(crate) async fn find(&self, id: &str, endpoint: &Endpoint, caller: &Caller) -> Result<Arc<Session>, Missing> {
+    /// The session `id`, if it was opened at `endpoint` by this caller.
+    pub(crate) async fn find(
+        &self,
+        id: &str,
+        endpoint: &Endpoint,
+        caller: &Caller,
+    ) -> Result<Arc<Session>, LookupError> {
         let session = match self.table.get(id) {
             Some(session) => session,
-            None => self.revive(id, endpoint, caller).await?,
+            None => self.restore(id, endpoint, caller).await?,
         };
         if session.endpoint != *endpoint {
-            return Err(Missing::Unknown);
+            return Err(LookupError::Unknown);
         }
         self.check(session, caller)
     }
 
-    /// The session `id` whose HTTP+SSE connection is open, where it was opened by this caller.
-    pub(crate) fn find_connected(&self, id: &str, caller: &Caller) -> Result<Arc<Session>, Missing> {
-        let session = self.table.get(id).filter(|session| session.is_connection()).ok_or(Missing::Unknown)?;
+    /// The session `id` whose HTTP+SSE connection is open, if it was opened by this caller.
+    pub(crate) fn find_connected(&self, id: &str, caller: &Caller) -> Result<Arc<Session>, LookupError> {
+        let session = self.table.get(id).filter(|session| session.is_connection()).ok_or(LookupError::Unknown)?;
         self.check(session, caller)
     }
 
-    /// Ends a session: from now on it is unknown. Returns when the store has forgotten it too; where the future is dropped
-    /// before, it does all the same.
+    /// Ends a session: from now on it is unknown. Returns when its row is deleted; it is deleted too if the future is
+    /// dropped before.
     pub(crate) async fn end(&self, session: &Session) {
         if self.remove(session) {
             self.delete(self.row_of(session).into_iter().collect()).await;
         }
     }
 
-    /// Ends the session of this id, where it is in memory.
+    /// Ends the session of this id, if it is in memory.
     pub(crate) async fn end_by_id(&self, id: &SessionId) {
         if let Some(session) = self.table.get(id.as_str()) {
             self.end(&session).await;
@@ -169,20 +173,20 @@ impl Sessions {
         }
     }
 
-    /// Ends what runs in every session; the sessions themselves stay in the store.
+    /// Ends all calls and streams; the sessions themselves stay in the store.
     pub(crate) fn close(&self) {
         self.closed.cancel();
     }
 
-    /// Ends the sessions that are due, in memory and in the store, and tells the store what changed.
+    /// Ends the sessions that are due, in memory and in the store, and writes the changes of the others.
     pub(crate) async fn sweep(&self) {
         let now = self.now();
-        for sessions in self.table.all().chunks(SWEPT_TOGETHER) {
+        for sessions in self.table.all().chunks(SWEEP_BATCH) {
             self.sweep_some(sessions, now).await;
             yield_now().await;
         }
         // those whose deletion failed before, or whose client did not wait for it
-        for rows in self.rows.left().chunks(SWEPT_TOGETHER) {
+        for rows in self.rows.undeleted().chunks(SWEEP_BATCH) {
             self.delete(rows.to_vec()).await;
         }
         let (idle_since, unready_since) = (now - self.settings.session_idle, now - self.settings.handshake);
@@ -192,7 +196,7 @@ impl Sessions {
         metrics::gauge!("lockkeeper_frontend_sessions").set(u32::try_from(self.table.len()).unwrap_or(u32::MAX));
     }
 
-    /// The sessions in memory, for people.
+    /// The sessions in memory, for status pages.
     pub(crate) fn status(&self) -> Vec<SessionStatus> {
         let now = self.now();
         let mut sessions = self.table.all();
@@ -209,9 +213,9 @@ impl Sessions {
         !session.is_active() && idle >= self.settings.session_idle
     }
 
-    fn check(&self, session: Arc<Session>, caller: &Caller) -> Result<Arc<Session>, Missing> {
+    fn check(&self, session: Arc<Session>, caller: &Caller) -> Result<Arc<Session>, LookupError> {
         if !session.owner.owns_the_same_as(caller) {
-            return Err(Missing::Unknown);
+            return Err(LookupError::Unknown);
         }
         session.touch(self.now());
         Ok(session)
@@ -236,60 +240,61 @@ impl Sessions {
     }
 
     /// Takes a session into memory; the one that makes room for it is ended.
-    async fn admit(&self, session: &Arc<Session>) -> Result<(), Full> {
-        let evicted = self.table.insert(session, &self.settings, |evicted| self.leaving(evicted))?;
+    async fn admit(&self, session: &Arc<Session>) -> Result<(), LimitReached> {
+        let evicted = self.table.insert(session, &self.settings, |evicted| self.before_removal(evicted))?;
         if let Some(evicted) = evicted {
             tracing::info!(session = ?evicted.id, "the caller's longest idle session is ended to make room");
-            self.removed(&evicted);
+            self.after_removal(&evicted);
             self.delete(self.row_of(&evicted).into_iter().collect()).await;
         }
         Ok(())
     }
 
-    /// Looks the session up in the store, and takes it into memory where it is not idle for too long. One that is not
-    /// there, or not this caller's, costs one read.
-    async fn revive(&self, id: &str, endpoint: &Endpoint, caller: &Caller) -> Result<Arc<Session>, Missing> {
-        let turn = self.lookups.turn(caller.owner()).await.ok_or(Missing::Waiting)?;
+    /// Looks the session up in the store, and takes it into memory unless it is idle for too long. One that is not there, or
+    /// not this caller's, costs one read.
+    async fn restore(&self, id: &str, endpoint: &Endpoint, caller: &Caller) -> Result<Arc<Session>, LookupError> {
+        let permit = self.lookups.permit(caller.owner()).await.ok_or(LookupError::TooManyLookups)?;
         if let Some(session) = self.table.get(id) {
             return Ok(session);
         }
         let digest = Digest::sha256(id);
         if self.rows.has_ended(&digest) {
-            return Err(Missing::Unknown);
+            return Err(LookupError::Unknown);
         }
         let row = self.deps.storage.mcp_sessions().lookup(&digest).await.map_err(|error| {
             tracing::error!(%error, "sessions cannot be looked up");
-            Missing::Unavailable
+            LookupError::Unavailable
         })?;
         let now = self.now();
         let row = row.filter(|row| now.since(row.state.last_seen) < self.settings.session_idle);
-        let row = row.ok_or(Missing::Unknown)?;
-        let opening = record::opening(&row, SessionId::new(id), caller).ok_or(Missing::Unknown)?;
-        if opening.endpoint != *endpoint {
-            return Err(Missing::Unknown);
+        let row = row.ok_or(LookupError::Unknown)?;
+        let origin = record::origin(&row, SessionId::new(id), caller).ok_or(LookupError::Unknown)?;
+        if origin.endpoint != *endpoint {
+            return Err(LookupError::Unknown);
         }
-        let queue = self.queue(opening.endpoint.binding);
-        let session = self.build(opening, queue);
+        let queue = self.queue(origin.endpoint.binding);
+        let session = self.build(origin, queue);
         record::restore(&session, &row);
-        session.set_kept();
+        session.set_stored();
         session.touch(now);
-        self.admit(&session).await.map_err(Missing::Full)?;
-        drop(turn);
-        tracing::info!(session = ?session.id, "a session of the process before this one goes on");
+        self.admit(&session).await.map_err(LookupError::Limit)?;
+        drop(permit);
+        tracing::info!(session = ?session.id, "a session of the process before this one continues");
         Ok(session)
     }
 
-    fn build(&self, opening: Opening, queue: Arc<ReplayBuffer>) -> Arc<Session> {
+    fn build(&self, origin: SessionOrigin, queue: Arc<ReplayBuffer>) -> Arc<Session> {
         let settings = &self.settings;
-        let mark = Digest::sha256(self.deps.random.token()).short_hex(4);
-        let holders = Holders {
-            calls: RunningCalls::new(settings.calls_per_session),
-            questions: Questions::new(&mark, settings.questions_per_session, settings.question_timeout),
+        let ended = self.closed.child_token();
+        let prefix = Digest::sha256(self.deps.random.token()).short_hex(4);
+        let parts = SessionParts {
+            calls: RunningCalls::new(settings.calls_per_session, ended.clone()),
+            requests: OpenRequests::new(&prefix, settings.questions_per_session, settings.question_timeout),
             queue,
-            answers: AnswerStreams::new(EventIdPrefix::new(mark), settings),
-            ended: self.closed.child_token(),
+            answers: AnswerStreams::new(EventIdPrefix::new(prefix), settings),
+            ended,
         };
-        Arc::new(Session::new(opening, holders))
+        Arc::new(Session::new(origin, parts))
     }
 
     async fn write(&self, sessions: &[&Session]) {
@@ -300,41 +305,41 @@ impl Sessions {
         if let Err(error) = self.rows.change(changes).await {
             tracing::warn!(%error, "the activity of sessions is written with the next round");
             for session in sessions {
-                session.keep_changed();
+                session.set_changed();
             }
         }
     }
 
-    /// Takes a session out of memory and ends it; `false` where it had ended.
+    /// Takes a session out of memory and ends it; `false` if it had ended.
     fn remove(&self, session: &Session) -> bool {
-        let removed = self.table.remove(session, || self.leaving(session));
+        let removed = self.table.remove(session, || self.before_removal(session));
         if removed {
-            self.removed(session);
+            self.after_removal(session);
         }
         removed
     }
 
-    /// Before a session leaves the memory: its row counts for nothing from now on.
-    fn leaving(&self, session: &Session) {
+    /// Runs before a session leaves the memory: its row is void from now on.
+    fn before_removal(&self, session: &Session) {
         if has_row(session) {
-            self.rows.ending(Digest::sha256(session.id.as_str()));
+            self.rows.mark_ended(Digest::sha256(session.id.as_str()));
         }
     }
 
-    /// After it left.
-    fn removed(&self, session: &Session) {
+    /// Runs after it left.
+    fn after_removal(&self, session: &Session) {
         metrics::counter!("lockkeeper_frontend_sessions_ended_total").increment(1);
         session.ended.cancel();
         (self.deps.ended)(&Requester::Session(session.id.clone()));
     }
 
-    /// The row that is to be deleted of a session that ended.
+    /// The row of a session that ended, if it has one.
     fn row_of(&self, session: &Session) -> Option<Digest> {
         let digest = has_row(session).then(|| Digest::sha256(session.id.as_str()))?;
-        if session.is_kept() {
+        if session.is_stored() {
             return Some(digest);
         }
-        self.rows.has_none(&digest);
+        self.rows.unmark(&digest);
         None
     }
 
@@ -348,8 +353,7 @@ impl Sessions {
     }
 }
 
-/// The bounds of what waits in sessions of this kind: one that is its connection has one stream, to which nobody comes
-/// back.
+/// The bounds of the queue of a session: one that is its connection has one stream, to which nobody comes back.
 fn limits(settings: &Settings, binding: Binding) -> Limits {
     let waiting = settings.queue;
     if binding.is_connection() {
@@ -360,7 +364,7 @@ fn limits(settings: &Settings, binding: Binding) -> Limits {
     Limits::Standalone { waiting, streams: settings.streams_per_session, kept, overflow: Overflow::CloseStream }
 }
 
-/// Whether the store knows sessions of this kind.
+/// Returns `true` if sessions of this kind have rows.
 fn has_row(session: &Session) -> bool {
     !session.is_connection()
 }

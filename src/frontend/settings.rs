@@ -1,13 +1,10 @@
-//! The bounds of the front. Knows nothing of where they are configured.
+//! The bounds of the client side. Knows nothing of where they are configured.
 
 use std::{collections::BTreeSet, time::Duration};
 
-use crate::{
-    mcp::{ClientInfo, translate::Profile},
-    model::Serves,
-};
+use crate::model::Serves;
 
-/// The bounds of everything that clients can make the front hold.
+/// The bounds of everything that clients can make the gateway hold.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// A session without open stream, running call and request for this long is ended. 30 minutes.
@@ -28,10 +25,10 @@ pub struct Settings {
     pub listens_per_user: usize,
     /// Open `subscriptions/listen` of all users: each holds a connection. 20,000.
     pub listens: usize,
-    /// Questions to the client that wait at once in one session; one more is answered `-32603` to the server. 64.
+    /// Requests of servers that wait at once in one session; one more is answered `-32603`. 64.
     pub questions_per_session: usize,
-    /// How long a question waits for the client's answer; after it the server is told and the client's dialog is
-    /// withdrawn. 10 minutes.
+    /// The time that a request of a server waits for the client's answer; then the server gets an error, and the client's
+    /// dialog is withdrawn. 10 minutes.
     pub question_timeout: Duration,
     /// Toward clients of 2025-11-25 and later: the stream of one call is closed after this long, and the client comes
     /// back for the rest (2025-11-25, transports, *Sending Messages*). `None`: it stays open.
@@ -42,7 +39,7 @@ pub struct Settings {
     pub replay_bytes: usize,
     /// Streams of one session whose messages are kept so. 32; one more drops the oldest that has ended.
     pub replay_streams: usize,
-    /// How long they are kept after the stream ended. 5 minutes.
+    /// The time that they are kept after the stream ended. 5 minutes.
     pub replay_for: Duration,
     /// Standalone streams (GET) of one session; one more closes the oldest. 8.
     pub streams_per_session: usize,
@@ -55,9 +52,9 @@ pub struct Settings {
     pub body: usize,
     /// The names (`clientInfo.name`) of clients that get no member which their version does not define. None.
     pub strict_clients: BTreeSet<String>,
-    /// The clients of which eras are served. Both.
+    /// The eras whose clients are served. Both.
     pub serves: Serves,
-    /// How often idle sessions are looked for and `last_seen` is written. 30 seconds.
+    /// The interval at which idle sessions are ended and `last_seen` is written. 30 seconds.
     pub sweep_every: Duration,
 }
 
@@ -87,14 +84,5 @@ impl Default for Settings {
             serves: Serves::BothEras,
             sweep_every: Duration::from_secs(30),
         }
-    }
-}
-
-impl Settings {
-    /// What becomes of members that the client's version does not define.
-    pub(crate) fn profile(&self, client: &ClientInfo) -> Profile {
-        let strict =
-            !self.strict_clients.is_empty() && client.name().is_some_and(|name| self.strict_clients.contains(&name));
-        if strict { Profile::Strict } else { Profile::Faithful }
     }
 }

@@ -1,5 +1,5 @@
-//! State shared by everything that serves clients: the servers, the bounds, the sessions, and what is kept for clients
-//! without one. Knows nothing of how a client is served.
+//! The state that everything shares that serves clients, and the sender of a message, as every binding gives it. Knows
+//! nothing of how a client is served.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -11,13 +11,25 @@ use super::{
     settings::Settings,
 };
 use crate::{
-    mcp::Server,
-    model::{BackendId, Target},
+    mcp::{ClientInfo, Server, Trace, translate::Profile},
+    model::{BackendId, Endpoint, Target},
+    resource::Admission,
 };
 
 /// The state of the clients' side. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct FrontendState(Arc<Inner>);
+
+/// The sender of a message, and the endpoint that it was sent to.
+#[derive(Debug, Clone)]
+pub(crate) struct Sender {
+    /// The caller, and the lifetime of its credential.
+    pub(crate) admission: Admission,
+    /// The endpoint; that of `/messages` is the session's.
+    pub(crate) endpoint: Endpoint,
+    /// Ties the message to the logs.
+    pub(crate) trace: Trace,
+}
 
 /// The server at each endpoint.
 #[derive(Clone)]
@@ -33,7 +45,7 @@ struct Inner {
     settings: Settings,
     sessions: Sessions,
     requests: Requests,
-    /// Owns what goes on without a reader: listens, and calls whose client vanished.
+    /// Owns everything that continues without a reader: listens, and calls whose client disconnected.
     tracker: TaskTracker,
     /// Cancelled when no stream may stay open.
     drained: CancellationToken,
@@ -78,7 +90,14 @@ impl FrontendState {
         &self.0.settings
     }
 
-    /// The owner of what goes on without a reader.
+    /// The fate of members that the client's version does not define.
+    pub(crate) fn profile(&self, client: &ClientInfo) -> Profile {
+        let strict = &self.0.settings.strict_clients;
+        let is_strict = !strict.is_empty() && client.name().is_some_and(|name| strict.contains(&name));
+        if is_strict { Profile::Strict } else { Profile::Faithful }
+    }
+
+    /// The owner of everything that continues without a reader.
     pub(crate) fn tracker(&self) -> &TaskTracker {
         &self.0.tracker
     }

@@ -46,6 +46,12 @@ impl Revision {
     /// The versions that have the `initialize` handshake, oldest first.
     pub const LEGACY: [Self; 4] = [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25];
 
+    /// The versions without sessions, oldest first.
+    pub const MODERN: [Self; 1] = [Self::V2026_07_28];
+
+    /// The newest version.
+    pub const NEWEST: Self = Self::V2026_07_28;
+
     /// The newest version that has the `initialize` handshake.
     pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
 

@@ -9,24 +9,24 @@ use http::{HeaderValue, StatusCode, header};
 use crate::{
     frontend::{
         session::inbound::RefusedBatch,
-        sessions::{Full, Missing},
+        sessions::{LimitReached, LookupError},
     },
     mcp::{ErrorObject, Message, RequestId, Revision, jsonrpc::Malformed, revision::Feature},
     wire::headers,
 };
 
-/// Why a request is refused.
+/// A request that is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     status: StatusCode,
     error: ErrorObject,
     id: Option<RequestId>,
-    /// Whose rules say how an error without id is written.
+    /// The version whose rules say how an error without id is written.
     revision: Option<Revision>,
     hint: Option<Hint>,
 }
 
-/// What a header tells beside the error.
+/// A header beside the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hint {
     AllowPost,
@@ -39,13 +39,13 @@ impl Refusal {
         Self { status, error: ErrorObject::new(code, message), id: None, revision: None, hint: None }
     }
 
-    /// Refuses a request of 2026-07-28 with this error, under the status that its code has there (`translation` 2.2).
+    /// Refuses a request without a session with this error, under the status of its code (`translation` 2.2).
     pub(crate) fn modern(error: ErrorObject, id: RequestId) -> Self {
         let status = match error.code() {
             ErrorObject::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
             _ => StatusCode::BAD_REQUEST,
         };
-        Self { status, error, id: Some(id), revision: Some(Revision::V2026_07_28), hint: None }
+        Self { status, error, id: Some(id), revision: Some(Revision::NEWEST), hint: None }
     }
 
     /// 400 with `-32600`.
@@ -55,7 +55,7 @@ impl Refusal {
 
     /// 400 with `-32020` (2026-07-28): the message and the version in its header contradict each other.
     pub(crate) fn sessionless_initialize() -> Self {
-        let newest = Revision::V2026_07_28;
+        let newest = Revision::NEWEST;
         let message = format!("Header mismatch: initialize sent with MCP-Protocol-Version {newest}");
         Self::new(StatusCode::BAD_REQUEST, ErrorObject::HEADER_MISMATCH, &message)
     }
@@ -115,22 +115,22 @@ impl Refusal {
 
     /// 404 for a session that is not there (never 401 or 400, design rule 9); 503 where the store cannot be asked; 429 where
     /// the caller is at a bound.
-    pub(crate) fn missing(missing: Missing) -> Self {
+    pub(crate) fn missing(missing: LookupError) -> Self {
         match missing {
-            Missing::Unknown => Self::new(
+            LookupError::Unknown => Self::new(
                 StatusCode::NOT_FOUND,
                 ErrorObject::INVALID_REQUEST,
                 "Session not found: it ended or never was; send initialize without a session id to open a new one",
             ),
-            Missing::Unavailable => Self::retry(
+            LookupError::Unavailable => Self::retry(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Service Unavailable: sessions cannot be looked up at the moment; try again",
             ),
-            Missing::Waiting => Self::retry(
+            LookupError::TooManyLookups => Self::retry(
                 StatusCode::TOO_MANY_REQUESTS,
                 "Too many requests of this caller wait for sessions to be looked up; try again later",
             ),
-            Missing::Full(full) => Self::full(full),
+            LookupError::Limit(full) => Self::full(full),
         }
     }
 
@@ -141,13 +141,13 @@ impl Refusal {
     }
 
     /// 429 where the caller is at its bound, 503 where the gateway is; both with `Retry-After`.
-    pub(crate) fn full(full: Full) -> Self {
+    pub(crate) fn full(full: LimitReached) -> Self {
         match full {
-            Full::Caller => Self::retry(
+            LimitReached::Caller => Self::retry(
                 StatusCode::TOO_MANY_REQUESTS,
                 "Too many sessions: all that this caller may have are in use; end one with DELETE, or try again later",
             ),
-            Full::Gateway => Self::retry(
+            LimitReached::Gateway => Self::retry(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Too many sessions: the gateway can hold no more at the moment; try again later",
             ),

@@ -1,19 +1,31 @@
-//! The head of a request: its sender, and its headers.
+//! The head of a request, and the choice by head and body between a session and a request without one. Knows nothing of how
+//! either is served.
 
 use axum::{
     Extension, RequestPartsExt as _,
+    body::{Body, to_bytes},
     extract::FromRequestParts,
     response::{IntoResponse as _, Response},
 };
+use bytes::Bytes;
 use http::{HeaderMap, request::Parts};
+use memchr::memmem;
 
 use super::refusal::Refusal;
 use crate::{
-    frontend::{sender::Sender, state::FrontendState},
-    mcp::{Era, Revision, Trace},
-    model::{Binding, Endpoint},
+    frontend::{
+        request::unsupported,
+        state::{FrontendState, Sender},
+    },
+    mcp::{
+        ErrorObject, Message, Method, RequestId, Revision, Trace,
+        json::Object,
+        jsonrpc::{Frame, Malformed},
+        meta,
+    },
+    model::{Binding, Endpoint, Serves},
     resource::Admission,
-    wire::headers,
+    wire::{headers, sse},
 };
 
 /// The head of a request.
@@ -25,20 +37,63 @@ pub(crate) struct RequestHead {
     pub(crate) headers: HeaderMap,
 }
 
-/// What `MCP-Protocol-Version` says.
+/// The value of `MCP-Protocol-Version`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VersionHeader {
-    /// Nothing.
+    /// No header.
     Absent,
-    /// A version that sessions have.
-    Known,
-    /// A version that has no sessions.
+    /// A version with sessions.
+    Legacy,
+    /// A version without sessions.
     Modern,
     /// Something else.
     Unknown,
 }
 
+/// The semantics of a message.
+pub(super) enum Semantics {
+    /// Those of a session: the frame, or its error.
+    Session(Result<Frame, Malformed>),
+    /// Those of a version without sessions.
+    Request(Message),
+}
+
+// === impl RequestHead ===
+
 impl RequestHead {
+    /// Checks the form of a POST of Streamable HTTP.
+    ///
+    /// # Errors
+    ///
+    /// 406 unless the client accepts both forms of an answer, 415 unless the body is JSON.
+    pub(super) fn check_post(&self) -> Result<(), Refusal> {
+        if !headers::accepts(&self.headers, headers::JSON) || !headers::accepts(&self.headers, sse::MEDIA_TYPE) {
+            return Err(Refusal::not_acceptable("both application/json and text/event-stream"));
+        }
+        self.check_json()
+    }
+
+    /// Checks that the body is JSON.
+    ///
+    /// # Errors
+    ///
+    /// 415.
+    pub(super) fn check_json(&self) -> Result<(), Refusal> {
+        if headers::is_json(&self.headers) { Ok(()) } else { Err(Refusal::not_json()) }
+    }
+
+    /// Checks that the client accepts a stream of events.
+    ///
+    /// # Errors
+    ///
+    /// 406.
+    pub(super) fn check_event_stream(&self) -> Result<(), Refusal> {
+        if headers::accepts(&self.headers, sse::MEDIA_TYPE) {
+            return Ok(());
+        }
+        Err(Refusal::not_acceptable("text/event-stream"))
+    }
+
     /// The session that the request names.
     pub(crate) fn session(&self) -> Option<&str> {
         // an id that is not visible ASCII, or one of two, is one that nobody was given
@@ -48,19 +103,17 @@ impl RequestHead {
 
     /// The version that the request names.
     pub(crate) fn version(&self) -> VersionHeader {
-        if !self.headers.contains_key(headers::PROTOCOL_VERSION) {
-            return VersionHeader::Absent;
-        }
-        match self.named() {
-            Some(revision) if revision.era() == Era::Legacy => VersionHeader::Known,
-            Some(_) => VersionHeader::Modern,
+        match self.revision() {
+            None if !self.headers.contains_key(headers::PROTOCOL_VERSION) => VersionHeader::Absent,
             None => VersionHeader::Unknown,
+            Some(revision) if Revision::LEGACY.contains(&revision) => VersionHeader::Legacy,
+            Some(_) => VersionHeader::Modern,
         }
     }
 
-    /// The version in the header, where it is one that the gateway speaks.
-    pub(crate) fn named(&self) -> Option<Revision> {
-        named(&self.headers)
+    /// The version in the header, if the gateway speaks it.
+    pub(crate) fn revision(&self) -> Option<Revision> {
+        revision(&self.headers)
     }
 }
 
@@ -74,7 +127,7 @@ impl FromRequestParts<FrontendState> for RequestHead {
             "/messages" => Endpoint { binding: Binding::Sse, ..Endpoint::MERGED },
             path => Endpoint::from_path(path)
                 .filter(|endpoint| state.server(&endpoint.target).is_some())
-                .ok_or_else(|| Refusal::no_endpoint().toward(named(&parts.headers)).into_response())?,
+                .ok_or_else(|| Refusal::no_endpoint().toward(revision(&parts.headers)).into_response())?,
         };
         let request = parts.headers.get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
         let trace = Trace { request: request.to_owned() };
@@ -82,6 +135,94 @@ impl FromRequestParts<FrontendState> for RequestHead {
     }
 }
 
-fn named(headers: &HeaderMap) -> Option<Revision> {
+fn revision(headers: &HeaderMap) -> Option<Revision> {
     headers::sole(headers, &headers::PROTOCOL_VERSION).and_then(Revision::parse)
+}
+
+/// Reads a body of bounded length.
+///
+/// # Errors
+///
+/// 413.
+pub(super) async fn read(state: &FrontendState, body: Body) -> Result<Bytes, Refusal> {
+    let max = state.settings().body;
+    // a body that breaks off is refused in the same way: nobody reads that answer
+    to_bytes(body, max).await.map_err(|_| Refusal::too_large(max))
+}
+
+/// Chooses by the first rule of `translation` 2.8 that matches.
+///
+/// # Errors
+///
+/// The refusal of a message that contradicts itself, or of an era that is not served.
+pub(super) fn choose(
+    serves: Serves,
+    version: VersionHeader,
+    frame: Result<Frame, Malformed>,
+) -> Result<Semantics, Refusal> {
+    match semantics(version, frame)? {
+        Semantics::Session(frame) if serves == Serves::ModernAlone => Err(sessionless(&frame)),
+        semantics => Ok(semantics),
+    }
+}
+
+fn semantics(version: VersionHeader, frame: Result<Frame, Malformed>) -> Result<Semantics, Refusal> {
+    let headed = version == VersionHeader::Modern;
+    let (params, id) = match &frame {
+        Ok(Frame::Single(Message::Request { params, id, .. })) => (params, Some(id.clone())),
+        Ok(Frame::Single(Message::Notification { params, .. })) => (params, None),
+        Ok(Frame::Single(Message::Response { .. })) if headed => {
+            return Err(Refusal::invalid("Invalid Request: this protocol version has no responses of clients"));
+        }
+        Ok(Frame::Batch(messages)) if messages.iter().any(is_enveloped) => {
+            return Err(Refusal::invalid("Invalid Request: this protocol version has no batches"));
+        }
+        _ => return Ok(Semantics::Session(frame)),
+    };
+    if has_envelope(params) || headed && id.is_none() {
+        let Ok(Frame::Single(message)) = frame else { return Ok(Semantics::Session(frame)) };
+        return Ok(Semantics::Request(message));
+    }
+    match id {
+        Some(id) if headed => Err(without_envelope(&frame, id)),
+        _ => Ok(Semantics::Session(frame)),
+    }
+}
+
+fn is_enveloped(message: &Result<Message, Malformed>) -> bool {
+    matches!(message, Ok(Message::Request { params, .. } | Message::Notification { params, .. }) if has_envelope(params))
+}
+
+/// Returns `true` for parameters with an envelope: it alone makes a request one without a session.
+fn has_envelope(params: &Bytes) -> bool {
+    // most requests of sessions are told by one look over the text
+    memmem::find(params, meta::PROTOCOL_VERSION.as_bytes()).is_some()
+        && Object::parse(params)
+            .and_then(|params| {
+                Some(Object::parse(params.get(meta::META)?.as_bytes())?.get(meta::PROTOCOL_VERSION).is_some())
+            })
+            .unwrap_or(false)
+}
+
+/// The refusal of a version header without sessions above a body without envelope: never served as of a session.
+fn without_envelope(frame: &Result<Frame, Malformed>, id: RequestId) -> Refusal {
+    if let Ok(Frame::Single(Message::Request { method: Method::Initialize, .. })) = frame {
+        return Refusal::sessionless_initialize().with_id(Some(id));
+    }
+    let message =
+        "Invalid params: `_meta` must have `io.modelcontextprotocol/protocolVersion` in this protocol version";
+    Refusal::modern(ErrorObject::invalid_params(message), id)
+}
+
+/// The refusal of a message with the semantics of a session, if none of those are served.
+fn sessionless(frame: &Result<Frame, Malformed>) -> Refusal {
+    match frame {
+        Ok(Frame::Single(Message::Request { id, method: Method::Initialize, params })) => {
+            let requested = Object::parse(params).and_then(|params| params.string("protocolVersion"));
+            Refusal::modern(unsupported(&requested.unwrap_or_default()), id.clone())
+        }
+        Ok(Frame::Single(Message::Request { id, .. })) => without_envelope(frame, id.clone()),
+        Ok(_) => Refusal::invalid("Invalid Request: protocol versions with sessions are not served here"),
+        Err(malformed) => Refusal::malformed(malformed),
+    }
 }

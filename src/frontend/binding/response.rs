@@ -1,6 +1,7 @@
-//! The HTTP answers of the front: one JSON text, or a stream of server-sent events. Knows nothing of sessions.
+//! HTTP responses of the MCP endpoints: one JSON text, or a stream of server-sent events with comments in between. Knows
+//! nothing of calls and of sessions.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, future::pending, sync::Arc, time::Duration, vec};
 
 use axum::{body::Body, response::Response};
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -9,80 +10,148 @@ use http::{HeaderValue, StatusCode, header};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
 use crate::{
-    mcp::Message,
+    frontend::{
+        replay::{
+            ReplayReader,
+            event_id::{EventId, EventIdPrefix, StreamId},
+        },
+        request::Messages,
+        session::Session,
+        state::FrontendState,
+    },
+    mcp::{ErrorObject, Message},
+    resource::Lease,
+    support::Timestamp,
     wire::{headers, sse},
 };
 
-/// How long an answer is waited for before the stream begins (design rule 8).
-const SILENCE: Duration = Duration::from_secs(2);
-/// How often an idle stream carries a comment (design rule 8).
-const HEARTBEAT: Duration = Duration::from_secs(15);
+/// The time after which a response without messages becomes a stream (design rule 8).
+const STREAM_START_TIMEOUT: Duration = Duration::from_secs(2);
+/// The interval of the comments on an idle stream (design rule 8).
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// The delay before a client reconnects to a stream that was closed.
+const RETRY: Duration = Duration::from_secs(1);
+/// The time that a stream outlives the credential that it rests on, so that a client can renew it.
+const EXPIRY_GRACE: Duration = Duration::from_secs(30);
 
-/// How the answers are written where they are all there is.
+/// The form of a response without stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// One response.
-    Single,
-    /// An array of responses (2025-03-26).
+pub(super) enum Form {
+    /// One answer of a session.
+    Session,
+    /// An array of answers of a session (2025-03-26).
     Batch,
+    /// One answer outside of sessions, with the status of its error (`translation` 2.2).
+    Request,
 }
 
-/// How an answer begins.
-pub(crate) enum Begun<S> {
-    /// Nothing but responses came, and they came soon.
-    Whole(Vec<Message>),
-    /// Something else came, or nothing yet: what is there, and the rest.
+/// The start of a response.
+pub(super) enum Start<S> {
+    /// The whole response: nothing but answers came, and they came in time.
+    Complete(Response),
+    /// A stream: the messages so far, and the rest.
     Stream(Vec<Message>, S),
 }
 
-/// Waits for the form of the answer to a POST (design rule 8).
-pub(crate) async fn begin<S>(mut messages: S) -> Begun<S>
+/// The source of a stream.
+pub(super) enum EventSource {
+    /// The answer to a call of a session.
+    Call(u64, ReplayReader),
+    /// A standalone stream of a session.
+    Standalone(ReplayReader),
+    /// The answer to a request without a session: the messages so far, and the rest. Nobody comes back to it.
+    Request(vec::IntoIter<Message>, Messages),
+}
+
+/// The beginning, the event ids and the lifetime of a stream.
+#[derive(Debug, Clone, Default)]
+pub(super) struct StreamOptions {
+    /// The first event; `None`: a comment, which flushes the headers.
+    pub(super) opening: Option<Bytes>,
+    /// The prefix of the event ids, if the client can come back.
+    pub(super) ids: Option<EventIdPrefix>,
+    /// The event without a message at the beginning.
+    pub(super) priming: Priming,
+    /// The time that it stays open, if the client comes back by itself.
+    pub(super) lifetime: Option<Duration>,
+}
+
+/// An event with an id and without a message, at the beginning of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Priming {
+    /// Clients of this version cannot read it.
+    #[default]
+    Never,
+    /// 2025-11-25, transports, *Sending Messages*: at once.
+    First,
+}
+
+/// Waits for the form of the response to a POST (design rule 8).
+pub(super) async fn start<S>(mut messages: S, form: Form) -> Start<S>
 where
     S: Stream<Item = Message> + Unpin + Send + 'static,
 {
     let mut ready = Vec::new();
-    let silence = sleep(SILENCE);
-    tokio::pin!(silence);
+    let timeout = sleep(STREAM_START_TIMEOUT);
+    tokio::pin!(timeout);
     loop {
         tokio::select! {
             biased;
             message = messages.next() => match message {
                 // a cancelled call has no answer: the stream ends empty
                 None if ready.is_empty() => break,
-                None => return Begun::Whole(ready),
+                None => return Start::Complete(json(&ready, form)),
+                // nothing follows the answer to a request
+                Some(answer @ Message::Response { .. }) if form != Form::Batch => {
+                    return Start::Complete(json(&[answer], form));
+                }
                 Some(message) => {
-                    let response = matches!(message, Message::Response { .. });
+                    let is_answer = matches!(message, Message::Response { .. });
                     ready.push(message);
-                    if !response {
+                    if !is_answer {
                         break;
                     }
                 }
             },
-            () = &mut silence => break,
+            () = &mut timeout => break,
         }
     }
-    Begun::Stream(ready, messages)
-}
-
-/// The one response to a request that could not be begun.
-pub(crate) fn single(message: Message) -> Response {
-    json(&[message], Form::Single)
+    Start::Stream(ready, messages)
 }
 
 /// 202 without a body.
-pub(crate) fn accepted() -> Response {
+pub(super) fn accepted() -> Response {
     empty(StatusCode::ACCEPTED)
 }
 
-/// An answer without a body.
-pub(crate) fn empty(status: StatusCode) -> Response {
+/// A response without a body.
+pub(super) fn empty(status: StatusCode) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     response
 }
 
-/// A stream of events, flushed at once by everything on the way that heeds its headers.
-pub(crate) fn stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+/// A JSON text.
+pub(super) fn json(messages: &[Message], form: Form) -> Response {
+    let (text, status) = match (form, messages) {
+        (Form::Session, [message]) => (message.encode(), StatusCode::OK),
+        (Form::Request, [message]) => (message.encode(), status(message)),
+        _ => (array(messages), StatusCode::OK),
+    };
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(headers::JSON));
+    response
+}
+
+/// A stream of events until the source or `end` ends. It is flushed at once by everything on the way that heeds its
+/// headers.
+pub(super) fn stream(
+    source: EventSource,
+    options: StreamOptions,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> Response {
+    let events = events(source, options, end);
     let mut response = Response::new(Body::from_stream(events.map(Ok::<_, Infallible>)));
     let fields = response.headers_mut();
     fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(sse::MEDIA_TYPE));
@@ -91,22 +160,83 @@ pub(crate) fn stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Resp
     response
 }
 
-/// When to send comments.
-pub(crate) fn heartbeat() -> tokio::time::Interval {
-    let mut interval = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+/// The ticks at which an idle connection is kept alive.
+pub(super) fn keep_alive() -> tokio::time::Interval {
+    let mut interval = interval_at(Instant::now() + KEEP_ALIVE_INTERVAL, KEEP_ALIVE_INTERVAL);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     interval
 }
 
-/// One JSON text.
-pub(crate) fn json(messages: &[Message], form: Form) -> Response {
-    let text = match (form, messages) {
-        (Form::Single, [message]) => message.encode(),
-        _ => array(messages),
-    };
-    let mut response = Response::new(Body::from(text));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(headers::JSON));
-    response
+/// Waits until streams that rest on the lease must end: its revocation, or a while after its expiry.
+pub(super) fn credential_end(lease: &Lease, now: Timestamp) -> impl Future<Output = ()> + Send + 'static + use<> {
+    let revoked = Arc::clone(&lease.revoked);
+    let left = lease.expires.map(|expires| expires.since(now) + EXPIRY_GRACE);
+    async move {
+        tokio::select! {
+            () = revoked.cancelled() => {}
+            () = after(left) => {}
+        }
+    }
+}
+
+/// Waits until a standalone stream must end: with its session, the gateway, or the credential.
+pub(super) fn session_end(
+    state: &FrontendState,
+    session: &Session,
+    credential_end: impl Future<Output = ()> + Send + 'static,
+) -> impl Future<Output = ()> + Send + 'static {
+    let (ended, drained) = (session.ended.clone(), state.drained().clone());
+    async move {
+        tokio::select! {
+            () = ended.cancelled() => {}
+            () = drained.cancelled() => {}
+            () = credential_end => {}
+        }
+    }
+}
+
+fn events(
+    mut source: EventSource,
+    options: StreamOptions,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> impl Stream<Item = Bytes> + Send + 'static {
+    async_stream::stream! {
+        yield options.first(&source);
+        let mut keep_alive = keep_alive();
+        let lifetime = after(options.lifetime);
+        tokio::pin!(end, lifetime);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut end => break,
+                () = &mut lifetime => break,
+                next = source.next() => match next {
+                    Some((id, message)) => yield options.event(id, &message),
+                    None => break,
+                },
+                _ = keep_alive.tick() => yield sse::KEEP_ALIVE,
+            }
+        }
+    }
+}
+
+/// Waits for this time; for ever without one.
+async fn after(time: Option<Duration>) {
+    match time {
+        Some(time) => sleep(time).await,
+        None => pending().await,
+    }
+}
+
+fn status(answer: &Message) -> StatusCode {
+    let Message::Response { outcome: Err(error), .. } = answer else { return StatusCode::OK };
+    match error.code() {
+        ErrorObject::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+        ErrorObject::HEADER_MISMATCH | ErrorObject::MISSING_CAPABILITY | ErrorObject::UNSUPPORTED_VERSION => {
+            StatusCode::BAD_REQUEST
+        }
+        _ => StatusCode::OK,
+    }
 }
 
 fn array(messages: &[Message]) -> Bytes {
@@ -117,4 +247,53 @@ fn array(messages: &[Message]) -> Bytes {
     }
     text.put_u8(b']');
     text.freeze()
+}
+
+// === impl EventSource ===
+
+impl EventSource {
+    async fn next(&mut self) -> Option<(Option<EventId>, Message)> {
+        let (stream, (number, message)) = match self {
+            Self::Call(serial, reader) => (StreamId::Call(*serial), reader.next().await?),
+            Self::Standalone(reader) => (StreamId::Standalone(reader.stream()), reader.next().await?),
+            Self::Request(ready, rest) => {
+                let message = match ready.next() {
+                    Some(message) => message,
+                    None => rest.next().await?,
+                };
+                return Some((None, message));
+            }
+        };
+        Some((Some(EventId { stream, number }), message))
+    }
+
+    /// The id before the first event.
+    const fn start(&self) -> Option<EventId> {
+        match self {
+            Self::Call(serial, reader) => Some(EventId { stream: StreamId::Call(*serial), number: reader.after() }),
+            Self::Standalone(reader) => {
+                Some(EventId { stream: StreamId::Standalone(reader.stream()), number: reader.after() })
+            }
+            Self::Request(..) => None,
+        }
+    }
+}
+
+// === impl StreamOptions ===
+
+impl StreamOptions {
+    fn first(&self, source: &EventSource) -> Bytes {
+        match (&self.opening, &self.ids, self.priming, source.start()) {
+            (Some(opening), ..) => opening.clone(),
+            (None, Some(prefix), Priming::First, Some(id)) => sse::priming(&prefix.write(id), RETRY),
+            (None, ..) => sse::KEEP_ALIVE,
+        }
+    }
+
+    fn event(&self, id: Option<EventId>, message: &Message) -> Bytes {
+        match (&self.ids, id) {
+            (Some(prefix), Some(id)) => sse::numbered(&prefix.write(id), &message.encode()),
+            _ => sse::message(&message.encode()),
+        }
+    }
 }

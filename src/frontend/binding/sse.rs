@@ -13,27 +13,24 @@ use futures_util::StreamExt as _;
 use serde::Deserialize;
 
 use super::{
-    event_stream::{self, Priming, Source, StreamOptions},
     refusal::Refusal,
-    request_head::RequestHead,
-    response,
-    streamable::{ended, read},
+    request_head::{RequestHead, read},
+    response::{self, EventSource, StreamOptions, credential_end, session_end},
 };
 use crate::{
     frontend::{
-        sender::lapse,
         session::{Session, exchange::Exchange, inbound::Inbound},
         state::FrontendState,
     },
     mcp::jsonrpc::Frame,
     model::Serves,
     resource::Ticket,
-    wire::{headers, sse},
+    wire::sse,
 };
 
 /// The query of `/messages`.
 #[derive(Deserialize)]
-pub(super) struct Names {
+pub(super) struct MessagesQuery {
     session_id: Option<String>,
 }
 
@@ -41,7 +38,7 @@ pub(super) struct Names {
 struct Connection {
     state: FrontendState,
     session: Arc<Session>,
-    /// What opens `/messages` to a client that brought its key in the query.
+    /// Opens `/messages` to a client that brought its key in the query.
     ticket: Option<Arc<Ticket>>,
 }
 
@@ -51,45 +48,43 @@ pub(super) async fn get(
     ticket: Option<Extension<Arc<Ticket>>>,
     head: RequestHead,
 ) -> Result<Response, Refusal> {
-    if !headers::accepts(&head.headers, sse::MEDIA_TYPE) {
-        return Err(Refusal::not_acceptable("text/event-stream"));
-    }
+    head.check_event_stream()?;
     if state.settings().serves == Serves::ModernAlone {
         return Err(Refusal::method_not_allowed());
     }
     let owner = Arc::clone(&head.sender.admission.caller);
     let session = state.sessions().open(head.sender.endpoint.clone(), owner).await.map_err(Refusal::full)?;
-    let ended = ended(&state, &session, lapse(&head.sender.admission.lease, state.sessions().now()));
-    let ticket = ticket.map(|Extension(ticket)| ticket);
-    let connection = Connection { state, session, ticket };
+    let credential_end = credential_end(&head.sender.admission.lease, state.sessions().now());
+    let end = session_end(&state, &session, credential_end);
+    let source = EventSource::Standalone(session.queue.attach());
+    let connection = Connection { state, session, ticket: ticket.map(|Extension(ticket)| ticket) };
     let opening = Some(sse::event("endpoint", connection.address().as_bytes()));
-    let options = StreamOptions { opening, ids: None, priming: Priming::Never, lifetime: None };
-    let events = event_stream::events(Source::Standalone(connection.session.queue.attach()), options, ended);
-    Ok(response::stream(async_stream::stream! {
-        // dropped with the stream, also where it is never read
+    let options = StreamOptions { opening, ..StreamOptions::default() };
+    Ok(response::stream(source, options, async move {
+        // dropped with the stream, also if it is never read
         let _connection = connection;
-        let mut events = std::pin::pin!(events);
-        while let Some(event) = events.next().await {
-            yield event;
-        }
+        end.await;
     }))
 }
 
 /// A message for the session that the query names.
 pub(super) async fn post(
     State(state): State<FrontendState>,
-    Query(names): Query<Names>,
+    Query(query): Query<MessagesQuery>,
     head: RequestHead,
     body: Body,
 ) -> Result<Response, Refusal> {
-    take(&state, names, &head, body).await.map_err(|refusal| refusal.toward(head.named()))
+    receive(&state, query, &head, body).await.map_err(|refusal| refusal.toward(head.revision()))
 }
 
-async fn take(state: &FrontendState, names: Names, head: &RequestHead, body: Body) -> Result<Response, Refusal> {
-    if !headers::is_json(&head.headers) {
-        return Err(Refusal::not_json());
-    }
-    let id = names.session_id.ok_or_else(|| Refusal::invalid("Bad Request: the query has no session_id"))?;
+async fn receive(
+    state: &FrontendState,
+    query: MessagesQuery,
+    head: &RequestHead,
+    body: Body,
+) -> Result<Response, Refusal> {
+    head.check_json()?;
+    let id = query.session_id.ok_or_else(|| Refusal::invalid("Bad Request: the query has no session_id"))?;
     let found = state.sessions().find_connected(&id, &head.sender.admission.caller);
     let session = found.map_err(Refusal::missing)?;
     let refuse = |refusal: Refusal| refusal.toward(session.client().map(|client| client.revision));
@@ -112,8 +107,8 @@ async fn take(state: &FrontendState, names: Names, head: &RequestHead, body: Bod
     Ok(response::accepted())
 }
 
-/// Lets a call run: what it says goes down the one stream, whether that is read or not. A stream that was closed on a
-/// reader that is too slow ends the session here: nobody may look at the connection before its peer reads on.
+/// Drives a call: its messages go down the one stream, whether that is read or not. A stream that was closed because its
+/// reader is too slow ends the session here: nobody looks at the connection before its peer reads on.
 fn run(inbound: &Inbound<'_>, mut exchange: Exchange) {
     let (state, session) = (inbound.state.clone(), Arc::clone(inbound.session));
     inbound.tracker().spawn(async move {
@@ -127,7 +122,7 @@ fn run(inbound: &Inbound<'_>, mut exchange: Exchange) {
 }
 
 impl Connection {
-    /// Where the client posts: a path, in which its credential never is (OA-122).
+    /// The path to which the client posts; its credential is never in it (OA-122).
     fn address(&self) -> String {
         let path = format!("/messages?session_id={}", self.session.id.as_str());
         self.ticket.as_ref().map_or(path.clone(), |ticket| format!("{path}&{}", ticket.parameter()))

@@ -6,22 +6,20 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::StreamExt as _;
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 
 use super::{
     refusal::Refusal,
     request_head::RequestHead,
-    response::{self, Begun, Form},
+    response::{self, EventSource, Form, Start, StreamOptions, credential_end},
 };
 use crate::{
     frontend::{
         request::{Envelope, Messages, Served, StatelessRequest},
-        sender::{Sender, lapse},
-        state::FrontendState,
+        state::{FrontendState, Sender},
     },
     mcp::{ErrorObject, Farewell, Message, Method, RequestId, json::Object, mirrored::Mirror},
-    wire::{headers, sse},
+    wire::headers,
 };
 
 /// Serves a request.
@@ -52,59 +50,19 @@ pub(super) async fn serve(
         farewell: Farewell::new("client disconnected"),
     };
     Ok(match request.serve(params) {
-        Ok(Served::Call(messages)) => respond(state, &head.sender, messages).await,
+        Ok(Served::Call(messages)) => match response::start(messages, Form::Request).await {
+            Start::Complete(response) => response,
+            Start::Stream(ready, rest) => stream(state, &head.sender, ready, rest),
+        },
         Ok(Served::Listen(messages)) => stream(state, &head.sender, Vec::new(), messages),
-        Err(error) => whole(&[Message::error(id, error)]),
+        Err(error) => response::json(&[Message::error(id, error)], Form::Request),
     })
-}
-
-/// JSON where the answer is all that comes and comes soon, else a stream (design rule 8).
-async fn respond(state: &FrontendState, sender: &Sender, messages: Messages) -> Response {
-    match response::begin(messages).await {
-        Begun::Whole(messages) => whole(&messages),
-        Begun::Stream(ready, rest) => stream(state, sender, ready, rest),
-    }
 }
 
 /// A stream that nobody can come back to. When its reader goes, so does the request.
-fn stream(state: &FrontendState, sender: &Sender, ready: Vec<Message>, mut rest: Messages) -> Response {
-    let lapse = lapse(&sender.admission.lease, state.sessions().now());
-    response::stream(async_stream::stream! {
-        yield sse::KEEP_ALIVE;
-        for message in ready {
-            yield sse::message(&message.encode());
-        }
-        let mut heartbeat = response::heartbeat();
-        tokio::pin!(lapse);
-        loop {
-            tokio::select! {
-                biased;
-                () = &mut lapse => break,
-                message = rest.next() => match message {
-                    Some(message) => yield sse::message(&message.encode()),
-                    None => break,
-                },
-                _ = heartbeat.tick() => yield sse::KEEP_ALIVE,
-            }
-        }
-    })
-}
-
-/// JSON, with the status of the one answer by the code of its error (`translation` 2.2).
-fn whole(messages: &[Message]) -> Response {
-    let status = match messages.first() {
-        Some(Message::Response { outcome: Err(error), .. }) => match error.code() {
-            ErrorObject::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
-            ErrorObject::HEADER_MISMATCH | ErrorObject::MISSING_CAPABILITY | ErrorObject::UNSUPPORTED_VERSION => {
-                StatusCode::BAD_REQUEST
-            }
-            _ => StatusCode::OK,
-        },
-        _ => StatusCode::OK,
-    };
-    let mut response = response::json(messages, Form::Single);
-    *response.status_mut() = status;
-    response
+fn stream(state: &FrontendState, sender: &Sender, ready: Vec<Message>, rest: Messages) -> Response {
+    let end = credential_end(&sender.admission.lease, state.sessions().now());
+    response::stream(EventSource::Request(ready.into_iter(), rest), StreamOptions::default(), end)
 }
 
 /// Compares `MCP-Protocol-Version`, `Mcp-Method` and `Mcp-Name` with the body.

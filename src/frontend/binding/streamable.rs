@@ -3,32 +3,25 @@
 //! A GET or DELETE without a session is answered 405, not 400: that tells older clients that there is no stream to be
 //! had without a session, and none of them takes 405 for an error.
 
-use std::sync::Arc;
+use std::{future::pending, sync::Arc};
 
-use axum::{
-    body::{Body, to_bytes},
-    extract::State,
-    response::Response,
-};
-use bytes::Bytes;
-use futures_util::{Stream, StreamExt as _, future::BoxFuture};
+use axum::{body::Body, extract::State, response::Response};
+use futures_util::{Stream, StreamExt as _};
 use http::{HeaderValue, StatusCode};
 
 use super::{
-    era::{self, Chosen},
-    event_stream::{self, Priming, Source, StreamOptions},
     refusal::Refusal,
-    request_head::{RequestHead, VersionHeader},
-    response::{self, Begun, Form},
+    request_head::{RequestHead, Semantics, VersionHeader, choose, read},
+    response::{self, EventSource, Form, Priming, Start, StreamOptions, credential_end, session_end},
     stateless,
 };
 use crate::{
     frontend::{
         replay::event_id::{EventId, StreamId},
-        sender::lapse,
         session::{
             Session,
-            inbound::{Inbound, introduction, opening},
+            inbound::{Inbound, initialize_in},
+            initialize::read_client,
         },
         state::FrontendState,
     },
@@ -38,7 +31,7 @@ use crate::{
         revision::Feature,
     },
     model::Serves,
-    wire::{headers, sse},
+    wire::headers,
 };
 
 /// A message, a batch of them, or the `initialize` that opens a session.
@@ -47,24 +40,19 @@ pub(super) async fn post(
     head: RequestHead,
     body: Body,
 ) -> Result<Response, Refusal> {
-    serve(&state, &head, body).await.map_err(|refusal| refusal.toward(head.named()))
+    serve(&state, &head, body).await.map_err(|refusal| refusal.toward(head.revision()))
 }
 
 async fn serve(state: &FrontendState, head: &RequestHead, body: Body) -> Result<Response, Refusal> {
-    if !headers::accepts(&head.headers, headers::JSON) || !headers::accepts(&head.headers, sse::MEDIA_TYPE) {
-        return Err(Refusal::not_acceptable("both application/json and text/event-stream"));
-    }
-    if !headers::is_json(&head.headers) {
-        return Err(Refusal::not_json());
-    }
+    head.check_post()?;
     let body = read(state, body).await?;
     let frame = Frame::parse(&body).and_then(Frame::unambiguous);
-    let frame = match era::choose(state.settings().serves, head.version(), frame)? {
-        Chosen::Request(Message::Request { id, method, params }) => {
+    let frame = match choose(state.settings().serves, head.version(), frame)? {
+        Semantics::Request(Message::Request { id, method, params }) => {
             return stateless::serve(state, head, (id, method), params).await;
         }
-        Chosen::Request(_) => return Ok(response::accepted()),
-        Chosen::Session(frame) => frame,
+        Semantics::Request(_) => return Ok(response::accepted()),
+        Semantics::Session(frame) => frame,
     };
     let Some(id) = head.session() else {
         let frame = frame.map_err(|malformed| Refusal::malformed(&malformed))?;
@@ -72,7 +60,9 @@ async fn serve(state: &FrontendState, head: &RequestHead, body: Body) -> Result<
     };
     let session = find(state, head, id).await?;
     let inbound = Inbound { state, session: &session, sender: &head.sender };
-    inbound.revive().await;
+    if session.take_restored() {
+        inbound.restore_settings().await;
+    }
     let served = match (head.version(), frame) {
         (VersionHeader::Unknown, _) => Err(Refusal::unsupported_version()),
         (_, Err(malformed)) => Err(Refusal::malformed(&malformed)),
@@ -84,62 +74,46 @@ async fn serve(state: &FrontendState, head: &RequestHead, body: Body) -> Result<
 
 /// A standalone stream: what the servers say outside any call.
 pub(super) async fn get(State(state): State<FrontendState>, head: RequestHead) -> Result<Response, Refusal> {
-    stream(&state, &head).await.map_err(|refusal| refusal.toward(head.named()))
+    stream(&state, &head).await.map_err(|refusal| refusal.toward(head.revision()))
 }
 
 async fn stream(state: &FrontendState, head: &RequestHead) -> Result<Response, Refusal> {
-    if !headers::accepts(&head.headers, sse::MEDIA_TYPE) {
-        return Err(Refusal::not_acceptable("text/event-stream"));
-    }
+    head.check_event_stream()?;
     let session = named(state, head).await?;
     let inbound = Inbound { state, session: &session, sender: &head.sender };
     let source = source(head, &session).map_err(|refusal| refusal.toward(Some(session.revision())))?;
     inbound.listen();
-    inbound.revive().await;
-    let lapse = lapse(&head.sender.admission.lease, state.sessions().now());
+    if session.take_restored() {
+        inbound.restore_settings().await;
+    }
+    let credential_end = credential_end(&head.sender.admission.lease, state.sessions().now());
     Ok(match source {
-        // the end of the session is told on the stream, as it is to who read it first
-        Source::Call(..) => response::stream(event_stream::events(source, options(&inbound), lapse)),
-        Source::Standalone(_) => {
+        // the end of the session is told on the stream, as it is to its first reader
+        EventSource::Call(..) | EventSource::Request(..) => response::stream(source, options(&inbound), credential_end),
+        EventSource::Standalone(_) => {
             let options = StreamOptions { lifetime: None, ..options(&inbound) };
-            response::stream(event_stream::events(source, options, ended(state, &session, lapse)))
+            response::stream(source, options, session_end(state, &session, credential_end))
         }
     })
 }
 
-/// What a GET reads: where it names an event, the rest of that stream and of no other (2025-03-26 to 2025-11-25,
-/// transports, *Resumability and Redelivery*); else a fresh standalone stream. An id that this session never gave, such
-/// as one from before a restart, names nothing: nobody knows what came after it.
-fn source(head: &RequestHead, session: &Arc<Session>) -> Result<Source, Refusal> {
+/// The source of a GET: if it names an event, the rest of that stream and of no other (2025-03-26 to 2025-11-25,
+/// transports, *Resumability and Redelivery*); else a new standalone stream. An id that this session never gave, such as
+/// one from before a restart, names nothing: nobody knows what came after it.
+fn source(head: &RequestHead, session: &Arc<Session>) -> Result<EventSource, Refusal> {
     let last = head.headers.get(headers::LAST_EVENT_ID).and_then(|id| id.to_str().ok());
     let resumed = match last.and_then(|id| session.answers.prefix.read(id)) {
         Some(EventId { stream: StreamId::Call(serial), number }) => {
             let reader = session.answers.resume(serial, number).ok_or_else(Refusal::forgotten_stream)?;
-            Some(Source::Call(serial, reader))
+            Some(EventSource::Call(serial, reader))
         }
         Some(EventId { stream: StreamId::Standalone(serial), number }) => {
-            session.queue.resume(serial, number).map(Source::Standalone)
+            session.queue.resume(serial, number).map(EventSource::Standalone)
         }
         None => None,
     };
     metrics::counter!("lockkeeper_frontend_resumed_streams_total").increment(u64::from(resumed.is_some()));
-    Ok(resumed.unwrap_or_else(|| Source::Standalone(session.queue.attach())))
-}
-
-/// Ends with the session, the gateway, or the credential.
-pub(super) fn ended(
-    state: &FrontendState,
-    session: &Session,
-    lapse: impl Future<Output = ()> + Send + 'static,
-) -> BoxFuture<'static, ()> {
-    let (ended, drained) = (session.ended.clone(), state.drained().clone());
-    Box::pin(async move {
-        tokio::select! {
-            () = ended.cancelled() => {}
-            () = drained.cancelled() => {}
-            () = lapse => {}
-        }
-    })
+    Ok(resumed.unwrap_or_else(|| EventSource::Standalone(session.queue.attach())))
 }
 
 fn options(inbound: &Inbound<'_>) -> StreamOptions {
@@ -152,16 +126,16 @@ fn options(inbound: &Inbound<'_>) -> StreamOptions {
     }
 }
 
-/// Answers a POST: as JSON where nothing but responses comes and they come soon, else as a stream. A stream is written by
-/// a task, whether anybody reads it or not: a slow reader does not keep a cancel from its call, and one that went away
-/// may come back.
+/// Answers a POST: as JSON if nothing but answers comes and they come in time, else as a stream. A task drives the call
+/// whether the stream is read or not: a slow reader does not keep a cancellation from its call, and one that went away may
+/// come back.
 async fn respond<S>(inbound: &Inbound<'_>, messages: S, form: Form) -> Response
 where
     S: Stream<Item = Message> + Unpin + Send + 'static,
 {
-    let (ready, mut rest) = match response::begin(messages).await {
-        Begun::Whole(messages) => return response::json(&messages, form),
-        Begun::Stream(ready, rest) => (ready, rest),
+    let (ready, mut rest) = match response::start(messages, form).await {
+        Start::Complete(response) => return response,
+        Start::Stream(ready, rest) => (ready, rest),
     };
     let (serial, buffer, reader) = inbound.session.answers.open();
     for message in ready {
@@ -175,12 +149,12 @@ where
         session.answers.finish(serial, &buffer);
     });
     // the end of the session, and of the credential, is the call's own: it is told on the stream
-    response::stream(event_stream::events(Source::Call(serial, reader), options(inbound), std::future::pending()))
+    response::stream(EventSource::Call(serial, reader), options(inbound), pending())
 }
 
 /// The end of a session.
 pub(super) async fn delete(State(state): State<FrontendState>, head: RequestHead) -> Result<Response, Refusal> {
-    let session = named(&state, &head).await.map_err(|refusal| refusal.toward(head.named()))?;
+    let session = named(&state, &head).await.map_err(|refusal| refusal.toward(head.revision()))?;
     state.sessions().end(&session).await;
     tracing::info!(session = ?session.id, user = %session.owner.user, "the client ends its session");
     Ok(response::empty(StatusCode::NO_CONTENT))
@@ -188,8 +162,8 @@ pub(super) async fn delete(State(state): State<FrontendState>, head: RequestHead
 
 /// The session that a GET or DELETE names.
 async fn named(state: &FrontendState, head: &RequestHead) -> Result<Arc<Session>, Refusal> {
-    let served = |_: &&str| state.settings().serves == Serves::BothEras;
-    let id = head.session().filter(served).ok_or_else(Refusal::method_not_allowed)?;
+    let is_served = |_: &&str| state.settings().serves == Serves::BothEras;
+    let id = head.session().filter(is_served).ok_or_else(Refusal::method_not_allowed)?;
     let session = find(state, head, id).await?;
     if head.version() == VersionHeader::Unknown {
         return Err(Refusal::unsupported_version().toward(Some(session.revision())));
@@ -201,21 +175,14 @@ async fn find(state: &FrontendState, head: &RequestHead, id: &str) -> Result<Arc
     state.sessions().find(id, &head.sender.endpoint, &head.sender.admission.caller).await.map_err(Refusal::missing)
 }
 
-/// Reads a body of bounded length.
-pub(super) async fn read(state: &FrontendState, body: Body) -> Result<Bytes, Refusal> {
-    let most = state.settings().body;
-    // a body that breaks off is refused in the same way: nobody reads that answer
-    to_bytes(body, most).await.map_err(|_| Refusal::too_large(most))
-}
-
-/// What comes without a session can only be the `initialize` that opens one. The version is negotiated in it; a header
-/// beside it says nothing (field: unknown versions are negotiated, not refused), unless it names a version that has no
-/// `initialize`.
+/// Serves a message without a session: it can only be the `initialize` that opens one. The version is negotiated in it; a
+/// header beside it is ignored (field: unknown versions are negotiated, not refused), unless it names a version that has
+/// no `initialize`.
 async fn open(state: &FrontendState, head: &RequestHead, frame: Frame) -> Result<Response, Refusal> {
     let message = match frame {
         Frame::Single(message) => message,
         Frame::Batch(messages) => {
-            return Err(match opening(&messages) {
+            return Err(match initialize_in(&messages) {
                 Some(id) => {
                     Refusal::invalid("Invalid Request: initialize must not be part of a batch").with_id(Some(id))
                 }
@@ -233,17 +200,17 @@ async fn open(state: &FrontendState, head: &RequestHead, frame: Frame) -> Result
             return Err(refusal.with_id(request_id(&message)));
         }
     };
-    let client = match introduction(&params) {
+    let client = match read_client(&params) {
         Ok(client) => client,
         Err(error) => {
-            return Ok(response::single(Message::error(id, error)));
+            return Ok(response::json(&[Message::error(id, error)], Form::Session));
         }
     };
     let owner = Arc::clone(&head.sender.admission.caller);
     let opened = state.sessions().open(head.sender.endpoint.clone(), owner).await;
     let session = opened.map_err(|full| Refusal::full(full).with_id(Some(id.clone())))?;
     let inbound = Inbound { state, session: &session, sender: &head.sender };
-    let mut response = respond(&inbound, inbound.greet(id, client), Form::Single).await;
+    let mut response = respond(&inbound, inbound.open(id, client), Form::Session).await;
     // a handshake that failed leaves no session
     if !session.ended.is_cancelled()
         && let Ok(value) = HeaderValue::from_str(session.id.as_str())
@@ -259,7 +226,7 @@ async fn single(inbound: &Inbound<'_>, message: Message) -> Result<Response, Ref
         return Err(Refusal::invalid(text).with_id(Some(id)));
     }
     match inbound.message(message).await {
-        Some(exchange) => Ok(respond(inbound, exchange, Form::Single).await),
+        Some(exchange) => Ok(respond(inbound, exchange, Form::Session).await),
         None => Ok(response::accepted()),
     }
 }

@@ -2,8 +2,8 @@
 //! legacy clients the connection is the session; requests of 2026-07-28 run beside it, each by itself. Closing the
 //! connection cancels everything on it.
 //!
-//! One task reads, serves and writes. What is to be written goes through a bounded queue, so that a slow reader keeps no
-//! cancel from its call.
+//! One task reads, serves and writes. Messages to be written go through a bounded queue, so that a slow reader keeps no
+//! cancellation from its call.
 
 use std::{
     future::pending,
@@ -23,20 +23,19 @@ use axum::{
 use bytes::Bytes;
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _, stream::SelectAll};
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    era::{self, Chosen},
     refusal::Refusal,
-    request_head::{RequestHead, VersionHeader},
-    response::heartbeat,
+    request_head::{RequestHead, Semantics, VersionHeader, choose},
+    response::{credential_end, keep_alive},
 };
 use crate::{
     frontend::{
         replay::{ReplayBuffer, ReplayReader},
         request::{Envelope, Messages, Served, StatelessRequest},
-        sender::{Sender, lapse},
         session::{Session, calls::RunningCalls, exchange::Exchange, inbound::Inbound},
-        state::FrontendState,
+        state::{FrontendState, Sender},
     },
     mcp::{
         ErrorObject, Farewell, Message, Method, RequestId,
@@ -46,23 +45,23 @@ use crate::{
 
 /// The subprotocol.
 const SUBPROTOCOL: &str = "mcp";
-/// How long a client may send nothing at all, pongs included, until it is taken for gone.
+/// The time without any frame, pongs included, after which a client counts as gone.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(45);
-/// How long the client may take to read that the connection is closed.
+/// The time in which the client has to read that the connection is closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// One connection.
 struct Connection {
     state: FrontendState,
     sender: Sender,
-    /// What is to be written.
+    /// Messages to be written.
     queue: Arc<ReplayBuffer>,
     /// `None` until a client with a handshake begins it.
     session: Option<Arc<Session>>,
     /// The requests of 2026-07-28.
     requests: Arc<RunningCalls>,
-    /// When the client sent something.
-    heard: Instant,
+    /// The time of the client's last frame.
+    last_frame: Instant,
 }
 
 /// One answer on its way.
@@ -77,15 +76,15 @@ pub(super) async fn get(
     upgrade: WebSocketUpgrade,
     head: RequestHead,
 ) -> Result<Response, Refusal> {
-    let most = state.settings().body;
-    let upgrade = upgrade.protocols([SUBPROTOCOL]).max_message_size(most).max_frame_size(most);
+    let max = state.settings().body;
+    let upgrade = upgrade.protocols([SUBPROTOCOL]).max_message_size(max).max_frame_size(max);
     if upgrade.selected_protocol().is_none() {
         return Err(Refusal::invalid("Bad Request: the WebSocket subprotocol `mcp` must be offered"));
     }
-    let running = state.tracker().token();
+    let token = state.tracker().token();
     Ok(upgrade.on_upgrade(move |socket| async move {
         Connection::new(state, head.sender).serve(socket).await;
-        drop(running);
+        drop(token);
     }))
 }
 
@@ -94,8 +93,8 @@ pub(super) async fn get(
 impl Connection {
     fn new(state: FrontendState, sender: Sender) -> Self {
         let queue = state.sessions().queue(sender.endpoint.binding);
-        let requests = RunningCalls::new(state.settings().calls_per_session);
-        Self { state, sender, queue, session: None, requests, heard: Instant::now() }
+        let requests = RunningCalls::new(state.settings().calls_per_session, CancellationToken::new());
+        Self { state, sender, queue, session: None, requests, last_frame: Instant::now() }
     }
 
     /// Serves the connection until it ends.
@@ -104,13 +103,13 @@ impl Connection {
         S: Stream<Item = Result<Frame, E>> + Sink<Frame>,
     {
         let (mut sink, mut frames) = socket.split();
-        let lapse = lapse(&self.sender.admission.lease, self.state.sessions().now());
+        let credential_end = credential_end(&self.sender.admission.lease, self.state.sessions().now());
         let (drained, reader) = (self.state.drained().clone(), self.queue.attach());
         tokio::select! {
             () = self.read(&mut frames) => {}
             () = write(reader, &mut sink) => {}
             () = drained.cancelled() => {}
-            () = lapse => {}
+            () = credential_end => {}
         }
         // everything on it is cancelled before the peer is waited for
         drop(self);
@@ -121,22 +120,22 @@ impl Connection {
     /// Reads and serves messages until the client closes the connection, or the session ends.
     async fn read<E>(&mut self, frames: &mut (impl Stream<Item = Result<Frame, E>> + Unpin)) {
         let mut answers = SelectAll::new();
-        let mut checks = heartbeat();
+        let mut checks = keep_alive();
         loop {
             tokio::select! {
                 frame = frames.next() => match frame {
                     Some(Ok(Frame::Text(text))) => {
-                        self.heard = Instant::now();
+                        self.last_frame = Instant::now();
                         answers.extend(self.receive(&Bytes::from(text)).await);
                     }
-                    Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => self.heard = Instant::now(),
+                    Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => self.last_frame = Instant::now(),
                     // a message is text
                     Some(Ok(Frame::Binary(_) | Frame::Close(_)) | Err(_)) | None => return,
                 },
                 Some(message) = answers.next(), if !answers.is_empty() => self.queue.push(message),
                 () = ended(self.session.as_deref()) => return,
                 _ = checks.tick() => {
-                    if self.heard.elapsed() >= SILENCE_TIMEOUT {
+                    if self.last_frame.elapsed() >= SILENCE_TIMEOUT {
                         return;
                     }
                 }
@@ -144,19 +143,19 @@ impl Connection {
         }
     }
 
-    /// Begins to serve what one frame holds.
+    /// Starts to serve a frame.
     async fn receive(&mut self, text: &Bytes) -> Vec<Answer> {
         let text = Text::parse(text).and_then(Text::unambiguous);
-        let served = match era::choose(self.state.settings().serves, VersionHeader::Absent, text) {
-            Ok(Chosen::Request(Message::Request { id, method, params })) => Ok(self.request(id, method, params)),
-            Ok(Chosen::Request(Message::Notification { method: Method::Cancelled, params })) => {
+        let served = match choose(self.state.settings().serves, VersionHeader::Absent, text) {
+            Ok(Semantics::Request(Message::Request { id, method, params })) => Ok(self.request(id, method, params)),
+            Ok(Semantics::Request(Message::Notification { method: Method::Cancelled, params })) => {
                 self.requests.cancel_named(&params);
                 Ok(Vec::new())
             }
-            Ok(Chosen::Request(_)) => Ok(Vec::new()),
-            Ok(Chosen::Session(Ok(Text::Single(message)))) => self.message(message).await,
-            Ok(Chosen::Session(Ok(Text::Batch(messages)))) => self.batch(messages).await,
-            Ok(Chosen::Session(Err(malformed))) => Err(Refusal::malformed(&malformed)),
+            Ok(Semantics::Request(_)) => Ok(Vec::new()),
+            Ok(Semantics::Session(Ok(Text::Single(message)))) => self.message(message).await,
+            Ok(Semantics::Session(Ok(Text::Batch(messages)))) => self.batch(messages).await,
+            Ok(Semantics::Session(Err(malformed))) => Err(Refusal::malformed(&malformed)),
             Err(refusal) => Err(refusal),
         };
         served.unwrap_or_else(|refusal| {
@@ -171,15 +170,15 @@ impl Connection {
         let farewell = Farewell::new("client disconnected");
         let served = Envelope::read(&params).and_then(|envelope| {
             envelope.check(&method)?;
-            let running = self.requests.begin(Some((id.clone(), farewell.clone()))).ok_or_else(|| {
+            let guard = self.requests.begin(Some((id.clone(), farewell.clone()))).ok_or_else(|| {
                 ErrorObject::retryable("too many requests run on this connection; wait until some have ended")
             })?;
             let (state, sender, id) = (&self.state, &self.sender, id.clone());
             let request = StatelessRequest { state, sender, id, method, envelope, mirror: None, farewell };
             let (Served::Call(messages) | Served::Listen(messages)) = request.serve(params)?;
-            let cancelled = running.cancelled.clone().cancelled_owned();
+            let cancelled = guard.cancelled.clone().cancelled_owned();
             Ok(Answer::Request(Box::pin(messages.take_until(cancelled).map(move |message| {
-                let _ = &running;
+                let _ = &guard;
                 message
             }))))
         });
@@ -249,7 +248,7 @@ impl Stream for Answer {
     }
 }
 
-/// Waits until the session, where there is one, has ended.
+/// Waits until the session has ended; for ever without one.
 async fn ended(session: Option<&Session>) {
     match session {
         Some(session) => session.ended.cancelled().await,
@@ -257,9 +256,9 @@ async fn ended(session: Option<&Session>) {
     }
 }
 
-/// Writes what is queued, and pings, until the connection or its queue is closed.
+/// Writes the queue, and pings, until the connection or its queue is closed.
 async fn write(mut reader: ReplayReader, sink: &mut (impl Sink<Frame> + Unpin)) {
-    let mut pings = heartbeat();
+    let mut pings = keep_alive();
     loop {
         let frame = tokio::select! {
             biased;

@@ -1,33 +1,22 @@
-//! What a request of 2026-07-28 brings beside its own parameters: the version, the client, and what it can be asked. Knows
-//! nothing of transports; one that mirrors the body in headers compares the two between [`Envelope::read`] and
-//! [`Envelope::check`] (the order of `translation` 2.8).
+//! The envelope of a request without a session: its version, its client, and what the client can be asked. Knows nothing of
+//! transports; one that mirrors the body in headers compares the two between [`Envelope::read`] and [`Envelope::check`]
+//! (the order of `translation` 2.8).
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use memchr::memmem;
 
 use crate::mcp::{Capabilities, ClientInfo, ErrorObject, Level, Method, Revision, json::Object, meta};
 
-/// The one version that is spoken so.
-const SPOKEN: Revision = Revision::V2026_07_28;
-
-/// Who asks, and which log messages this request is to give.
+/// The envelope of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Envelope {
     /// The client, as it describes itself in this request.
     pub(crate) client: Arc<ClientInfo>,
-    /// The lowest level that it wants to read; `None`: no log messages (2026-07-28, logging).
+    /// The lowest level of log messages that it wants; `None`: no log messages (2026-07-28, logging).
     pub(crate) level: Option<Level>,
     /// The version as it is written.
     pub(crate) version: String,
-}
-
-/// Whether these parameters carry an envelope: that alone makes a request one of 2026-07-28.
-pub(crate) fn is_around(params: &Bytes) -> bool {
-    // most requests of sessions are told by one look over the text
-    memmem::find(params, meta::PROTOCOL_VERSION.as_bytes()).is_some()
-        && with_meta(params, |meta| meta.get(meta::PROTOCOL_VERSION).is_some()).unwrap_or(false)
 }
 
 // === impl Envelope ===
@@ -41,7 +30,8 @@ impl Envelope {
     pub(crate) fn read(params: &Bytes) -> Result<Self, ErrorObject> {
         with_meta(params, Shape::read).unwrap_or_else(|| Err(missing(meta::PROTOCOL_VERSION))).map(|shape| {
             let client = ClientInfo {
-                revision: SPOKEN,
+                // one that is not served ends with the check
+                revision: served(&shape.version).unwrap_or(Revision::NEWEST),
                 implementation: shape.implementation,
                 capabilities: Capabilities::new(shape.capabilities),
             };
@@ -55,7 +45,7 @@ impl Envelope {
     ///
     /// `-32022` if the version is not spoken, `-32601` if it does not have the method.
     pub(crate) fn check(&self, method: &Method) -> Result<(), ErrorObject> {
-        if self.version != SPOKEN.as_str() {
+        if served(&self.version).is_none() {
             return Err(unsupported(&self.version));
         }
         if !is_known(method) {
@@ -133,9 +123,14 @@ fn malformed(key: &str, form: &str) -> ErrorObject {
     ErrorObject::invalid_params(&format!("Invalid params: `{key}` in `_meta` must be {form}"))
 }
 
-/// 2026-07-28, versioning: what is spoken, so that the client can choose. Versions that have a handshake are not among
-/// them, or a client would ask for them in this way again and again.
+/// The version without sessions of this name.
+fn served(version: &str) -> Option<Revision> {
+    Revision::MODERN.into_iter().find(|revision| revision.as_str() == version)
+}
+
+/// The error that names the versions without sessions, so that the client can choose (2026-07-28, versioning). Versions with
+/// a handshake are not among them, or a client would ask for them in this way again and again.
 pub(crate) fn unsupported(requested: &str) -> ErrorObject {
-    let data = serde_json::json!({ "supported": [SPOKEN.as_str()], "requested": requested });
+    let data = serde_json::json!({ "supported": Revision::MODERN.map(Revision::as_str), "requested": requested });
     ErrorObject::with_data(ErrorObject::UNSUPPORTED_VERSION, "Unsupported protocol version", &data)
 }

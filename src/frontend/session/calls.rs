@@ -11,66 +11,69 @@ use tokio_util::sync::CancellationToken;
 
 use crate::mcp::{Farewell, RequestId, json::Object};
 
-/// The calls that run in one session.
+/// The calls that run in one session, or on one connection.
 #[derive(Debug)]
 pub(crate) struct RunningCalls {
     inner: Mutex<Inner>,
-    most: usize,
+    max: usize,
+    /// Cancels all of them.
+    ended: CancellationToken,
 }
 
-/// One running call. Dropping it takes it off the list.
+/// A place on the list of running calls. Dropping it takes the call off the list.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct CallGuard {
     calls: Arc<RunningCalls>,
     serial: u64,
-    /// Cancelled when the client cancels the call.
+    /// Cancelled when the client cancels the call, or all of them end.
     pub(crate) cancelled: CancellationToken,
 }
 
 /// A call on the list.
 #[derive(Debug)]
-struct Listed {
+struct ListedCall {
     serial: u64,
-    /// By what the client cancels it, and what its server is told then.
-    by: Option<(RequestId, Farewell)>,
+    /// The id by which the client cancels it, and the reason for its server.
+    cancelled_by: Option<(RequestId, Farewell)>,
     cancelled: CancellationToken,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    running: Vec<Listed>,
+    running: Vec<ListedCall>,
     last: u64,
 }
 
 // === impl RunningCalls ===
 
 impl RunningCalls {
-    /// No calls yet, and at most `most` at once.
-    pub(crate) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { inner: Mutex::default(), most })
+    /// No calls yet, and at most `max` at once; `ended` cancels all of them.
+    pub(crate) fn new(max: usize, ended: CancellationToken) -> Arc<Self> {
+        Arc::new(Self { inner: Mutex::default(), max, ended })
     }
 
-    /// Lists a call; one without an id cannot be cancelled by the client. `None` where too many run.
-    pub(crate) fn begin(self: &Arc<Self>, by: Option<(RequestId, Farewell)>) -> Option<Running> {
+    /// Lists a call; one without an id cannot be cancelled by the client. `None` if too many run.
+    pub(crate) fn begin(self: &Arc<Self>, cancelled_by: Option<(RequestId, Farewell)>) -> Option<CallGuard> {
         let mut inner = self.inner.lock();
-        if inner.running.len() >= self.most {
+        if inner.running.len() >= self.max {
             return None;
         }
         inner.last += 1;
         let serial = inner.last;
-        let cancelled = CancellationToken::new();
-        inner.running.push(Listed { serial, by, cancelled: cancelled.clone() });
+        let cancelled = self.ended.child_token();
+        inner.running.push(ListedCall { serial, cancelled_by, cancelled: cancelled.clone() });
         drop(inner);
-        Some(Running { calls: Arc::clone(self), serial, cancelled })
+        Some(CallGuard { calls: Arc::clone(self), serial, cancelled })
     }
 
-    /// Cancels the call with this id. Where several carry it nobody can tell which is meant, and none is cancelled; where
-    /// none does it has ended already.
+    /// Cancels the call with this id. If several carry it, nobody can tell which is meant and none is cancelled; if none
+    /// does, it has ended already.
     pub(crate) fn cancel(&self, id: &RequestId, reason: Option<&str>) {
         let inner = self.inner.lock();
-        let by =
-            |listed: &Listed| listed.by.as_ref().filter(|(running, _)| running == id).map(|(_, words)| words.clone());
-        let mut meant = inner.running.iter().filter_map(|listed| Some((by(listed)?, &listed.cancelled)));
+        let id_of = |listed: &ListedCall| {
+            listed.cancelled_by.as_ref().filter(|(running, _)| running == id).map(|(_, farewell)| farewell.clone())
+        };
+        let mut meant = inner.running.iter().filter_map(|listed| Some((id_of(listed)?, &listed.cancelled)));
         match (meant.next(), meant.next()) {
             (Some((farewell, cancelled)), None) => {
                 if let Some(reason) = reason {
@@ -92,13 +95,13 @@ impl RunningCalls {
         }
     }
 
-    /// Whether no call runs.
+    /// Returns `true` if no call runs.
     pub(crate) fn is_empty(&self) -> bool {
         self.inner.lock().running.is_empty()
     }
 }
 
-impl Drop for Running {
+impl Drop for CallGuard {
     fn drop(&mut self) {
         self.calls.inner.lock().running.retain(|listed| listed.serial != self.serial);
     }
@@ -110,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_cancel_that_could_mean_two_calls_cancels_none() {
-        let calls = RunningCalls::new(8);
+        let calls = RunningCalls::new(8, CancellationToken::new());
         let farewell = Farewell::default();
         let begin = || calls.begin(Some((RequestId::number(1), farewell.clone()))).unwrap();
         let (one, two) = (begin(), begin());
@@ -124,7 +127,7 @@ mod tests {
 
     #[test]
     fn calls_are_bounded_and_make_room_when_they_end() {
-        let calls = RunningCalls::new(1);
+        let calls = RunningCalls::new(1, CancellationToken::new());
         let one = calls.begin(None).unwrap();
         assert!(calls.begin(None).is_none());
         drop(one);

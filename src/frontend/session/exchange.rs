@@ -1,11 +1,11 @@
-//! One call on its way: the reply of the server turned into the messages that its client reads. Knows nothing of HTTP.
+//! One call in a session: the server's reply as messages for the client. Knows nothing of HTTP.
 //!
-//! An exchange is a stream that is driven by whoever reads it: no task and no channel stand behind it. When the client
-//! vanishes in the midst of a call, the exchange goes on by itself as a task, since a disconnect is no cancel in the
-//! legacy versions (2025-03-26 to 2025-11-25, transports, *Sending Messages*).
+//! An exchange is a stream that is driven by its reader: no task and no channel stand behind it. If the client disconnects
+//! during a call, the exchange continues as a task, since a disconnect is no cancellation in the legacy versions
+//! (2025-03-26 to 2025-11-25, transports, *Sending Messages*).
 //!
-//! Nothing is buffered here: an exchange that is not read does not read its reply. What a server says in the meantime
-//! waits, or is dropped, where its messages are read from the wire.
+//! Nothing is buffered here: an exchange that is not read does not read its reply. Messages of the server wait, or are
+//! dropped, where they are read from the wire.
 
 use std::{
     collections::VecDeque,
@@ -14,115 +14,164 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures_util::{Stream, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use futures_util::{Stream, StreamExt as _};
+use pin_project_lite::pin_project;
 use tokio::runtime::Handle;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
-
-use super::{Session, calls::Running};
-use crate::{
-    frontend::server_requests::{Listed, Settled},
-    mcp::{
-        ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId,
-        client_translator::ClientTranslator, declared::can_be_asked, json, pending_request::PendingRequest,
-    },
+use tokio_util::{
+    sync::{CancellationToken, WaitForCancellationFutureOwned},
+    task::TaskTracker,
 };
 
-/// One call on its way: a stream of messages for the client, the response last.
-#[derive(Debug)]
-pub(crate) struct Exchange(Option<Box<Inner>>);
+use super::{Session, call_requests::CallRequests, calls::CallGuard};
+use crate::mcp::{
+    ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId,
+    client_translator::ClientTranslator, declared::can_be_asked, pending_request::PendingRequest,
+};
 
-/// What happens to a call whose reader goes away.
-#[derive(Debug, Clone)]
-pub(crate) enum Loss {
+/// One call: a stream of messages for the client, the response last.
+#[derive(Debug)]
+pub(crate) struct Exchange(State);
+
+/// The fate of a call whose reader goes away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnDisconnect {
     /// It ends: the connection is the session (2024-11-05), or the gateway alone reads it.
-    Cancels,
-    /// It goes on without a reader.
-    GoesOn(TaskTracker),
+    Cancel,
+    /// It continues without a reader.
+    Continue,
 }
 
-/// What a request's exchange rests on.
+/// The surroundings of an exchange.
 #[derive(Debug)]
-pub(crate) struct Terms {
+pub(crate) struct ExchangeContext {
     /// Cancelled when the credential is revoked.
     pub(crate) revoked: Arc<CancellationToken>,
-    /// What happens when its reader goes away.
-    pub(crate) loss: Loss,
-    /// How its client is spoken to.
-    pub(crate) spoken: ClientTranslator,
-    /// Who owns what outlives it.
+    /// The fate of the call if its reader goes away.
+    pub(crate) on_disconnect: OnDisconnect,
+    /// The translator into the client's version.
+    pub(crate) translator: ClientTranslator,
+    /// The owner of everything that outlives the exchange.
     pub(crate) tracker: TaskTracker,
 }
 
-/// What the exchange is about.
+#[derive(Debug)]
+enum State {
+    /// One message and nothing else.
+    Message(Message),
+    /// A reply.
+    Call(Pin<Box<Driven>>),
+    /// Nothing follows.
+    Finished,
+}
+
+/// The subject of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Subject {
     /// A request, answered under this id.
     Request(RequestId),
-    /// Everything that belongs to no request; questions are asked where a standalone stream is open.
+    /// Everything that belongs to no request; the client is asked if a standalone stream is open.
     Listen,
 }
 
-/// Why a call is given up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
-    Cancelled,
-    Revoked,
-    SessionEnded,
+pin_project! {
+    /// A call, and the end of it from outside.
+    #[derive(Debug)]
+    struct Driven {
+        #[pin]
+        stop: StopSignal,
+        call: CallInProgress,
+    }
 }
 
-struct Inner {
+pin_project! {
+    /// Ends if the call is to be stopped.
+    #[derive(Debug)]
+    struct StopSignal {
+        // by the client, or because the session ended
+        #[pin]
+        cancelled: WaitForCancellationFutureOwned,
+        #[pin]
+        revoked: WaitForCancellationFutureOwned,
+    }
+}
+
+/// The cause of a stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StopCause {
+    Cancelled,
+    Revoked,
+}
+
+struct CallInProgress {
     session: Arc<Session>,
     subject: Subject,
-    loss: Loss,
-    tracker: Option<TaskTracker>,
-    /// `None` where there is no reply to speak of.
-    spoken: Option<ClientTranslator>,
+    on_disconnect: OnDisconnect,
+    tracker: TaskTracker,
+    translator: ClientTranslator,
     /// `None` once the outcome is known.
     reply: Option<Reply>,
-    stop: Option<BoxFuture<'static, Stop>>,
-    /// The waits for answers, made for the first question, and the ids of the questions that are open.
-    asked: Option<FuturesUnordered<BoxFuture<'static, Settled>>>,
-    open: Vec<RequestId>,
-    /// What the client has yet to read.
+    /// The server's requests that this call carries.
+    requests: CallRequests,
+    /// Messages that the client has yet to read.
     ready: VecDeque<Message>,
     detached: bool,
     /// On the session's list until the outcome is known.
-    running: Option<Running>,
+    guard: Option<CallGuard>,
 }
 
 // === impl Exchange ===
 
 impl Exchange {
-    /// The exchange of a request's reply, which is given up when the client cancels it, the session ends or the
-    /// credential is revoked.
-    pub(crate) fn request(session: Arc<Session>, request: (RequestId, Running), reply: Reply, terms: Terms) -> Self {
-        let (id, running) = request;
-        let stop = stop(running.cancelled.clone(), terms.revoked, session.ended.clone());
-        let inner = Inner::new(session, Subject::Request(id), terms.loss);
-        let spoken = Some(terms.spoken);
-        Self(Some(Box::new(Inner {
+    /// The exchange of a request's reply. It stops if the client cancels it, the session ends or the credential is revoked.
+    pub(crate) fn request(
+        session: Arc<Session>,
+        (id, guard): (RequestId, CallGuard),
+        reply: Reply,
+        context: ExchangeContext,
+    ) -> Self {
+        let cancelled = guard.cancelled.clone();
+        Self::new(session, (Subject::Request(id), Some(guard)), (reply, cancelled), context)
+    }
+
+    /// The messages of a listen, until it is `cancelled` or the credential is revoked.
+    pub(crate) fn listen(
+        session: Arc<Session>,
+        reply: Reply,
+        cancelled: CancellationToken,
+        context: ExchangeContext,
+    ) -> Self {
+        Self::new(session, (Subject::Listen, None), (reply, cancelled), context)
+    }
+
+    /// The exchange of this one message.
+    pub(crate) const fn answered(message: Message) -> Self {
+        Self(State::Message(message))
+    }
+
+    fn new(
+        session: Arc<Session>,
+        (subject, guard): (Subject, Option<CallGuard>),
+        (reply, cancelled): (Reply, CancellationToken),
+        context: ExchangeContext,
+    ) -> Self {
+        let ExchangeContext { revoked, on_disconnect, translator, tracker } = context;
+        let stop = StopSignal {
+            cancelled: cancelled.cancelled_owned(),
+            revoked: CancellationToken::clone(&revoked).cancelled_owned(),
+        };
+        let call = CallInProgress {
+            session,
+            subject,
+            on_disconnect,
+            tracker,
+            translator,
             reply: Some(reply),
-            stop: Some(stop),
-            running: Some(running),
-            spoken,
-            tracker: Some(terms.tracker),
-            ..inner
-        })))
-    }
-
-    /// What a listen yields, until it is `cancelled`, the session ends or the credential is revoked.
-    pub(crate) fn listen(session: Arc<Session>, reply: Reply, cancelled: CancellationToken, terms: Terms) -> Self {
-        let stop = stop(cancelled, terms.revoked, session.ended.clone());
-        let inner = Inner::new(session, Subject::Listen, terms.loss);
-        let spoken = Some(terms.spoken);
-        Self(Some(Box::new(Inner { reply: Some(reply), stop: Some(stop), spoken, ..inner })))
-    }
-
-    /// The exchange that is this message and nothing else.
-    pub(crate) fn answered(session: Arc<Session>, message: Message) -> Self {
-        let mut inner = Inner::new(session, Subject::Listen, Loss::Cancels);
-        inner.ready.push_back(message);
-        Self(Some(Box::new(inner)))
+            requests: CallRequests::default(),
+            ready: VecDeque::new(),
+            detached: false,
+            guard,
+        };
+        Self(State::Call(Box::pin(Driven { stop, call })))
     }
 }
 
@@ -130,134 +179,128 @@ impl Stream for Exchange {
     type Item = Message;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
-        self.0.as_mut().map_or(Poll::Ready(None), |inner| inner.poll(cx))
+        if let State::Call(driven) = &mut self.0 {
+            return driven.as_mut().poll(cx);
+        }
+        match std::mem::replace(&mut self.0, State::Finished) {
+            State::Message(message) => Poll::Ready(Some(message)),
+            State::Call(_) | State::Finished => Poll::Ready(None),
+        }
     }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        let Some(mut inner) = self.0.take() else { return };
-        let Loss::GoesOn(tracker) = &inner.loss else { return };
-        if inner.reply.is_none() || inner.session.ended.is_cancelled() {
+        let State::Call(mut driven) = std::mem::replace(&mut self.0, State::Finished) else { return };
+        let call = driven.as_mut().project().call;
+        let continues = call.on_disconnect == OnDisconnect::Continue && call.reply.is_some();
+        if !continues || call.session.ended.is_cancelled() {
             return;
         }
         let Ok(runtime) = Handle::try_current() else { return };
         metrics::counter!("lockkeeper_frontend_calls_detached_total").increment(1);
-        let tracker = tracker.clone();
-        inner.detached = true;
-        let alone = async move { while std::future::poll_fn(|cx| inner.poll(cx)).await.is_some() {} };
+        call.detached = true;
+        let tracker = call.tracker.clone();
+        let alone = async move { while std::future::poll_fn(|cx| driven.as_mut().poll(cx)).await.is_some() {} };
         tracker.spawn_on(alone, &runtime);
     }
 }
 
-// === impl Inner ===
+// === impl Driven ===
 
-impl Inner {
-    fn new(session: Arc<Session>, subject: Subject, loss: Loss) -> Self {
-        Self {
-            session,
-            subject,
-            loss,
-            tracker: None,
-            spoken: None,
-            reply: None,
-            stop: None,
-            asked: None,
-            open: Vec::new(),
-            ready: VecDeque::new(),
-            detached: false,
-            running: None,
-        }
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Message>> {
+impl Driven {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
+        let mut this = self.project();
+        let call = this.call;
         loop {
-            if let Some(message) = self.ready.pop_front() {
+            if let Some(message) = call.ready.pop_front() {
                 return Poll::Ready(Some(message));
             }
-            if self.reply.is_none() {
+            if call.reply.is_none() {
                 return Poll::Ready(None);
             }
-            if let Some(stop) = &mut self.stop
-                && let Poll::Ready(stop) = stop.as_mut().poll(cx)
-            {
-                self.give_up(stop);
+            if let Poll::Ready(cause) = this.stop.as_mut().poll(cx) {
+                call.stop(cause);
                 continue;
             }
-            if let Some(asked) = &mut self.asked
-                && let Poll::Ready(Some(settled)) = asked.poll_next_unpin(cx)
-            {
-                self.settle(settled);
-                continue;
+            if let Poll::Ready(Some(message)) = call.requests.poll_next(&call.session, cx) {
+                return Poll::Ready(Some(message));
             }
-            let Some(reply) = &mut self.reply else { return Poll::Ready(None) };
-            match reply.poll_next_unpin(cx) {
+            let Some(reply) = &mut call.reply else { return Poll::Ready(None) };
+            let message = match reply.poll_next_unpin(cx) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(event)) => self.take(event),
-                Poll::Ready(None) => self.finish(Err(ErrorObject::internal("the call ended without an answer"))),
+                Poll::Ready(Some(event)) => call.receive(event),
+                Poll::Ready(None) => call.finish(Err(ErrorObject::internal("the call ended without an answer"))),
+            };
+            if message.is_some() {
+                return Poll::Ready(message);
             }
         }
     }
+}
 
-    fn take(&mut self, event: Event) {
+// === impl StopSignal ===
+
+impl StopSignal {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<StopCause> {
+        let this = self.project();
+        if this.cancelled.poll(cx).is_ready() {
+            return Poll::Ready(StopCause::Cancelled);
+        }
+        this.revoked.poll(cx).map(|()| StopCause::Revoked)
+    }
+}
+
+// === impl CallInProgress ===
+
+impl CallInProgress {
+    /// The message that an event leads to; more may be ready.
+    fn receive(&mut self, event: Event) -> Option<Message> {
         match event {
-            Event::Notified(notification) => self.tell(notification),
+            Event::Notified(notification) => self.notification(notification),
             Event::Asked(question) => self.ask(question),
             Event::Done(outcome) => {
-                self.leave_questions();
-                let outcome = match &self.spoken {
-                    Some(spoken) => spoken.outcome(outcome),
-                    None => outcome,
-                };
-                self.finish(match outcome {
+                self.requests.detach(&self.session, &self.tracker);
+                let outcome = match self.translator.outcome(outcome) {
                     Outcome::Complete(result) => Ok(result),
                     Outcome::Failed(error) => Err(error),
                     Outcome::InputRequired(_) => {
                         Err(ErrorObject::internal("the server asks in a manner that this client does not know"))
                     }
-                });
+                };
+                self.finish(outcome)
             }
         }
     }
 
-    fn tell(&mut self, notification: Notification) {
-        if self.detached || !wanted(&notification, self.session.level()) {
-            return;
+    fn notification(&self, notification: Notification) -> Option<Message> {
+        if self.detached || !is_wanted(&notification, self.session.level()) {
+            return None;
         }
-        let told = match &self.spoken {
-            Some(spoken) => spoken.notification(notification),
-            None => Some(notification),
-        };
-        let Some(Notification { method, params }) = told else { return };
-        self.ready.push_back(Message::Notification { method, params: params.json().clone() });
+        let Notification { method, params } = self.translator.notification(notification)?;
+        Some(Message::Notification { method, params: params.json().clone() })
     }
 
-    /// Asks the client, where it can be asked: it has said that it can answer, its version knows the question, and a
-    /// stream leads to it.
-    fn ask(&mut self, question: Question) {
+    /// Asks the client, if it can be asked: it declared the capability, its version has the request, and a stream leads to
+    /// it.
+    fn ask(&mut self, question: Question) -> Option<Message> {
         if let Err(error) = self.may_ask(&question.method, &question.params) {
             metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
             if let Some(error) = error {
                 question.answer.give(Err(error));
             }
-            return;
+            return None;
         }
-        let Some(spoken) = &self.spoken else { return };
-        match PendingRequest::new(question, spoken) {
-            Ok(asking) => self.put(asking),
-            Err((answer, error)) => answer.give(Err(error)),
-        }
-    }
-
-    fn put(&mut self, asking: PendingRequest) {
-        if let Some(Listed { id, method, params, wait }) = self.session.questions.ask(asking) {
-            self.asked.get_or_insert_default().push(wait);
-            self.open.push(id.clone());
-            self.ready.push_back(Message::Request { id, method, params: params.json().clone() });
+        match PendingRequest::new(question, &self.translator) {
+            Ok(pending) => self.requests.send(&self.session, pending),
+            Err((answer, error)) => {
+                answer.give(Err(error));
+                None
+            }
         }
     }
 
-    /// Refuses with the error for the server, or with none where nobody is there to be asked.
+    /// Refuses with the error for the server, or with none if nobody is there to be asked.
     fn may_ask(&self, method: &Method, params: &Payload) -> Result<(), Option<ErrorObject>> {
         let Some(client) = self.session.client() else { return Err(None) };
         can_be_asked(client, method, params).map_err(Some)?;
@@ -269,109 +312,55 @@ impl Inner {
         if reachable && self.session.is_initialized() { Ok(()) } else { Err(None) }
     }
 
-    fn settle(&mut self, settled: Settled) {
-        let (Settled::Answered(id) | Settled::Withdrawn(id) | Settled::Expired(id) | Settled::Again(id, _)) = &settled;
-        self.open.retain(|open| open != id);
-        match settled {
-            Settled::Answered(_) => {}
-            Settled::Again(_, asking) => self.put(*asking),
-            Settled::Withdrawn(id) => {
-                self.ready.push_back(withdrawal(&id, "the server no longer waits for the answer"));
+    fn stop(&mut self, cause: StopCause) {
+        let error = match cause {
+            // the end of the session cancels its calls
+            StopCause::Cancelled if self.session.ended.is_cancelled() => {
+                ErrorObject::retryable("the session ended before the answer came")
             }
-            Settled::Expired(id) => self.ready.push_back(withdrawal(&id, "the answer did not come in time")),
-        }
+            StopCause::Cancelled => {
+                // all versions, cancellation: a cancelled request is not answered
+                self.close();
+                return;
+            }
+            StopCause::Revoked => ErrorObject::internal("access was revoked; log in again"),
+        };
+        let response = self.finish(Err(error));
+        self.ready.extend(response);
     }
 
-    fn give_up(&mut self, stop: Stop) {
-        match stop {
-            // all versions, cancellation: a cancelled request is not answered
-            Stop::Cancelled => self.close(),
-            Stop::Revoked => self.finish(Err(ErrorObject::internal("access was revoked; log in again"))),
-            Stop::SessionEnded => self.finish(Err(ErrorObject::retryable("the session ended before the answer came"))),
-        }
-    }
-
-    fn finish(&mut self, outcome: Result<Payload, ErrorObject>) {
+    /// Ends the call; returns the response unless something has to be read before it.
+    fn finish(&mut self, outcome: Result<Payload, ErrorObject>) -> Option<Message> {
         self.close();
-        if let Subject::Request(id) = &self.subject {
-            let outcome = outcome.map(|result| result.json().clone());
-            self.ready.push_back(Message::Response { id: Some(id.clone()), outcome });
+        let Subject::Request(id) = &self.subject else { return None };
+        let outcome = outcome.map(|result| result.json().clone());
+        let response = Message::Response { id: Some(id.clone()), outcome };
+        if self.ready.is_empty() {
+            return Some(response);
         }
+        self.ready.push_back(response);
+        None
     }
 
-    /// Lets the questions that are still open outlive the call that carried them: on a channel the server may have asked
-    /// beside it. It takes back what it no longer wants to know.
-    fn leave_questions(&mut self) {
-        let Some(asked) = self.asked.take().filter(|asked| !asked.is_empty()) else { return };
-        let Some(tracker) = self.tracker.clone() else { return };
-        let session = Arc::clone(&self.session);
-        self.open.clear();
-        let ended = session.ended.clone();
-        tracker.spawn(async move {
-            ended.run_until_cancelled(settle_later(asked, session)).await;
-        });
-    }
-
-    /// Ends the call; questions that are still open are withdrawn.
+    /// Ends the call; requests of the server that are still open are withdrawn.
     fn close(&mut self) {
         self.reply = None;
-        self.stop = None;
-        self.running = None;
-        self.asked = None;
-        for id in self.open.drain(..) {
-            self.ready.push_back(withdrawal(&id, "the call that it belonged to ended"));
-        }
+        self.guard = None;
+        self.ready.extend(self.requests.withdraw());
     }
 }
 
-impl std::fmt::Debug for Inner {
+impl std::fmt::Debug for CallInProgress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Inner")
+        f.debug_struct("CallInProgress")
             .field("session", &self.session.id)
             .field("subject", &self.subject)
             .finish_non_exhaustive()
     }
 }
 
-fn stop(
-    cancelled: CancellationToken,
-    revoked: Arc<CancellationToken>,
-    ended: CancellationToken,
-) -> BoxFuture<'static, Stop> {
-    Box::pin(async move {
-        tokio::select! {
-            () = cancelled.cancelled() => Stop::Cancelled,
-            () = revoked.cancelled() => Stop::Revoked,
-            () = ended.cancelled() => Stop::SessionEnded,
-        }
-    })
-}
-
-/// What becomes of questions whose call is over: what there is to say goes down a standalone stream.
-async fn settle_later(mut asked: FuturesUnordered<BoxFuture<'static, Settled>>, session: Arc<Session>) {
-    while let Some(settled) = asked.next().await {
-        match settled {
-            Settled::Answered(_) => {}
-            Settled::Again(_, asking) => {
-                if let Some(Listed { id, method, params, wait }) = session.questions.ask(*asking) {
-                    asked.push(wait);
-                    session.queue.push(Message::Request { id, method, params: params.json().clone() });
-                }
-            }
-            Settled::Withdrawn(id) => session.queue.push(withdrawal(&id, "the server no longer waits for the answer")),
-            Settled::Expired(id) => session.queue.push(withdrawal(&id, "the answer did not come in time")),
-        }
-    }
-}
-
-fn withdrawal(id: &RequestId, reason: &str) -> Message {
-    let id = String::from_utf8_lossy(id.json());
-    let params = format!(r#"{{"requestId":{id},"reason":{}}}"#, json::quote(reason));
-    Message::Notification { method: Method::Cancelled, params: params.into() }
-}
-
-/// Whether the client wants to read this: log messages below its level it does not.
-fn wanted(told: &Notification, level: Option<Level>) -> bool {
-    let (Method::LoggingMessage, Some(lowest)) = (&told.method, level) else { return true };
-    told.params.string("level").and_then(|name| Level::parse(&name)).is_none_or(|level| level >= lowest)
+/// Returns `false` for a log message below the client's level.
+fn is_wanted(notification: &Notification, level: Option<Level>) -> bool {
+    let (Method::LoggingMessage, Some(lowest)) = (&notification.method, level) else { return true };
+    notification.params.string("level").and_then(|name| Level::parse(&name)).is_none_or(|level| level >= lowest)
 }

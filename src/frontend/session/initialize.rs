@@ -1,25 +1,88 @@
-//! The two sides of the handshake: what a client says of itself, and what it is told of the server. Knows nothing of
-//! sessions.
+//! The handshake of a session: the client's description of itself, and the server's for the client. Knows nothing of
+//! transports.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::mcp::{
-    Capabilities, ClientInfo, ErrorObject, Payload, Revision,
-    json::{self, Object},
-    meta,
-    revision::Feature,
+use super::{
+    exchange::{Exchange, ExchangeContext},
+    inbound::{Inbound, empty, refuse},
+};
+use crate::{
+    mcp::{
+        Call, Capabilities, ClientInfo, Context, ErrorObject, Method, Outcome, Payload, Reply, RequestId, Revision,
+        client_translator::ClientTranslator,
+        json::{self, Object},
+        meta,
+        revision::Feature,
+    },
+    model::{Requester, Target},
 };
 
-/// The longest `clientInfo` that is kept, in bytes.
-const LONGEST_IMPLEMENTATION: usize = 16 * 1024;
-/// The longest `capabilities` that are kept, in bytes.
-const LONGEST_CAPABILITIES: usize = 64 * 1024;
-/// What of tasks a server with the extension of 2026-07-28 can do for a client of 2025-11-25: the extension has no list.
+/// The bound of a `clientInfo`, in bytes.
+const MAX_IMPLEMENTATION: usize = 16 * 1024;
+/// The bound of `capabilities`, in bytes.
+const MAX_CAPABILITIES: usize = 64 * 1024;
+/// The `tasks` capability of a server with the extension of 2026-07-28, for a client of 2025-11-25: the extension has no
+/// list.
 const EMULATED_TASKS: &str = r#"{"cancel":{},"requests":{"tools":{"call":{}}}}"#;
 
-/// Reads the parameters of `initialize`. The version must be there; a missing `capabilities` or `clientInfo` is taken for
-/// an empty one, since old clients leave them out.
-pub(crate) fn introduction(params: &Bytes) -> Result<ClientInfo, ErrorObject> {
+// === impl Inbound ===
+
+impl Inbound<'_> {
+    /// Serves `initialize`.
+    pub(crate) fn initialize(&self, id: RequestId, params: &Bytes) -> Exchange {
+        match read_client(params) {
+            Ok(client) => self.open(id, client),
+            Err(error) => refuse(id, error),
+        }
+    }
+
+    /// Opens the session for this client: asks the server for its description.
+    pub(crate) fn open(&self, id: RequestId, client: ClientInfo) -> Exchange {
+        let revision = client.revision;
+        // a task that the client executes has an id of the client's own making: among many servers nobody could tell whose
+        // it is; and in a version without tasks the word means something else
+        let has_tasks = self.session.endpoint.target != Target::Merged && revision.has(Feature::CoreTasks);
+        let client = if has_tasks { client } else { client.without_tasks() };
+        if !self.session.set_client(client) {
+            return refuse(id, ErrorObject::internal("the session is being initialized already"));
+        }
+        let Some(client) = self.session.client() else { return empty(id) };
+        tracing::info!(session = ?self.session.id, revision = %revision, user = %self.sender.admission.caller.user,
+            client = %client.display(), "a client opens a session");
+        // the session begins with the answer: until then the server is asked outside of it
+        let context = Context { requester: Requester::Gateway, ..self.context(client) };
+        let call = Call { method: Method::Discover, params: Payload::absent(revision), context };
+        let translator =
+            ClientTranslator::new(client, call.context.profile, &Method::Initialize, &Payload::absent(revision));
+        let exchange = ExchangeContext { translator, ..self.exchange_context(self.on_disconnect(), &call) };
+        let reply = self.call(call);
+        let (state, session) = (self.state.clone(), Arc::clone(self.session));
+        let reply = async move {
+            let error = match reply.outcome().await {
+                Outcome::Complete(discovered) => {
+                    state.sessions().store(&session).await;
+                    return Reply::complete(result(&discovered, revision));
+                }
+                Outcome::Failed(error) => error,
+                Outcome::InputRequired(_) => ErrorObject::internal("the server asks before it says who it is"),
+            };
+            // a session that is its connection ends with that: the error has yet to go down it
+            if !session.is_connection() {
+                state.sessions().forget(&session);
+            }
+            Reply::failed(error)
+        };
+        // all versions, cancellation: `initialize` is never cancelled
+        self.exchange((id, None), Reply::later(reply), exchange)
+    }
+}
+
+/// Reads the parameters of `initialize`. The version must be there; a missing `capabilities` or `clientInfo` counts as an
+/// empty one, since old clients leave them out.
+pub(crate) fn read_client(params: &Bytes) -> Result<ClientInfo, ErrorObject> {
     let refuse = |what: &str| ErrorObject::invalid_params(&format!("Invalid params: {what}"));
     let params = Object::parse(params).ok_or_else(|| refuse("initialize has no `params` object"))?;
     let requested = params.string("protocolVersion").ok_or_else(|| refuse("`protocolVersion` is not a string"))?;
@@ -34,15 +97,15 @@ pub(crate) fn introduction(params: &Bytes) -> Result<ClientInfo, ErrorObject> {
     };
     Ok(ClientInfo {
         revision: Revision::negotiate(&requested),
-        implementation: object("clientInfo", LONGEST_IMPLEMENTATION)?,
-        capabilities: Capabilities::new(object("capabilities", LONGEST_CAPABILITIES)?),
+        implementation: object("clientInfo", MAX_IMPLEMENTATION)?,
+        capabilities: Capabilities::new(object("capabilities", MAX_CAPABILITIES)?),
     })
 }
 
 /// The `InitializeResult` that a 2026-07-28 `DiscoverResult` comes to for a client of `revision`: capabilities,
 /// instructions and the server's name pass as they are; capabilities that this version cannot use are left out. What the
 /// server says of itself is of no older version, so the payload is of the newest that has a handshake.
-pub(super) fn result(discovered: &Payload, revision: Revision) -> Payload {
+fn result(discovered: &Payload, revision: Revision) -> Payload {
     let object = discovered.object();
     let member = |name| object.as_ref().and_then(|object| object.get(name));
     let server_info = member(meta::META)
@@ -104,7 +167,7 @@ mod tests {
     use super::*;
 
     fn read(text: &'static str) -> Result<ClientInfo, ErrorObject> {
-        introduction(&Bytes::from_static(text.as_bytes()))
+        read_client(&Bytes::from_static(text.as_bytes()))
     }
 
     fn told(discovered: &'static str, revision: Revision) -> String {
@@ -130,7 +193,7 @@ mod tests {
             assert_eq!(read(params).unwrap_err().code(), ErrorObject::INVALID_PARAMS, "{params}");
         }
         let long = format!(r#"{{"protocolVersion":"2025-06-18","clientInfo":{{"name":"{}"}}}}"#, "x".repeat(20_000));
-        assert!(introduction(&Bytes::from(long)).is_err());
+        assert!(read_client(&Bytes::from(long)).is_err());
     }
 
     #[test]

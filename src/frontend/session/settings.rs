@@ -1,40 +1,44 @@
-//! What a client sets for its whole session: the log level and its subscriptions. They are kept in the session and its
-//! row, and set again when a session is found in the store (design rule 9).
+//! Settings of a client for its whole session: the log level and its subscriptions. They are kept in the session and its
+//! row, and set again if a session is found in the store (design rule 9).
 
 use std::sync::Arc;
 
 use futures_util::{StreamExt, future::join_all};
 
-use super::{Session, exchange::Exchange, inbound::Inbound};
+use super::{
+    Session,
+    exchange::Exchange,
+    inbound::{Inbound, refuse},
+};
 use crate::mcp::{
     Call, ClientInfo, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, RequestId,
     json::{self, Object},
 };
 
-/// What a client sets for its session.
+/// A setting of a client.
 enum Setting {
     /// The lowest level of log messages that it reads.
     Level(Level),
-    /// The resource of this URI is listened to.
+    /// A subscription to the resource of this URI.
     Subscribed(String),
-    /// It is no longer.
+    /// The end of such a subscription.
     Unsubscribed(String),
 }
 
 // === impl Inbound ===
 
 impl Inbound<'_> {
-    /// The level holds here as soon as the request is served, whatever the servers do with it: messages below it do not
-    /// reach the client. A request that is refused changes nothing.
+    /// The level takes effect here at once, whatever the servers do with it: messages below it do not reach the client. A
+    /// request that is refused changes nothing.
     pub(super) fn set_level(&self, id: RequestId, params: Payload, client: &Arc<ClientInfo>) -> Exchange {
         let name = Object::parse(params.json()).and_then(|params| params.string("level"));
         let Some(level) = name.as_deref().and_then(Level::parse) else {
             let known = Level::ALL.map(Level::as_str).join(", ");
             let message = format!("Invalid params: `level` must be one of {known}");
             let data = serde_json::json!({ "level": name });
-            return self.refuse(id, ErrorObject::with_data(ErrorObject::INVALID_PARAMS, &message, &data));
+            return refuse(id, ErrorObject::with_data(ErrorObject::INVALID_PARAMS, &message, &data));
         };
-        self.keep(id, Setting::Level(level), params, client)
+        self.set(id, Setting::Level(level), params, client)
     }
 
     /// A subscription counts when its server has granted it.
@@ -48,20 +52,18 @@ impl Inbound<'_> {
         let uri = params.string("uri").unwrap_or_default();
         if *method == Method::ResourcesSubscribe && !self.session.may_subscribe(&uri) {
             let text = "this session has as many subscriptions as it can have; unsubscribe from some first";
-            return self.refuse(id, ErrorObject::invalid_params(text));
+            return refuse(id, ErrorObject::invalid_params(text));
         }
         let setting =
             if *method == Method::ResourcesSubscribe { Setting::Subscribed(uri) } else { Setting::Unsubscribed(uri) };
-        self.keep(id, setting, params, client)
+        self.set(id, setting, params, client)
     }
 
-    /// Sends a setting on, and keeps it when it was granted.
-    fn keep(&self, id: RequestId, setting: Setting, params: Payload, client: &Arc<ClientInfo>) -> Exchange {
-        let method = setting.method();
-        let terms = self.terms(client, self.loss(), &method, &params);
-        let context = self.context(client);
-        let farewell = context.farewell.clone();
-        let mut reply = self.call(Call { method, params, context });
+    /// Forwards a setting, and stores it once it is granted.
+    fn set(&self, id: RequestId, setting: Setting, params: Payload, client: &Arc<ClientInfo>) -> Exchange {
+        let call = Call { method: setting.method(), params, context: self.context(client) };
+        let (context, farewell) = (self.exchange_context(self.on_disconnect(), &call), call.context.farewell.clone());
+        let mut reply = self.call(call);
         let (state, session) = (self.state.clone(), Arc::clone(self.session));
         let noted = Reply::new(async_stream::stream! {
             let before = session.level();
@@ -77,15 +79,12 @@ impl Inbound<'_> {
                 yield event;
             }
         });
-        self.exchange((id.clone(), Some((id, farewell))), noted, terms)
+        self.exchange((id.clone(), Some((id, farewell))), noted, context)
     }
 
-    /// Sets again what the client had set, where the session was just found in the store: the level before anything else,
-    /// the subscriptions beside it. A server that no longer grants one is left without it.
-    pub(crate) async fn revive(&self) {
-        if !self.session.take_revived() {
-            return;
-        }
+    /// Sets again everything that the client had set in the process before this one: the level before anything else, the
+    /// subscriptions in the background. A subscription that a server no longer grants is dropped.
+    pub(crate) async fn restore_settings(&self) {
         let Some(client) = self.session.client() else { return };
         let set = |method, params: String| {
             let params = Payload::new(client.revision, params.into());
@@ -131,8 +130,8 @@ impl Setting {
             Self::Level(_) => {}
             // a request that names none is its server's to judge
             Self::Subscribed(uri) if uri.is_empty() => {}
-            Self::Subscribed(uri) => session.subscribed(uri.clone()),
-            Self::Unsubscribed(uri) => session.unsubscribed(uri),
+            Self::Subscribed(uri) => session.add_subscription(uri.clone()),
+            Self::Unsubscribed(uri) => session.remove_subscription(uri),
         }
     }
 

@@ -1,5 +1,5 @@
-//! Whose turn it is to look a session up in the store. Each caller has one turn, so that one who names sessions that never
-//! were waits for itself alone. Knows nothing of sessions.
+//! Permits to look a session up in the store. Each caller has one, so that a caller who names sessions that never were waits
+//! for itself alone. Knows nothing of sessions.
 
 use std::sync::{
     Arc,
@@ -14,61 +14,62 @@ use crate::model::Owner;
 /// The look-ups that run and wait.
 #[derive(Debug)]
 pub(super) struct Lookups {
-    callers: DashMap<Owner, Arc<Caller>>,
-    /// How many of one caller run or wait at once.
-    most: usize,
+    callers: DashMap<Owner, Arc<CallerLookups>>,
+    /// The bound of one caller's look-ups that run or wait.
+    max: usize,
 }
 
 /// The look-ups of one caller.
 #[derive(Debug, Default)]
-struct Caller {
-    turn: Arc<Mutex<()>>,
-    /// How many run or wait.
+struct CallerLookups {
+    permit: Arc<Mutex<()>>,
+    /// The number that run or wait.
     count: AtomicUsize,
 }
 
-/// A caller's turn: no other look-up of that caller runs while it is held.
+/// A caller's permit: no other look-up of that caller runs while it is held.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
+pub(super) struct LookupPermit<'a> {
     _guard: OwnedMutexGuard<()>,
-    _place: Place<'a>,
+    _counted: Counted<'a>,
 }
 
-/// A place among the look-ups of a caller.
+/// A look-up that is counted.
 #[derive(Debug)]
-struct Place<'a> {
+struct Counted<'a> {
     lookups: &'a Lookups,
     owner: Owner,
-    caller: Arc<Caller>,
+    caller: Arc<CallerLookups>,
 }
 
 // === impl Lookups ===
 
 impl Lookups {
-    /// None run, and at most `most` of one caller run or wait at once.
-    pub(super) fn new(most: usize) -> Self {
-        Self { callers: DashMap::new(), most }
+    /// No look-ups yet, and at most `max` of one caller run or wait at once.
+    pub(super) fn new(max: usize) -> Self {
+        Self { callers: DashMap::new(), max }
     }
 
-    /// Waits for the turn of this caller; `None` where too many of its look-ups wait already.
-    pub(super) async fn turn(&self, owner: Owner) -> Option<Turn<'_>> {
+    /// Waits for the permit of this caller; `None` if too many of its look-ups wait already.
+    pub(super) async fn permit(&self, owner: Owner) -> Option<LookupPermit<'_>> {
         let caller = Arc::clone(&self.callers.entry(owner.clone()).or_default());
         let before = caller.count.fetch_add(1, Ordering::AcqRel);
-        let place = Place { lookups: self, owner, caller };
-        if before >= self.most {
+        let counted = Counted { lookups: self, owner, caller };
+        if before >= self.max {
             return None;
         }
-        let guard = Arc::clone(&place.caller.turn).lock_owned().await;
-        Some(Turn { _guard: guard, _place: place })
+        let guard = Arc::clone(&counted.caller.permit).lock_owned().await;
+        Some(LookupPermit { _guard: guard, _counted: counted })
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.caller.count.fetch_sub(1, Ordering::AcqRel);
         // who comes for the entry meanwhile has counted itself, or makes another
-        let is_unused =
-            |_: &Owner, caller: &Arc<Caller>| Arc::ptr_eq(caller, &self.caller) && Arc::strong_count(caller) == 2;
+        let is_unused = |_: &Owner, caller: &Arc<CallerLookups>| {
+            Arc::ptr_eq(caller, &self.caller) && Arc::strong_count(caller) == 2
+        };
         self.lookups.callers.remove_if(&self.owner, is_unused);
     }
 }
@@ -87,11 +88,11 @@ mod tests {
     #[tokio::test]
     async fn each_caller_waits_for_itself_alone_and_in_bounds() {
         let lookups = Lookups::new(2);
-        let first = lookups.turn(owner("ann")).await.unwrap();
-        let mut second = Box::pin(lookups.turn(owner("ann")));
+        let first = lookups.permit(owner("ann")).await.unwrap();
+        let mut second = Box::pin(lookups.permit(owner("ann")));
         assert!(poll!(&mut second).is_pending());
-        assert!(lookups.turn(owner("ann")).await.is_none(), "a third is too many");
-        assert!(lookups.turn(owner("bob")).await.is_some());
+        assert!(lookups.permit(owner("ann")).await.is_none(), "a third is too many");
+        assert!(lookups.permit(owner("bob")).await.is_some());
         drop(first);
         assert!(second.await.is_some());
         assert!(lookups.callers.is_empty(), "nothing is kept of callers that wait for nothing");

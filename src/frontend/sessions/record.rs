@@ -1,18 +1,18 @@
-//! A session as a row of the store and as people see it. Knows nothing of the table.
+//! A session as a row of the store, and for status pages. Knows nothing of the table.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::{
-    frontend::session::{Opening, Session},
+    frontend::session::{Session, SessionOrigin},
     mcp::{Capabilities, ClientInfo, Level, Revision},
     model::{Caller, Endpoint, Rights, SessionId, status::SessionStatus},
     storage::sessions::{McpSession, McpSessionState},
     support::{Digest, Timestamp},
 };
 
-/// The row of a session; `None` before its client introduced itself.
+/// The row of a session; `None` before its client sent `initialize`.
 pub(super) fn row(session: &Session) -> Option<McpSession> {
     let client = session.client()?;
     let (digest, state) = change(session);
@@ -30,7 +30,7 @@ pub(super) fn row(session: &Session) -> Option<McpSession> {
     })
 }
 
-/// What changes of a session's row.
+/// The part of a session's row that changes.
 pub(super) fn change(session: &Session) -> (Digest, McpSessionState) {
     let state = McpSessionState {
         log_level: session.level().map(|level| level.as_str().to_owned()),
@@ -41,20 +41,20 @@ pub(super) fn change(session: &Session) -> (Digest, McpSessionState) {
     (Digest::sha256(session.id.as_str()), state)
 }
 
-/// What a session is made of again, for the first caller that comes back to it; `None` where it is another caller's.
-pub(super) fn opening(row: &McpSession, id: SessionId, caller: &Caller) -> Option<Opening> {
+/// The origin of a stored session, for the first caller that comes back to it; `None` if it is another caller's.
+pub(super) fn origin(row: &McpSession, id: SessionId, caller: &Caller) -> Option<SessionOrigin> {
     let (user, client, key) = (row.user.clone(), row.client.clone(), row.key.clone());
     let opened = Caller { user, client, grant: None, key, rights: Rights::none() };
     if !opened.owns_the_same_as(caller) {
         return None;
     }
     let endpoint = Endpoint::from_path(&row.endpoint)?;
-    Some(Opening { id, endpoint, owner: Arc::new(caller.clone()), created: row.created })
+    Some(SessionOrigin { id, endpoint, owner: Arc::new(caller.clone()), created: row.created })
 }
 
-/// Gives a session back what its client said in the process before this one.
+/// Restores the client and the settings of the process before this one.
 pub(super) fn restore(session: &Session, row: &McpSession) {
-    session.introduce(ClientInfo {
+    session.set_client(ClientInfo {
         revision: Revision::parse(&row.revision).unwrap_or(Revision::NEWEST_LEGACY),
         implementation: Bytes::copy_from_slice(&row.implementation),
         capabilities: Capabilities::new(Bytes::copy_from_slice(&row.capabilities)),
@@ -62,10 +62,10 @@ pub(super) fn restore(session: &Session, row: &McpSession) {
     if row.state.initialized {
         session.set_initialized();
     }
-    session.revive(row.state.log_level.as_deref().and_then(Level::parse), row.state.subscriptions.clone());
+    session.restore(row.state.log_level.as_deref().and_then(Level::parse), row.state.subscriptions.clone());
 }
 
-/// A session as people see it.
+/// A session, for status pages.
 pub(super) fn status(session: &Session, now: Timestamp) -> SessionStatus {
     let idle = if session.is_active() { 0 } else { now.since(session.last_seen()).as_secs() };
     SessionStatus {

@@ -2,7 +2,7 @@
 //! costs few of them. Knows nothing of the table.
 //!
 //! A change that comes alone is written at once. Those that come while a transaction runs wait for it, and the next one
-//! takes them in their order, up to [`MOST_TOGETHER`]. Each caller waits for its own commit and gets its own error. A
+//! takes them in their order, up to [`MAX_BATCH`]. Each caller waits for its own commit and gets its own error. A
 //! caller that goes away takes nothing back.
 
 use std::{collections::VecDeque, sync::Arc};
@@ -20,11 +20,11 @@ use crate::{
     support::Digest,
 };
 
-/// How many changes share a transaction: short enough that other writers of the database get their turn.
-const MOST_TOGETHER: usize = 256;
-/// How many groups of changes wait at once; one more waits for a place. Deletions need none: there are at most as many
-/// as rows.
-const MOST_WAITING: usize = 1_024;
+/// The changes that share a transaction: short enough that other writers of the database get their turn.
+const MAX_BATCH: usize = 256;
+/// The groups of changes that wait at once; one more waits for a permit. Deletions need none: there are at most as many as
+/// rows.
+const MAX_WAITING: usize = 1_024;
 
 /// The rows of sessions. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -35,33 +35,33 @@ struct Inner {
     storage: Storage,
     /// Owns the transactions, which go on when the caller goes away.
     tracker: TaskTracker,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     waiting: Mutex<Waiting>,
     /// Held while a transaction runs. Taken in the order in which the groups came.
-    turn: tokio::sync::Mutex<()>,
+    transaction: tokio::sync::Mutex<()>,
     /// The sessions that ended and whose rows may still be there.
     ended: DashSet<Digest>,
 }
 
-/// What no transaction has taken yet, in order.
+/// The groups that no transaction has taken yet, in order.
 #[derive(Debug, Default)]
 struct Waiting(VecDeque<Group>);
 
-/// Changes that succeed or fail together, and who waits for them.
+/// Changes that succeed or fail together, and the end of the wait for them.
 #[derive(Debug)]
 struct Group {
     writes: Vec<McpSessionWrite>,
-    done: oneshot::Sender<Outcome>,
-    /// Its place among those that wait.
-    _room: Option<OwnedSemaphorePermit>,
+    done: oneshot::Sender<Written>,
+    /// Its permit to wait.
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// What became of a group.
-type Outcome = Result<(), Arc<storage::Error>>;
+/// The end of a group.
+type Written = Result<(), Arc<storage::Error>>;
 
-/// Why a change is not in the store.
+/// A change that is not in the store.
 #[derive(Debug, Clone, thiserror::Error)]
-pub(super) enum NotWritten {
+pub(super) enum WriteError {
     /// The store did not take it.
     #[error("{0}")]
     Refused(Arc<storage::Error>),
@@ -78,78 +78,85 @@ pub(super) enum NotWritten {
 impl Rows {
     /// Nothing waits. The transactions run on tasks of `tracker`.
     pub(super) fn new(storage: Storage, tracker: TaskTracker) -> Self {
-        let (waiting, turn, ended) = (Mutex::default(), tokio::sync::Mutex::default(), DashSet::new());
-        Self(Arc::new(Inner { storage, tracker, room: Arc::new(Semaphore::new(MOST_WAITING)), waiting, turn, ended }))
+        let (waiting, transaction, ended) = (Mutex::default(), tokio::sync::Mutex::default(), DashSet::new());
+        Self(Arc::new(Inner {
+            storage,
+            tracker,
+            permits: Arc::new(Semaphore::new(MAX_WAITING)),
+            waiting,
+            transaction,
+            ended,
+        }))
     }
 
     /// Adds the row of a session, unless that has ended by then. Returns after the commit.
-    pub(super) async fn add(&self, row: McpSession, ended: &CancellationToken) -> Result<(), NotWritten> {
-        let room = self.room().await?;
+    pub(super) async fn add(&self, row: McpSession, ended: &CancellationToken) -> Result<(), WriteError> {
+        let permit = self.permit().await?;
         let done = {
             let mut waiting = self.0.waiting.lock();
             // under the lock: the deletion of an ended session comes after this, or this does not come
             if ended.is_cancelled() {
-                return Err(NotWritten::Ended);
+                return Err(WriteError::Ended);
             }
-            waiting.add(vec![McpSessionWrite::Add(Box::new(row))], Some(room))
+            waiting.add(vec![McpSessionWrite::Add(Box::new(row))], Some(permit))
         };
         self.commit(done).await
     }
 
-    /// Writes what changed of some sessions, at most [`MOST_TOGETHER`] at a time. Returns after the commit.
-    pub(super) async fn change(&self, changes: Vec<(Digest, McpSessionState)>) -> Result<(), NotWritten> {
-        let room = self.room().await?;
+    /// Writes the changes of some sessions, at most [`MAX_BATCH`] at a time. Returns after the commit.
+    pub(super) async fn change(&self, changes: Vec<(Digest, McpSessionState)>) -> Result<(), WriteError> {
+        let permit = self.permit().await?;
         let writes = changes.into_iter().map(|(digest, state)| McpSessionWrite::Change(digest, state)).collect();
-        let done = self.0.waiting.lock().add(writes, Some(room));
+        let done = self.0.waiting.lock().add(writes, Some(permit));
         self.commit(done).await
     }
 
     /// Deletes the rows of sessions that ended. They are deleted whether the future is polled or not.
-    pub(super) fn delete(&self, ended: Vec<Digest>) -> impl Future<Output = Result<(), NotWritten>> + use<> {
+    pub(super) fn delete(&self, ended: Vec<Digest>) -> impl Future<Output = Result<(), WriteError>> + use<> {
         let writes = ended.into_iter().map(McpSessionWrite::Delete).collect();
         let done = self.0.waiting.lock().add(writes, None);
         self.commit(done)
     }
 
-    /// Notes that a session ends: from now on its row counts for nothing.
-    pub(super) fn ending(&self, digest: Digest) {
+    /// Marks a session as ended: from now on its row is void.
+    pub(super) fn mark_ended(&self, digest: Digest) {
         self.0.ended.insert(digest);
     }
 
-    /// Notes that an ended session has no row.
-    pub(super) fn has_none(&self, digest: &Digest) {
+    /// Removes the mark of a session without row.
+    pub(super) fn unmark(&self, digest: &Digest) {
         self.0.ended.remove(digest);
     }
 
-    /// Whether a session ended, whatever its row says.
+    /// Returns `true` if a session is marked as ended, whatever its row says.
     pub(super) fn has_ended(&self, digest: &Digest) -> bool {
         self.0.ended.contains(digest)
     }
 
     /// The sessions that ended and whose rows could not be deleted yet, or are being deleted.
-    pub(super) fn left(&self) -> Vec<Digest> {
+    pub(super) fn undeleted(&self) -> Vec<Digest> {
         self.0.ended.iter().map(|digest| *digest).collect()
     }
 
-    async fn room(&self) -> Result<OwnedSemaphorePermit, NotWritten> {
-        Arc::clone(&self.0.room).acquire_owned().await.map_err(|_| NotWritten::Stopping)
+    async fn permit(&self) -> Result<OwnedSemaphorePermit, WriteError> {
+        Arc::clone(&self.0.permits).acquire_owned().await.map_err(|_| WriteError::Stopping)
     }
 
-    /// Starts the transaction of what was just added, or of what waits before it.
-    fn commit(&self, done: oneshot::Receiver<Outcome>) -> impl Future<Output = Result<(), NotWritten>> + use<> {
+    /// Starts the transaction of the group that was just added, or of those before it.
+    fn commit(&self, done: oneshot::Receiver<Written>) -> impl Future<Output = Result<(), WriteError>> + use<> {
         let inner = Arc::clone(&self.0);
         self.0.tracker.spawn(async move { inner.commit().await });
-        async move { done.await.map_err(|_| NotWritten::Stopping)?.map_err(NotWritten::Refused) }
+        async move { done.await.map_err(|_| WriteError::Stopping)?.map_err(WriteError::Refused) }
     }
 }
 
 // === impl Inner ===
 
 impl Inner {
-    /// Writes the oldest of what waits, once the transactions before it are over. There is one of these for each group, so
-    /// none is left; one that finds nothing came after another had taken its group.
+    /// Writes the oldest groups, once the transactions before them are over. It runs once for each group, so none is left; a
+    /// run that finds nothing came after another had taken its group.
     async fn commit(&self) {
-        let _turn = self.turn.lock().await;
+        let _transaction = self.transaction.lock().await;
         let groups = self.waiting.lock().take();
         let all: Vec<_> = groups.iter().flat_map(|group| group.writes.iter().cloned()).collect();
         match self.storage.mcp_sessions().write(&all).await.map_err(Arc::new) {
@@ -164,7 +171,7 @@ impl Inner {
         }
     }
 
-    fn settle(&self, group: Group, outcome: Outcome) {
+    fn settle(&self, group: Group, outcome: Written) {
         if outcome.is_ok() {
             for write in &group.writes {
                 if let McpSessionWrite::Delete(digest) = write {
@@ -180,9 +187,13 @@ impl Inner {
 // === impl Waiting ===
 
 impl Waiting {
-    fn add(&mut self, writes: Vec<McpSessionWrite>, room: Option<OwnedSemaphorePermit>) -> oneshot::Receiver<Outcome> {
+    fn add(
+        &mut self,
+        writes: Vec<McpSessionWrite>,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> oneshot::Receiver<Written> {
         let (done, receiver) = oneshot::channel();
-        self.0.push_back(Group { writes, done, _room: room });
+        self.0.push_back(Group { writes, done, _permit: permit });
         receiver
     }
 
@@ -191,7 +202,7 @@ impl Waiting {
         let mut writes = 0;
         let fits = |group: &&Group| {
             writes += group.writes.len();
-            writes <= MOST_TOGETHER
+            writes <= MAX_BATCH
         };
         let fitting = self.0.iter().take_while(fits).count();
         self.0.drain(..fitting.max(1).min(self.0.len())).collect()
@@ -234,7 +245,7 @@ mod tests {
     async fn what_waits_together_is_written_in_one_transaction() {
         let (rows, storage) = rows().await;
         let live = CancellationToken::new();
-        let turn = rows.0.turn.lock().await;
+        let turn = rows.0.transaction.lock().await;
         let mut adds: Vec<_> = ["a", "b", "c"].map(|id| Box::pin(rows.add(row(id), &live))).into();
         for add in &mut adds {
             assert!(poll!(add).is_pending());
@@ -258,13 +269,13 @@ mod tests {
     async fn each_waiter_gets_its_own_error() {
         let (rows, storage) = rows().await;
         let live = CancellationToken::new();
-        let turn = rows.0.turn.lock().await;
+        let turn = rows.0.transaction.lock().await;
         let wrong = rows.change(Vec::new());
         let (first, again, other) = (rows.add(row("a"), &live), rows.add(row("a"), &live), rows.add(row("b"), &live));
         let free = async { drop(turn) };
         let (wrong, first, again, other, ()) = tokio::join!(wrong, first, again, other, free);
         assert!(wrong.is_ok() && first.is_ok() && other.is_ok());
-        assert!(matches!(again, Err(NotWritten::Refused(error)) if error.is_constraint()));
+        assert!(matches!(again, Err(WriteError::Refused(error)) if error.is_constraint()));
         assert!(is_there(&storage, "b").await);
     }
 
@@ -273,11 +284,11 @@ mod tests {
         let (rows, storage) = rows().await;
         let (live, over) = (CancellationToken::new(), CancellationToken::new());
         over.cancel();
-        assert!(matches!(rows.add(row("a"), &over).await, Err(NotWritten::Ended)));
+        assert!(matches!(rows.add(row("a"), &over).await, Err(WriteError::Ended)));
         let stalled = storage.stall().await.unwrap();
         let mut add = Box::pin(rows.add(row("b"), &live));
         assert!(poll!(&mut add).is_pending());
-        rows.ending(Digest::sha256("b"));
+        rows.mark_ended(Digest::sha256("b"));
         // nobody polls it
         drop(rows.delete(vec![Digest::sha256("b")]));
         assert!(rows.has_ended(&Digest::sha256("b")));
@@ -285,17 +296,17 @@ mod tests {
         add.await.unwrap();
         rows.change(Vec::new()).await.unwrap();
         assert!(!is_there(&storage, "b").await);
-        assert!(rows.left().is_empty(), "and is forgotten once its row is gone");
+        assert!(rows.undeleted().is_empty(), "and is forgotten once its row is gone");
     }
 
     #[tokio::test]
     async fn a_row_that_could_not_be_deleted_is_remembered() {
         let (rows, storage) = rows().await;
         let digest = Digest::sha256("a");
-        rows.ending(digest);
+        rows.mark_ended(digest);
         storage.close().await;
         assert!(rows.delete(vec![digest]).await.is_err());
         assert!(rows.has_ended(&digest));
-        assert_eq!(rows.left(), [digest]);
+        assert_eq!(rows.undeleted(), [digest]);
     }
 }

@@ -1,5 +1,5 @@
-//! The sessions in memory, by id and by whose they are: calls share no lock, and opening one looks at no other caller's.
-//! Knows nothing of the store.
+//! The sessions in memory, by id and by owner: calls share no lock, and opening one looks at no other caller's. Knows nothing
+//! of the store.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,7 +12,7 @@ use std::{
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
-use super::error::Full;
+use super::error::LimitReached;
 use crate::{
     frontend::{session::Session, settings::Settings},
     model::{Owner, SessionId},
@@ -24,22 +24,22 @@ use crate::{
 pub(super) struct Table {
     sessions: DashMap<SessionId, Arc<Session>>,
     /// Both tables change under the lock of the owner.
-    owners: DashMap<Owner, Arc<Mutex<Owned>>>,
-    /// How many sessions there are.
+    owners: DashMap<Owner, Arc<Mutex<OwnerSessions>>>,
+    /// The number of sessions.
     count: AtomicUsize,
 }
 
 /// The sessions of one caller, so ordered that the longest idle one is found without looking at all of them.
 #[derive(Debug, Default)]
-struct Owned {
-    /// By when each was last seen, as far as is known here: calls do not say, so the true time may be later.
-    order: BTreeMap<Place, Arc<Session>>,
-    places: HashMap<SessionId, Place>,
+struct OwnerSessions {
+    /// By the time of the last activity, as far as it is known here: calls do not report, so it may be later.
+    order: BTreeMap<Rank, Arc<Session>>,
+    ranks: HashMap<SessionId, Rank>,
     last: u64,
 }
 
 /// A time, and a number that tells apart what has the same one.
-type Place = (Timestamp, u64);
+type Rank = (Timestamp, u64);
 
 // === impl Table ===
 
@@ -49,27 +49,27 @@ impl Table {
         self.sessions.get(id).map(|session| Arc::clone(&session))
     }
 
-    /// Adds a session where the bounds allow it. Where the caller, or the gateway, has as many as allowed, the caller's
-    /// longest idle session is removed and given; `leaving` is told of it before.
+    /// Adds a session if the bounds allow it. If the caller, or the gateway, has as many as allowed, the caller's
+    /// longest idle session is removed and given; `before` runs first.
     pub(super) fn insert(
         &self,
         session: &Arc<Session>,
         settings: &Settings,
-        leaving: impl FnOnce(&Session),
-    ) -> Result<Option<Arc<Session>>, Full> {
+        before: impl FnOnce(&Session),
+    ) -> Result<Option<Arc<Session>>, LimitReached> {
         let owner = session.owner.owner();
         let theirs = Arc::clone(&self.owners.entry(owner.clone()).or_default());
         let inserted = {
             let mut sessions = theirs.lock();
             let room = match () {
-                () if sessions.len() >= settings.sessions_per_caller => Err(Full::Caller),
-                () if !self.reserve(settings.sessions) => Err(Full::Gateway),
+                () if sessions.len() >= settings.sessions_per_caller => Err(LimitReached::Caller),
+                () if !self.reserve(settings.sessions) => Err(LimitReached::Gateway),
                 () => Ok(None),
             };
             let room = room.or_else(|full| sessions.longest_idle(session.last_seen()).map(Some).ok_or(full));
             room.inspect(|evicted| {
                 if let Some(evicted) = evicted {
-                    leaving(evicted);
+                    before(evicted);
                     sessions.remove(&evicted.id);
                     self.sessions.remove(&evicted.id);
                 }
@@ -78,19 +78,19 @@ impl Table {
             })
         };
         drop(theirs);
-        self.tidy(&owner);
+        self.remove_empty(&owner);
         inserted
     }
 
-    /// Removes a session; `false` where it is not there. `leaving` is told of it before.
-    pub(super) fn remove(&self, session: &Session, leaving: impl FnOnce()) -> bool {
+    /// Removes a session; `false` if it is not there. `before` runs first.
+    pub(super) fn remove(&self, session: &Session, before: impl FnOnce()) -> bool {
         let owner = session.owner.owner();
         let Some(theirs) = self.owners.get(&owner).map(|theirs| Arc::clone(&theirs)) else { return false };
         let removed = {
             let mut sessions = theirs.lock();
             let is_there = sessions.contains(&session.id);
             if is_there {
-                leaving();
+                before();
                 sessions.remove(&session.id);
                 self.sessions.remove(&session.id);
                 self.count.fetch_sub(1, Ordering::AcqRel);
@@ -98,7 +98,7 @@ impl Table {
             is_there
         };
         drop(theirs);
-        self.tidy(&owner);
+        self.remove_empty(&owner);
         removed
     }
 
@@ -107,35 +107,35 @@ impl Table {
         self.sessions.iter().map(|session| Arc::clone(&session)).collect()
     }
 
-    /// How many there are.
+    /// Their number.
     pub(super) fn len(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Counts one more session, where `most` allows it.
-    fn reserve(&self, most: usize) -> bool {
-        let more = |count| (count < most).then_some(count + 1);
+    /// Counts one more session, if `max` allows it.
+    fn reserve(&self, max: usize) -> bool {
+        let more = |count| (count < max).then_some(count + 1);
         self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
     /// Forgets an owner that has nothing.
-    fn tidy(&self, owner: &Owner) {
+    fn remove_empty(&self, owner: &Owner) {
         // nobody else has the entry: to get it takes the lock that is held here
         self.owners.remove_if(owner, |_, theirs| Arc::strong_count(theirs) == 1 && theirs.lock().len() == 0);
     }
 }
 
-// === impl Owned ===
+// === impl OwnerSessions ===
 
-impl Owned {
-    /// How many there are.
+impl OwnerSessions {
+    /// Their number.
     fn len(&self) -> usize {
-        self.places.len()
+        self.ranks.len()
     }
 
-    /// Whether this one is among them.
+    /// Returns `true` if this one is among them.
     fn contains(&self, id: &SessionId) -> bool {
-        self.places.contains_key(id)
+        self.ranks.contains_key(id)
     }
 
     /// Adds one.
@@ -145,13 +145,13 @@ impl Owned {
 
     /// Removes one.
     fn remove(&mut self, id: &SessionId) {
-        if let Some(place) = self.places.remove(id) {
-            self.order.remove(&place);
+        if let Some(rank) = self.ranks.remove(id) {
+            self.order.remove(&rank);
         }
     }
 
-    /// The one that was idle longest at `now`; `None` where all are active. Each that turns out to have been used since
-    /// its place was given gets a later one, so that the work is paid for by its use.
+    /// The one that was idle longest at `now`; `None` if all are active. Each that turns out to have been used since
+    /// its rank was given gets a later one, so that the work is paid for by its use.
     fn longest_idle(&mut self, now: Timestamp) -> Option<Arc<Session>> {
         // each is passed over at most twice: once because it was used, once because it came behind one that was
         for _ in 0..self.order.len() * 2 {
@@ -169,8 +169,8 @@ impl Owned {
 
     fn put(&mut self, session: Arc<Session>, seen: Timestamp) {
         self.last += 1;
-        let place = (seen, self.last);
-        self.places.insert(session.id.clone(), place);
-        self.order.insert(place, session);
+        let rank = (seen, self.last);
+        self.ranks.insert(session.id.clone(), rank);
+        self.order.insert(rank, session);
     }
 }

@@ -1,0 +1,44 @@
+//! The answer to `server/discover`, as clients without sessions get it. Knows nothing of transports.
+
+use crate::mcp::{Call, Context, Method, Outcome, Payload, Reply, Revision, Server, json::draft::Draft, meta};
+
+/// The answer to `server/discover`: the server, with the versions without sessions. Those with a handshake are asked for in
+/// another way.
+pub(super) fn discover(server: &dyn Server, context: Context) -> Reply {
+    let params = Payload::absent(Revision::NEWEST);
+    let reply = server.call(Call { method: Method::Discover, params, context });
+    Reply::later(async move {
+        Reply::done(match reply.outcome().await {
+            Outcome::Complete(result) => Outcome::Complete(translated(&result)),
+            other => other,
+        })
+    })
+}
+
+/// The result of `server/discover`: the server's description of itself, in which tasks of tools are an extension
+/// (`translation` 3.5).
+fn translated(result: &Payload) -> Payload {
+    let text = String::from_utf8_lossy(result.json()).into_owned();
+    let mut draft = Draft::of(&text);
+    draft.set("resultType", "\"complete\"");
+    let versions = Revision::MODERN.map(|revision| format!("\"{revision}\""));
+    draft.set("supportedVersions", format!("[{}]", versions.join(",")));
+    draft.set("ttlMs", "0");
+    draft.set("cacheScope", "\"private\"");
+    for capabilities in draft.each("capabilities") {
+        let mut tools = capabilities.get("tasks");
+        for part in ["requests", "tools", "call"] {
+            tools = tools.and_then(|tasks| tasks.get(part));
+        }
+        let has_tasks = tools.is_some();
+        capabilities.remove("tasks");
+        if has_tasks {
+            if capabilities.get("extensions").is_none_or(|extensions| !extensions.is_object()) {
+                capabilities.set("extensions", "{}");
+            }
+            capabilities.each("extensions").for_each(|extensions| extensions.set(meta::TASKS_EXTENSION, "{}"));
+        }
+    }
+    let json = draft.text();
+    Payload::new(Revision::NEWEST, json.into())
+}

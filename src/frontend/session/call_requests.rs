@@ -1,0 +1,87 @@
+//! The server's requests that one call carries to its client: sent, answered, repeated, withdrawn. Knows nothing of the
+//! call.
+
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use tokio_util::task::TaskTracker;
+
+use super::Session;
+use crate::{
+    frontend::server_requests::{RequestEnd, SentRequest},
+    mcp::{Message, Method, RequestId, json, pending_request::PendingRequest},
+};
+
+/// The server's requests that one call carries.
+#[derive(Default)]
+pub(super) struct CallRequests {
+    /// The waits for the answers, made for the first request.
+    waits: Option<FuturesUnordered<BoxFuture<'static, RequestEnd>>>,
+    open: Vec<RequestId>,
+}
+
+impl CallRequests {
+    /// Sends a request: the message for the client; `None` if the client has too many open.
+    pub(super) fn send(&mut self, session: &Session, pending: PendingRequest) -> Option<Message> {
+        let SentRequest { id, method, params, wait } = session.requests.send(pending)?;
+        self.waits.get_or_insert_default().push(wait);
+        self.open.push(id.clone());
+        Some(Message::Request { id, method, params: params.json().clone() })
+    }
+
+    /// The next message about the requests that are open: a withdrawal, or a request that is sent again. `None` if none is
+    /// open.
+    pub(super) fn poll_next(&mut self, session: &Session, cx: &mut Context<'_>) -> Poll<Option<Message>> {
+        while let Some(waits) = &mut self.waits {
+            let end = match waits.poll_next_unpin(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => break,
+                Poll::Ready(Some(end)) => end,
+            };
+            self.open.retain(|open| open != end.id());
+            let message = match end {
+                RequestEnd::Answered(_) => None,
+                RequestEnd::AskAgain(_, pending) => self.send(session, *pending),
+                RequestEnd::Withdrawn(id) => Some(withdrawal(&id, "the server no longer waits for the answer")),
+                RequestEnd::Expired(id) => Some(withdrawal(&id, "the answer did not come in time")),
+            };
+            if message.is_some() {
+                return Poll::Ready(message);
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    /// Withdraws the requests that are open: the messages for the client.
+    pub(super) fn withdraw(&mut self) -> impl Iterator<Item = Message> {
+        self.waits = None;
+        self.open.drain(..).map(|id| withdrawal(&id, "the call that it belonged to ended"))
+    }
+
+    /// Lets the requests that are open outlive the call: on a channel the server may have asked beside it, and it withdraws
+    /// what it no longer needs. Further messages go down a standalone stream.
+    pub(super) fn detach(&mut self, session: &Arc<Session>, tracker: &TaskTracker) {
+        if self.open.is_empty() {
+            return;
+        }
+        let (mut requests, session) = (std::mem::take(self), Arc::clone(session));
+        tracker.spawn(async move {
+            let messages = async {
+                while let Some(message) = poll_fn(|cx| requests.poll_next(&session, cx)).await {
+                    session.queue.push(message);
+                }
+            };
+            session.ended.run_until_cancelled(messages).await;
+        });
+    }
+}
+
+fn withdrawal(id: &RequestId, reason: &str) -> Message {
+    let id = String::from_utf8_lossy(id.json());
+    let params = format!(r#"{{"requestId":{id},"reason":{}}}"#, json::quote(reason));
+    Message::Notification { method: Method::Cancelled, params: params.into() }
+}

@@ -1,0 +1,43 @@
+//! The listen of a session: everything that servers send outside any call, to the session's queue (design rule 13). Knows
+//! nothing of streams.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+
+use super::{
+    exchange::{Exchange, OnDisconnect},
+    inbound::Inbound,
+};
+use crate::mcp::{Call, Method, Payload};
+
+// === impl Inbound ===
+
+impl Inbound<'_> {
+    /// Opens the session's listen, unless it is open for this very caller.
+    pub(crate) fn listen(&self) {
+        let Some(client) = self.session.client() else { return };
+        let mut slot = self.session.listen.lock();
+        if let Some((caller, cancelled)) = slot.as_ref() {
+            if **caller == *self.sender.admission.caller && !cancelled.is_cancelled() {
+                return;
+            }
+            cancelled.cancel();
+        }
+        let cancelled = self.session.ended.child_token();
+        *slot = Some((Arc::clone(&self.sender.admission.caller), cancelled.clone()));
+        drop(slot);
+        let call =
+            Call { method: Method::Listen, params: Payload::absent(client.revision), context: self.context(client) };
+        let context = self.exchange_context(OnDisconnect::Cancel, &call);
+        let session = Arc::clone(self.session);
+        let mut messages = Exchange::listen(Arc::clone(&session), self.call(call), cancelled.clone(), context);
+        self.state.tracker().spawn(async move {
+            while let Some(message) = messages.next().await {
+                session.queue.push(message);
+            }
+            // so that the next stream opens another
+            cancelled.cancel();
+        });
+    }
+}
