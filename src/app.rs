@@ -5,26 +5,22 @@
 //! tracker and ended by one token.
 
 mod control;
+mod events;
 mod known_servers;
 mod machine;
 mod settings;
 
-use std::{collections::HashMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use tokio::{
-    net::TcpListener,
-    sync::{
-        broadcast::{self, error::RecvError},
-        watch,
-    },
-};
+use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use url::Url;
 
 pub use self::control::Control;
 use self::{
-    known_servers::{Known, KnownServers, News},
+    events::{Events, Inbox},
+    known_servers::{Known, KnownServers},
     machine::Machine,
 };
 use crate::{
@@ -34,8 +30,8 @@ use crate::{
     frontend::{self, Frontend, Routes},
     gateway::{self, Gateway, Mount},
     http, listener,
-    mcp::{Payload, Server},
-    model::{BackendId, BackendSpec, Requester, SessionId, Target, status::Status},
+    mcp::Server,
+    model::{BackendId, BackendSpec, SessionId, Target, status::Status},
     oauth::{self, OAuth, seal},
     resource::{self, Gate},
     storage::Storage,
@@ -54,11 +50,17 @@ pub struct App {
     control: Control,
     data_dir: PathBuf,
     parts: Parts,
-    known_servers: KnownServers,
+    background: Background,
     shutdown: Duration,
 }
 
-/// What goes on beside the requests, and has to be ended.
+/// The work on events in the background.
+struct Background {
+    known_servers: KnownServers,
+    lost: mpsc::Receiver<SessionId>,
+}
+
+/// The parts that run beside the requests, and have to be ended.
 struct Parts {
     storage: Storage,
     oauth: OAuth,
@@ -72,16 +74,18 @@ struct Parts {
     ended: CancellationToken,
 }
 
-/// Time, randomness and telemetry: what every part is given.
+/// The environment of every part: time, randomness, telemetry, events.
 struct World {
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     telemetry: Telemetry,
+    events: Arc<Events>,
+    inbox: Inbox,
     tracker: TaskTracker,
     cancel: CancellationToken,
 }
 
-/// What the other parts are built on.
+/// The foundation of the other parts.
 struct Foundation<'a> {
     config: &'a Config,
     public_url: &'a PublicUrl,
@@ -106,10 +110,13 @@ impl App {
             .with_context(|| format!("nothing can listen on {}: is another gateway running there?", config.listen))?;
         let bound = listener.local_addr()?;
         let public_url = config.public_url(bound);
+        let (events, inbox) = Events::new();
         let world = World {
             clock: Arc::new(SystemClock),
             random: Arc::new(OsRandom),
             telemetry,
+            events,
+            inbox,
             tracker: TaskTracker::new(),
             cancel: CancellationToken::new(),
         };
@@ -138,7 +145,7 @@ impl App {
             known,
             connections: connections.connections,
         };
-        let (router, parts, known_servers) = foundation.assemble(world)?;
+        let (router, parts, background) = foundation.assemble(world)?;
         tell_shared_users(&parts.oauth).await?;
         // last of all: a key that is made must be shown, and so nothing may fail between the two
         let first_key = parts.oauth.keys().first().await?;
@@ -152,7 +159,7 @@ impl App {
             control,
             data_dir,
             parts,
-            known_servers,
+            background,
             shutdown,
         })
     }
@@ -175,8 +182,8 @@ impl App {
     /// Serves until `stop`; then no new connection is accepted, running calls get the configured time, and everything
     /// is ended in the order of its making, backwards.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
-        let Self { listener, router, connections, control, data_dir, parts, known_servers, shutdown, .. } = self;
-        parts.watch(known_servers);
+        let Self { listener, router, connections, control, data_dir, parts, background, shutdown, .. } = self;
+        parts.watch(background);
         let drain = CancellationToken::new();
         let lifecycle = listener::Lifecycle {
             tracker: parts.tracker.clone(),
@@ -204,13 +211,14 @@ impl App {
 // === impl Parts ===
 
 impl Parts {
-    /// Starts what goes on beside the requests.
-    fn watch(&self, known_servers: KnownServers) {
+    /// Starts the tasks beside the requests.
+    fn watch(&self, background: Background) {
+        let Background { known_servers, lost } = background;
         let (oauth, cancel) = (self.oauth.clone(), self.cancel.clone());
         self.tracker.spawn(async move { oauth.watch_revocations(cancel).await });
         let (frontend, cancel) = (self.frontend.clone(), self.cancel.clone());
         self.tracker.spawn(async move { frontend.run_reaper(cancel).await });
-        let lost = end_lost(self.frontend.clone(), self.supervisor.lost_sessions());
+        let lost = end_lost(self.frontend.clone(), lost);
         let cancel = self.cancel.clone();
         self.tracker.spawn(async move { cancel.run_until_cancelled(lost).await });
         self.tracker.spawn(known_servers.keep(self.ended.clone()));
@@ -241,16 +249,10 @@ async fn tell_shared_users(oauth: &OAuth) -> Result<(), oauth::Error> {
     Ok(())
 }
 
-/// Ends each client session whose state at a backend is gone, where the operator wants it so (`on_loss = "end"`).
-async fn end_lost(frontend: Frontend, mut lost: broadcast::Receiver<SessionId>) {
-    loop {
-        match lost.recv().await {
-            Ok(session) => frontend.end_session(&session).await,
-            Err(RecvError::Lagged(missed)) => {
-                tracing::warn!(missed, "sessions were lost faster than they can be ended");
-            }
-            Err(RecvError::Closed) => return,
-        }
+/// Ends each client session whose state at a backend is gone, if the operator wants it so (`on_loss = "end"`).
+async fn end_lost(frontend: Frontend, mut lost: mpsc::Receiver<SessionId>) {
+    while let Some(session) = lost.recv().await {
+        frontend.end_session(&session).await;
     }
 }
 
@@ -258,12 +260,13 @@ async fn end_lost(frontend: Frontend, mut lost: broadcast::Receiver<SessionId>) 
 
 impl Foundation<'_> {
     /// Builds the backends, the gateway, the frontends, and the router around them.
-    fn assemble(self, world: World) -> anyhow::Result<(axum::Router, Parts, KnownServers)> {
+    fn assemble(self, world: World) -> anyhow::Result<(axum::Router, Parts, Background)> {
         let supervisor = Arc::new(Supervisor::start(self.config.backends.clone(), self.backend_deps(&world))?);
-        let (gateway, introductions) = self.gateway(&supervisor, &world);
-        let news = News { eras: supervisor.eras(), introductions };
+        world.events.set_eras(|| supervisor.eras());
+        let gateway = self.gateway(&supervisor, &world);
+        world.events.set_holders(&supervisor, &gateway);
         let crossing = self.crossing(&world);
-        let frontend = self.frontend(&supervisor, self.routes(&gateway, &crossing), &gateway, &world);
+        let frontend = self.frontend(self.routes(&gateway, &crossing), &world);
         let status = self.status(&supervisor, &gateway, &frontend, &*world.clock);
         let gate = Gate::new(self.oauth.clone(), settings::gate(self.config));
         let machine = Machine {
@@ -289,12 +292,13 @@ impl Foundation<'_> {
             .merge(web::router(web));
         let layers = settings::http(self.config, public_url, self.bound, Arc::clone(&world.random));
         let router = http::layers(router, &layers);
-        let World { telemetry, tracker, cancel, .. } = world;
+        let World { telemetry, inbox, tracker, cancel, .. } = world;
         let Self { config, storage, oauth, known, .. } = self;
-        let known_servers = KnownServers::new(storage.clone(), &config.backends, news, known.eras);
+        let known_servers = KnownServers::new(storage.clone(), &config.backends, inbox.known, known.eras);
+        let background = Background { known_servers, lost: inbox.lost };
         let ended = CancellationToken::new();
         let parts = Parts { storage, oauth, supervisor, crossing, frontend, telemetry, tracker, cancel, ended };
-        Ok((router, parts, known_servers))
+        Ok((router, parts, background))
     }
 
     fn backend_deps(&self, world: &World) -> backend::Deps {
@@ -304,15 +308,12 @@ impl Foundation<'_> {
             environment: self.config.environment.to_strings(),
             sessions: self.config.limits.backend_sessions,
             slot_limits: settings::slots(self.config),
+            observer: world.events.observer(),
             shutdown: world.cancel.child_token(),
         }
     }
 
-    fn gateway(
-        &self,
-        supervisor: &Supervisor,
-        world: &World,
-    ) -> (Arc<Gateway>, watch::Receiver<HashMap<BackendId, Payload>>) {
+    fn gateway(&self, supervisor: &Supervisor, world: &World) -> Arc<Gateway> {
         let mount = |((id, server), spec): ((BackendId, Arc<dyn Server>), &BackendSpec)| Mount {
             title: id.to_string(),
             introduction: self.known.introductions.get(&id).cloned(),
@@ -322,15 +323,13 @@ impl Foundation<'_> {
             read_only_tools: spec.read_only_tools.clone(),
         };
         let mounts = supervisor.servers().into_iter().zip(&self.config.backends).map(mount).collect();
-        let (introductions, told) = watch::channel(HashMap::new());
         let deps = gateway::Deps {
-            introductions,
+            observer: world.events.observer(),
             random: Arc::clone(&world.random),
             tracker: world.tracker.clone(),
             cancel: world.cancel.child_token(),
         };
-        let gateway = Gateway::new(mounts, settings::gateway(self.config), deps);
-        (gateway, told)
+        Gateway::new(mounts, settings::gateway(self.config), deps)
     }
 
     fn crossing(&self, world: &World) -> Crossing {
@@ -351,27 +350,12 @@ impl Foundation<'_> {
         }
     }
 
-    fn frontend(
-        &self,
-        supervisor: &Arc<Supervisor>,
-        routes: Routes,
-        gateway: &Arc<Gateway>,
-        world: &World,
-    ) -> Frontend {
-        let ended = {
-            let (supervisor, gateway) = (Arc::clone(supervisor), Arc::clone(gateway));
-            move |requester: &Requester| {
-                supervisor.ended(requester);
-                if let Some(session) = requester.session() {
-                    gateway.session_ended(session);
-                }
-            }
-        };
+    fn frontend(&self, routes: Routes, world: &World) -> Frontend {
         let deps = frontend::Deps {
             storage: self.storage.clone(),
             clock: Arc::clone(&world.clock),
             random: Arc::clone(&world.random),
-            ended: Arc::new(ended),
+            observer: world.events.observer(),
         };
         Frontend::new(routes, settings::frontend(self.config, self.connections), deps)
     }

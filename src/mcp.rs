@@ -18,6 +18,7 @@ pub mod listen;
 pub mod meta;
 pub mod method;
 pub mod mirrored;
+pub mod observer;
 pub mod payload;
 pub(crate) mod pending_request;
 pub mod reply;

@@ -15,14 +15,14 @@ use crate::{
     support::Secret,
 };
 
-/// How the running gateway is reached on this machine.
+/// The address and the credential of the running gateway on this machine.
 #[derive(Debug, Clone)]
 pub struct Control {
     /// The address as a URL, without a slash at the end.
     pub url: String,
     /// The `Host` header that it answers to: that of its public URL (OA-138).
     pub host: String,
-    /// What opens `/api/status`, as a bearer token; new at each start.
+    /// The bearer token of `/api/status`; new at each start.
     pub token: Secret,
 }
 

@@ -17,35 +17,35 @@ use crate::{
 /// The longest introduction that is kept, in bytes.
 const MAX_INTRODUCTION: usize = 1 << 20;
 
-/// What is known of the servers.
+/// The knowledge of the servers.
 #[derive(Clone, Default)]
 pub(super) struct Known {
     /// Their eras.
     pub(super) eras: Vec<KnownEra>,
-    /// What each last said of itself.
+    /// The last description of each by itself.
     pub(super) introductions: HashMap<BackendId, Payload>,
-}
-
-/// News of the servers. What came between two looks is not kept.
-pub(super) struct News {
-    /// What the backends find out.
-    pub(super) eras: watch::Receiver<Vec<KnownEra>>,
-    /// What the gateway is told.
-    pub(super) introductions: watch::Receiver<HashMap<BackendId, Payload>>,
 }
 
 /// The keeper of what is known.
 pub(super) struct KnownServers {
     storage: Storage,
     servers: HashMap<BackendId, Digest>,
-    news: News,
-    /// What the store holds.
-    kept: Known,
+    news: watch::Receiver<Known>,
+    /// The rows in the store.
+    stored: Known,
 }
 
+// === impl Known ===
+
 impl Known {
-    /// What the store holds of the backends that are configured as they were; what it holds of others is deleted. Nothing
-    /// if it cannot be read: then the servers are asked anew.
+    /// Notes the era of a server.
+    pub(super) fn set_era(&mut self, era: KnownEra) {
+        self.eras.retain(|known| known.server != era.server);
+        self.eras.push(era);
+    }
+
+    /// Loads the rows of the backends that are configured as they were; those of others are deleted. Nothing if they cannot
+    /// be read: then the servers are asked anew.
     pub(super) async fn load(storage: &Storage, specs: &[BackendSpec]) -> Self {
         let eras = storage.backend_eras().list().await.unwrap_or_else(|error| {
             tracing::warn!(%error, "what is known of the backends' eras cannot be read; it is found out anew");
@@ -83,49 +83,52 @@ fn servers(specs: &[BackendSpec]) -> HashMap<BackendId, Digest> {
 
 impl KnownServers {
     /// Keeps the news of these backends; the store holds these eras.
-    pub(super) fn new(storage: Storage, specs: &[BackendSpec], news: News, eras: Vec<KnownEra>) -> Self {
-        let kept = Known { eras, introductions: HashMap::new() };
-        Self { storage, servers: servers(specs), news, kept }
+    pub(super) fn new(
+        storage: Storage,
+        specs: &[BackendSpec],
+        news: watch::Receiver<Known>,
+        eras: Vec<KnownEra>,
+    ) -> Self {
+        let stored = Known { eras, introductions: HashMap::new() };
+        Self { storage, servers: servers(specs), news, stored }
     }
 
     /// Keeps every change until `end`, those before it included. What cannot be written is tried again with the next one.
     pub(super) async fn keep(mut self, end: CancellationToken) {
         let mut is_over = false;
         loop {
-            self.write_eras().await;
-            self.write_introductions().await;
+            let Known { eras, introductions } = self.news.borrow_and_update().clone();
+            self.write_eras(eras).await;
+            self.write_introductions(introductions).await;
             if is_over {
                 return;
             }
             is_over = tokio::select! {
-                changed = self.news.eras.changed() => changed.is_err(),
-                changed = self.news.introductions.changed() => changed.is_err(),
+                changed = self.news.changed() => changed.is_err(),
                 () = end.cancelled() => true,
             };
         }
     }
 
-    async fn write_eras(&mut self) {
-        let known = self.news.eras.borrow_and_update().clone();
-        if known == self.kept.eras {
+    async fn write_eras(&mut self, known: Vec<KnownEra>) {
+        if known == self.stored.eras {
             return;
         }
         match self.storage.backend_eras().set(&known).await {
-            Ok(()) => self.kept.eras = known,
+            Ok(()) => self.stored.eras = known,
             Err(error) => tracing::warn!(%error, "what is known of the backends' eras cannot be kept"),
         }
     }
 
-    async fn write_introductions(&mut self) {
-        let mut told = self.news.introductions.borrow_and_update().clone();
-        told.retain(|backend, result| self.kept.introductions.get(backend) != Some(result));
+    async fn write_introductions(&mut self, mut told: HashMap<BackendId, Payload>) {
+        told.retain(|backend, result| self.stored.introductions.get(backend) != Some(result));
         for (backend, result) in told {
             let server = self.servers.get(&backend).filter(|_| result.json().len() <= MAX_INTRODUCTION);
             let Some(server) = server else { continue };
             let revision = result.revision.as_str().to_owned();
             let row = IntroductionRow { server: *server, revision, result: result.json().to_vec(), backend };
             match self.storage.backend_introductions().set(&row).await {
-                Ok(()) => drop(self.kept.introductions.insert(row.backend, result)),
+                Ok(()) => drop(self.stored.introductions.insert(row.backend, result)),
                 Err(error) => {
                     tracing::warn!(backend = %row.backend, %error, "what a backend says of itself cannot be kept");
                 }

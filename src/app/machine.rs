@@ -1,4 +1,4 @@
-//! What is said to machines: health, readiness, metrics and status. Decides who may see which of them.
+//! The endpoints for machines: health, readiness, metrics and status. Decides who may see which of them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
     web::StatusSource,
 };
 
-/// What the endpoints need.
+/// The state of the endpoints.
 #[derive(Clone)]
 pub(super) struct Machine {
     pub(super) supervisor: Arc<Supervisor>,
@@ -80,7 +80,7 @@ async fn side_door(State(door): State<SideDoor>, request: Request, next: Next) -
     }
 }
 
-/// Whether a process of this machine asks by itself. A proxy on this machine adds one of these headers.
+/// Returns `true` if a process of this machine asks by itself. A proxy on this machine adds one of these headers.
 fn is_local(request: &Request) -> bool {
     const FORWARDED: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
     let from = request.extensions().get::<ClientIp>();

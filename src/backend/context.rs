@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use tokio::sync::broadcast;
-
 use super::{memory::Memory, question_slots::SlotLimits, task_group::TaskGroup};
-use crate::{model::SessionId, support::Clock};
+use crate::{mcp::observer::Observer, support::Clock};
 
 /// What all backends share.
 #[derive(Clone)]
@@ -24,6 +22,6 @@ pub(crate) struct BackendContext {
     pub(super) clock: Arc<dyn Clock>,
     /// What was found out about the servers' eras.
     pub(super) memory: Memory,
-    /// Who is told which client sessions are over because a backend has lost its side of them (`OnLoss::End`).
-    pub(super) lost: broadcast::Sender<SessionId>,
+    /// The observer of client sessions that end because a backend has lost its side of them (`OnLoss::End`).
+    pub(super) observer: Observer,
 }

@@ -14,7 +14,7 @@ use super::{
     remote::Backend,
 };
 use crate::{
-    mcp::{ClientInfo, Context, Era, Method, Notification, Payload, Revision},
+    mcp::{ClientInfo, Context, Era, Method, Notification, Payload, Revision, observer::LifecycleEvent},
     model::OnLoss,
 };
 
@@ -135,8 +135,7 @@ impl Backend {
             return;
         }
         for session in bound {
-            // nobody may be there to be told
-            let _ = self.context.lost.send(session);
+            self.context.observer.notify(LifecycleEvent::SessionLost(&session));
         }
     }
 

@@ -3,41 +3,47 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use parking_lot::Mutex;
 
 use crate::{
+    mcp::observer::{LifecycleEvent, Observer},
     model::{BackendSpec, EraChoice, KnownEra},
     support::Digest,
 };
 
 /// What was found out, each server once. Cheap to clone: all clones are one.
 #[derive(Clone)]
-pub(crate) struct Memory(Arc<watch::Sender<Vec<KnownEra>>>);
+pub(crate) struct Memory {
+    known: Arc<Mutex<Vec<KnownEra>>>,
+    observer: Observer,
+}
 
 impl Memory {
     /// What is remembered of those of these backends whose era is to be found out.
-    pub(crate) fn of(specs: &[BackendSpec], mut known: Vec<KnownEra>) -> Self {
+    pub(crate) fn of(specs: &[BackendSpec], mut known: Vec<KnownEra>, observer: Observer) -> Self {
         let asked = specs.iter().filter(|spec| spec.era == EraChoice::Auto);
         let servers: Vec<Digest> = asked.filter_map(|spec| spec.transport.server()).collect();
         known.retain(|known| servers.contains(&known.server));
-        Self(Arc::new(watch::Sender::new(known)))
+        Self { known: Arc::new(Mutex::new(known)), observer }
     }
 
     /// What was found out about this server last.
     pub(crate) fn lookup(&self, server: &Digest) -> Option<KnownEra> {
-        self.0.borrow().iter().find(|known| known.server == *server).copied()
+        self.known.lock().iter().find(|known| known.server == *server).copied()
     }
 
     /// Takes note of what was found out.
     pub(crate) fn add(&self, news: KnownEra) {
-        self.0.send_modify(|all| {
+        {
+            let mut all = self.known.lock();
             all.retain(|known| known.server != news.server);
             all.push(news);
-        });
+        }
+        self.observer.notify(LifecycleEvent::EraDetected(&news));
     }
 
-    /// All of it, and every change.
-    pub(crate) fn changes(&self) -> watch::Receiver<Vec<KnownEra>> {
-        self.0.subscribe()
+    /// All of it.
+    pub(crate) fn all(&self) -> Vec<KnownEra> {
+        self.known.lock().clone()
     }
 }

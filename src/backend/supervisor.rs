@@ -3,10 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use tokio::{
-    sync::{broadcast, watch},
-    time::timeout,
-};
+use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
@@ -14,16 +11,13 @@ use super::{
     supervise::Supervision, task_group::TaskGroup, transport,
 };
 use crate::{
-    mcp::Server,
+    mcp::{Server, observer::Observer},
     model::{
-        BackendId, BackendSpec, KnownEra, Requester, SessionId,
+        BackendId, BackendSpec, KnownEra, Requester,
         status::{BackendState, BackendStatus, Counts},
     },
     support::Clock,
 };
-
-/// How many lost sessions wait for a slow receiver; beyond, the oldest are forgotten.
-const LOST: usize = 1024;
 
 /// What backends need of the world.
 pub struct Deps {
@@ -37,6 +31,8 @@ pub struct Deps {
     pub sessions: usize,
     /// How long calls keep question slots that others wait for, and how long those wait.
     pub slot_limits: SlotLimits,
+    /// The observer of lost sessions and of detected eras.
+    pub observer: Observer,
     /// Cancelled when the gateway stops: every session and process is ended then.
     pub shutdown: CancellationToken,
 }
@@ -45,7 +41,6 @@ pub struct Deps {
 pub struct Supervisor {
     members: Vec<Member>,
     tasks: TaskGroup,
-    lost: broadcast::Sender<SessionId>,
     memory: Memory,
     _end: DropGuard,
 }
@@ -61,8 +56,7 @@ impl Supervisor {
     pub fn start(specs: Vec<BackendSpec>, deps: Deps) -> Result<Self, reqwest::Error> {
         let end = deps.shutdown.child_token();
         let tasks = TaskGroup::new(end.clone());
-        let lost = broadcast::Sender::new(LOST);
-        let memory = Memory::of(&specs, deps.eras);
+        let memory = Memory::of(&specs, deps.eras, deps.observer.clone());
         let context = BackendContext {
             sessions: deps.sessions,
             slot_limits: deps.slot_limits,
@@ -70,7 +64,7 @@ impl Supervisor {
             environment: Arc::new(deps.environment),
             tasks: tasks.clone(),
             clock: Arc::clone(&deps.clock),
-            lost: lost.clone(),
+            observer: deps.observer,
             memory: memory.clone(),
         };
         let member = |spec: BackendSpec| {
@@ -83,7 +77,7 @@ impl Supervisor {
             Member::Remote(backend)
         };
         let members = specs.into_iter().map(member).collect();
-        Ok(Self { members, tasks, lost, memory, _end: end.drop_guard() })
+        Ok(Self { members, tasks, memory, _end: end.drop_guard() })
     }
 
     /// Every backend as a server, in configured order.
@@ -144,16 +138,9 @@ impl Supervisor {
         }
     }
 
-    /// The client sessions that end because a backend lost its side of them, where it is configured so
-    /// ([`crate::model::OnLoss::End`]): whoever keeps client sessions answers 404 for them from then on.
-    pub fn lost_sessions(&self) -> broadcast::Receiver<SessionId> {
-        self.lost.subscribe()
-    }
-
-    /// What is known of the eras of those servers whose era is to be found out, and every change of it: for whoever keeps it
-    /// for the next start. None comes after [`Supervisor::shutdown`].
-    pub fn eras(&self) -> watch::Receiver<Vec<KnownEra>> {
-        self.memory.changes()
+    /// The eras that are known of those servers whose era is to be detected.
+    pub fn eras(&self) -> Vec<KnownEra> {
+        self.memory.all()
     }
 
     /// Ends every session and every process, and waits until they have ended: some seconds at most.

@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
-use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -20,7 +19,7 @@ use crate::{
     gateway::{self, Gateway, Mount},
     mcp::{
         Call, ClientInfo, Context, ErrorObject, Farewell, Method, Outcome, Payload, Revision, Step, Trace,
-        translate::Profile,
+        observer::Observer, translate::Profile,
     },
     model::{
         BackendId, BackendSpec, Caller, Requester,
@@ -94,6 +93,7 @@ impl Probe {
             environment: config.environment.to_strings(),
             sessions: config.limits.backend_sessions,
             slot_limits: backend::SlotLimits::default(),
+            observer: Observer::none(),
             shutdown: cancel.clone(),
         };
         let supervisor = Supervisor::start(config.backends.clone(), deps)
@@ -112,8 +112,8 @@ impl Probe {
         let mounts = config.backends.iter().zip(supervisor.servers()).map(mount).collect();
         let deps = gateway::Deps {
             random: Arc::new(OsRandom),
-            // nobody keeps them: a check leaves no trace
-            introductions: watch::Sender::default(),
+            // a check leaves no trace
+            observer: Observer::none(),
             tracker: TaskTracker::new(),
             cancel: cancel.child_token(),
         };

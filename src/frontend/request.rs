@@ -139,8 +139,8 @@ impl StatelessRequest<'_> {
     ) -> Result<Messages, ErrorObject> {
         let chosen = Filter::read(params, &context.client)?;
         let spoken = ClientTranslator::new(&context.client, context.profile, &Method::Listen, params);
-        let ended = Arc::clone(&self.state.requests().ended);
-        let listen = Listen { id: self.id, context, spoken, server, ended };
+        let observer = self.state.requests().observer.clone();
+        let listen = Listen { id: self.id, context, spoken, server, observer };
         Ok(Box::pin(listen.messages(chosen, self.state.drained().clone(), permit)))
     }
 

@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 use self::recent_clients::RecentClients;
 use crate::{
     frontend::settings::Settings,
-    mcp::{ClientInfo, ErrorObject},
-    model::{Caller, Endpoint, RequestNumber, Requester, UserId, status::SessionStatus},
+    mcp::{ClientInfo, ErrorObject, observer::Observer},
+    model::{Caller, Endpoint, RequestNumber, UserId, status::SessionStatus},
     support::Timestamp,
 };
 
@@ -39,8 +39,8 @@ pub(crate) struct Requests {
     shared: Arc<Shared>,
     /// The time that a client is shown after its last request.
     shown_for: Duration,
-    /// Told of each listen that ended.
-    pub(super) ended: Arc<dyn Fn(&Requester) + Send + Sync>,
+    /// The observer of each listen that ended.
+    pub(super) observer: Observer,
     /// Numbers the requests, so that what each holds at the backends is told apart.
     last: AtomicU64,
     /// Ends everything that runs, when the gateway does.
@@ -87,12 +87,12 @@ pub(super) struct Permit {
 
 impl Requests {
     /// No requests yet.
-    pub(crate) fn new(settings: &Settings, ended: Arc<dyn Fn(&Requester) + Send + Sync>) -> Self {
+    pub(crate) fn new(settings: &Settings, observer: Observer) -> Self {
         Self {
             users: DashMap::new(),
             shared: Arc::new(Shared::new(settings)),
             shown_for: settings.session_idle,
-            ended,
+            observer,
             last: AtomicU64::new(0),
             closed: CancellationToken::new(),
         }
@@ -244,7 +244,7 @@ mod tests {
         let session_idle = Duration::from_mins(1);
         let settings =
             Settings { calls_per_user: 1, listens_per_user: 9, listens: 4, session_idle, ..Settings::default() };
-        Requests::new(&settings, Arc::new(|_| {}))
+        Requests::new(&settings, Observer::none())
     }
 
     #[test]

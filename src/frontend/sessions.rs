@@ -32,6 +32,7 @@ use super::{
     settings::Settings,
 };
 use crate::{
+    mcp::observer::{LifecycleEvent, Observer},
     model::{Binding, Caller, Endpoint, Requester, SessionId, status::SessionStatus},
     storage::Storage,
     support::{Clock, Digest, Random, Timestamp},
@@ -52,8 +53,8 @@ pub struct Deps {
     pub clock: Arc<dyn Clock>,
     /// Randomness for session ids.
     pub random: Arc<dyn Random>,
-    /// Told of each session and of each listen without one that ended, so that the backends let go of what was held for it.
-    pub ended: Arc<dyn Fn(&Requester) + Send + Sync>,
+    /// The observer of each session, and of each listen without one, that ended.
+    pub observer: Observer,
 }
 
 /// The sessions of all clients.
@@ -330,7 +331,7 @@ impl Sessions {
     fn after_removal(&self, session: &Session) {
         metrics::counter!("lockkeeper_frontend_sessions_ended_total").increment(1);
         session.ended.cancel();
-        (self.deps.ended)(&Requester::Session(session.id.clone()));
+        self.deps.observer.notify(LifecycleEvent::RequesterEnded(&Requester::Session(session.id.clone())));
     }
 
     /// The row of a session that ended, if it has one.

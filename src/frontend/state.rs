@@ -59,7 +59,7 @@ impl FrontendState {
         let tracker = TaskTracker::new();
         Self(Arc::new(Inner {
             routes,
-            requests: Requests::new(&settings, Arc::clone(&deps.ended)),
+            requests: Requests::new(&settings, deps.observer.clone()),
             sessions: Sessions::new(deps, settings.clone(), tracker.clone()),
             settings,
             tracker,

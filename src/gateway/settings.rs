@@ -1,12 +1,11 @@
 //! Settings of the gateway, and what it is given. Knows nothing of how they are used.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    mcp::{Payload, Server},
+    mcp::{Payload, Server, observer::Observer},
     model::{BackendId, Naming, Share},
     support::Random,
 };
@@ -47,8 +46,8 @@ pub struct Settings {
 pub struct Deps {
     /// For the key of the cursors.
     pub random: Arc<dyn Random>,
-    /// Takes what each backend last said of itself to the gateway: its answers to `server/discover`.
-    pub introductions: watch::Sender<HashMap<BackendId, Payload>>,
+    /// The observer of the backends' descriptions of themselves.
+    pub observer: Observer,
     /// Owns the tasks that keep the catalog.
     pub tracker: TaskTracker,
     /// Ends them.

@@ -59,7 +59,7 @@ impl Shared {
         let settings = CatalogSettings {
             refresh: self.settings.refresh,
             changes: self.changes.clone(),
-            introductions: self.deps.introductions.clone(),
+            observer: self.deps.observer.clone(),
             tracker: self.deps.tracker.clone(),
             cancel: self.deps.cancel.clone(),
         };

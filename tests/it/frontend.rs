@@ -33,6 +33,7 @@ use lockkeeper::{
     frontend::{Deps, Frontend, Routes, Settings},
     mcp::{
         Call, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Question, Reply, Revision, Server,
+        observer::{LifecycleEvent, Observer},
     },
     model::{BackendId, Caller, ClientId, Requester, Target, UserId},
     resource::{Admission, Lease},
@@ -143,7 +144,11 @@ impl World {
             storage: storage.clone(),
             clock: Arc::clone(&clock) as _,
             random: Arc::new(SeededRandom::new(seed)),
-            ended: Arc::new(move |id: &Requester| told.lock().push(id.clone())),
+            observer: Observer::new(move |event| {
+                if let LifecycleEvent::RequesterEnded(requester) = event {
+                    told.lock().push(requester.clone());
+                }
+            }),
         };
         let front = Frontend::new(routes, settings, deps);
         Self { router: front.router(), front, crossing, server, clock, storage, ended }

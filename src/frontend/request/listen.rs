@@ -19,6 +19,7 @@ use crate::{
         json::draft::Draft,
         listen::{self, LISTS, TASK_IDS},
         meta,
+        observer::{LifecycleEvent, Observer},
         uri::covers,
     },
     model::Requester,
@@ -43,8 +44,8 @@ pub(super) struct Listen {
     pub(super) spoken: ClientTranslator,
     /// To whom.
     pub(super) server: Arc<dyn Server>,
-    /// Told when nobody listens any more, so that subscriptions end.
-    pub(super) ended: Arc<dyn Fn(&Requester) + Send + Sync>,
+    /// The observer of its end, so that subscriptions end.
+    pub(super) observer: Observer,
 }
 
 /// What the client chose.
@@ -56,11 +57,11 @@ pub(super) struct Filter {
 }
 
 /// Ends the subscriptions of a listen however it ends.
-struct Hold(Arc<dyn Fn(&Requester) + Send + Sync>, Requester);
+struct Hold(Observer, Requester);
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        (self.0)(&self.1);
+        self.0.notify(LifecycleEvent::RequesterEnded(&self.1));
     }
 }
 
@@ -76,7 +77,7 @@ impl Listen {
     ) -> impl Stream<Item = Message> + Send + 'static {
         async_stream::stream! {
             let _permit = permit;
-            let hold = Hold(Arc::clone(&self.ended), self.context.requester.clone());
+            let hold = Hold(self.observer.clone(), self.context.requester.clone());
             let params = listen::for_tasks(&chosen.tasks);
             let call = Call { method: Method::Listen, params, context: self.context.clone() };
             let mut told = self.server.call(call);

@@ -1,7 +1,6 @@
 //! A backend as the source of lists: asks it page by page to the end. Knows nothing of who looks at them.
 
 use std::{
-    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -12,7 +11,7 @@ use std::{
 use metrics::counter;
 use parking_lot::RwLock;
 use tokio::{
-    sync::{broadcast, watch},
+    sync::broadcast,
     time::{sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -26,7 +25,10 @@ use super::{
     server_info::ServerInfo,
 };
 use crate::{
-    mcp::{Call, Era, ErrorObject, Method, Outcome, Payload, Revision, Server},
+    mcp::{
+        Call, Era, ErrorObject, Method, Outcome, Payload, Revision, Server,
+        observer::{LifecycleEvent, Observer},
+    },
     model::BackendId,
 };
 
@@ -63,8 +65,8 @@ pub(crate) struct CatalogSettings {
     pub(crate) refresh: Duration,
     /// Takes the changes.
     pub(crate) changes: broadcast::Sender<Change>,
-    /// Takes what the backend says of itself to the gateway.
-    pub(crate) introductions: watch::Sender<HashMap<BackendId, Payload>>,
+    /// The observer of the backend's descriptions of itself.
+    pub(crate) observer: Observer,
     /// Owns the fetches.
     pub(crate) tracker: TaskTracker,
     /// Ends them.
@@ -129,10 +131,7 @@ impl Source {
         let mut known = self.introduction.write();
         if known.as_ref() != Some(info) {
             *known = Some(Arc::clone(info));
-            // whoever keeps it looks when there is time: what was said before is of no use then
-            self.settings.introductions.send_modify(|all| {
-                all.insert(self.backend.clone(), info.result.clone());
-            });
+            self.settings.observer.notify(LifecycleEvent::ServerDescribed(&self.backend, &info.result));
         }
     }
 }

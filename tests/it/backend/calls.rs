@@ -8,7 +8,9 @@ use lockkeeper::{
 };
 use serde_json::{Value, json};
 
-use super::peers::{Scripts, call, client, failure, gateway, next, result, started, text, tool, until};
+use super::peers::{
+    Scripts, call, client, failure, gateway, next, result, started, started_and_lost, text, tool, until,
+};
 
 const ASKABLE: &str = r#"{"elicitation":{},"roots":{}}"#;
 
@@ -222,8 +224,7 @@ async fn where_it_is_configured_so_a_lost_session_ends_the_clients() {
     let scripts = Scripts::new();
     let mut spec = scripts.spec("ends", &[]);
     spec.on_loss = OnLoss::End;
-    let (supervisor, server) = started(spec).await;
-    let mut lost = supervisor.lost_sessions();
+    let (supervisor, server, mut lost) = started_and_lost(spec).await;
     failure(tool(&server, client("s1", "{}"), &json!({ "name": "die" }))).await;
     assert_eq!(lost.recv().await.unwrap(), SessionId::new("s1"));
     text(tool(&server, client("s2", "{}"), &json!({ "name": "about" }))).await;

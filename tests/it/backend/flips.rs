@@ -15,7 +15,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 use super::{
     endpoint::{Peer, Seen, event, named, text_of},
     era::{answered, introduction, spec},
-    peers::{Scripts, client, failure, gateway, mkfifo, started, text, tool, until},
+    peers::{Scripts, client, failure, gateway, mkfifo, started, started_and_lost, text, tool, until},
 };
 
 fn unsupported() -> Value {
@@ -89,7 +89,7 @@ async fn a_program_that_was_replaced_is_found_out_anew_when_its_next_process_say
         assert_eq!(era(&supervisor).as_deref(), Some(turned));
         // a process of the other era serves nobody any more
         assert_eq!(answered_in_the_end(&server, &old).await, after);
-        assert_eq!(supervisor.eras().borrow().len(), 1);
+        assert_eq!(supervisor.eras().len(), 1);
     }
 }
 
@@ -137,8 +137,7 @@ async fn client_sessions_end_with_the_era_in_which_their_server_kept_something()
         on_loss: OnLoss::End,
         ..spec(&scripts, &["late", gate.to_str().unwrap()])
     };
-    let (supervisor, server) = started(spec).await;
-    let mut lost = supervisor.lost_sessions();
+    let (_supervisor, server, mut lost) = started_and_lost(spec).await;
     assert_eq!(text(tool(&server, client("one", "{}"), &named("x"))).await, "late");
     until("the question", || scripts.log("era").contains("server/discover").then_some(())).await;
     let opened = gate.clone();

@@ -15,7 +15,9 @@ use lockkeeper::{
     backend::{Deps, SlotLimits, Supervisor},
     mcp::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Farewell, Method, Notification, Outcome, Payload,
-        Reply, Revision, Server, Trace, translate::Profile,
+        Reply, Revision, Server, Trace,
+        observer::{LifecycleEvent, Observer},
+        translate::Profile,
     },
     model::{
         BackendId, BackendSpec, Caller, EraChoice, KnownEra, RequestNumber, Requester, SessionId, StdioSpec,
@@ -25,6 +27,7 @@ use lockkeeper::{
 };
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{is_a_start, strict};
@@ -144,8 +147,17 @@ pub(crate) fn start(specs: Vec<BackendSpec>) -> Supervisor {
 }
 
 /// The same with what was found out about eras before, at this time.
-#[expect(clippy::disallowed_methods, reason = "the test stands for `config` here")]
 pub(crate) fn start_knowing(specs: Vec<BackendSpec>, eras: Vec<KnownEra>, clock: Arc<dyn Clock>) -> Supervisor {
+    start_observed(specs, eras, clock, Observer::none())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test stands for `config` here")]
+fn start_observed(
+    specs: Vec<BackendSpec>,
+    eras: Vec<KnownEra>,
+    clock: Arc<dyn Clock>,
+    observer: Observer,
+) -> Supervisor {
     let path = std::env::var("PATH").unwrap_or_default();
     // the proxy is not there: loopback addresses must be reached without it
     let proxy = "http://127.0.0.1:1";
@@ -155,6 +167,7 @@ pub(crate) fn start_knowing(specs: Vec<BackendSpec>, eras: Vec<KnownEra>, clock:
         slot_limits: SlotLimits::default(),
         clock,
         eras,
+        observer,
         environment: environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         shutdown: CancellationToken::new(),
     };
@@ -167,6 +180,20 @@ pub(crate) async fn started(spec: BackendSpec) -> (Supervisor, Arc<dyn Server>) 
     assert!(supervisor.ready(SOON).await, "the backend has not settled");
     let server = supervisor.servers().remove(0).1;
     (supervisor, server)
+}
+
+/// The same, and the client sessions that it loses.
+pub(crate) async fn started_and_lost(spec: BackendSpec) -> (Supervisor, Arc<dyn Server>, UnboundedReceiver<SessionId>) {
+    let (sender, lost) = unbounded_channel();
+    let observer = Observer::new(move |event| {
+        if let LifecycleEvent::SessionLost(session) = event {
+            let _ = sender.send(session.clone());
+        }
+    });
+    let supervisor = start_observed(vec![spec], Vec::new(), Arc::new(ManualClock::default()), observer);
+    assert!(supervisor.ready(SOON).await, "the backend has not settled");
+    let server = supervisor.servers().remove(0).1;
+    (supervisor, server, lost)
 }
 
 /// The gateway itself, asking.

@@ -11,7 +11,10 @@ use tokio::task::JoinSet;
 
 use super::{
     endpoint::{Peer, Seen, event, events, text_of},
-    peers::{SOON, Scripts, call, client, failure, next, person, request, result, started, text, tool, until},
+    peers::{
+        SOON, Scripts, call, client, failure, next, person, request, result, started, started_and_lost, text, tool,
+        until,
+    },
 };
 
 pub(super) const ASKABLE: &str = r#"{"elicitation":{}}"#;
@@ -160,8 +163,7 @@ async fn a_slot_whose_process_is_lost_takes_no_other_with_it() {
 async fn a_shared_session_that_is_lost_ends_every_client_session_that_used_it() {
     let scripts = Scripts::new();
     let spec = BackendSpec { on_loss: OnLoss::End, ..shared(&scripts, "ends", Share::User, 1) };
-    let (supervisor, server) = started(spec).await;
-    let mut lost = supervisor.lost_sessions();
+    let (_supervisor, server, mut lost) = started_and_lost(spec).await;
     let about = json!({ "name": "about" });
     let of = |user, session| person(user, session, ASKABLE);
     for (user, session) in PEOPLE {

@@ -42,7 +42,7 @@ fn era(supervisor: &Supervisor) -> (String, Found) {
 }
 
 fn known(supervisor: &Supervisor) -> Vec<(Era, Timestamp)> {
-    supervisor.eras().borrow().iter().map(|known| (known.era, known.found)).collect()
+    supervisor.eras().iter().map(|known| (known.era, known.found)).collect()
 }
 
 /// How often a process was started, asked of its era, and greeted.
@@ -195,7 +195,7 @@ async fn what_is_known_is_told_and_what_concerns_no_server_is_forgotten() {
     let before = vec![known(stranger), known(configured.transport.server().unwrap()), known(server)];
     let supervisor = start_knowing(vec![asked, configured], before, Arc::new(clock));
     assert!(supervisor.ready(SOON).await);
-    assert_eq!(*supervisor.eras().borrow(), [KnownEra { server, era: Era::Modern, found: now }]);
+    assert_eq!(supervisor.eras(), [KnownEra { server, era: Era::Modern, found: now }]);
 }
 
 /// A server that speaks both.

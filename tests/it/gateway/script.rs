@@ -15,7 +15,9 @@ use lockkeeper::{
     gateway::{Deps, Gateway, Mount, Settings},
     mcp::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Farewell, Method, Notification, Outcome, Payload,
-        Reply, Revision, Server, Step, Trace, listen, translate::Profile,
+        Reply, Revision, Server, Step, Trace, listen,
+        observer::{LifecycleEvent, Observer},
+        translate::Profile,
     },
     model::{BackendId, Caller, Requester, Rights, SessionId, Share, UserId},
     support::SeededRandom,
@@ -301,9 +303,14 @@ pub(crate) fn gateway_that_tells(
     settings: Settings,
     mounts: Vec<Mount>,
 ) -> (Arc<Gateway>, watch::Receiver<HashMap<BackendId, Payload>>) {
-    let (introductions, told) = watch::channel(HashMap::new());
+    let (introductions, told) = watch::channel(HashMap::<BackendId, Payload>::new());
+    let observer = Observer::new(move |event| {
+        if let LifecycleEvent::ServerDescribed(backend, result) = event {
+            introductions.send_modify(|all| drop(all.insert(backend.clone(), result.clone())));
+        }
+    });
     let (tracker, cancel) = (TaskTracker::new(), CancellationToken::new());
-    let deps = Deps { random: Arc::new(SeededRandom::new(1)), introductions, tracker, cancel };
+    let deps = Deps { random: Arc::new(SeededRandom::new(1)), observer, tracker, cancel };
     (Gateway::new(mounts, settings, deps), told)
 }
 

@@ -1,0 +1,82 @@
+//! The events of all parts, and the actions on them. Knows nothing of when they happen.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use tokio::sync::{mpsc, watch};
+
+use super::known_servers::Known;
+use crate::{
+    backend::Supervisor,
+    gateway::Gateway,
+    mcp::observer::{LifecycleEvent, Observer},
+    model::{KnownEra, SessionId},
+};
+
+/// The bound of lost sessions that wait for their end.
+const MAX_LOST: usize = 1_024;
+
+/// The actions on events.
+pub(super) struct Events {
+    /// The parts that hold something for requesters, once they are built.
+    holders: OnceLock<(Weak<Supervisor>, Weak<Gateway>)>,
+    known: watch::Sender<Known>,
+    lost: mpsc::Sender<SessionId>,
+}
+
+/// The events that are acted on later.
+pub(super) struct Inbox {
+    /// What is known of the servers; what came between two looks is not kept.
+    pub(super) known: watch::Receiver<Known>,
+    /// The client sessions to end.
+    pub(super) lost: mpsc::Receiver<SessionId>,
+}
+
+impl Events {
+    /// No events yet.
+    pub(super) fn new() -> (Arc<Self>, Inbox) {
+        let (known, changes) = watch::channel(Known::default());
+        let (lost, lost_sessions) = mpsc::channel(MAX_LOST);
+        let events = Self { holders: OnceLock::new(), known, lost };
+        (Arc::new(events), Inbox { known: changes, lost: lost_sessions })
+    }
+
+    /// The observer for all parts.
+    pub(super) fn observer(self: &Arc<Self>) -> Observer {
+        let events = Arc::clone(self);
+        Observer::new(move |event| events.act(event))
+    }
+
+    /// Sets the parts that hold something for requesters. They are not kept alive.
+    pub(super) fn set_holders(&self, supervisor: &Arc<Supervisor>, gateway: &Arc<Gateway>) {
+        let _ = self.holders.set((Arc::downgrade(supervisor), Arc::downgrade(gateway)));
+    }
+
+    /// Begins with the eras that the backends know; later ones come as events.
+    pub(super) fn set_eras(&self, eras: impl FnOnce() -> Vec<KnownEra>) {
+        // no event comes in between
+        self.known.send_modify(|known| known.eras = eras());
+    }
+
+    fn act(&self, event: LifecycleEvent<'_>) {
+        match event {
+            LifecycleEvent::RequesterEnded(requester) => {
+                let Some((supervisor, gateway)) = self.holders.get() else { return };
+                if let Some(supervisor) = supervisor.upgrade() {
+                    supervisor.ended(requester);
+                }
+                if let (Some(gateway), Some(session)) = (gateway.upgrade(), requester.session()) {
+                    gateway.session_ended(session);
+                }
+            }
+            LifecycleEvent::SessionLost(session) => {
+                if self.lost.try_send(session.clone()).is_err() {
+                    tracing::warn!(?session, "sessions are lost faster than they can be ended");
+                }
+            }
+            LifecycleEvent::EraDetected(era) => self.known.send_modify(|known| known.set_era(*era)),
+            LifecycleEvent::ServerDescribed(backend, result) => {
+                self.known.send_modify(|known| drop(known.introductions.insert(backend.clone(), result.clone())));
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Events in one part of the gateway that others act on. Knows nothing of who acts.
+//!
+//! Every part gets the same [`Observer`] when it is built, and the application acts: no part knows another.
+
+use std::{fmt, sync::Arc};
+
+use super::Payload;
+use crate::model::{BackendId, KnownEra, Requester, SessionId};
+
+/// An event in one part of the gateway that others act on.
+#[derive(Debug, Clone, Copy)]
+pub enum LifecycleEvent<'a> {
+    /// A client session, or a listen without one, ended: nothing is to be held for it.
+    RequesterEnded(&'a Requester),
+    /// A backend lost its side of a client session that ends with it ([`crate::model::OnLoss::End`]).
+    SessionLost(&'a SessionId),
+    /// The era of a server was detected.
+    EraDetected(&'a KnownEra),
+    /// A backend described itself, by its answer to `server/discover`.
+    ServerDescribed(&'a BackendId, &'a Payload),
+}
+
+/// The observer of all events. Cheap to clone.
+#[derive(Clone)]
+pub struct Observer(Arc<dyn Fn(LifecycleEvent<'_>) + Send + Sync>);
+
+impl Observer {
+    /// An observer that acts at once, in the place where an event happens: it must not wait.
+    pub fn new(act: impl Fn(LifecycleEvent<'_>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(act))
+    }
+
+    /// An observer that does nothing.
+    pub fn none() -> Self {
+        Self::new(|_| {})
+    }
+
+    /// Reports an event.
+    pub fn notify(&self, event: LifecycleEvent<'_>) {
+        (self.0)(event);
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observer").finish_non_exhaustive()
+    }
+}
