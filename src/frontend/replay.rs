@@ -1,7 +1,7 @@
-//! The replay log: messages for the streams of a client, and what they took last for a client that comes back to one
-//! (2025-03-26 to 2025-11-25, transports, *Resumability and Redelivery*). One buffer holds the answer to one call, or
-//! everything that the standalone streams of a session share. Knows nothing of transports and of who says what: nobody is
-//! slowed by a reader.
+//! The replay log: messages for the streams of a client, and the last messages of each stream for a client that comes back
+//! to it (2025-03-26 to 2025-11-25, transports, *Resumability and Redelivery*). One buffer holds the answer to one call, or
+//! everything that the standalone streams of a session share. A reader slows nobody. Knows nothing of transports and of the
+//! origin of messages.
 //!
 //! Of several open streams the newest alone takes messages (*Multiple Connections*: no message goes to two). While none
 //! is open messages wait. A client that comes back to a stream gets again what that stream took, and no other.
@@ -39,8 +39,8 @@ pub(crate) enum Limits {
         waiting: usize,
         /// Streams that are open; one more closes the oldest.
         streams: usize,
-        /// What is kept of the messages that were taken.
-        kept: Bounds,
+        /// The messages that stay in the log after a stream took them.
+        replay: Bounds,
         /// The policy if one more message would wait.
         overflow: Overflow,
     },
@@ -58,8 +58,8 @@ pub(crate) struct Bounds {
 /// The policy of standalone streams that read too slowly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overflow {
-    /// The oldest message that the client can do without is dropped, else the oldest notification, and a question only if
-    /// nothing else waits; the stream that let them gather is closed: its client comes back.
+    /// The oldest message that the client can do without is dropped, else the oldest notification, and a server's request
+    /// only if nothing else waits; the stream that fell behind is closed: its client comes back.
     CloseStream,
     /// The oldest message that the client can do without is dropped; if there is none, the stream is closed, which is the
     /// whole session.
@@ -71,8 +71,8 @@ pub(crate) enum Overflow {
 pub(crate) struct ReplayReader {
     buffer: Arc<ReplayBuffer>,
     stream: u64,
-    /// Tells apart the connections that carried the stream.
-    turn: u64,
+    /// The connection that carries the stream.
+    connection: u64,
     /// The number of the last message that was taken, or is taken as such.
     after: u64,
 }
@@ -83,12 +83,12 @@ struct Inner {
     /// The open streams and their connections, oldest first.
     readers: VecDeque<(u64, u64)>,
     last_stream: u64,
-    last_turn: u64,
-    over: Option<Instant>,
+    last_connection: u64,
+    ended_at: Option<Instant>,
 }
 
-/// What a reader finds.
-enum Found {
+/// The state of the log toward a reader.
+enum Next {
     Message(u64, Message),
     Nothing,
     End,
@@ -115,7 +115,7 @@ impl ReplayBuffer {
 
     /// Nothing follows.
     pub(crate) fn finish(&self) {
-        self.inner.lock().over = Some(Instant::now());
+        self.inner.lock().ended_at = Some(Instant::now());
         self.changed.notify_waiters();
     }
 
@@ -127,7 +127,7 @@ impl ReplayBuffer {
         self.connect(inner, stream, after)
     }
 
-    /// Goes on with `stream` after its message `after`, on another connection; `None` if there never was such a stream.
+    /// Continues `stream` after its message `after`, on another connection; `None` if there never was such a stream.
     pub(crate) fn resume(self: &Arc<Self>, stream: u64, after: u64) -> Option<ReplayReader> {
         let mut inner = self.inner.lock();
         if stream == 0 || stream > inner.last_stream {
@@ -147,8 +147,8 @@ impl ReplayBuffer {
     }
 
     /// The time of the end; `None` while more may come.
-    pub(crate) fn over_since(&self) -> Option<Instant> {
-        self.inner.lock().over
+    pub(crate) fn ended_at(&self) -> Option<Instant> {
+        self.inner.lock().ended_at
     }
 
     /// The bytes that it holds.
@@ -157,39 +157,39 @@ impl ReplayBuffer {
     }
 
     fn connect(self: &Arc<Self>, mut inner: MutexGuard<'_, Inner>, stream: u64, after: u64) -> ReplayReader {
-        inner.last_turn += 1;
-        let turn = inner.last_turn;
-        inner.readers.push_back((stream, turn));
-        let most = match self.limits {
+        inner.last_connection += 1;
+        let connection = inner.last_connection;
+        inner.readers.push_back((stream, connection));
+        let max = match self.limits {
             Limits::Call(_) => 1,
             Limits::Standalone { streams, .. } => streams,
         };
-        if inner.readers.len() > most {
+        if inner.readers.len() > max {
             inner.readers.pop_front();
         }
         drop(inner);
         self.changed.notify_waiters();
-        ReplayReader { buffer: Arc::clone(self), stream, turn, after }
+        ReplayReader { buffer: Arc::clone(self), stream, connection, after }
     }
 
-    fn look(&self, reader: (u64, u64), after: u64) -> Found {
+    fn next(&self, reader: (u64, u64), after: u64) -> Next {
         let mut inner = self.inner.lock();
         if !inner.readers.contains(&reader) {
-            return Found::End;
+            return Next::End;
         }
         if let Some((number, message)) = inner.log.taken_by(reader.0, after) {
-            return Found::Message(number, message);
+            return Next::Message(number, message);
         }
         let newest = inner.readers.back() == Some(&reader);
         match if newest { inner.log.take(reader.0) } else { None } {
             Some((number, message)) => {
-                if let Limits::Standalone { kept, .. } = self.limits {
-                    inner.log.forget_beyond(kept);
+                if let Limits::Standalone { replay, .. } = self.limits {
+                    inner.log.forget_beyond(replay);
                 }
-                Found::Message(number, message)
+                Next::Message(number, message)
             }
-            None if inner.over.is_some() => Found::End,
-            None => Found::Nothing,
+            None if inner.ended_at.is_some() => Next::End,
+            None => Next::Nothing,
         }
     }
 }
@@ -197,10 +197,10 @@ impl ReplayBuffer {
 // === impl Inner ===
 
 impl Inner {
-    /// If there is no room, what was read already is forgotten first; then progress and log messages that nobody has read,
+    /// If there is no room, messages that were read are dropped first; then progress and log messages that nobody has read,
     /// oldest first. If these are not enough the reader is cut off, and may come back; then other notifications go, oldest
-    /// first, and questions together with their withdrawal. Open questions and answers are never dropped: their number is
-    /// bounded elsewhere.
+    /// first, and servers' requests together with their withdrawal. Open requests and answers are never dropped: their
+    /// number is bounded elsewhere.
     fn push_to_call(&mut self, message: Message, bounds: Bounds) {
         // the last message ends the stream: it cuts nobody off
         let cuts = !matches!(message, Message::Response { .. });
@@ -213,11 +213,11 @@ impl Inner {
     }
 
     /// A `list_changed`, and an update of the same resource, takes the place of one that still waits.
-    fn push_standalone(&mut self, message: Message, most: usize, overflow: Overflow) {
+    fn push_standalone(&mut self, message: Message, max: usize, overflow: Overflow) {
         if coalesces(&message) {
             self.log.retain_waiting(|waiting| *waiting != message);
         }
-        if self.log.waiting() >= most {
+        if self.log.waiting() >= max {
             let spared = self.drop_waiting(may_be_dropped);
             if !spared && !self.drop_waiting(is_notification) {
                 self.drop_waiting(|_| true);
@@ -237,7 +237,7 @@ impl Inner {
         true
     }
 
-    /// Drops a question that was withdrawn, and its withdrawal; `false` if there is none.
+    /// Drops a server's request that was withdrawn, and its withdrawal; `false` if there is none.
     fn drop_withdrawn(&mut self) -> bool {
         let withdrawn = self.log.find_map(|message| {
             let id = withdrawn(message)?;
@@ -279,13 +279,13 @@ impl ReplayReader {
             tokio::pin!(changed);
             // from here on no change goes unnoticed
             changed.as_mut().enable();
-            match self.buffer.look((self.stream, self.turn), self.after) {
-                Found::Message(number, message) => {
+            match self.buffer.next((self.stream, self.connection), self.after) {
+                Next::Message(number, message) => {
                     self.after = number;
                     return Some((number, message));
                 }
-                Found::End => return None,
-                Found::Nothing => changed.await,
+                Next::End => return None,
+                Next::Nothing => changed.await,
             }
         }
     }
@@ -293,19 +293,19 @@ impl ReplayReader {
 
 impl Drop for ReplayReader {
     fn drop(&mut self) {
-        self.buffer.inner.lock().readers.retain(|(_, turn)| *turn != self.turn);
+        self.buffer.inner.lock().readers.retain(|(_, connection)| *connection != self.connection);
         self.buffer.changed.notify_waiters();
     }
 }
 
-/// The question that this message withdraws.
+/// The server's request that this message withdraws.
 fn withdrawn(message: &Message) -> Option<RequestId> {
     let Message::Notification { method: Method::Cancelled, params } = message else { return None };
     let id = Object::parse(params)?.get("requestId")?.as_bytes().to_vec();
     RequestId::read(&id.into())
 }
 
-/// Whether a client that is too slow can do without it: it tells how things are, and a later one tells it better.
+/// Returns `true` for a message that a slow client can do without: a later one supersedes it.
 fn may_be_dropped(message: &Message) -> bool {
     matches!(message, Message::Notification { method: Method::Progress | Method::LoggingMessage, .. })
 }
@@ -314,12 +314,12 @@ fn is_notification(message: &Message) -> bool {
     matches!(message, Message::Notification { .. })
 }
 
-/// Whether it is dropped from the answer to a call only if it has to be.
+/// Returns `true` for a message that is dropped from the answer to a call only if nothing else is left.
 fn is_shed(message: &Message) -> bool {
     matches!(message, Message::Notification { method, .. } if *method != Method::Cancelled)
 }
 
-/// Whether saying the same twice tells nothing more than saying it once.
+/// Returns `true` for a message whose repetition adds nothing.
 fn coalesces(message: &Message) -> bool {
     let Message::Notification { method, .. } = message else { return false };
     matches!(

@@ -358,11 +358,11 @@ impl Sessions {
 fn limits(settings: &Settings, binding: Binding) -> Limits {
     let waiting = settings.queue;
     if binding.is_connection() {
-        let kept = Bounds { messages: 0, bytes: 0 };
-        return Limits::Standalone { waiting, streams: 1, kept, overflow: Overflow::DropFirst };
+        let replay = Bounds { messages: 0, bytes: 0 };
+        return Limits::Standalone { waiting, streams: 1, replay, overflow: Overflow::DropFirst };
     }
-    let kept = Bounds { messages: settings.replay_messages, bytes: settings.replay_bytes };
-    Limits::Standalone { waiting, streams: settings.streams_per_session, kept, overflow: Overflow::CloseStream }
+    let replay = Bounds { messages: settings.replay_messages, bytes: settings.replay_bytes };
+    Limits::Standalone { waiting, streams: settings.streams_per_session, replay, overflow: Overflow::CloseStream }
 }
 
 /// Returns `true` if sessions of this kind have rows.

@@ -9,16 +9,16 @@ use crate::mcp::Message;
 /// The messages of a buffer, numbered from 1.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    lines: VecDeque<Line>,
+    entries: VecDeque<LogEntry>,
     bytes: usize,
-    /// The lines from the front that were taken, and their bytes.
+    /// The entries from the front that were taken, and their bytes.
     taken: usize,
     taken_bytes: usize,
     last: u64,
 }
 
 #[derive(Debug)]
-struct Line {
+struct LogEntry {
     number: u64,
     /// The stream that took it; 0 while it waits.
     stream: u64,
@@ -34,23 +34,23 @@ impl Log {
 
     /// The number of messages that wait.
     pub(super) fn waiting(&self) -> usize {
-        self.lines.len() - self.taken
+        self.entries.len() - self.taken
     }
 
     /// The number of the message before the first that waits.
     pub(super) fn last_taken(&self) -> u64 {
-        self.lines.get(self.taken).map_or(self.last, |line| line.number - 1)
+        self.entries.get(self.taken).map_or(self.last, |entry| entry.number - 1)
     }
 
-    /// Whether there is more than `bounds`.
+    /// Returns `true` if there is more than `bounds`.
     pub(super) fn exceeds(&self, bounds: Bounds) -> bool {
-        self.lines.len() > bounds.messages || self.bytes > bounds.bytes
+        self.entries.len() > bounds.messages || self.bytes > bounds.bytes
     }
 
-    /// Whether there is more than `bounds`, the newest message not weighed: one large message makes no slow reader.
+    /// Returns `true` if there is more than `bounds`, the newest message not counted: one large message makes no slow reader.
     pub(super) fn is_behind(&self, bounds: Bounds) -> bool {
-        let newest = self.lines.back().map_or(0, |line| line.bytes);
-        self.lines.len() > bounds.messages || self.bytes - newest > bounds.bytes
+        let newest = self.entries.back().map_or(0, |entry| entry.bytes);
+        self.entries.len() > bounds.messages || self.bytes - newest > bounds.bytes
     }
 
     /// Adds a message.
@@ -58,32 +58,32 @@ impl Log {
         self.last += 1;
         let bytes = message.payload_len();
         self.bytes += bytes;
-        self.lines.push_back(Line { number: self.last, stream: 0, message, bytes });
+        self.entries.push_back(LogEntry { number: self.last, stream: 0, message, bytes });
     }
 
     /// The first message after `after` that `stream` took.
     pub(super) fn taken_by(&self, stream: u64, after: u64) -> Option<(u64, Message)> {
-        let start = self.lines.partition_point(|line| line.number <= after);
-        let line = self
-            .lines
+        let start = self.entries.partition_point(|entry| entry.number <= after);
+        let entry = self
+            .entries
             .range(start.min(self.taken)..self.taken)
-            .find(|line| line.stream == stream && line.number > after)?;
-        Some((line.number, line.message.clone()))
+            .find(|entry| entry.stream == stream && entry.number > after)?;
+        Some((entry.number, entry.message.clone()))
     }
 
     /// The first message that waits; `stream` takes it.
     pub(super) fn take(&mut self, stream: u64) -> Option<(u64, Message)> {
-        let line = self.lines.get_mut(self.taken)?;
-        line.stream = stream;
+        let entry = self.entries.get_mut(self.taken)?;
+        entry.stream = stream;
         self.taken += 1;
-        self.taken_bytes += line.bytes;
-        Some((line.number, line.message.clone()))
+        self.taken_bytes += entry.bytes;
+        Some((entry.number, entry.message.clone()))
     }
 
     /// Lets the messages after `after` wait again.
     pub(super) fn untake(&mut self, after: u64) {
-        self.taken = self.lines.partition_point(|line| line.number <= after);
-        self.taken_bytes = self.lines.range(..self.taken).map(|line| line.bytes).sum();
+        self.taken = self.entries.partition_point(|entry| entry.number <= after);
+        self.taken_bytes = self.entries.range(..self.taken).map(|entry| entry.bytes).sum();
     }
 
     /// Forgets the oldest message that was taken; `false` if there is none.
@@ -102,13 +102,13 @@ impl Log {
 
     /// The place of the first message that waits and is `wanted`.
     pub(super) fn find_waiting(&self, wanted: impl Fn(&Message) -> bool) -> Option<usize> {
-        let at = self.lines.range(self.taken..).position(|line| wanted(&line.message))?;
+        let at = self.entries.range(self.taken..).position(|entry| wanted(&entry.message))?;
         Some(self.taken + at)
     }
 
     /// The first message of which `find` makes something, its place first.
     pub(super) fn find_map<T>(&self, find: impl Fn(&Message) -> Option<T>) -> Option<(usize, T)> {
-        self.lines.iter().enumerate().find_map(|(at, line)| Some((at, find(&line.message)?)))
+        self.entries.iter().enumerate().find_map(|(at, entry)| Some((at, find(&entry.message)?)))
     }
 
     /// Drops the messages that wait and are not `wanted`.
@@ -120,11 +120,11 @@ impl Log {
 
     /// Removes the message at this place.
     pub(super) fn remove(&mut self, at: usize) {
-        let Some(line) = self.lines.remove(at) else { return };
-        self.bytes -= line.bytes;
+        let Some(entry) = self.entries.remove(at) else { return };
+        self.bytes -= entry.bytes;
         if at < self.taken {
             self.taken -= 1;
-            self.taken_bytes -= line.bytes;
+            self.taken_bytes -= entry.bytes;
         }
     }
 }

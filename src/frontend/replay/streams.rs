@@ -16,8 +16,8 @@ pub(crate) struct AnswerStreams {
     /// Begins the event ids of the session.
     pub(crate) prefix: EventIdPrefix,
     bounds: Bounds,
-    most: usize,
-    kept_for: Duration,
+    max: usize,
+    keep: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl AnswerStreams {
     /// No streams yet.
     pub(crate) fn new(prefix: EventIdPrefix, settings: &Settings) -> Self {
         let bounds = Bounds { messages: settings.replay_messages, bytes: settings.replay_bytes };
-        Self { inner: Mutex::default(), prefix, bounds, most: settings.replay_streams, kept_for: settings.replay_for }
+        Self { inner: Mutex::default(), prefix, bounds, max: settings.replay_streams, keep: settings.replay_for }
     }
 
     /// Begins a stream: its serial, its buffer and its first reader. If too many are kept, or too much, the oldest that are
@@ -57,10 +57,10 @@ impl AnswerStreams {
     }
 
     fn trim(&self, inner: &mut Inner, spared: u64) {
-        while inner.answers.len() > self.most || inner.bytes() > self.bounds.bytes {
-            let over =
-                |(serial, buffer): &(&u64, &Arc<ReplayBuffer>)| **serial != spared && buffer.over_since().is_some();
-            let Some(oldest) = inner.answers.iter().find(over).map(|(serial, _)| *serial) else { break };
+        while inner.answers.len() > self.max || inner.bytes() > self.bounds.bytes {
+            let has_ended =
+                |(serial, buffer): &(&u64, &Arc<ReplayBuffer>)| **serial != spared && buffer.ended_at().is_some();
+            let Some(oldest) = inner.answers.iter().find(has_ended).map(|(serial, _)| *serial) else { break };
             inner.answers.remove(&oldest);
         }
     }
@@ -73,7 +73,7 @@ impl AnswerStreams {
     /// Forgets the streams that have been over for long enough.
     pub(crate) fn sweep(&self, now: Instant) {
         let kept = |buffer: &ReplayBuffer| {
-            buffer.over_since().is_none_or(|over| now.saturating_duration_since(over) < self.kept_for)
+            buffer.ended_at().is_none_or(|over| now.saturating_duration_since(over) < self.keep)
         };
         self.inner.lock().answers.retain(|_, buffer| kept(buffer));
     }

@@ -1,4 +1,4 @@
-//! Buffers of both kinds: what is taken, kept, dropped and closed.
+//! Buffers of both kinds: what is taken, replay, dropped and closed.
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
@@ -6,8 +6,8 @@ use futures_util::FutureExt as _;
 use super::*;
 
 fn standalone(waiting: usize, streams: usize) -> Arc<ReplayBuffer> {
-    let kept = Bounds { messages: 2, bytes: 1_000 };
-    ReplayBuffer::new(Limits::Standalone { waiting, streams, kept, overflow: Overflow::CloseStream })
+    let replay = Bounds { messages: 2, bytes: 1_000 };
+    ReplayBuffer::new(Limits::Standalone { waiting, streams, replay, overflow: Overflow::CloseStream })
 }
 
 fn message(taken: Option<(u64, Message)>) -> Option<Message> {
@@ -91,8 +91,8 @@ async fn a_client_that_comes_back_is_told_again_what_that_stream_took() {
 
 #[tokio::test]
 async fn the_one_stream_of_a_session_is_closed_only_where_nothing_can_be_dropped() {
-    let kept = Bounds { messages: 0, bytes: 0 };
-    let limits = Limits::Standalone { waiting: 2, streams: 1, kept, overflow: Overflow::DropFirst };
+    let replay = Bounds { messages: 0, bytes: 0 };
+    let limits = Limits::Standalone { waiting: 2, streams: 1, replay, overflow: Overflow::DropFirst };
     let buffer = ReplayBuffer::new(limits);
     let mut stream = buffer.attach();
     let question = question();
