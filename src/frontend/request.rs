@@ -7,7 +7,10 @@ mod early;
 mod envelope;
 mod listen;
 
-use std::{pin::Pin, sync::Arc};
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use futures_util::Stream;
@@ -24,8 +27,8 @@ use crate::{
         state::{FrontendState, Sender},
     },
     mcp::{
-        Call, Context, ErrorObject, Event, Farewell, Level, Message, Method, Notification, Outcome, Payload, Reply,
-        RequestId, Server, client_translator::ClientTranslator, meta, mirrored::Mirror,
+        Call, ClientInfo, Context, ErrorObject, Event, Farewell, Level, Message, Method, Notification, Outcome,
+        Payload, Reply, RequestId, Server, client_translator::ClientTranslator, meta, mirrored::Mirror,
     },
     model::Requester,
 };
@@ -102,13 +105,13 @@ impl StatelessRequest<'_> {
         let requests = self.state.requests();
         let caller = &self.sender.admission.caller;
         let user = requests.user(&caller.user);
-        user.note(caller, &self.sender.endpoint, &self.envelope.client, self.state.sessions().now());
+        let client = user.note(caller, &self.sender.endpoint, &self.envelope.client, self.state.sessions().now());
         let kind = if self.method == Method::Listen { Kind::Listen } else { Kind::Call };
         let permit = user.begin(kind)?;
         let Some(server) = self.state.server(&self.sender.endpoint.target).map(Arc::clone) else {
             return Err(ErrorObject::internal("the backend of this endpoint is not configured"));
         };
-        let context = self.context();
+        let context = self.context(client);
         let params = Payload::new(context.client.revision, params);
         tracing::debug!(method = %self.method, user = %context.caller.user, "request without a session");
         if self.method == Method::Listen {
@@ -144,12 +147,12 @@ impl StatelessRequest<'_> {
         Ok(Box::pin(listen.messages(chosen, self.state.drained().clone(), permit)))
     }
 
-    fn context(&self) -> Context {
+    fn context(&self, client: Arc<ClientInfo>) -> Context {
         Context {
             caller: Arc::clone(&self.sender.admission.caller),
             requester: Requester::Request(self.state.requests().number()),
-            client: Arc::clone(&self.envelope.client),
-            profile: self.state.profile(&self.envelope.client),
+            profile: self.state.profile(&client),
+            client,
             mirror: self.mirror.clone(),
             farewell: self.farewell.clone(),
             revoked: Some(Arc::clone(&self.sender.admission.lease.revoked)),
@@ -165,10 +168,11 @@ impl RequestExchange {
     fn messages(self, mut reply: Reply, stop: Stop, permit: Permit) -> impl Stream<Item = Message> + Send + 'static {
         async_stream::stream! {
             let _permit = permit;
+            let mut stopped = pin!(stop.wait());
             loop {
                 let event = tokio::select! {
                     biased;
-                    error = stop.wait() => {
+                    error = &mut stopped => {
                         yield Message::error(self.id, error);
                         return;
                     }

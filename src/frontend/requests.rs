@@ -16,6 +16,7 @@ use std::{
 use dashmap::DashMap;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::recent_clients::ClientDescription;
 use self::recent_clients::RecentClients;
 use crate::{
     frontend::settings::Settings,
@@ -146,9 +147,15 @@ impl User {
         Self { shared, calls: none(), listens: none(), clients: RecentClients::default() }
     }
 
-    /// Notes that a client of this caller, who is this user, is here.
-    pub(super) fn note(&self, caller: &Caller, endpoint: &Endpoint, client: &ClientInfo, now: Timestamp) {
-        self.clients.note((caller, endpoint), client, &self.shared.clients, now);
+    /// Notes a request of this caller, who is this user, and returns its client.
+    pub(super) fn note(
+        &self,
+        caller: &Caller,
+        endpoint: &Endpoint,
+        client: &ClientDescription,
+        now: Timestamp,
+    ) -> Arc<ClientInfo> {
+        self.clients.note((caller, endpoint), client, &self.shared.clients, now)
     }
 
     /// Counts one request.
@@ -238,7 +245,10 @@ fn refusal(kind: Kind, whose: &str, (option, max): (&'static str, usize)) -> Err
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
+    use crate::mcp::Revision;
 
     fn requests() -> Requests {
         let session_idle = Duration::from_mins(1);
@@ -282,9 +292,11 @@ mod tests {
     fn a_client_is_shown_until_it_was_away_for_long() {
         let requests = requests();
         let at = Timestamp::from_seconds;
+        let (implementation, capabilities) = (ClientInfo::gateway_implementation(), Bytes::from_static(b"{}"));
+        let client = ClientDescription { revision: Revision::NEWEST, implementation, capabilities };
         for second in [0, 30] {
             let caller = Caller::gateway();
-            requests.user(&caller.user).note(&caller, &Endpoint::MERGED, &ClientInfo::gateway(), at(second));
+            requests.user(&caller.user).note(&caller, &Endpoint::MERGED, &client, at(second));
         }
         let shown = requests.status(at(80));
         assert_eq!(shown.iter().map(|client| client.idle_seconds).collect::<Vec<_>>(), [50]);

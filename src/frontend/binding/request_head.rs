@@ -54,8 +54,8 @@ pub(crate) enum VersionHeader {
 pub(super) enum Semantics {
     /// Those of a session: the frame, or its error.
     Session(Result<Frame, Malformed>),
-    /// Those of a version without sessions.
-    Request(Message),
+    /// Those of a version without sessions: the message, and the `_meta` that is its envelope. A notification may have none.
+    Request(Message, Option<Bytes>),
 }
 
 // === impl RequestHead ===
@@ -179,9 +179,10 @@ fn semantics(version: VersionHeader, frame: Result<Frame, Malformed>) -> Result<
         }
         _ => return Ok(Semantics::Session(frame)),
     };
-    if has_envelope(params) || headed && id.is_none() {
+    let envelope = envelope(params);
+    if envelope.is_some() || headed && id.is_none() {
         let Ok(Frame::Single(message)) = frame else { return Ok(Semantics::Session(frame)) };
-        return Ok(Semantics::Request(message));
+        return Ok(Semantics::Request(message, envelope));
     }
     match id {
         Some(id) if headed => Err(without_envelope(&frame, id)),
@@ -190,18 +191,16 @@ fn semantics(version: VersionHeader, frame: Result<Frame, Malformed>) -> Result<
 }
 
 fn is_enveloped(message: &Result<Message, Malformed>) -> bool {
-    matches!(message, Ok(Message::Request { params, .. } | Message::Notification { params, .. }) if has_envelope(params))
+    matches!(message, Ok(Message::Request { params, .. } | Message::Notification { params, .. }) if envelope(params).is_some())
 }
 
-/// Returns `true` for parameters with an envelope: it alone makes a request one without a session.
-fn has_envelope(params: &Bytes) -> bool {
+/// The `_meta` of parameters, if it is an envelope: that alone makes a request one without a session.
+fn envelope(params: &Bytes) -> Option<Bytes> {
     // most requests of sessions are told by one look over the text
-    memmem::find(params, meta::PROTOCOL_VERSION.as_bytes()).is_some()
-        && Object::parse(params)
-            .and_then(|params| {
-                Some(Object::parse(params.get(meta::META)?.as_bytes())?.get(meta::PROTOCOL_VERSION).is_some())
-            })
-            .unwrap_or(false)
+    memmem::find(params, meta::PROTOCOL_VERSION.as_bytes())?;
+    let text = Object::parse(params)?.get(meta::META)?;
+    Object::parse(text.as_bytes())?.get(meta::PROTOCOL_VERSION)?;
+    Some(params.slice_ref(text.as_bytes()))
 }
 
 /// The refusal of a version header without sessions above a body without envelope: never served as of a session.

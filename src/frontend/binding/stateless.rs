@@ -32,8 +32,9 @@ pub(super) async fn serve(
     head: &RequestHead,
     (id, method): (RequestId, Method),
     params: Bytes,
+    envelope: &Bytes,
 ) -> Result<Response, Refusal> {
-    let envelope = Envelope::read(&params).and_then(|envelope| {
+    let envelope = Envelope::read(envelope).and_then(|envelope| {
         check(&head.headers, &envelope, &method, &params)?;
         envelope.check(&method)?;
         Ok(envelope)

@@ -48,10 +48,10 @@ async fn serve(state: &FrontendState, head: &RequestHead, body: Body) -> Result<
     let body = read(state, body).await?;
     let frame = Frame::parse(&body).and_then(Frame::unambiguous);
     let frame = match choose(state.settings().serves, head.version(), frame)? {
-        Semantics::Request(Message::Request { id, method, params }) => {
-            return stateless::serve(state, head, (id, method), params).await;
+        Semantics::Request(Message::Request { id, method, params }, Some(envelope)) => {
+            return stateless::serve(state, head, (id, method), params, &envelope).await;
         }
-        Semantics::Request(_) => return Ok(response::accepted()),
+        Semantics::Request(..) => return Ok(response::accepted()),
         Semantics::Session(frame) => frame,
     };
     let Some(id) = head.session() else {

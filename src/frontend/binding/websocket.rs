@@ -147,12 +147,14 @@ impl Connection {
     async fn receive(&mut self, text: &Bytes) -> Vec<Answer> {
         let text = Text::parse(text).and_then(Text::unambiguous);
         let served = match choose(self.state.settings().serves, VersionHeader::Absent, text) {
-            Ok(Semantics::Request(Message::Request { id, method, params })) => Ok(self.request(id, method, params)),
-            Ok(Semantics::Request(Message::Notification { method: Method::Cancelled, params })) => {
+            Ok(Semantics::Request(Message::Request { id, method, params }, Some(envelope))) => {
+                Ok(self.request((id, method), params, &envelope))
+            }
+            Ok(Semantics::Request(Message::Notification { method: Method::Cancelled, params }, _)) => {
                 self.requests.cancel_named(&params);
                 Ok(Vec::new())
             }
-            Ok(Semantics::Request(_)) => Ok(Vec::new()),
+            Ok(Semantics::Request(..)) => Ok(Vec::new()),
             Ok(Semantics::Session(Ok(Text::Single(message)))) => self.message(message).await,
             Ok(Semantics::Session(Ok(Text::Batch(messages)))) => self.batch(messages).await,
             Ok(Semantics::Session(Err(malformed))) => Err(Refusal::malformed(&malformed)),
@@ -166,9 +168,9 @@ impl Connection {
     }
 
     /// Begins to serve a request that stands alone.
-    fn request(&self, id: RequestId, method: Method, params: Bytes) -> Vec<Answer> {
+    fn request(&self, (id, method): (RequestId, Method), params: Bytes, envelope: &Bytes) -> Vec<Answer> {
         let farewell = Farewell::new("client disconnected");
-        let served = Envelope::read(&params).and_then(|envelope| {
+        let served = Envelope::read(envelope).and_then(|envelope| {
             envelope.check(&method)?;
             let guard = self.requests.begin(Some((id.clone(), farewell.clone()))).ok_or_else(|| {
                 ErrorObject::retryable("too many requests run on this connection; wait until some have ended")

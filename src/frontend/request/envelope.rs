@@ -2,17 +2,18 @@
 //! transports; one that mirrors the body in headers compares the two between [`Envelope::read`] and [`Envelope::check`]
 //! (the order of `translation` 2.8).
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
-use crate::mcp::{Capabilities, ClientInfo, ErrorObject, Level, Method, Revision, json::Object, meta};
+use crate::{
+    frontend::requests::ClientDescription,
+    mcp::{ErrorObject, Level, Method, Revision, json::Object, meta},
+};
 
 /// The envelope of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Envelope {
-    /// The client, as it describes itself in this request.
-    pub(crate) client: Arc<ClientInfo>,
+    /// The client's description of itself.
+    pub(crate) client: ClientDescription,
     /// The lowest level of log messages that it wants; `None`: no log messages (2026-07-28, logging).
     pub(crate) level: Option<Level>,
     /// The version as it is written.
@@ -22,21 +23,35 @@ pub(crate) struct Envelope {
 // === impl Envelope ===
 
 impl Envelope {
-    /// Reads the envelope.
+    /// Reads the envelope from the text of `_meta`.
     ///
     /// # Errors
     ///
     /// `-32602` if it is malformed.
-    pub(crate) fn read(params: &Bytes) -> Result<Self, ErrorObject> {
-        with_meta(params, Shape::read).unwrap_or_else(|| Err(missing(meta::PROTOCOL_VERSION))).map(|shape| {
-            let client = ClientInfo {
-                // one that is not served ends with the check
-                revision: served(&shape.version).unwrap_or(Revision::NEWEST),
-                implementation: shape.implementation,
-                capabilities: Capabilities::new(shape.capabilities),
-            };
-            Self { client: Arc::new(client), level: shape.level, version: shape.version }
-        })
+    pub(crate) fn read(text: &Bytes) -> Result<Self, ErrorObject> {
+        let meta = Object::parse(text).ok_or_else(|| missing(meta::PROTOCOL_VERSION))?;
+        let object = |key| match meta.get(key) {
+            Some(value) if value.starts_with('{') => Ok(Some(text.slice_ref(value.as_bytes()))),
+            Some(_) => Err(malformed(key, "an object")),
+            None => Ok(None),
+        };
+        let level = match meta.get(meta::LOG_LEVEL) {
+            Some(_) => {
+                let level = meta.string(meta::LOG_LEVEL).and_then(|name| Level::parse(&name));
+                Some(level.ok_or_else(|| malformed(meta::LOG_LEVEL, "a log level"))?)
+            }
+            None => None,
+        };
+        let version =
+            meta.string(meta::PROTOCOL_VERSION).ok_or_else(|| malformed(meta::PROTOCOL_VERSION, "a string"))?;
+        let client = ClientDescription {
+            // one that is not served ends with the check
+            revision: served(&version).unwrap_or(Revision::NEWEST),
+            // a client need not say who it is
+            implementation: object(meta::CLIENT_INFO)?.unwrap_or_else(unnamed),
+            capabilities: object(meta::CLIENT_CAPABILITIES)?.ok_or_else(|| missing(meta::CLIENT_CAPABILITIES))?,
+        };
+        Ok(Self { client, level, version })
     }
 
     /// Checks that a request of `method` can be served.
@@ -53,45 +68,6 @@ impl Envelope {
         }
         Ok(())
     }
-}
-
-/// The members of an envelope, each of its own form.
-struct Shape {
-    version: String,
-    implementation: Bytes,
-    capabilities: Bytes,
-    level: Option<Level>,
-}
-
-impl Shape {
-    fn read(meta: &Object<'_>) -> Result<Self, ErrorObject> {
-        let object = |key| match meta.get(key) {
-            Some(text) if text.starts_with('{') => Ok(Some(Bytes::copy_from_slice(text.as_bytes()))),
-            Some(_) => Err(malformed(key, "an object")),
-            None => Ok(None),
-        };
-        let level = match meta.get(meta::LOG_LEVEL) {
-            Some(_) => {
-                let level = meta.string(meta::LOG_LEVEL).and_then(|name| Level::parse(&name));
-                Some(level.ok_or_else(|| malformed(meta::LOG_LEVEL, "a log level"))?)
-            }
-            None => None,
-        };
-        Ok(Self {
-            version: meta
-                .string(meta::PROTOCOL_VERSION)
-                .ok_or_else(|| malformed(meta::PROTOCOL_VERSION, "a string"))?,
-            // a client need not say who it is
-            implementation: object(meta::CLIENT_INFO)?.unwrap_or_else(unnamed),
-            capabilities: object(meta::CLIENT_CAPABILITIES)?.ok_or_else(|| missing(meta::CLIENT_CAPABILITIES))?,
-            level,
-        })
-    }
-}
-
-fn with_meta<T>(params: &Bytes, look: impl FnOnce(&Object<'_>) -> T) -> Option<T> {
-    let params = Object::parse(params)?;
-    Some(look(&Object::parse(params.get(meta::META)?.as_bytes())?))
 }
 
 /// The methods that sessions alone have, and those that a server asks. A name that no version knows may be a server's own.

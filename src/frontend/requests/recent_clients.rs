@@ -1,15 +1,23 @@
-//! The clients of one user that were here of late, for people. Knows nothing of their requests.
+//! The recent clients of one user: for status pages, and so that a client that comes again is not read again. Knows nothing
+//! of their requests.
+//!
+//! A table of its own, since the bounds are its own: a user with many clients evicts none of another user, the eviction is by
+//! last use, and the time is the gateway's clock.
 
 use std::{
     collections::HashMap,
     hash::{BuildHasher as _, RandomState},
-    sync::atomic::{AtomicI64, AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicUsize, Ordering},
+    },
 };
 
+use bytes::Bytes;
 use parking_lot::RwLock;
 
 use crate::{
-    mcp::ClientInfo,
+    mcp::{Capabilities, ClientInfo, Revision},
     model::{Caller, Endpoint, Rights, UserId, status::SessionStatus},
     support::Timestamp,
 };
@@ -18,8 +26,21 @@ use crate::{
 const MAX_PER_USER: usize = 100;
 /// The bound of the clients of all users; beyond, a user that has none remembered is not shown.
 const MAX_CLIENTS: usize = 10_000;
+/// The longest description that is remembered, in bytes; a longer one is read with each request.
+const MAX_DESCRIPTION: usize = 4 * 1024;
 
-/// The clients of one user that were here.
+/// A client's description of itself, as slices of its request.
+#[derive(Debug, Clone)]
+pub(crate) struct ClientDescription {
+    /// The version.
+    pub(crate) revision: Revision,
+    /// The text of its `Implementation` object.
+    pub(crate) implementation: Bytes,
+    /// The text of its capabilities.
+    pub(crate) capabilities: Bytes,
+}
+
+/// The recent clients of one user.
 #[derive(Debug, Default)]
 pub(super) struct RecentClients {
     /// Keyed by the digest of API key, endpoint and client under a random key: a client cannot choose it.
@@ -33,50 +54,84 @@ struct RecentClient {
     user: UserId,
     name: String,
     rights: Rights,
-    version: String,
+    revision: Revision,
+    /// `None` if the description is too long.
+    info: Option<Arc<ClientInfo>>,
     endpoint: String,
     first: Timestamp,
     /// In milliseconds.
     last: AtomicI64,
 }
 
+// === impl ClientDescription ===
+
+impl ClientDescription {
+    /// Reads the description; the request's text can be let go.
+    fn read(&self) -> Arc<ClientInfo> {
+        Arc::new(ClientInfo {
+            revision: self.revision,
+            implementation: Bytes::copy_from_slice(&self.implementation),
+            capabilities: Capabilities::new(Bytes::copy_from_slice(&self.capabilities)),
+        })
+    }
+
+    /// Returns `true` if reading it yields `info`.
+    fn is(&self, info: &ClientInfo) -> bool {
+        self.revision == info.revision
+            && self.capabilities == *info.capabilities.json()
+            && self.implementation == info.implementation
+    }
+}
+
+// === impl RecentClients ===
+
 impl RecentClients {
-    /// Notes that a client of this caller is here. `all` counts the clients of all users.
+    /// Notes a request of this caller, and returns its client. `all` counts the clients of all users.
     pub(super) fn note(
         &self,
         (caller, endpoint): (&Caller, &Endpoint),
-        client: &ClientInfo,
+        description: &ClientDescription,
         all: &AtomicUsize,
         now: Timestamp,
-    ) {
-        let digest = self.key.hash_one((&caller.key, endpoint, &client.implementation));
-        if let Some(client) = self.clients.read().get(&digest).filter(|client| client.rights == caller.rights) {
+    ) -> Arc<ClientInfo> {
+        let digest = self.key.hash_one((&caller.key, endpoint, &description.implementation));
+        if let Some(client) = self.clients.read().get(&digest)
+            && client.rights == caller.rights
+            && let Some(info) = client.info.as_ref().filter(|info| description.is(info))
+        {
             client.last.store(now.as_millis(), Ordering::Relaxed);
-            return;
+            return Arc::clone(info);
         }
+        let info = description.read();
+        let is_short = info.implementation.len() + info.capabilities.json().len() <= MAX_DESCRIPTION;
+        let remembered = is_short.then(|| Arc::clone(&info));
         let mut clients = self.clients.write();
         if let Some(client) = clients.get_mut(&digest) {
             client.rights = caller.rights.clone();
+            client.revision = info.revision;
+            client.info = remembered;
             client.last = AtomicI64::new(now.as_millis());
-            return;
+            return info;
         }
         if clients.len() >= MAX_PER_USER || all.load(Ordering::Relaxed) >= MAX_CLIENTS {
             let oldest = clients.iter().min_by_key(|(_, client)| client.last()).map(|(digest, _)| *digest);
-            let Some(oldest) = oldest else { return };
+            let Some(oldest) = oldest else { return info };
             clients.remove(&oldest);
             all.fetch_sub(1, Ordering::Relaxed);
         }
         let client = RecentClient {
             user: caller.user.clone(),
-            name: client.display(),
+            name: info.display(),
             rights: caller.rights.clone(),
-            version: client.revision.to_string(),
+            revision: info.revision,
+            info: remembered,
             endpoint: endpoint.to_string(),
             first: now,
             last: AtomicI64::new(now.as_millis()),
         };
         clients.insert(digest, client);
         all.fetch_add(1, Ordering::Relaxed);
+        info
     }
 
     /// Forgets those that were not here after `since`; gives their number.
@@ -100,7 +155,7 @@ impl RecentClients {
             user: client.user.to_string(),
             client: client.name.clone(),
             endpoint: client.endpoint.clone(),
-            protocol_version: client.version.clone(),
+            protocol_version: client.revision.to_string(),
             idle_seconds: now.since(client.last()).as_secs(),
             rights: Some(client.rights.clone()),
         };
@@ -116,17 +171,32 @@ impl RecentClient {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
+
+    fn described(implementation: &str, capabilities: &str) -> ClientDescription {
+        let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
+        let (implementation, capabilities) = (bytes(implementation), bytes(capabilities));
+        ClientDescription { revision: Revision::NEWEST, implementation, capabilities }
+    }
+
+    #[test]
+    fn a_client_is_read_once_and_again_when_it_changes() {
+        let (clients, all, now) = (RecentClients::default(), AtomicUsize::new(0), Timestamp::from_seconds(1));
+        let caller = Caller::gateway();
+        let note = |description: &ClientDescription| clients.note((&caller, &Endpoint::MERGED), description, &all, now);
+        let (one, able) = (described(r#"{"name":"c"}"#, "{}"), described(r#"{"name":"c"}"#, r#"{"sampling":{}}"#));
+        assert!(Arc::ptr_eq(&note(&one), &note(&one)));
+        assert_eq!(note(&able).capabilities.key(), "sampling()");
+        assert_eq!(note(&one).capabilities.key(), "");
+        let long = described(&format!(r#"{{"name":"{}"}}"#, "x".repeat(MAX_DESCRIPTION)), "{}");
+        assert!(!Arc::ptr_eq(&note(&long), &note(&long)), "a long description is not remembered");
+        assert_eq!(all.load(Ordering::Relaxed), 2);
+    }
 
     #[test]
     fn a_user_with_many_clients_pushes_out_none_but_its_own() {
         let (many, one, all) = (RecentClients::default(), RecentClients::default(), AtomicUsize::new(0));
-        let client = |number: usize| ClientInfo {
-            implementation: Bytes::from(format!(r#"{{"name":"c{number}","version":"1"}}"#)),
-            ..ClientInfo::gateway()
-        };
+        let client = |number: usize| described(&format!(r#"{{"name":"c{number}","version":"1"}}"#), "{}");
         let now = Timestamp::from_seconds(1);
         let caller = Caller::gateway();
         one.note((&caller, &Endpoint::MERGED), &client(0), &all, now);
