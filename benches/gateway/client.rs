@@ -81,16 +81,30 @@ impl Endpoint {
         Ok(Self { port, path: path.to_owned(), headers })
     }
 
-    /// Opens a session: the handshake, after which every request carries the session.
-    pub(crate) async fn open_session(&mut self) -> Result<Connection> {
-        let mut connection = Connection::open(self.port).await?;
+    /// The endpoint for calls of one tool by a client of 2026-07-28, which needs no session.
+    pub(crate) fn modern(mut self, tool: &str) -> Result<Self> {
+        self.headers.insert("mcp-protocol-version", HeaderValue::from_static("2026-07-28"));
+        self.headers.insert("mcp-method", HeaderValue::from_static("tools/call"));
+        self.headers.insert("mcp-name", tool.parse()?);
+        Ok(self)
+    }
+
+    /// The endpoint with a new session: the handshake, after which every request carries the session.
+    pub(crate) async fn with_session(&self, connection: &mut Connection) -> Result<Self> {
         let response = connection.send(self, Method::POST, HELLO.into()).await?;
         ensure!(response.status() == StatusCode::OK, "initialize: {}", response.status());
         let session = response.headers().get("mcp-session-id").context("no session")?.clone();
         response.into_body().collect().await?;
-        self.headers.insert("mcp-session-id", session);
-        self.headers.insert("mcp-protocol-version", HeaderValue::from_static("2025-11-25"));
-        connection.post(self, INITIALIZED.to_owned()).await?;
-        Ok(connection)
+        let mut opened = self.clone();
+        opened.headers.insert("mcp-session-id", session);
+        opened.headers.insert("mcp-protocol-version", HeaderValue::from_static("2025-11-25"));
+        connection.post(&opened, INITIALIZED.to_owned()).await?;
+        Ok(opened)
+    }
+
+    /// Ends the session.
+    pub(crate) async fn end(self, connection: &mut Connection) -> Result<()> {
+        connection.send(&self, Method::DELETE, Bytes::new()).await?.into_body().collect().await?;
+        Ok(())
     }
 }

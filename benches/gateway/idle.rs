@@ -1,26 +1,31 @@
 //! What the gateway needs while nothing happens: memory per session with an open stream, and the time to start.
 
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
-use http::{Method, StatusCode};
+use http::{Method, Response, StatusCode};
+use hyper::body::Incoming;
 use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::{
     client::{Connection, Endpoint},
-    process::{Gateway, Process, free_port, this_program},
+    process::{Gateway, Process},
+    ways::{FLOOR_WAY, start_role},
 };
 
 /// Starts that are timed; the median counts.
 const STARTS: usize = 9;
+/// Streams that are open before the first weighing.
+const WARM: usize = 50;
 /// How long memory is left to settle.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Memory of the gateway with and without idle sessions.
+/// Memory of the gateway or the floor with and without idle streams.
 #[derive(Serialize)]
 pub(crate) struct Idle {
+    pub(crate) way: &'static str,
     pub(crate) sessions: usize,
     pub(crate) empty_bytes: u64,
     pub(crate) full_bytes: u64,
@@ -58,10 +63,7 @@ pub(crate) async fn start_to_first_answer(program: &Path) -> Result<Start> {
 /// Opens sessions, each with its stream, and weighs the gateway before and after.
 pub(crate) async fn memory_per_session(program: &Path, sessions: usize) -> Result<Idle> {
     let folder = tempfile::tempdir()?;
-    let port = free_port()?;
-    let mut command = Command::new(this_program()?);
-    let mut backend = Process::start(command.args(["http", &port.to_string()]), &folder.path().join("backend.log"))?;
-    backend.listening(port).await?;
+    let (_backend, port) = start_role(folder.path(), &["http"], &["legacy"]).await?;
     let most = sessions + 100;
     let config = format!(
         "[limits]\nsessions = {most}\nsessions_per_caller = {most}\n\n[backends.fast]\nurl = \"http://127.0.0.1:{port}/mcp\"\n"
@@ -70,27 +72,50 @@ pub(crate) async fn memory_per_session(program: &Path, sessions: usize) -> Resul
     let mut gateway = Gateway::start(program, folder.path())?;
     gateway.answering().await?;
     let key = Gateway::create_key(program, folder.path())?;
-    // The first sessions bring in what is allocated once.
-    let mut held = open(gateway.port, &key, 50).await?;
-    tokio::time::sleep(SETTLE).await;
-    let empty_bytes = gateway.process.memory()?;
-    held.extend(open(gateway.port, &key, sessions).await?);
-    tokio::time::sleep(SETTLE).await;
-    let full_bytes = gateway.process.memory()?;
-    drop(held);
-    let each = full_bytes.saturating_sub(empty_bytes) / u64::try_from(sessions.max(1))?;
-    Ok(Idle { sessions, empty_bytes, full_bytes, bytes_per_session: each })
+    let endpoint = Endpoint::new(gateway.port, "/mcp", Some(&key))?;
+    weigh("gateway", &gateway.process, sessions, async || {
+        let mut connection = Connection::open(endpoint.port).await?;
+        let endpoint = endpoint.with_session(&mut connection).await?;
+        open(connection, &endpoint).await
+    })
+    .await
 }
 
-/// Sessions with an open stream; they end when what is returned is dropped.
-async fn open(port: u16, key: &str, sessions: usize) -> Result<Vec<impl Sized + use<>>> {
+/// Opens as many streams through the floor, and weighs it before and after.
+pub(crate) async fn memory_per_stream(streams: usize) -> Result<Idle> {
+    let folder = tempfile::tempdir()?;
+    let (_backend, port) = start_role(folder.path(), &["http"], &["legacy"]).await?;
+    let (floor, port) = start_role(folder.path(), &["floor"], &[&port.to_string()]).await?;
+    let endpoint = Endpoint::new(port, "/stream", None)?;
+    weigh(FLOOR_WAY, &floor, streams, async || open(Connection::open(port).await?, &endpoint).await).await
+}
+
+/// Weighs a process before and after `sessions` streams; they end afterwards.
+async fn weigh<T>(
+    way: &'static str,
+    process: &Process,
+    sessions: usize,
+    open: impl AsyncFn() -> Result<T>,
+) -> Result<Idle> {
     let mut held = Vec::new();
-    for n in 0..sessions {
-        let mut endpoint = Endpoint::new(port, "/mcp", Some(key))?;
-        let mut connection = endpoint.open_session().await.with_context(|| format!("session {n}"))?;
-        let stream = connection.send(&endpoint, Method::GET, Bytes::new()).await?;
-        ensure!(stream.status() == StatusCode::OK, "stream {n}: {}", stream.status());
-        held.push((connection, stream));
+    // The first streams bring in what is allocated once.
+    for n in 0..WARM {
+        held.push(open().await.with_context(|| format!("stream {n}"))?);
     }
-    Ok(held)
+    tokio::time::sleep(SETTLE).await;
+    let empty_bytes = process.memory()?;
+    for n in 0..sessions {
+        held.push(open().await.with_context(|| format!("stream {}", n + WARM))?);
+    }
+    tokio::time::sleep(SETTLE).await;
+    let full_bytes = process.memory()?;
+    let each = full_bytes.saturating_sub(empty_bytes) / u64::try_from(sessions.max(1))?;
+    Ok(Idle { way, sessions, empty_bytes, full_bytes, bytes_per_session: each })
+}
+
+/// An open stream on a connection of its own.
+async fn open(mut connection: Connection, endpoint: &Endpoint) -> Result<(Connection, Response<Incoming>)> {
+    let stream = connection.send(endpoint, Method::GET, Bytes::new()).await?;
+    ensure!(stream.status() == StatusCode::OK, "{}", stream.status());
+    Ok((connection, stream))
 }

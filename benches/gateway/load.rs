@@ -12,33 +12,38 @@ use tokio::{
 
 use crate::{
     client::{Connection, Endpoint},
-    peers::ANSWER,
+    peers::{ANSWER, Era, NOTES},
 };
+
+/// What one call makes the server do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub(crate) enum Work {
+    /// Answers 100 bytes.
+    Small,
+    /// Answers 100 kB.
+    Large,
+    /// Sends 20 progress notifications, then answers.
+    Notes,
+    /// Opens a session; no call is made.
+    Session,
+}
 
 /// The handshake of a session.
 pub(crate) const HELLO: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
 pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
-/// One batch: how long each call took, and the CPU time of each measured process meanwhile.
+/// One batch: how long each call took, and the CPU time of what stands between and of the backend meanwhile.
 pub(crate) struct Batch {
     pub(crate) latencies: Vec<Duration>,
-    pub(crate) cpu: Vec<Duration>,
+    pub(crate) cpu: [Duration; 2],
     pub(crate) took: Duration,
-}
-
-/// All batches of a path together.
-#[derive(Default)]
-pub(crate) struct Figures {
-    latencies: Vec<Duration>,
-    cpu: Vec<Duration>,
-    took: Duration,
 }
 
 /// Calls over HTTP, on as many kept connections as there are calls at once.
 pub(crate) async fn over_http(
-    endpoint: &Endpoint,
+    (endpoint, era): (&Endpoint, Era),
     connections: &mut [Connection],
-    tool: &str,
+    (tool, work): (&str, Work),
     length: Duration,
 ) -> Result<Vec<Duration>> {
     let end = Instant::now() + length;
@@ -48,9 +53,24 @@ pub(crate) async fn over_http(
         while Instant::now() < end {
             id += 1;
             let started = Instant::now();
-            let answer = connection.post(endpoint, call(id, tool)).await?;
+            if work == Work::Session {
+                let session = endpoint.with_session(connection).await?;
+                latencies.push(started.elapsed());
+                session.end(connection).await?;
+                continue;
+            }
+            let message = match (era, work) {
+                (Era::Modern, _) => modern_call(id, tool),
+                (Era::Legacy, Work::Notes) => call_with_progress(id, tool),
+                (Era::Legacy, _) => call(id, tool),
+            };
+            let answer = connection.post(endpoint, message).await?;
             latencies.push(started.elapsed());
             check(&answer, id)?;
+            if work == Work::Notes {
+                let notes = memchr::memmem::find_iter(&answer, "notifications/progress").count();
+                ensure!(notes == NOTES, "{notes} of {NOTES} progress notifications came");
+            }
         }
         Ok::<_, anyhow::Error>(latencies)
     });
@@ -87,6 +107,13 @@ pub(crate) fn call(id: usize, tool: &str) -> String {
     )
 }
 
+/// A call of a client with a session that wants to hear of its progress.
+fn call_with_progress(id: usize, tool: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}","arguments":{{}},"_meta":{{"progressToken":{id}}}}}}}"#
+    )
+}
+
 /// A call of a client of 2026-07-28.
 pub(crate) fn modern_call(id: usize, tool: &str) -> String {
     format!(
@@ -101,28 +128,33 @@ pub(crate) fn check(answer: &[u8], id: usize) -> Result<()> {
     Ok(())
 }
 
-// === impl Figures ===
+// === impl Work ===
 
-impl Figures {
-    pub(crate) fn add(&mut self, batch: Batch) {
-        self.latencies.extend(batch.latencies);
-        self.cpu.resize(batch.cpu.len(), Duration::ZERO);
-        for (sum, part) in self.cpu.iter_mut().zip(batch.cpu) {
-            *sum += part;
+impl Work {
+    /// The tool that is called.
+    pub(crate) fn tool(self) -> &'static str {
+        match self {
+            Self::Small | Self::Session => "pass",
+            Self::Large => "large",
+            Self::Notes => "notes",
         }
-        self.took += batch.took;
     }
+}
 
+// === impl Batch ===
+
+impl Batch {
     /// The latency that this share of the calls, in thousandths, does not pass; in microseconds.
-    pub(crate) fn latency(&mut self, thousandths: usize) -> f64 {
-        self.latencies.sort_unstable();
-        let at = (self.latencies.len() * thousandths / 1000).min(self.latencies.len().saturating_sub(1));
-        self.latencies.get(at).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e6)
+    pub(crate) fn latency(&self, thousandths: usize) -> f64 {
+        let mut latencies = self.latencies.clone();
+        latencies.sort_unstable();
+        let at = (latencies.len() * thousandths / 1000).min(latencies.len().saturating_sub(1));
+        latencies.get(at).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e6)
     }
 
-    /// CPU time per call of each measured process, in microseconds.
-    pub(crate) fn cpu_per_call(&self) -> Vec<f64> {
-        self.cpu.iter().map(|time| time.as_secs_f64() * 1e6 / self.count()).collect()
+    /// CPU time per call of what stands between client and backend, and of the backend, in microseconds.
+    pub(crate) fn cpu_per_call(&self) -> [f64; 2] {
+        self.cpu.map(|time| time.as_secs_f64() * 1e6 / self.count())
     }
 
     pub(crate) fn calls_per_second(&self) -> f64 {

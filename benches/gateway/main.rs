@@ -1,5 +1,5 @@
-//! What the gateway costs: latency and CPU time per call, beside a direct call and beside nginx as a plain
-//! proxy, all in one run and interleaved, so that a busy machine weighs on each alike. Authorization is on.
+//! What the gateway costs: latency and CPU time per call, beside a direct call, nginx as a plain proxy and the bare floor
+//! program, all in one run and interleaved, so that a busy machine weighs on each alike. Authorization is on.
 //!
 //! `scripts/bench` runs it; `--json FILE` writes the figures too, `--seconds N` sets the length of a batch.
 
@@ -7,6 +7,7 @@
 
 mod client;
 mod counts;
+mod floor;
 mod idle;
 mod load;
 mod peers;
@@ -18,9 +19,18 @@ use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
+use load::Work;
+
+/// As in the gateway's program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Rounds of one batch per way. Enough that one disturbed batch does not move a median.
 const ROUNDS: usize = 5;
+
+/// What is measured, and at how many calls at once.
+const LOADS: [(Work, usize); 6] =
+    [(Work::Small, 1), (Work::Small, 16), (Work::Small, 64), (Work::Large, 16), (Work::Notes, 16), (Work::Session, 1)];
 
 /// How the bench was called; cargo adds `--bench`.
 #[derive(Parser)]
@@ -57,6 +67,16 @@ enum Role {
     Http {
         /// The port on loopback.
         port: u16,
+        /// Its version.
+        era: peers::Era,
+    },
+    /// The floor.
+    #[command(hide = true)]
+    Floor {
+        /// The port on loopback.
+        port: u16,
+        /// The port of the backend.
+        backend: u16,
     },
     /// The fast backend on pipes.
     #[command(hide = true)]
@@ -73,7 +93,8 @@ fn main() -> Result<()> {
     match arguments.role {
         Some(Role::Count(options)) => counts::run(&options),
         Some(Role::Subject(options)) => runtime.block_on(counts::subject::run(options)),
-        Some(Role::Http { port }) => runtime.block_on(peers::http(port, peers::Era::Legacy)),
+        Some(Role::Http { port, era }) => runtime.block_on(peers::http(port, era)),
+        Some(Role::Floor { port, backend }) => floor::serve(port, backend),
         Some(Role::Stdio { era }) => peers::stdio(era),
         None if !arguments.bench => Ok(()),
         None => runtime.block_on(measure(&arguments)),
@@ -84,24 +105,29 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     let batch = Duration::from_secs_f64(arguments.seconds);
     let mut bed = ways::Bed::lay(&arguments.gateway).await.context("the parts could not be started")?;
     let mut rows = Vec::new();
-    for at_once in [1, 16] {
-        let mut measured: Vec<load::Figures> = bed.ways.iter().map(|_| load::Figures::default()).collect();
+    for (work, at_once) in LOADS {
+        let names = bed.ways.iter().filter(|way| way.work == work).map(|way| way.name);
+        let mut measured: Vec<_> = names.map(|way| report::Measured { way, batches: Vec::new() }).collect();
         for round in 0..=ROUNDS {
-            for (way, figures) in bed.ways.iter_mut().zip(&mut measured) {
-                let batch = way.run(at_once, batch).await.with_context(|| way.name.to_owned())?;
+            for (way, measured) in bed.ways.iter_mut().filter(|way| way.work == work).zip(&mut measured) {
+                let batch = way.run(at_once, batch).await.with_context(|| format!("{}, {work:?}", way.name))?;
                 // The first round only warms caches, pools and lazily started children.
                 if round > 0 {
-                    figures.add(batch);
+                    measured.batches.push(batch);
                 }
             }
         }
-        rows.extend(bed.ways.iter().zip(measured).map(|(way, figures)| report::Row::new(way.name, at_once, figures)));
+        rows.extend(report::rows(work, at_once, &measured));
     }
     drop(bed);
     let report = report::Report {
         rows,
         start: idle::start_to_first_answer(&arguments.gateway).await.context("starts")?,
-        idle: idle::memory_per_session(&arguments.gateway, arguments.sessions).await.context("idle sessions")?,
+        idle: vec![
+            idle::memory_per_stream(arguments.sessions).await.context("idle streams")?,
+            idle::memory_per_session(&arguments.gateway, arguments.sessions).await.context("idle sessions")?,
+        ],
+        program_bytes: std::fs::metadata(&arguments.gateway)?.len(),
     };
     println!("{report}");
     if let Some(file) = &arguments.json {

@@ -1,20 +1,29 @@
-//! The fast backends: they answer every tool call with the same small result, and know just enough of MCP.
+//! The fast backends: they answer tool calls with results that are ready, and know just enough of MCP.
 
-use std::io::{BufRead as _, Write as _};
+use std::{
+    convert::Infallible,
+    io::{BufRead as _, Write as _},
+};
 
 use anyhow::Result;
 use axum::{
     Router,
-    body::Bytes,
+    body::{Body, Bytes},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
-    routing::post,
+    routing::{get, post},
+    serve::ListenerExt as _,
 };
+use futures_util::{Stream, StreamExt as _, stream};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 /// What every answer to a tool call holds.
 pub(crate) const ANSWER: &str = "the boat has passed";
+/// Bytes of the text that the tool `large` adds.
+const LARGE: usize = 100_000;
+/// Progress notifications that the tool `notes` sends before its answer.
+pub(crate) const NOTES: usize = 20;
 
 /// Version of the protocol that a peer speaks: 2025-11-25 or 2026-07-28.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -36,11 +45,31 @@ struct Request<'a> {
     params: Option<&'a RawValue>,
 }
 
+/// Parameters of a tool call.
+#[derive(Deserialize)]
+struct Call<'a> {
+    name: &'a str,
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<Meta<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Meta<'a> {
+    #[serde(borrow, rename = "progressToken")]
+    progress_token: Option<&'a RawValue>,
+}
+
 /// Serves Streamable HTTP on a port of loopback until it is killed.
 pub(crate) async fn http(port: u16, era: Era) -> Result<()> {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
     let answer = async move |_: HeaderMap, body: Bytes| answer(era, &body);
-    let app = Router::new().route("/mcp", post(answer).delete(async || StatusCode::NO_CONTENT));
+    let app = Router::new()
+        .route("/mcp", post(answer).delete(async || StatusCode::NO_CONTENT))
+        .route("/stream", get(async || events(stream::pending())));
+    let listener = listener.tap_io(|stream| {
+        // best effort: without it, small messages wait for each other
+        let _ = stream.set_nodelay(true);
+    });
     Ok(axum::serve(listener, app).await?)
 }
 
@@ -58,7 +87,16 @@ pub(crate) fn stdio(era: Era) -> Result<()> {
 }
 
 fn answer(era: Era, body: &[u8]) -> Response {
+    let notes = notes(body);
     match reply(era, body) {
+        Some(answer) if !notes.is_empty() => {
+            let messages = stream::iter(notes.into_iter().chain([answer])).then(async |message| {
+                // each message is written by itself
+                tokio::task::yield_now().await;
+                Ok(format!("event: message\ndata: {message}\n\n"))
+            });
+            events(messages)
+        }
         Some(answer) => {
             ([(header::CONTENT_TYPE.as_str(), "application/json"), ("mcp-session-id", "bench")], answer).into_response()
         }
@@ -66,11 +104,30 @@ fn answer(era: Era, body: &[u8]) -> Response {
     }
 }
 
+fn events(messages: impl Stream<Item = Result<String, Infallible>> + Send + 'static) -> Response {
+    ([(header::CONTENT_TYPE.as_str(), "text/event-stream")], Body::from_stream(messages)).into_response()
+}
+
+/// The progress notifications that go before the answer to a message.
+fn notes(message: &[u8]) -> Vec<String> {
+    let request = serde_json::from_slice::<Request<'_>>(message).ok();
+    let call = request.and_then(|request| serde_json::from_str::<Call<'_>>(request.params?.get()).ok());
+    let call = call.filter(|call| call.name == "notes");
+    let Some(token) = call.and_then(|call| call.meta?.progress_token) else { return Vec::new() };
+    let note = |n| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{n},"total":{NOTES}}}}}"#
+        )
+    };
+    (1..=NOTES).map(note).collect()
+}
+
 /// The response to a message; none to a notification or to what is no JSON-RPC.
 pub(crate) fn reply(era: Era, message: &[u8]) -> Option<String> {
     let request: Request<'_> = serde_json::from_slice(message).ok()?;
     let id = request.id?.get();
     let result = match (request.method?, era) {
+        ("tools/call", _) if is_large(request.params) => large(era),
         ("tools/call", Era::Legacy) => LEGACY_RESULT.to_owned(),
         ("tools/call", Era::Modern) => MODERN_RESULT.to_owned(),
         ("tools/list", _) => tools(era).to_string(),
@@ -91,9 +148,21 @@ pub(crate) fn reply(era: Era, message: &[u8]) -> Option<String> {
     Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#))
 }
 
+fn is_large(params: Option<&RawValue>) -> bool {
+    params
+        .and_then(|params| serde_json::from_str::<Call<'_>>(params.get()).ok())
+        .is_some_and(|call| call.name == "large")
+}
+
+fn large(era: Era) -> String {
+    let small = if era == Era::Modern { MODERN_RESULT } else { LEGACY_RESULT };
+    small.replace(ANSWER, &format!("{ANSWER}{}", " and so on".repeat(LARGE / 10)))
+}
+
 fn tools(era: Era) -> Value {
     let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
-    let list = json!({ "tools": [{ "name": "pass", "description": "Lets a boat pass", "inputSchema": schema }] });
+    let tool = |name: &str| json!({ "name": name, "description": "Lets a boat pass", "inputSchema": schema });
+    let list = json!({ "tools": [tool("pass"), tool("large"), tool("notes")] });
     if era == Era::Modern { cacheable(list) } else { list }
 }
 

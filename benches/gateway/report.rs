@@ -6,20 +6,42 @@ use serde::Serialize;
 
 use crate::{
     idle::{Idle, Start},
-    load::Figures,
+    load::{Batch, Work},
+    ways::{DIRECT_WAY, FLOOR_WAY, NGINX_WAY},
 };
 
 /// One way at one number of calls at once.
 #[derive(Serialize)]
 pub(crate) struct Row {
+    work: Work,
     way: &'static str,
     at_once: usize,
-    calls_per_second: f64,
-    p50_us: f64,
-    p99_us: f64,
+    calls_per_second: Spread,
+    p50_us: Spread,
+    p99_us: Spread,
     /// CPU time per call of what stands between client and backend.
-    cpu_between_us: f64,
-    cpu_backend_us: f64,
+    cpu_between_us: Spread,
+    cpu_backend_us: Spread,
+    /// The same, beside what others need in the same round.
+    cpu_beside_nginx: Option<Spread>,
+    cpu_beside_floor: Option<Spread>,
+    calls_beside_nginx: Option<Spread>,
+    /// What is added to the median latency of a direct call in the same round.
+    p50_added_us: Option<Spread>,
+}
+
+/// Median, lowest and highest of all rounds.
+#[derive(Clone, Copy, Serialize)]
+pub(crate) struct Spread {
+    median: f64,
+    lowest: f64,
+    highest: f64,
+}
+
+/// The batches of one way, one for each round.
+pub(crate) struct Measured {
+    pub(crate) way: &'static str,
+    pub(crate) batches: Vec<Batch>,
 }
 
 /// All that was measured in one run.
@@ -27,23 +49,69 @@ pub(crate) struct Row {
 pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
     pub(crate) start: Start,
-    pub(crate) idle: Idle,
+    pub(crate) idle: Vec<Idle>,
+    pub(crate) program_bytes: u64,
 }
 
-// === impl Row ===
-
-impl Row {
-    pub(crate) fn new(way: &'static str, at_once: usize, mut figures: Figures) -> Self {
-        let cpu = figures.cpu_per_call();
-        Self {
-            way,
+/// The rows of one kind of work at one number of calls at once.
+pub(crate) fn rows(work: Work, at_once: usize, measured: &[Measured]) -> Vec<Row> {
+    let other = |name: &str| measured.iter().find(|measured| measured.way == name);
+    let (direct, nginx, floor) = (other(DIRECT_WAY), other(NGINX_WAY), other(FLOOR_WAY));
+    let cpu = |batch: &Batch| batch.cpu_per_call()[0];
+    let row = |measured: &Measured| {
+        let all = |figure: fn(&Batch) -> f64| Spread::of(measured.batches.iter().map(figure));
+        // a direct call has nothing between
+        let stands_between = measured.batches.iter().any(|batch| cpu(batch) > 0.0);
+        Row {
+            work,
+            way: measured.way,
             at_once,
-            calls_per_second: figures.calls_per_second(),
-            p50_us: figures.latency(500),
-            p99_us: figures.latency(990),
-            cpu_between_us: cpu[0],
-            cpu_backend_us: cpu[1],
+            calls_per_second: all(Batch::calls_per_second),
+            p50_us: all(|batch| batch.latency(500)),
+            p99_us: all(|batch| batch.latency(990)),
+            cpu_between_us: all(|batch| batch.cpu_per_call()[0]),
+            cpu_backend_us: all(|batch| batch.cpu_per_call()[1]),
+            cpu_beside_nginx: nginx
+                .filter(|_| stands_between)
+                .map(|nginx| measured.beside(nginx, |own, other| cpu(own) / cpu(other))),
+            cpu_beside_floor: floor
+                .filter(|_| stands_between)
+                .map(|floor| measured.beside(floor, |own, other| cpu(own) / cpu(other))),
+            calls_beside_nginx: nginx
+                .map(|nginx| measured.beside(nginx, |own, other| own.calls_per_second() / other.calls_per_second())),
+            p50_added_us: direct
+                .map(|direct| measured.beside(direct, |own, other| own.latency(500) - other.latency(500))),
         }
+    };
+    measured.iter().map(row).collect()
+}
+
+// === impl Measured ===
+
+impl Measured {
+    /// A figure for each round, from this way's batch and another way's.
+    fn beside(&self, other: &Self, figure: impl Fn(&Batch, &Batch) -> f64) -> Spread {
+        Spread::of(self.batches.iter().zip(&other.batches).map(|(own, other)| figure(own, other)))
+    }
+}
+
+// === impl Spread ===
+
+impl Spread {
+    pub(crate) fn of(figures: impl Iterator<Item = f64>) -> Self {
+        let mut figures: Vec<f64> = figures.collect();
+        figures.sort_by(f64::total_cmp);
+        let at = |index: usize| figures.get(index).copied().unwrap_or(f64::NAN);
+        Self { median: at(figures.len() / 2), lowest: at(0), highest: at(figures.len().saturating_sub(1)) }
+    }
+}
+
+/// `1.7 (1.6-1.9)`
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let places = f.precision().unwrap_or(1);
+        let Self { median, lowest, highest } = self;
+        write!(f, "{median:.places$} ({lowest:.places$}-{highest:.places$})")
     }
 }
 
@@ -53,11 +121,28 @@ impl Report {
     pub(crate) fn json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self)
     }
+}
 
-    /// What a way costs in CPU time beside nginx, at the same number of calls at once.
-    fn beside_nginx(&self, row: &Row) -> Option<f64> {
-        let nginx = self.rows.iter().find(|other| other.way == "HTTP, nginx" && other.at_once == row.at_once)?;
-        Some(row.cpu_between_us / nginx.cpu_between_us)
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |spread: Option<Spread>, places: usize| {
+            spread.map_or_else(String::new, |spread| format!("{spread:.places$}"))
+        };
+        write!(
+            f,
+            "{:<8} {:>3} {:<22} {:>8.0} {:>7.0} {:>7.0} {:>7.1} {:>17} {:>17} {:>18} {:>17}",
+            format!("{:?}", self.work).to_lowercase(),
+            self.at_once,
+            self.way,
+            self.calls_per_second.median,
+            self.p50_us.median,
+            self.p99_us.median,
+            self.cpu_between_us.median,
+            text(self.cpu_beside_nginx, 1),
+            text(self.cpu_beside_floor, 1),
+            text(self.calls_beside_nginx, 2),
+            text(self.p50_added_us, 0),
+        )
     }
 }
 
@@ -65,42 +150,36 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<16} {:>7} {:>9} {:>9} {:>9} {:>12} {:>12} {:>9}",
-            "way", "at once", "calls/s", "p50 µs", "p99 µs", "CPU between", "CPU backend", "x nginx"
+            "{:<8} {:>3} {:<22} {:>8} {:>7} {:>7} {:>7} {:>17} {:>17} {:>18} {:>17}",
+            "work",
+            "at",
+            "way",
+            "calls/s",
+            "p50 µs",
+            "p99 µs",
+            "CPU µs",
+            "CPU x nginx",
+            "CPU x floor",
+            "calls/s x nginx",
+            "p50 added µs"
         )?;
         for row in &self.rows {
-            let times = self.beside_nginx(row).filter(|times| *times > 0.0);
-            let times = times.map_or_else(String::new, |times| format!("{times:.1}"));
-            writeln!(
-                f,
-                "{:<16} {:>7} {:>9.0} {:>9.0} {:>9.0} {:>12.1} {:>12.1} {times:>9}",
-                row.way,
-                row.at_once,
-                row.calls_per_second,
-                row.p50_us,
-                row.p99_us,
-                row.cpu_between_us,
-                row.cpu_backend_us
-            )?;
+            writeln!(f, "{row}")?;
         }
         let Start { first_ever, median, fastest } = &self.start;
         writeln!(
             f,
             "\nstart to first answer: {median:.1} ms median, {fastest:.1} ms fastest, {first_ever:.1} ms the first time ever"
         )?;
-        let Idle { sessions, empty_bytes, full_bytes, bytes_per_session } = &self.idle;
-        let mebibytes = |bytes: &u64| bytes / 1024 / 1024;
-        write!(
-            f,
-            "idle session with an open stream: {:.1} kB each ({sessions} of them: {} MiB, before {} MiB)",
-            thousandth(*bytes_per_session),
-            mebibytes(full_bytes),
-            mebibytes(empty_bytes)
-        )
+        for Idle { way, sessions, empty_bytes, full_bytes, bytes_per_session } in &self.idle {
+            let (each, full, empty) = (bytes_per_session / 1000, full_bytes >> 20, empty_bytes >> 20);
+            writeln!(f, "open stream, {way}: {each} kB each ({sessions} of them: {full} MiB, before {empty} MiB)")?;
+        }
+        write!(f, "program: {:.1} MB", thousandth(self.program_bytes / 1000))
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "bytes of one session")]
-fn thousandth(bytes: u64) -> f64 {
-    bytes as f64 / 1000.0
+#[expect(clippy::cast_precision_loss, reason = "kilobytes of one file")]
+fn thousandth(kilobytes: u64) -> f64 {
+    kilobytes as f64 / 1000.0
 }

@@ -17,12 +17,18 @@ use tokio::{
 
 use crate::{
     client::{Connection, Endpoint},
-    load::{self, Batch},
+    load::{self, Batch, Work},
+    peers::Era,
     process::{Gateway, Process, children, cpu_time, free_port, this_program},
 };
 
 /// Where Debian keeps it.
 const NGINX: &str = "/usr/sbin/nginx";
+
+/// The ways that others are compared with.
+pub(crate) const DIRECT_WAY: &str = "directly";
+pub(crate) const NGINX_WAY: &str = "nginx";
+pub(crate) const FLOOR_WAY: &str = "floor";
 
 /// Every part, running, and the ways through them. Dropping it ends them all.
 pub(crate) struct Bed {
@@ -31,9 +37,10 @@ pub(crate) struct Bed {
     _folder: TempDir,
 }
 
-/// One way to a backend.
+/// One way to a backend, for one kind of work.
 pub(crate) struct Way {
     pub(crate) name: &'static str,
+    pub(crate) work: Work,
     /// What stands between the client and the backend.
     between: Vec<u32>,
     backend: Backend,
@@ -41,59 +48,76 @@ pub(crate) struct Way {
 }
 
 /// Whose CPU time is the backend's.
+#[derive(Clone, Copy)]
 enum Backend {
     Process(u32),
     ChildrenOf(u32),
 }
 
 enum Traffic {
-    Http { endpoint: Endpoint, tool: &'static str, connections: Vec<Connection> },
+    Http { endpoint: Endpoint, era: Era, tool: String, connections: Vec<Connection> },
     Pipes { input: ChildStdin, output: BufReader<ChildStdout>, _child: Box<tokio::process::Child> },
 }
 
 // === impl Bed ===
 
 impl Bed {
-    /// Starts the backends, nginx where it is installed, and the gateway, and opens a session on each way.
+    /// Starts the backends, nginx if it is installed, the floor and the gateway, and opens a session on each way.
     pub(crate) async fn lay(program: &Path) -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let port = free_port()?;
-        let mut command = Command::new(this_program()?);
-        let mut backend =
-            Process::start(command.args(["http", &port.to_string()]), &folder.path().join("backend.log"))?;
-        backend.listening(port).await?;
-        let behind = || Backend::Process(backend.id());
-
-        let mut ways = vec![Way::http("HTTP, directly", Endpoint::new(port, "/mcp", None)?, "pass", behind()).await?];
+        let (legacy, port) = start_role(folder.path(), &["http"], &["legacy"]).await?;
+        let (modern, modern_port) = start_role(folder.path(), &["http"], &["modern"]).await?;
+        let (behind, behind_modern) = (Backend::Process(legacy.id()), Backend::Process(modern.id()));
+        let mut ways = Vec::new();
         let mut parts = Vec::new();
+        let all = [Work::Small, Work::Large, Work::Notes, Work::Session];
+        let plain = Endpoint::new(port, "/mcp", None)?;
+        ways.extend(Way::http(DIRECT_WAY, &plain, "", (Vec::new(), behind), &all).await?);
         if Path::new(NGINX).exists() {
             let (nginx, listens) = start_nginx(folder.path(), port).await?;
             let between = [vec![nginx.id()], children(nginx.id())?].concat();
-            let way = Way::http("HTTP, nginx", Endpoint::new(listens, "/mcp", None)?, "pass", behind()).await?;
-            ways.push(Way { between, ..way });
+            let endpoint = Endpoint::new(listens, "/mcp", None)?;
+            ways.extend(Way::http(NGINX_WAY, &endpoint, "", (between, behind), &all).await?);
             parts.push(nginx);
         }
-        let (gateway, key) = start_gateway(program, folder.path(), port).await?;
-        let between = vec![gateway.process.id()];
-        let endpoint = Endpoint::new(gateway.port, "/mcp", Some(&key))?;
-        let way = Way::http("HTTP, gateway", endpoint.clone(), "fast__pass", behind()).await?;
-        ways.push(Way { between: between.clone(), ..way });
+        let (floor, listens) = start_role(folder.path(), &["floor"], &[&port.to_string()]).await?;
+        let endpoint = Endpoint::new(listens, "/mcp", None)?;
+        ways.extend(Way::http(FLOOR_WAY, &endpoint, "", (vec![floor.id()], behind), &all).await?);
 
+        let (gateway, key) = start_gateway(program, folder.path(), [port, modern_port]).await?;
+        let between = vec![gateway.process.id()];
+        let merged = Endpoint::new(gateway.port, "/mcp", Some(&key))?;
+        ways.extend(Way::http("gateway, /mcp, legacy", &merged, "fast__", (between.clone(), behind), &all).await?);
+        ways.push(Way::modern("gateway, /mcp, modern", &merged, "modern__pass", (between.clone(), behind_modern))?);
+        let single = Endpoint::new(gateway.port, "/mcp/fast", Some(&key))?;
+        ways.extend(
+            Way::http("gateway, /mcp/fast", &single, "", (between.clone(), behind), &[Work::Small, Work::Large])
+                .await?,
+        );
         ways.push(Way::pipes()?);
         let behind = Backend::ChildrenOf(gateway.process.id());
-        let way = Way::http("stdio, gateway", endpoint, "pipe__pass", behind).await?;
-        ways.push(Way { between, ..way });
-        parts.extend([gateway.process, backend]);
+        ways.extend(Way::http("stdio, gateway, /mcp", &merged, "pipe__", (between, behind), &[Work::Small]).await?);
+        parts.extend([gateway.process, floor, legacy, modern]);
         Ok(Self { ways, _parts: parts, _folder: folder })
     }
 }
 
-async fn start_gateway(program: &Path, folder: &Path, backend: u16) -> Result<(Gateway, String)> {
-    let pipe = this_program()?;
-    let config = format!(
-        "[backends.fast]\nurl = \"http://127.0.0.1:{backend}/mcp\"\n\n[backends.pipe]\ncommand = {:?}\nargs = [\"stdio\"]\n",
-        pipe.display().to_string(),
-    );
+/// Starts this program in a role that listens on a port.
+pub(crate) async fn start_role(folder: &Path, role: &[&str], options: &[&str]) -> Result<(Process, u16)> {
+    let port = free_port()?;
+    let mut command = Command::new(this_program()?);
+    command.args(role).arg(port.to_string()).args(options);
+    let log = folder.join(format!("{}-{port}.log", role.concat()));
+    let mut process = Process::start(&mut command, &log)?;
+    process.listening(port).await.with_context(|| fs::read_to_string(log).unwrap_or_default())?;
+    Ok((process, port))
+}
+
+async fn start_gateway(program: &Path, folder: &Path, [legacy, modern]: [u16; 2]) -> Result<(Gateway, String)> {
+    let pipe = this_program()?.display().to_string();
+    let http = |name: &str, port: u16| format!("[backends.{name}]\nurl = \"http://127.0.0.1:{port}/mcp\"\n\n");
+    let stdio = format!("[backends.pipe]\ncommand = {pipe:?}\nargs = [\"stdio\"]\nshare = \"session\"\n");
+    let config = [http("fast", legacy), http("modern", modern), stdio].concat();
     fs::write(folder.join("lockkeeper.toml"), config)?;
     let mut gateway = Gateway::start(program, folder)?;
     gateway.answering().await.with_context(|| log(folder, "gateway.log"))?;
@@ -121,10 +145,37 @@ fn log(folder: &Path, name: &str) -> String {
 // === impl Way ===
 
 impl Way {
-    async fn http(name: &'static str, mut endpoint: Endpoint, tool: &'static str, backend: Backend) -> Result<Self> {
-        let first = endpoint.open_session().await.context(name)?;
-        let traffic = Traffic::Http { endpoint, tool, connections: vec![first] };
-        Ok(Self { name, between: Vec::new(), backend, traffic })
+    /// A way of clients with a session, for each kind of work; `prefix` stands before the names of tools.
+    async fn http(
+        name: &'static str,
+        endpoint: &Endpoint,
+        prefix: &str,
+        (between, backend): (Vec<u32>, Backend),
+        works: &[Work],
+    ) -> Result<Vec<Self>> {
+        let mut ways = Vec::new();
+        for work in works {
+            let endpoint = match work {
+                Work::Session => endpoint.clone(),
+                _ => endpoint.with_session(&mut Connection::open(endpoint.port).await?).await.context(name)?,
+            };
+            let tool = format!("{prefix}{}", work.tool());
+            let traffic = Traffic::Http { endpoint, era: Era::Legacy, tool, connections: Vec::new() };
+            ways.push(Self { name, work: *work, between: between.clone(), backend, traffic });
+        }
+        Ok(ways)
+    }
+
+    /// A way of clients of 2026-07-28.
+    fn modern(
+        name: &'static str,
+        endpoint: &Endpoint,
+        tool: &str,
+        (between, backend): (Vec<u32>, Backend),
+    ) -> Result<Self> {
+        let endpoint = endpoint.clone().modern(tool)?;
+        let traffic = Traffic::Http { endpoint, era: Era::Modern, tool: tool.to_owned(), connections: Vec::new() };
+        Ok(Self { name, work: Work::Small, between, backend, traffic })
     }
 
     fn pipes() -> Result<Self> {
@@ -134,7 +185,7 @@ impl Way {
         let input = child.stdin.take().context("no stdin")?;
         let output = BufReader::new(child.stdout.take().context("no stdout")?);
         let traffic = Traffic::Pipes { input, output, _child: Box::new(child) };
-        Ok(Self { name: "stdio, directly", between: Vec::new(), backend, traffic })
+        Ok(Self { name: "stdio, directly", work: Work::Small, between: Vec::new(), backend, traffic })
     }
 
     /// One batch of calls, `at_once` of them under way at any time.
@@ -146,13 +197,13 @@ impl Way {
         }
         let (started, before) = (Instant::now(), self.cpu()?);
         let latencies = match &mut self.traffic {
-            Traffic::Http { endpoint, tool, connections } => {
-                load::over_http(endpoint, &mut connections[..at_once], tool, length).await?
+            Traffic::Http { endpoint, era, tool, connections } => {
+                load::over_http((endpoint, *era), &mut connections[..at_once], (tool, self.work), length).await?
             }
             Traffic::Pipes { input, output, .. } => load::over_pipes((input, output), (at_once, length)).await?,
         };
         let (took, after) = (started.elapsed(), self.cpu()?);
-        let cpu = after.iter().zip(before).map(|(after, before)| after.saturating_sub(before)).collect();
+        let cpu = std::array::from_fn(|part| after[part].saturating_sub(before[part]));
         Ok(Batch { latencies, cpu, took })
     }
 

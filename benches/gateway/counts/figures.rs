@@ -12,7 +12,7 @@ use super::{callgrind::Count, pair::Pair};
 const TOLERANCE: f64 = 1.1;
 
 /// Allocations that a call may need more: less than a whole one.
-const ROUNDING: f64 = 0.5;
+const ROUNDING: f64 = 0.9;
 
 /// What a call needs, and by which compiler and dependencies.
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,7 +29,8 @@ pub(super) struct Figures {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Call {
     instructions: f64,
-    /// To a tenth: what is allocated now and then counts in part.
+    /// The least of all runs, since a wake-up by chance only adds; to a tenth, since what is allocated now and then
+    /// counts in part.
     allocations: f64,
     /// Difference between the highest and the lowest run, in instructions.
     #[serde(skip)]
@@ -45,13 +46,13 @@ pub(super) struct Excess {
 // === impl Figures ===
 
 impl Figures {
-    /// The medians of several runs.
+    /// The figures of several runs.
     pub(super) fn of(pairs: &[Pair], calls: u32, runs: &[Vec<Count>]) -> Result<Self> {
         let call = |(index, pair): (usize, &Pair)| {
             let counts = |what: fn(&Count) -> u64| sorted(runs.iter().map(|run| per_call(what(&run[index]), calls)));
             let (instructions, allocations) = (counts(|count| count.instructions), counts(|count| count.allocations));
             let spread = instructions[instructions.len() - 1] - instructions[0];
-            let allocations = (allocations[allocations.len() / 2] * 10.0).round() / 10.0;
+            let allocations = (allocations[0] * 10.0).round() / 10.0;
             (pair.to_string(), Call { instructions: instructions[instructions.len() / 2].round(), allocations, spread })
         };
         ensure!(!runs.is_empty(), "at least one run");

@@ -1,7 +1,9 @@
 //! The least of HTTP/1.1 that a client and a server in the counted thread need, so that little of a count is theirs.
 
+use std::sync::LazyLock;
+
 use anyhow::{Context as _, Result};
-use memchr::memmem;
+use memchr::memmem::{self, Finder};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -9,6 +11,10 @@ use tokio::{
 };
 
 use crate::peers::{Era, reply};
+
+/// The end of a head.
+static END: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\r\n\r\n"));
+static LENGTH: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\r\ncontent-length: "));
 
 /// One message, as long as the buffer is not used for the next.
 pub(super) struct Message<'a> {
@@ -23,7 +29,7 @@ pub(super) async fn read<'a>(
 ) -> Result<Option<Message<'a>>> {
     buffer.clear();
     loop {
-        if let Some(end) = memmem::find(buffer, b"\r\n\r\n") {
+        if let Some(end) = END.find(buffer) {
             let head = end + 4;
             let whole = head + length(&buffer[..head])?;
             if buffer.len() >= whole {
@@ -45,9 +51,8 @@ pub(super) fn field<'a>(head: &'a [u8], name: &str) -> Option<&'a str> {
 }
 
 fn length(head: &[u8]) -> Result<usize> {
-    let name = b"\r\ncontent-length: ";
-    let Some(at) = memmem::find(head, name) else { return Ok(0) };
-    let mut digits = head[at + name.len()..].iter().take_while(|byte| byte.is_ascii_digit());
+    let Some(at) = LENGTH.find(head) else { return Ok(0) };
+    let mut digits = head[at + LENGTH.needle().len()..].iter().take_while(|byte| byte.is_ascii_digit());
     let length = digits.try_fold(0_usize, |sum, digit| sum.checked_mul(10)?.checked_add(usize::from(digit - b'0')));
     length.context("a message is too long")
 }
