@@ -4,6 +4,10 @@ use std::process::ExitCode;
 
 use lockkeeper::cli;
 
+/// A call allocates a hundred times, and more cheaply here than in the C library.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     cli::run(std::env::args_os(), cli::Process::system()).into()
 }

@@ -12,8 +12,18 @@ use anyhow::{Context as _, Result, ensure};
 use super::{Arguments, pair::Pair};
 use crate::process::this_program;
 
-/// The allocator's functions that hand out memory.
-const ALLOCATING: [&str; 6] = ["malloc", "calloc", "realloc", "aligned_alloc", "memalign", "posix_memalign"];
+/// The functions of the allocators, the C library's and the program's, that hand out memory.
+const ALLOCATING: [&str; 9] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "aligned_alloc",
+    "memalign",
+    "posix_memalign",
+    "mi_malloc_aligned",
+    "mi_zalloc_aligned",
+    "mi_realloc_aligned",
+];
 
 /// What all counted calls need together.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +77,7 @@ impl Count {
                 to = resolve(name, &mut names);
             } else if let Some(count) = line.strip_prefix("calls=") {
                 // an allocator calls itself, too
-                if ALLOCATING.contains(&to) && !ALLOCATING.contains(&from) {
+                if ALLOCATING.contains(&to) && !ALLOCATING.contains(&from) && !from.starts_with("mi_") {
                     allocations += count.split(' ').next().unwrap_or_default().parse::<u64>()?;
                 }
             } else if let Some(totals) = line.strip_prefix("totals: ") {
