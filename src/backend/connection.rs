@@ -3,10 +3,9 @@
 //!
 //! A legacy server and its client share a session, which [`handshake`] opens. A modern one serves requests that stand alone;
 //! [`discover`] asks it for its account of itself. The rest is the same: [`calls`] knows the open calls, [`call`] makes one,
-//! [`receive`] finds out which call a message is for, [`server_requests`] has the requests of the server wait for answers, and
+//! [`receive`] takes in what comes, [`session`] and [`request`] find out whom it is for, [`server_requests`] has the requests of the server wait for answers, and
 //! [`listen`] shares one subscription stream between all who listen.
 
-pub(crate) mod access;
 pub(crate) mod background;
 pub(crate) mod call;
 pub(crate) mod calls;
@@ -20,8 +19,10 @@ mod listening;
 pub(crate) mod overdue;
 mod ownership;
 pub(crate) mod receive;
+pub(crate) mod request;
 pub(crate) mod server_info;
 mod server_requests;
+pub(crate) mod session;
 pub(crate) mod state;
 mod versions;
 

@@ -108,7 +108,7 @@ impl ToolCall<'_> {
 impl Server for Demo {
     fn call(&self, call: Call) -> Reply {
         match call.method {
-            Method::Discover => Reply::complete(Payload::of(Revision::V2026_07_28, &content::discover())),
+            Method::Discover => Reply::complete(Payload::of(Revision::NEWEST_MODERN, &content::discover())),
             Method::Listen => listen::without_tasks(&call.params, self.counter.listen(call.context.requester.clone())),
             Method::SetLevel => match call.params.string("level").as_deref().and_then(Level::parse) {
                 Some(level) => {

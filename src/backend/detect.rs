@@ -52,7 +52,7 @@ impl Detection<'_> {
         let opened = match self.era.again() {
             None => self.find_out(&client).await,
             Some(verdict) if verdict.is_configured() => {
-                self.opener.open(verdict.era, (&Key::base(), self.succession()), &client).await.map(Opened::sure)
+                self.opener.open(Some(verdict.era), (&Key::base(), self.succession()), &client).await.map(Opened::sure)
             }
             Some(verdict) if verdict.era == Era::Modern => self.confirm_modern(verdict, &client).await,
             Some(verdict) => self.confirm_legacy(verdict, &client).await,

@@ -74,6 +74,11 @@ impl Known {
         self.verdict.borrow().map(|verdict| verdict.era)
     }
 
+    /// Whether the server is known to have sessions.
+    pub(crate) fn has_sessions(&self) -> bool {
+        self.now() == Some(Era::Legacy)
+    }
+
     /// Waits until the era is known.
     pub(crate) async fn wait(&self) -> Era {
         let mut changes = self.verdict.subscribe();

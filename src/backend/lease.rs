@@ -54,7 +54,8 @@ impl Backend {
         let found = timeout(patience, found).await;
         let late = || unavailable(&format!("it is still starting after {} s", patience.as_secs()));
         let connection = found.unwrap_or_else(|_| Err(late()))?;
-        if era == Era::Legacy && context.requester.is_sessionless() {
+        // the level that the call asks for itself; one of a session was set with it
+        if context.requester.is_sessionless() {
             self.settings.bring_to_level(key, &connection).await;
         }
         Ok((lease, connection))
@@ -63,7 +64,7 @@ impl Backend {
     /// Whether what serves calls may remember something of its clients. If nothing of a request but its answer comes back on
     /// a connection, the loss of it is no loss to them.
     fn can_lose_state(&self) -> bool {
-        self.era.now() == Some(Era::Legacy) || self.spec.is_channel()
+        self.era.has_sessions() || self.spec.is_channel()
     }
 
     /// Sees to it that the connection of `slot` is being opened.
@@ -79,7 +80,7 @@ impl Backend {
         self.context.tasks.spawn(async move {
             let era = backend.era.now();
             let succession = if slot.has_lived() { Succession::Another } else { Succession::First };
-            let opened = backend.opener.open(era.unwrap_or(Era::Legacy), (&key, succession), &client).await;
+            let opened = backend.opener.open(era, (&key, succession), &client).await;
             backend.opener.count(opened.as_deref().ok());
             if let Ok(connection) = &opened {
                 backend.crossing.met(connection.tasks());

@@ -10,7 +10,9 @@ use super::{
         discover::{Told, discover, introduced},
         handshake::{self, HandshakeError, Offer},
         receive,
-        state::About,
+        request::RequestProtocol,
+        session::SessionProtocol,
+        state::{About, Protocol},
     },
     context::BackendContext,
     error::StartError,
@@ -69,16 +71,16 @@ impl Opener {
         }
     }
 
-    /// Opens a connection of `key` to a server of this era.
+    /// Opens a connection of `key` to a server of this era; if that is not known, in a session.
     pub(super) async fn open(
         &self,
-        era: Era,
+        era: Option<Era>,
         (key, succession): (&Key, Succession),
         client: &Arc<ClientInfo>,
     ) -> Result<Arc<ServerConnection>, Failure> {
         match era {
-            Era::Modern => self.meet(key, succession).await,
-            Era::Legacy => self.greet(key, client).await,
+            Some(Era::Modern) => self.meet(key, succession).await,
+            Some(Era::Legacy) | None => self.greet(key, client).await,
         }
     }
 
@@ -96,7 +98,7 @@ impl Opener {
             let (transport, incoming) = self.connect()?;
             let about = About {
                 capabilities: offer.client.capabilities.clone(),
-                ..self.about(Era::Legacy, (key, Succession::First))
+                ..self.about(&SessionProtocol, (key, Succession::First))
             };
             let opening = handshake::open(about, &offer, Arc::clone(&transport), incoming);
             let opened = tokio::select! {
@@ -146,7 +148,8 @@ impl Opener {
     /// A connection of `key` for requests that stand alone, on which nothing was said yet.
     pub(super) fn approach(&self, key: &Key, succession: Succession) -> Result<Arc<ServerConnection>, Failure> {
         let (transport, incoming) = self.connect()?;
-        Ok(receive::begin(self.about(Era::Modern, (key, succession)), transport, incoming))
+        transport.negotiated(RequestProtocol.newest());
+        Ok(receive::begin(self.about(&RequestProtocol, (key, succession)), transport, incoming))
     }
 
     fn connect(&self) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
@@ -154,11 +157,11 @@ impl Opener {
         transport::connect(&self.spec, &Connector { environment, client, tasks, late: &self.late_streams })
     }
 
-    fn about(&self, era: Era, (key, succession): (&Key, Succession)) -> About {
+    fn about(&self, protocol: &'static dyn Protocol, (key, succession): (&Key, Succession)) -> About {
         About {
             backend: self.spec.id.clone(),
             key: key.clone(),
-            era,
+            protocol,
             abilities: self.spec.transport.abilities(),
             capabilities: Capabilities::none(),
             is_another: succession == Succession::Another,

@@ -7,7 +7,6 @@ use super::{
     era::Known,
     error::{DispatchError, StartError},
     health::Health,
-    key::Key,
     listens::Listens,
     open::Opener,
     pool::Pool,
@@ -17,7 +16,7 @@ use super::{
 };
 use crate::{
     crossing::ServerCrossing,
-    mcp::{Context, Era, ErrorObject, Method, Outcome},
+    mcp::{ErrorObject, Method, Outcome},
     model::{BackendSpec, Requester},
 };
 
@@ -54,19 +53,6 @@ impl Backend {
         let silence = (spec.id.clone(), spec.call_timeout);
         let crossing = ServerCrossing::new(silence, Arc::clone(&context.clock), Box::new(spawn), Box::new(ended));
         Self { spec, era, health, opener, pool, listens, wants, settings, slots, crossing, context }
-    }
-
-    /// The key of the connection that serves this client at a server of this era.
-    pub(super) fn key(&self, era: Era, context: &Context) -> Key {
-        match era {
-            Era::Legacy => Key::of(self.spec.share, context),
-            Era::Modern => Key::of_modern(&self.spec, context),
-        }
-    }
-
-    /// Whether what serves this client is there.
-    pub(super) fn is_there(&self, context: &Context) -> bool {
-        self.era.now().is_some_and(|era| self.pool.is_there(&self.key(era, context)))
     }
 
     /// Ends what a client that is over held here.

@@ -19,7 +19,7 @@ use self::{request::RequestServer, session::SessionServer};
 use super::{
     attempts::{Attempts, Next},
     connection::{
-        OutboundCall, ServerConnection, access, call_through,
+        OutboundCall, ServerConnection, call_through,
         discover::{Told, discover, introduced},
     },
     error::{DispatchError, StartError},
@@ -81,7 +81,24 @@ impl Backend {
                 Arc::clone(crossing).serve(decorators, RequestServer(self), call)
             }
             (Pair::NotMet, _) => Reply::later(self.meet_first(era, call)),
+            // it may have run up to what it asked
+            (Pair::Gone, _) => {
+                Reply::failed(self.unavailable("its server was replaced while it waited for input; call again"))
+            }
         }
+    }
+
+    /// The key of the connection that serves this client at a server of this era.
+    fn key(&self, era: Era, context: &Context) -> Key {
+        match era {
+            Era::Legacy => Key::of(self.spec.share, context),
+            Era::Modern => Key::of_modern(&self.spec, context),
+        }
+    }
+
+    /// Whether what serves this client is there.
+    fn is_there(&self, context: &Context) -> bool {
+        self.era.now().is_some_and(|era| self.pool.is_there(&self.key(era, context)))
     }
 
     /// Waits for a connection, so that it is known what the pair needs.
@@ -121,9 +138,8 @@ impl Backend {
         }
     }
 
-    /// Serves a call on the connection of its client, in a question slot where it needs one.
-    pub(super) fn serve(self: Arc<Self>, era: Era, call: Call) -> Reply {
-        let key = self.home(era, &call);
+    /// Serves a call on the connection of `key`, in a question slot of its sharer if it needs one.
+    fn serve(self: Arc<Self>, era: Era, key: Key, call: Call) -> Reply {
         if !self.needs_slot(&call.method, &key) {
             return self.serve_on(era, key, None, call);
         }
@@ -170,7 +186,7 @@ impl Backend {
                     yield Event::Done(Outcome::Complete(result));
                     return;
                 }
-                if let Err(error) = access::check(&connection, &method, &params, &context) {
+                if let Err(error) = connection.check(&method, &params, &context) {
                     yield attempts.refused(error);
                     return;
                 }
@@ -191,7 +207,7 @@ impl Backend {
                     {
                         slot.answered();
                     }
-                    yield access::own_part(&connection, &method, event, &holder);
+                    yield connection.own_part(&method, event, &holder);
                 }
                 if attempts.is_lost() && !connection.is_over() {
                     self.ask_again(&connection).await;
@@ -248,17 +264,6 @@ impl Backend {
             Told::Unusable(error @ StartError::Incompatible { .. }) => connection.end(&error.to_string()),
             Told::Ended(_) | Told::Unusable(_) | Told::Nothing(_) => {}
         }
-    }
-
-    /// The connection that a call is for, the first of its sharer's if any will do: what is asked of a task is asked where it
-    /// was made, since no other process knows of it (2025-11-25, tasks).
-    fn home(&self, era: Era, call: &Call) -> Key {
-        let key = self.key(era, &call.context);
-        let is_of_task = era == Era::Legacy && call.method.is_of_core_tasks();
-        let task = if is_of_task { call.params.string("taskId") } else { None };
-        let Some(task) = task else { return key };
-        let sessions = self.pool.sessions(&key);
-        sessions.iter().find(|session| access::made_task(session, &task)).map_or(key, |one| one.about.key.clone())
     }
 
     /// Whether a call needs a slot: on a channel that several client sessions share, if the client can be asked in it. An

@@ -14,7 +14,7 @@ use super::{
     wants::{GivenUp, Topic, Wants},
 };
 use crate::{
-    mcp::{Call, Era, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, json},
+    mcp::{Call, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, json},
     model::{BackendSpec, Requester},
 };
 
@@ -63,9 +63,9 @@ impl ClientSettings {
     }
 
     /// Brings a fresh session to what its clients want, for no longer than `start_timeout`. What the server refuses is left:
-    /// the clients have their answers long since. A server without sessions needs nothing.
+    /// the clients have their answers long since. One with a shared listen is told there.
     pub(super) async fn bring_up(&self, key: &Key, session: &Arc<ServerConnection>) {
-        if session.era() == Era::Modern {
+        if session.listening().is_some() {
             return;
         }
         let replayed = async {
@@ -82,7 +82,9 @@ impl ClientSettings {
 
     /// Sets the level that is wanted now.
     pub(super) async fn bring_to_level(&self, key: &Key, session: &Arc<ServerConnection>) {
-        if let Some(level) = self.wants.level(key).filter(|_| session.can_log()) {
+        if session.can_log()
+            && let Some(level) = self.wants.level(key)
+        {
             self.apply_level(session, level, level_params(level)).await;
         }
     }
@@ -103,9 +105,9 @@ impl ClientSettings {
 
     async fn give_up(&self, GivenUp { key, topics, level }: GivenUp) {
         let Some(connection) = self.pool.present(&key) else { return self.lower_level(&key, level).await };
-        if connection.era() == Era::Modern {
+        if let Some(listening) = connection.listening() {
             if !topics.is_empty() {
-                connection.listening().want_anew();
+                listening.want_anew();
             }
             return;
         }

@@ -41,6 +41,8 @@ pub(crate) enum Pair {
     Alike,
     /// That is not known before the server has been met.
     NotMet,
+    /// The call goes on with what another server has ended, and cannot be served.
+    Gone,
     /// Decorators.
     Differ(Decorators),
 }
@@ -83,6 +85,10 @@ pub(super) const fn at_endpoint(call: &Call) -> Decorator {
 
 /// The decorators of a call at a server of this era, whose way with tasks is known if the server `met` is of it.
 pub(super) fn at_server(call: &Call, era: Era, met: Option<ServerTasks>) -> Pair {
+    if era == Era::Legacy && call.params.origin().is_some() {
+        // the next round of a call at a server that had no sessions (`repeat`)
+        return Pair::Gone;
+    }
     let listens = match (&call.context.requester, era) {
         (Requester::Session(_), Era::Modern) => Some(ListenDecorator::SessionOverRequests),
         // clients of both eras subscribe so

@@ -115,7 +115,7 @@ impl MultiRoundTrip {
                     };
                 }
                 progress.next_call();
-                let mut reply = self.server.call(self.again(responses.as_deref(), round.state.as_deref()));
+                let mut reply = self.server.call(self.again(&ended, responses.as_deref(), round.state.as_deref()));
                 ended = loop {
                     match reply.next_event().await {
                         Some(Event::Notified(told)) => {
@@ -181,13 +181,17 @@ impl MultiRoundTrip {
         Ok(format!("{{{}}}", answers.join(",")))
     }
 
-    /// The original call with the answers of this round alone, and the state as the server wrote it.
-    fn again(&self, responses: Option<&str>, state: Option<&str>) -> Call {
+    /// The original call with the answers of this round alone, and the state as the server wrote it. It is marked with the
+    /// backend: one that has a server with sessions by then does not begin the call anew.
+    fn again(&self, ended: &Payload, responses: Option<&str>, state: Option<&str>) -> Call {
         let mut params = self.call.params.without("inputResponses").without("requestState");
         for (key, value) in [("inputResponses", responses), ("requestState", state)] {
             if let Some(value) = value {
                 params = params.with(key, value);
             }
+        }
+        if let Some(backend) = ended.origin() {
+            params = params.of_backend(backend);
         }
         Call { params, ..self.call.clone() }
     }

@@ -1,6 +1,6 @@
 //! How long a list may be kept by its reader, and by whom (2026-07-28, caching). Knows nothing of who reads it.
 
-use crate::mcp::{Era, Payload};
+use crate::mcp::{Feature, Payload};
 
 /// The longest time, in milliseconds, that a list is kept in which a backend is missing.
 const INCOMPLETE: u64 = 5_000;
@@ -31,7 +31,7 @@ impl CacheHints {
 
     /// What a server says of one page. Legacy servers say nothing, and what cannot be read says nothing.
     pub(crate) fn of(page: &Payload) -> Self {
-        let Some(object) = page.object().filter(|_| page.revision.era() == Era::Modern) else { return Self::NONE };
+        let Some(object) = page.object().filter(|_| page.revision.has(Feature::CacheHints)) else { return Self::NONE };
         let ttl = object.get("ttlMs").and_then(|text| text.parse().ok()).unwrap_or_default();
         let public = object.string("cacheScope").is_some_and(|scope| scope == CacheScope::Public.as_str());
         Self { ttl, scope: if public { CacheScope::Public } else { CacheScope::Private } }

@@ -34,6 +34,8 @@ pub enum Feature {
     CompletionsCapability,
     /// Elicitation has modes, of which one leads to a page (2025-11-25 and later).
     UrlElicitation,
+    /// Lists say how long and by whom they may be kept (2026-07-28 and later).
+    CacheHints,
     /// Tasks are a part of the core protocol, `tasks` a capability (2025-11-25 alone).
     CoreTasks,
 }
@@ -54,6 +56,9 @@ impl Revision {
 
     /// The newest version that has the `initialize` handshake.
     pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
+
+    /// The newest version without a handshake.
+    pub const NEWEST_MODERN: Self = Self::V2026_07_28;
 
     /// The version that a server assumes where the HTTP header is absent (2025-06-18 and 2025-11-25, transports).
     pub const ASSUMED: Self = Self::V2025_03_26;
@@ -88,6 +93,11 @@ impl Revision {
         Self::parse(requested).filter(|revision| revision.era() == Era::Legacy).unwrap_or(Self::NEWEST_LEGACY)
     }
 
+    /// Whether this version has tasks as a part of the core protocol.
+    pub fn has_core_tasks(self) -> bool {
+        self.has(Feature::CoreTasks)
+    }
+
     /// Whether this version has `feature`.
     pub fn has(self, feature: Feature) -> bool {
         match feature {
@@ -95,6 +105,7 @@ impl Revision {
             Feature::CompletionsCapability => self >= Self::V2025_03_26,
             Feature::ProtocolVersionHeader => self >= Self::V2025_06_18,
             Feature::PrimingEvent | Feature::CoreTasks => self == Self::V2025_11_25,
+            Feature::CacheHints => self >= Self::V2026_07_28,
             Feature::IdlessErrors | Feature::UrlElicitation => self >= Self::V2025_11_25,
         }
     }

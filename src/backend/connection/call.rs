@@ -15,12 +15,11 @@ use super::{
 use crate::{
     backend::transport::{NotSent, TransportError},
     mcp::{
-        ClientInfo, Context, Era, ErrorObject, Event, Facts, Farewell, Message, Method, Outcome, Payload, RequestId,
-        meta,
+        ClientInfo, Context, ErrorObject, Event, Facts, Farewell, Message, Method, Outcome, Payload, RequestId, meta,
         mirrored::Mirror,
-        translate::{Kind, Profile, with_envelope, without_invalid_header_params},
+        translate::{Kind, Profile},
     },
-    model::{Delivery, HeaderParams, Requester},
+    model::{Delivery, Requester},
 };
 
 /// A call to be made.
@@ -83,8 +82,7 @@ impl ServerConnection {
         call: OutboundCall,
         timeout: Duration,
     ) -> impl Stream<Item = Result<Event, NotSent>> + Send + use<> {
-        let kind =
-            if self.about.era == Era::Legacy && call.method.may_ask() { CallKind::Asking } else { CallKind::Plain };
+        let kind = self.about.protocol.kind(&call.method);
         self.call_of(call, kind, timeout)
     }
 
@@ -96,16 +94,8 @@ impl ServerConnection {
         timeout: Duration,
     ) -> impl Stream<Item = Result<Event, NotSent>> + Send + use<> {
         let connection = Arc::clone(self);
-        // 2026-07-28, tools: a client over HTTP leaves out the tools whose annotations of headers are invalid
-        let checks_tools = self.about.era == Era::Modern
-            && self.about.abilities.header_params == HeaderParams::Mirrored
-            && call.method == Method::ToolsList;
         self.exchange(call, kind, timeout).map(move |event| match event {
-            Ok(Event::Done(Outcome::Complete(result))) if checks_tools => {
-                let result = without_invalid_header_params(result).of_backend(&connection.about.backend);
-                Ok(Event::Done(Outcome::Complete(result)))
-            }
-            Ok(Event::Done(Outcome::Failed(error))) if connection.is_of_another_version(&error) => {
+            Ok(Event::Done(Outcome::Failed(error))) if connection.about.protocol.is_of_another_version(&error) => {
                 // elsewhere it may be one of several machines that says so: it is asked whether all do
                 if connection.about.abilities.delivery == Delivery::Channel {
                     connection.end("the server no longer speaks 2026-07-28");
@@ -148,7 +138,7 @@ impl ServerConnection {
             }
             let OutboundCall { method, holder, mirror, farewell, .. } = call;
             let token = meta::progress_token(&params);
-            let level = if connection.about.era == Era::Modern { meta::log_level(&params) } else { None };
+            let level = connection.about.protocol.level(&params);
             let open = OpenCall { token: token.clone(), holder, level, ..OpenCall::new(method.clone(), kind) };
             let mut ticket = match Ticket::open(connection, open, farewell) {
                 Ok(ticket) => ticket,
@@ -192,32 +182,19 @@ impl ServerConnection {
         }
     }
 
-    /// The parameters as this server reads them: a modern one in their envelope; those of the handshake are in its version
-    /// already.
+    /// The parameters as this server reads them; those of the handshake are in its version already.
     ///
     /// # Errors
     ///
-    /// Where the server's version has no form for them; that is reported.
+    /// If the server's version has no form for them; that is reported.
     fn params(&self, call: &OutboundCall, kind: CallKind) -> Result<Payload, ErrorObject> {
         let params = call.params.clone();
-        let facts = Facts { profile: call.profile, ..Facts::new(Kind::Request, &call.method) };
-        match self.about.era {
-            Era::Legacy if kind == CallKind::Handshake => Ok(params),
-            Era::Legacy => params.into_revision(self.revision(), &facts).map_err(|refusal| {
-                let refusal = refusal.of(Some(&self.about.backend));
-                refusal.report();
-                refusal.error()
-            }),
-            Era::Modern => {
-                let client = call.client.as_ref().map_or_else(|| Arc::new(ClientInfo::gateway()), Arc::clone);
-                let facts = Facts { client: Some(&*client), ..facts };
-                let params = params.into_revision(self.revision(), &facts).map_err(|refusal| {
-                    refusal.report();
-                    refusal.error()
-                })?;
-                Ok(with_envelope(params, &client))
-            }
+        if kind == CallKind::Handshake {
+            return Ok(params);
         }
+        let client = call.client.as_deref();
+        let facts = Facts { profile: call.profile, client, ..Facts::new(Kind::Request, &call.method) };
+        self.about.protocol.params(self, params, &facts)
     }
 
     /// Passes on a notification of the client's.
@@ -231,12 +208,6 @@ impl ServerConnection {
         if let Err(error) = sent {
             tracing::debug!(backend = %self.about.backend, %error, "a client's notification was not delivered");
         }
-    }
-
-    /// Whether a server without a handshake says that it does not speak the version of the request: it has not acted on it.
-    fn is_of_another_version(&self, error: &ErrorObject) -> bool {
-        let is_of_server = error.revision().is_some();
-        self.about.era == Era::Modern && is_of_server && error.code() == ErrorObject::UNSUPPORTED_VERSION
     }
 }
 

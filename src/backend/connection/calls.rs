@@ -37,7 +37,7 @@ pub(crate) struct Calls {
 
 /// Whether a message that names no call may be of several client sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sharing {
+pub(crate) enum Sharing {
     /// One client session makes all calls, or each answer comes on an exchange of its own.
     Unambiguous,
     /// Several client sessions make calls.

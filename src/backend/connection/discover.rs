@@ -9,7 +9,7 @@ use super::{
     call::OutboundCall,
     calls::CallKind,
     listen,
-    server_info::ServerInfo,
+    server_info::{Account, ServerInfo},
     state::ServerConnection,
     versions::{Versions, incompatible, supported},
 };
@@ -36,14 +36,17 @@ pub(crate) enum Told {
 
 /// Takes the server's account of itself, and begins to listen if it is the first.
 pub(crate) fn introduced(connection: &Arc<ServerConnection>, info: ServerInfo) {
-    if connection.set_server(info) {
-        let (connection, end) = (Arc::clone(connection), connection.end.token().clone());
-        connection.about.tasks.clone().spawn(async move {
-            end.run_until_cancelled(listen::run(connection)).await;
+    let is_first = connection.set_server(info);
+    let Some(listening) = connection.listening() else { return };
+    if is_first {
+        let (listening, connection) = (Arc::clone(listening), Arc::clone(connection));
+        let (tasks, end) = (connection.about.tasks.clone(), connection.end.token().clone());
+        tasks.spawn(async move {
+            end.run_until_cancelled(listen::run(connection, listening)).await;
         });
     } else {
         // it may have other things to tell now
-        connection.listening().want_anew();
+        listening.want_anew();
     }
 }
 
@@ -97,7 +100,9 @@ fn gone(delivery: Delivery, reason: String) -> Told {
 
 fn read(result: Payload, backend: &BackendId) -> Told {
     match Versions::of(&result) {
-        Some(Versions::Modern(revision)) => Told::Modern(ServerInfo::new(revision, result, backend)),
+        Some(Versions::Modern(revision)) => {
+            Told::Modern(ServerInfo::new(revision, (Account::Discover, result), backend))
+        }
         Some(Versions::Legacy) => Told::Legacy("it names versions with a handshake alone".to_owned()),
         Some(Versions::Foreign(versions)) => Told::Unusable(incompatible(versions)),
         None => Told::Legacy("it answers `server/discover` with something else".to_owned()),

@@ -10,7 +10,7 @@ use super::{
     call::OutboundCall,
     calls::CallKind,
     receive::begin,
-    server_info::ServerInfo,
+    server_info::{Account, ServerInfo},
     state::{About, ServerConnection},
     versions::{incompatible, supported},
 };
@@ -204,7 +204,7 @@ fn read(result: Payload, offer: &Offer, backend: &BackendId) -> Result<ServerInf
     let version = named.unwrap_or_default();
     let known = Revision::parse(&version).filter(|revision| revision.era() == Era::Legacy);
     match known.or(offer.assumed) {
-        Some(revision) => Ok(ServerInfo::new(revision, result, backend)),
+        Some(revision) => Ok(ServerInfo::new(revision, (Account::Initialize, result), backend)),
         None => Err(next_offer(offer.revision, &format!("it answered with `{version}`"))),
     }
 }

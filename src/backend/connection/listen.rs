@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{
     call::OutboundCall,
     fan_in::{Events, Heard, ListenFanIn},
+    listening::Listening,
     state::ServerConnection,
 };
 use crate::{
@@ -33,6 +34,7 @@ const EVER: Duration = Duration::from_hours(24 * 365);
 /// The listen of one connection.
 struct Listen {
     connection: Arc<ServerConnection>,
+    listening: Arc<Listening>,
 }
 
 /// What becomes of a listen that was asked for.
@@ -46,15 +48,15 @@ enum Answer {
 }
 
 /// Listens for as long as the connection lasts.
-pub(super) async fn run(connection: Arc<ServerConnection>) {
-    Listen { connection }.run().await;
+pub(super) async fn run(connection: Arc<ServerConnection>, listening: Arc<Listening>) {
+    Listen { connection, listening }.run().await;
 }
 
 // === impl Listen ===
 
 impl Listen {
     async fn run(&self) {
-        let listening = &self.connection.listening;
+        let listening = &self.listening;
         let about = &self.connection.about;
         let mut wanted = listening.wanted.subscribe();
         let mut fan_in = ListenFanIn::default();
@@ -114,7 +116,7 @@ impl Listen {
 
     /// Whether it is a task that the server has not acknowledged yet.
     fn is_new_task(&self, topic: &Topic) -> bool {
-        topic.task().is_some() && !self.connection.listening.has_acknowledged(topic)
+        topic.task().is_some() && !self.listening.has_acknowledged(topic)
     }
 
     fn events(&self, filter: &Value) -> Events {
@@ -190,7 +192,7 @@ impl Listen {
     fn leave(&self, topic: &Topic) {
         let about = &self.connection.about;
         if about.wants.is_over(&about.key, topic) {
-            self.connection.listening.want_anew();
+            self.listening.want_anew();
         }
     }
 
@@ -201,7 +203,10 @@ impl Listen {
             self.give(&Notification { method: Method::ResourceUpdated, params });
         }
         let tasks: Vec<String> = topics.iter().filter_map(Topic::task).map(str::to_owned).collect();
-        let (listen, end) = (Self { connection: Arc::clone(&self.connection) }, self.connection.end.token().clone());
+        let (listen, end) = (
+            Self { connection: Arc::clone(&self.connection), listening: Arc::clone(&self.listening) },
+            self.connection.end.token().clone(),
+        );
         if !tasks.is_empty() {
             self.connection.about.tasks.spawn(async move {
                 end.run_until_cancelled(listen.tell_tasks(tasks)).await;

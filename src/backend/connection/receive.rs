@@ -1,42 +1,25 @@
-//! Messages of a server, and the call or listen that each is for.
+//! Messages of a server: an answer goes to its call, progress under its token; the rest is for the protocol of the server's
+//! era to attribute.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::{
-    calls::Callers,
     ownership::{Owner, Thing},
     state::{About, ServerConnection},
 };
 use crate::{
-    backend::{
-        key::Scope,
-        transport::{Incoming, Transport, pump},
-        wants::Topic,
-    },
+    backend::transport::{Incoming, Transport, pump},
     mcp::{
-        Era, ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, RequestId, Revision,
-        json::{self, At, Object},
-        meta, task,
+        ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId,
+        json::{self, At},
     },
-    model::Requester,
 };
-
-/// Listens that a notification is for.
-enum Audience {
-    All,
-    One(Requester),
-    Subscribers(Topic),
-    Nobody,
-}
 
 /// Begins a connection over a transport that has just been opened: what comes on it is received from now on, until the
 /// connection is over; then the transport is closed.
 pub(crate) fn begin(about: About, transport: Arc<dyn Transport>, mut incoming: Incoming) -> Arc<ServerConnection> {
-    if about.era == Era::Modern {
-        transport.negotiated(Revision::V2026_07_28);
-    }
     let connection = ServerConnection::new(about, transport);
     let received = Arc::clone(&connection);
     connection.about.tasks.spawn(async move {
@@ -57,29 +40,16 @@ impl ServerConnection {
     /// Takes in one message; `on` is the call on whose exchange it came, if it came on one. Gives the call that it is for and
     /// what to tell it; everything else is seen to here.
     pub(super) fn receive(&self, message: Message, on: Option<u64>) -> Option<(u64, Event)> {
-        match (message, self.about.era) {
-            (Message::Response { id, outcome }, _) => self.answered(id.as_ref(), outcome, on),
-            (Message::Notification { method, params }, era) => {
-                let notification = Notification { method, params: self.payload(params) };
-                match (&notification.method, era) {
-                    (Method::Progress, _) => self.progressed(&notification.params),
-                    (Method::Cancelled, Era::Legacy) => {
-                        self.requests.withdraw(&notification.params);
-                        None
-                    }
-                    (_, Era::Legacy) => self.notified(notification, on),
-                    (_, Era::Modern) => self.notified_in_request(notification, on),
+        match message {
+            Message::Response { id, outcome } => self.answered(id.as_ref(), outcome, on),
+            Message::Notification { method, params } => {
+                let notification = Notification { method, params: self.about.protocol.received(self, params) };
+                match notification.method {
+                    Method::Progress => self.progressed(&notification.params),
+                    _ => self.about.protocol.notified(self, notification, on),
                 }
             }
-            (Message::Request { id, method: Method::Ping, .. }, Era::Legacy) => {
-                self.sender.tell(Message::result(id, Bytes::from_static(b"{}")));
-                None
-            }
-            (Message::Request { id, method, params }, Era::Legacy) => self.asked(id, method, params, on),
-            (Message::Request { method, .. }, Era::Modern) => {
-                self.ignore_request(&method);
-                None
-            }
+            Message::Request { id, method, params } => self.about.protocol.asked(self, (id, method, params), on),
         }
     }
 
@@ -111,33 +81,12 @@ impl ServerConnection {
             metrics::counter!("lockkeeper_backend_stray_answers_total").increment(1);
             return None;
         };
-        let is_modern = self.about.era == Era::Modern;
+        let protocol = self.about.protocol;
         let outcome = match outcome {
-            Ok(result) => match Outcome::of_result(&self.about.backend, self.payload(result)) {
-                Outcome::Complete(result) if is_modern => Outcome::of_modern(&method, result),
-                outcome => outcome,
-            },
-            // 2.3: it could not read what the gateway wrote, which is nothing that the client did
-            Err(error) if error.is_of_the_frame() && (is_modern || id.is_none()) => {
-                tracing::warn!(backend = %self.about.backend, %error, "the backend could not read a request");
-                let error = if is_modern { error.written_in(self.revision()) } else { error };
-                Outcome::Failed(error.hidden().naming_backend(&self.about.backend))
-            }
-            Err(error) => Outcome::Failed(error.written_in(self.revision())),
+            Ok(result) => protocol.outcome(self, (call, &method), protocol.received(self, result)),
+            Err(error) => protocol.failure(self, id, error),
         };
-        if let (Outcome::Complete(result), false) = (&outcome, is_modern) {
-            self.note_task(call, result);
-        }
         Some((call, Event::Done(outcome)))
-    }
-
-    /// Notes the owner of a task that a call made, and of the progress that goes on with it.
-    fn note_task(&self, call: u64, result: &Payload) {
-        let Some(task) = task::created(result) else { return };
-        let Some(owner) = self.calls.owner(call) else { return };
-        let mut ownership = self.calls.ownership.lock();
-        ownership.note(Thing::Task(task), Owner { token: None, ..owner.clone() });
-        ownership.note(Thing::Token(call), owner);
     }
 
     /// Progress goes to the call whose token it carries, under the client's own token (design rule 1).
@@ -158,130 +107,12 @@ impl ServerConnection {
             self.about.listens.tell(&self.about.key, &under_token(params, &token), |other| *other == holder);
         }
     }
+}
 
-    /// A notification of a legacy server.
-    fn notified(&self, notification: Notification, on: Option<u64>) -> Option<(u64, Event)> {
-        if let Some(call) = on {
-            return Some((call, Event::Notified(notification)));
-        }
-        let (key, wants) = (&self.about.key, &self.about.wants);
-        let audience = self.audience(&notification);
-        let heard = self.about.listens.tell(key, &notification, |holder| match &audience {
-            Audience::All => true,
-            Audience::One(owner) => holder == owner,
-            Audience::Subscribers(topic) => wants.is_subscribed(key, holder, topic),
-            Audience::Nobody => false,
-        });
-        match audience {
-            // a client without a session hears it in its call (`translation` 3.4, LOG)
-            Audience::One(holder) if !heard => {
-                self.calls.latest_of(&holder).map(|call| (call, Event::Notified(notification)))
-            }
-            _ => None,
-        }
-    }
-
-    /// The audience of a notification that came on no exchange. If one client session alone is behind this connection, it is
-    /// for that one.
-    fn audience(&self, notification: &Notification) -> Audience {
-        let (params, key) = (&notification.params, &self.about.key);
-        if key.is_of_one_client() {
-            return Audience::All;
-        }
-        let owner = |thing| match self.calls.ownership.lock().owner(&thing) {
-            Some(owner) => Audience::One(owner.holder.clone()),
-            None => Audience::Nobody,
-        };
-        match &notification.method {
-            Method::ToolsListChanged | Method::PromptsListChanged | Method::ResourcesListChanged => Audience::All,
-            Method::ResourceUpdated => {
-                params.string("uri").map_or(Audience::Nobody, |uri| Audience::Subscribers(Topic::Resource(uri)))
-            }
-            Method::TaskStatus => params.string("taskId").map_or(Audience::Nobody, |id| owner(Thing::Task(id))),
-            Method::ElicitationComplete => {
-                params.string("elicitationId").map_or(Audience::Nobody, |id| owner(Thing::Elicitation(id)))
-            }
-            _ => match self.calls.callers() {
-                Callers::One(holder) => Audience::One(holder),
-                Callers::Many if key.scope == Scope::All || key.is_base() => {
-                    metrics::counter!("lockkeeper_backend_unattributed_total").increment(1);
-                    Audience::Nobody
-                }
-                Callers::None | Callers::Many => Audience::All,
-            },
-        }
-    }
-
-    /// A notification of a modern server: each belongs to a request.
-    fn notified_in_request(&self, notification: Notification, on: Option<u64>) -> Option<(u64, Event)> {
-        let params = &notification.params;
-        let call = match notification.method {
-            Method::LoggingMessage => {
-                let level = || params.string("level").and_then(|name| Level::parse(&name));
-                on.or_else(|| self.calls.logger(level()))
-            }
-            // a listen is ended so on a channel (2026-07-28, cancellation)
-            Method::Cancelled => {
-                let call = number(params.object()?.get("requestId")?)?;
-                let error = ErrorObject::retryable("the server ended the subscription");
-                return Some((call, Event::Done(Outcome::Failed(error))));
-            }
-            _ => on.or_else(|| subscription(params)),
-        };
-        if call.is_none() {
-            metrics::counter!("lockkeeper_backend_unattributed_total").increment(1);
-        }
-        call.map(|call| (call, Event::Notified(notification)))
-    }
-
-    /// Takes in a request of a legacy server. One that the client can be asked goes to the call that carries it, else to the
-    /// listen; everything else is refused on the spot.
-    fn asked(&self, id: RequestId, method: Method, params: Bytes, on: Option<u64>) -> Option<(u64, Event)> {
-        if !self.can_be_asked(&method) {
-            self.requests.refuse_unsupported(id, &method);
-            return None;
-        }
-        let call = on.or_else(|| self.calls.carrier(&self.requests.carriers()));
-        if call.is_none() && self.calls.has_lingering() {
-            // it may be of a call that was given up, and is nobody else's
-            self.requests.refuse_cancelled(id, &method);
-            return None;
-        }
-        self.requests.put(id, method, self.payload(params), call)
-    }
-
-    /// Whether the client behind this connection said that it answers `method`, and the handshake is done.
-    fn can_be_asked(&self, method: &Method) -> bool {
-        let is_of_one_client = self.about.key.is_of_one_client();
-        let capability = match method {
-            Method::CreateMessage => "sampling",
-            Method::Elicit => "elicitation",
-            Method::RootsList => "roots",
-            // 2025-11-25 tasks: those that the client executes, of which several clients could have one of the same id
-            method if method.is_of_core_tasks() && is_of_one_client => "tasks",
-            // a method of the server's own: its client is the judge, if there is one
-            Method::Other(_) => return self.server().is_some() && is_of_one_client,
-            _ => return false,
-        };
-        self.server().is_some() && self.about.capabilities.has(capability)
-    }
-
-    /// 2026-07-28, transports: a server asks in its results alone.
-    fn ignore_request(&self, method: &Method) {
-        let backend = self.about.backend.to_string();
-        metrics::counter!("lockkeeper_backend_requests_ignored_total", "backend" => backend).increment(1);
-        if !self.sent_request.swap(true, Ordering::Relaxed) {
-            tracing::warn!(backend = %self.about.backend, %method, "a server of 2026-07-28 sends requests; they are ignored");
-        }
-    }
-
-    fn payload(&self, json: Bytes) -> Payload {
-        let payload = Payload::new(self.revision(), json).of_backend(&self.about.backend);
-        match self.server().filter(|_| self.about.era == Era::Legacy) {
-            Some(server) => payload.of_server(Arc::clone(&server.implementation)),
-            None => payload,
-        }
-    }
+/// The outcome of a call that the server could not read (`translation` 2.3): nothing that the client did is at fault.
+pub(super) fn unreadable(connection: &ServerConnection, error: ErrorObject) -> Outcome {
+    tracing::warn!(backend = %connection.about.backend, %error, "the backend could not read a request");
+    Outcome::Failed(error.hidden().naming_backend(&connection.about.backend))
 }
 
 /// Progress under the client's own token (design rule 1).
@@ -291,14 +122,7 @@ fn under_token(params: &Payload, token: &Bytes) -> Notification {
     Notification { method: Method::Progress, params }
 }
 
-/// The listen that a notification belongs to.
-fn subscription(params: &Payload) -> Option<u64> {
-    let object = params.object()?;
-    let meta = Object::parse(object.get(meta::META)?.as_bytes())?;
-    number(meta.get(meta::SUBSCRIPTION_ID)?)
-}
-
 /// One of the gateway's own numbers, which some servers make a string of.
-fn number(text: &str) -> Option<u64> {
+pub(super) fn number(text: &str) -> Option<u64> {
     json::unquote(text).unwrap_or_else(|| text.to_owned()).parse().ok()
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::{
     crossing::tasks::ServerTasks,
     mcp::{
-        Era, Feature, Payload, Revision,
+        Payload, Revision,
         json::{self, Object, draft::Draft},
         lifecycle, meta,
     },
@@ -31,9 +31,19 @@ pub(crate) struct ServerInfo {
     pub(crate) revision: Revision,
     /// The server's `Implementation`; one that gives none gets one, for display (`translation` 6.3).
     pub(crate) implementation: Arc<str>,
+    account: Account,
     latest: Mutex<Latest>,
     /// Whether it completes arguments; set where its version has no word for it and it was found out.
     pub(super) completes: OnceLock<bool>,
+}
+
+/// The result that a server accounts for itself with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Account {
+    /// `InitializeResult`: it holds for as long as the connection.
+    Initialize,
+    /// `DiscoverResult`: it holds for a while, since the server may be replaced unseen.
+    Discover,
 }
 
 /// The latest result.
@@ -44,6 +54,8 @@ struct Latest {
     at: Instant,
     /// How the server has tasks.
     tasks: ServerTasks,
+    /// Whether the server sends log messages.
+    logs: bool,
 }
 
 /// A summary for people.
@@ -58,13 +70,14 @@ pub(crate) struct ServerSummary {
 }
 
 impl ServerInfo {
-    /// Reads `result` of a server of this version: an `InitializeResult`, or a `DiscoverResult` where there is no handshake.
-    pub(super) fn new(revision: Revision, result: Payload, backend: &BackendId) -> Self {
-        let given = implementation(revision, &result);
+    /// Reads `result` of a server of this version.
+    pub(super) fn new(revision: Revision, (account, result): (Account, Payload), backend: &BackendId) -> Self {
+        let given = account.implementation(&result);
         let implementation = given.unwrap_or_else(|| unnamed(backend)).into();
-        let tasks = ServerTasks::of(revision, &capabilities(&result));
-        let latest = Mutex::new(Latest { result, at: Instant::now(), tasks });
-        Self { revision, implementation, latest, completes: OnceLock::new() }
+        let declared = capabilities(&result);
+        let (tasks, logs) = (ServerTasks::of(revision, &declared), declared.get("logging").is_some());
+        let latest = Mutex::new(Latest { result, at: Instant::now(), tasks, logs });
+        Self { revision, implementation, account, latest, completes: OnceLock::new() }
     }
 
     /// Takes the later result of the same server.
@@ -76,9 +89,9 @@ impl ServerInfo {
         self.latest.lock().result.clone()
     }
 
-    /// Whether it still holds: a server without a handshake may be replaced unseen.
+    /// Whether it still holds.
     pub(crate) fn is_fresh(&self) -> bool {
-        if self.revision.era() == Era::Legacy {
+        if self.account == Account::Initialize {
             return true;
         }
         let Latest { result, at, .. } = self.latest.lock().clone();
@@ -91,7 +104,7 @@ impl ServerInfo {
     pub(crate) fn summary(&self) -> ServerSummary {
         let result = self.result();
         let notices = lifecycle::notices(self.revision, &capabilities(&result));
-        ServerSummary { revision: self.revision, notices, server: name(self.revision, &result) }
+        ServerSummary { revision: self.revision, notices, server: self.account.name(&result) }
     }
 
     /// Whether the capability `name` is declared.
@@ -106,6 +119,11 @@ impl ServerInfo {
         capability.is_some_and(|capability| capability.get(part) == Some("true"))
     }
 
+    /// Whether the server takes a log level for the whole connection.
+    pub(crate) fn takes_level(&self) -> bool {
+        self.account == Account::Initialize && self.latest.lock().logs
+    }
+
     /// How the server has tasks.
     pub(crate) fn tasks(&self) -> ServerTasks {
         self.latest.lock().tasks
@@ -114,10 +132,10 @@ impl ServerInfo {
     /// The answer to `server/discover`, every part as the server wrote it.
     pub(crate) fn discover(&self, backend: &BackendId) -> Payload {
         let result = self.result();
-        match self.revision.era() {
-            Era::Legacy => self.discover_of_handshake(&result),
-            Era::Modern if name(self.revision, &result).is_some() => result,
-            Era::Modern => named(self.revision, &result, backend),
+        match self.account {
+            Account::Initialize => self.discover_of_handshake(&result),
+            Account::Discover if self.account.name(&result).is_some() => result,
+            Account::Discover => named(self.revision, &result, backend),
         }
     }
 
@@ -126,8 +144,7 @@ impl ServerInfo {
         let object = result.object().unwrap_or_default();
         let declared = Bytes::copy_from_slice(object.get("capabilities").unwrap_or("{}").as_bytes());
         // what the version has not cannot be asked for
-        let has_tasks = self.revision.has(Feature::CoreTasks);
-        let capabilities = if has_tasks { declared } else { json::without_member(&declared, "tasks") };
+        let capabilities = if self.tasks().has_tasks() { declared } else { json::without_member(&declared, "tasks") };
         let completes = self.completes.get() == Some(&true);
         let capabilities = if completes { json::with_member(&capabilities, "completions", "{}") } else { capabilities };
         let capabilities = String::from_utf8_lossy(&capabilities);
@@ -141,7 +158,7 @@ impl ServerInfo {
             self.revision,
             String::from_utf8_lossy(&meta),
         );
-        Payload::new(Revision::V2026_07_28, text.into())
+        Payload::new(Revision::NEWEST_MODERN, text.into())
     }
 }
 
@@ -150,26 +167,30 @@ fn capabilities(result: &Payload) -> Object<'_> {
     text.and_then(|text| Object::parse(text.as_bytes())).unwrap_or_default()
 }
 
-/// The text of the server's `Implementation`, if it gives one.
-fn implementation(revision: Revision, result: &Payload) -> Option<String> {
-    let object = result.object()?;
-    let text = match revision.era() {
-        Era::Legacy => object.get("serverInfo")?,
-        Era::Modern => Object::parse(object.get(meta::META)?.as_bytes())?.get(meta::SERVER_INFO)?,
-    };
-    text.starts_with('{').then(|| text.to_owned())
-}
-
 fn unnamed(backend: &BackendId) -> String {
     format!(r#"{{"name":"{backend}","version":"unknown"}}"#)
 }
 
-/// The server's name for itself, `name version`, for people.
-fn name(revision: Revision, result: &Payload) -> Option<String> {
-    let text = implementation(revision, result)?;
-    let info = Object::parse(text.as_bytes())?;
-    let text = format!("{} {}", info.string("name")?, info.string("version").unwrap_or_default());
-    Some(printable_name(&text, 100))
+// === impl Account ===
+
+impl Account {
+    /// The text of the server's `Implementation`, if it gives one.
+    fn implementation(self, result: &Payload) -> Option<String> {
+        let object = result.object()?;
+        let text = match self {
+            Self::Initialize => object.get("serverInfo")?,
+            Self::Discover => Object::parse(object.get(meta::META)?.as_bytes())?.get(meta::SERVER_INFO)?,
+        };
+        text.starts_with('{').then(|| text.to_owned())
+    }
+
+    /// The server's name for itself, `name version`, for people.
+    fn name(self, result: &Payload) -> Option<String> {
+        let text = self.implementation(result)?;
+        let info = Object::parse(text.as_bytes())?;
+        let text = format!("{} {}", info.string("name")?, info.string("version").unwrap_or_default());
+        Some(printable_name(&text, 100))
+    }
 }
 
 /// A `DiscoverResult` with a name (`translation` 6.3).
@@ -193,7 +214,7 @@ mod tests {
 
     fn info(result: &serde_json::Value) -> ServerInfo {
         let revision = Revision::V2026_07_28;
-        ServerInfo::new(revision, Payload::of(revision, result), &BackendId::parse("b1").unwrap())
+        ServerInfo::new(revision, (Account::Discover, Payload::of(revision, result)), &BackendId::parse("b1").unwrap())
     }
 
     #[tokio::test(start_paused = true)]
@@ -214,6 +235,6 @@ mod tests {
         let info = info(&json!({ "capabilities": { "resources": { "subscribe": true } } }));
         assert!(info.offers("resources", "subscribe") && !info.declares("tools"));
         let discover = info.discover(&BackendId::parse("b1").unwrap());
-        assert_eq!(name(Revision::V2026_07_28, &discover).as_deref(), Some("b1 unknown"));
+        assert_eq!(Account::Discover.name(&discover).as_deref(), Some("b1 unknown"));
     }
 }

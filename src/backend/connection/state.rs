@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, OnceLock, atomic::AtomicBool};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::{
     background::BackgroundSender,
-    calls::{Calls, Sharing},
+    calls::{CallKind, Calls, Sharing},
     end::End,
     listening::Listening,
     server_info::{ServerInfo, ServerSummary},
@@ -15,8 +16,11 @@ use super::{
 use crate::{
     backend::{key::Key, listens::Listens, task_group::TaskGroup, transport::Transport, wants::Wants},
     crossing::tasks::ServerTasks,
-    mcp::{Capabilities, Era, ErrorObject, Level, Revision},
-    model::{BackendId, Delivery, TransportAbilities},
+    mcp::{
+        Capabilities, Context, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload,
+        RequestId, Revision,
+    },
+    model::{BackendId, Requester, TransportAbilities},
 };
 
 /// One connection to one server: a session at a legacy one.
@@ -26,7 +30,8 @@ pub(crate) struct ServerConnection {
     pub(super) transport: Arc<dyn Transport>,
     pub(super) calls: Arc<Calls>,
     pub(super) requests: Arc<ServerRequests>,
-    pub(super) listening: Listening,
+    /// The shared `subscriptions/listen`; `None` if the server is told of each subscription.
+    listening: Option<Arc<Listening>>,
     pub(super) sender: BackgroundSender,
     /// What the handshake found.
     server: OnceLock<ServerInfo>,
@@ -42,8 +47,8 @@ pub(crate) struct About {
     pub(crate) backend: BackendId,
     /// Who shares it.
     pub(crate) key: Key,
-    /// The manner in which the server is spoken to.
-    pub(crate) era: Era,
+    /// How messages are exchanged with the server.
+    pub(crate) protocol: &'static dyn Protocol,
     /// What its transport can do.
     pub(crate) abilities: TransportAbilities,
     /// What its client can be asked.
@@ -58,12 +63,86 @@ pub(crate) struct About {
     pub(crate) tasks: TaskGroup,
 }
 
+/// The exchange of messages with a server, which differs by its era.
+pub(crate) trait Protocol: Send + Sync {
+    /// The era.
+    fn era(&self) -> Era;
+
+    /// The newest version, which is spoken until the server has said otherwise.
+    fn newest(&self) -> Revision;
+
+    /// The listen that all who listen to the server share; `None` if the server is told of each subscription.
+    fn listening(&self) -> Option<Listening>;
+
+    /// Whether a message that names no call may be of several client sessions.
+    fn sharing(&self, about: &About) -> Sharing;
+
+    /// The kind of a call of this method.
+    fn kind(&self, method: &Method) -> CallKind;
+
+    /// The parameters of a call as the server reads them.
+    ///
+    /// # Errors
+    ///
+    /// If the server's version has no form for them; that is reported.
+    fn params(&self, connection: &ServerConnection, params: Payload, facts: &Facts<'_>)
+    -> Result<Payload, ErrorObject>;
+
+    /// The log messages that a call of these parameters is to give, beside those that the session is told.
+    fn level(&self, params: &Payload) -> Option<Level>;
+
+    /// A payload that the server wrote.
+    fn received(&self, connection: &ServerConnection, json: Bytes) -> Payload;
+
+    /// The outcome of a call that the server answered with `result`.
+    fn outcome(&self, connection: &ServerConnection, call: (u64, &Method), result: Payload) -> Outcome;
+
+    /// The outcome of a call that the server answered with `error`, which carried this id.
+    fn failure(&self, connection: &ServerConnection, id: Option<&RequestId>, error: ErrorObject) -> Outcome;
+
+    /// Whether an error says that the call was not acted on, since the server speaks another version now.
+    fn is_of_another_version(&self, error: &ErrorObject) -> bool;
+
+    /// Takes in a notification other than progress, which came on the exchange of the call `on` if it came on one. Returns
+    /// the call that it is for, and what to tell it.
+    fn notified(
+        &self,
+        connection: &ServerConnection,
+        notification: Notification,
+        on: Option<u64>,
+    ) -> Option<(u64, Event)>;
+
+    /// Takes in a request of the server, as [`Protocol::notified`] a notification.
+    fn asked(
+        &self,
+        connection: &ServerConnection,
+        request: (RequestId, Method, Bytes),
+        on: Option<u64>,
+    ) -> Option<(u64, Event)>;
+
+    /// Checks that a request is to be sent for this client.
+    ///
+    /// # Errors
+    ///
+    /// If the server's version does not have it, or it is about what is another client's.
+    fn check(
+        &self,
+        connection: &ServerConnection,
+        request: (&Method, &Payload),
+        context: &Context,
+    ) -> Result<(), ErrorObject>;
+
+    /// The part of an event that is for this client session.
+    fn own_part(&self, connection: &ServerConnection, method: &Method, event: Event, holder: &Requester) -> Event;
+}
+
 impl ServerConnection {
     /// A connection over a transport that has just been opened. Nothing is received yet.
     pub(super) fn new(about: About, transport: Arc<dyn Transport>) -> Arc<Self> {
         let end = End::within(about.tasks.end());
         let sender = BackgroundSender::new(&about.backend, &transport, &about.tasks, end.token());
-        let calls = Arc::new(Calls::new(about.sharing()));
+        let calls = Arc::new(Calls::new(about.protocol.sharing(&about)));
+        let listening = about.protocol.listening().map(Arc::new);
         let requests = ServerRequests::new(RequestContext {
             backend: about.backend.clone(),
             calls: Arc::clone(&calls),
@@ -78,7 +157,7 @@ impl ServerConnection {
             transport,
             calls,
             requests,
-            listening: Listening::default(),
+            listening,
             sender,
             server: OnceLock::new(),
             level: Mutex::default(),
@@ -116,22 +195,28 @@ impl ServerConnection {
     }
 
     /// The era of the server.
-    pub(crate) const fn era(&self) -> Era {
-        self.about.era
+    pub(crate) fn era(&self) -> Era {
+        self.about.protocol.era()
     }
 
     /// The version that is spoken; before the handshake the newest of its era.
     pub(crate) fn revision(&self) -> Revision {
-        let newest = match self.about.era {
-            Era::Legacy => Revision::NEWEST_LEGACY,
-            Era::Modern => Revision::V2026_07_28,
-        };
-        self.server().map_or(newest, |server| server.revision)
+        self.server().map_or_else(|| self.about.protocol.newest(), |server| server.revision)
+    }
+
+    /// Checks that a request is to be sent for this client.
+    pub(crate) fn check(&self, method: &Method, params: &Payload, context: &Context) -> Result<(), ErrorObject> {
+        self.about.protocol.check(self, (method, params), context)
+    }
+
+    /// The part of an event that is for this client session.
+    pub(crate) fn own_part(&self, method: &Method, event: Event, holder: &Requester) -> Event {
+        self.about.protocol.own_part(self, method, event, holder)
     }
 
     /// Whether the server takes a log level for the whole connection.
     pub(crate) fn can_log(&self) -> bool {
-        self.about.era == Era::Legacy && self.server().is_some_and(|server| server.declares("logging"))
+        self.server().is_some_and(ServerInfo::takes_level)
     }
 
     /// The level that it was set to.
@@ -144,9 +229,9 @@ impl ServerConnection {
         *self.level.lock() = Some(level);
     }
 
-    /// The shared subscription stream to the server (2026-07-28).
-    pub(crate) const fn listening(&self) -> &Listening {
-        &self.listening
+    /// The shared `subscriptions/listen` (2026-07-28); `None` if the server is told of each subscription.
+    pub(crate) const fn listening(&self) -> Option<&Arc<Listening>> {
+        self.listening.as_ref()
     }
 
     /// Requests of the server to its client.
@@ -184,19 +269,5 @@ impl ServerConnection {
     /// The error of a call that the end of this connection left without an answer.
     pub(crate) fn lost_error(&self) -> ErrorObject {
         self.end.error(&self.about.backend)
-    }
-}
-
-// === impl About ===
-
-impl About {
-    fn sharing(&self) -> Sharing {
-        let own_exchanges = self.abilities.delivery == Delivery::Exchange;
-        match self.era {
-            _ if self.key.is_of_one_client() => Sharing::Unambiguous,
-            // nothing comes outside of exchanges (2026-07-28, transports)
-            Era::Modern if own_exchanges => Sharing::Unambiguous,
-            Era::Legacy | Era::Modern => Sharing::Ambiguous,
-        }
     }
 }

@@ -1,5 +1,5 @@
 //! A server without sessions (2026-07-28): it serves requests that stand alone, and tells what a listen chooses. All listens
-//! at a connection share one at the server ([`Listening`](crate::backend::connection::ServerConnection::listening)).
+//! at a connection share one at the server.
 
 use std::sync::Arc;
 
@@ -10,6 +10,9 @@ use crate::{
     mcp::{Call, Context, Era, ErrorObject, Event, Method, Outcome, Reply, Server, listen},
     model::Requester,
 };
+
+/// The era of such servers.
+const ERA: Era = Era::Modern;
 
 /// A backend whose server has no sessions.
 #[derive(Clone)]
@@ -35,7 +38,10 @@ impl RequestServer {
         match call.method {
             Method::Initialize => Reply::failed(ErrorObject::method_not_found("initialize")),
             Method::Listen => self.listen(call),
-            _ => self.0.serve(Era::Modern, call),
+            _ => {
+                let key = Key::of_modern(&self.0.spec, &call.context);
+                self.0.serve(ERA, key, call)
+            }
         }
     }
 
@@ -47,7 +53,7 @@ impl RequestServer {
         let topics: Vec<Topic> = resources.chain(listen::task_ids(&params).into_iter().map(Topic::Task)).collect();
         let is_narrow = !methods.is_empty();
         let heard = self.0.listens.listen(&key, context.requester.clone(), methods);
-        let heard = heard.take_until(self.0.era.clone().turned_from(Era::Modern));
+        let heard = heard.take_until(self.0.era.clone().turned_from(ERA));
         match (topics.is_empty(), is_narrow) {
             (true, false) => Reply::new(heard),
             (true, true) => Reply::new(stream::iter([listen::honouring([])]).chain(heard)),
@@ -97,7 +103,7 @@ impl Interest {
     /// The first reason why something is not told of, if it is not the server's own choice.
     async fn add(&mut self, topics: Vec<Topic>, context: &Context) -> Result<(), ErrorObject> {
         let (backend, key) = (Arc::clone(&self.backend), self.key.clone());
-        let connection = backend.connection(Era::Modern, &key, context).await;
+        let connection = backend.connection(ERA, &key, context).await;
         let (_lease, connection) = connection.map_err(|error| backend.not_begun(error))?;
         let mut refused = Ok(());
         for topic in topics {
@@ -112,7 +118,11 @@ impl Interest {
         if self.topics.is_empty() {
             return refused;
         }
-        let Some(honoured) = connection.listening().honoured(self.topics.clone()).await else {
+        let honoured = match connection.listening() {
+            Some(listening) => listening.honoured(self.topics.clone()).await,
+            None => None,
+        };
+        let Some(honoured) = honoured else {
             self.narrow(Vec::new());
             let reason = "it does not say in time whether it tells when this resource changes; try again";
             return refused.and(Err(backend.unavailable(reason)));
@@ -144,8 +154,9 @@ impl Interest {
         let free = topics.filter(|topic| self.backend.wants.unsubscribed(&self.key, &self.holder, topic)).count();
         if free > 0
             && let Some(connection) = self.backend.pool.present(&self.key)
+            && let Some(listening) = connection.listening()
         {
-            connection.listening().want_anew();
+            listening.want_anew();
         }
     }
 }

@@ -6,9 +6,12 @@ use std::sync::Arc;
 use futures_util::{StreamExt as _, future::join_all, stream};
 
 use crate::{
-    backend::{error::too_many_subscriptions, key::Key, remote::Backend, wants::Topic},
+    backend::{connection::session::made_task, error::too_many_subscriptions, key::Key, remote::Backend, wants::Topic},
     mcp::{Call, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server, listen},
 };
+
+/// The era of such servers.
+const ERA: Era = Era::Legacy;
 
 /// A backend whose server has sessions.
 #[derive(Clone)]
@@ -30,12 +33,25 @@ impl SessionServer {
             Method::ResourcesSubscribe => Reply::later(self.subscribe(call)),
             Method::ResourcesUnsubscribe => Reply::later(self.unsubscribe(call)),
             ref method if method.is_notification() => Reply::later(self.notify(call)),
-            _ => self.0.serve(Era::Legacy, call),
+            _ => {
+                let home = self.home(&call);
+                self.0.serve(ERA, home, call)
+            }
         }
     }
 
     fn key(&self, call: &Call) -> Key {
         Key::of(self.0.spec.share, &call.context)
+    }
+
+    /// The connection that a call is for, the first of its sharer's if any will do: what is asked of a task is asked where it
+    /// was made, since no other process knows of it (2025-11-25, tasks).
+    fn home(&self, call: &Call) -> Key {
+        let key = self.key(call);
+        let task = if call.method.is_of_core_tasks() { call.params.string("taskId") } else { None };
+        let Some(task) = task else { return key };
+        let sessions = self.0.pool.sessions(&key);
+        sessions.iter().find(|session| made_task(session, &task)).map_or(key, |one| one.about.key.clone())
     }
 
     /// Everything that is said to this client outside of calls, or notifications of the methods that the listen names. It
@@ -44,7 +60,7 @@ impl SessionServer {
         let (key, methods) = (self.key(call), listen::methods(&call.params));
         let begins = if methods.is_empty() { None } else { Some(listen::honouring([])) };
         let heard = self.0.listens.listen(&key, call.context.requester.clone(), methods);
-        let turned = self.0.era.clone().turned_from(Era::Legacy);
+        let turned = self.0.era.clone().turned_from(ERA);
         Reply::new(stream::iter(begins).chain(heard.take_until(turned)))
     }
 
@@ -64,7 +80,7 @@ impl SessionServer {
     /// The first subscriber subscribes, the others join.
     async fn subscribe(self, call: Call) -> Reply {
         let (key, holder) = (self.key(&call), call.context.requester.clone());
-        let Some(uri) = call.params.string("uri") else { return self.0.serve(Era::Legacy, call) };
+        let Some(uri) = call.params.string("uri") else { return self.0.serve(ERA, key, call) };
         let topic = Topic::Resource(uri);
         let wants = Arc::clone(&self.0.wants);
         let turn = wants.turn(&key).await;
@@ -75,7 +91,7 @@ impl SessionServer {
         if !wants.has_room(&key) {
             return Reply::failed(too_many_subscriptions());
         }
-        self.0.serve(Era::Legacy, call).map(move |event| {
+        self.0.serve(ERA, key.clone(), call).map(move |event| {
             let _turn = &turn;
             if matches!(event, Event::Done(Outcome::Complete(_))) {
                 wants.subscribed(&key, holder.clone(), topic.clone());
@@ -87,7 +103,7 @@ impl SessionServer {
     /// The last subscriber to leave unsubscribes.
     async fn unsubscribe(self, call: Call) -> Reply {
         let (key, holder) = (self.key(&call), call.context.requester.clone());
-        let Some(uri) = call.params.string("uri") else { return self.0.serve(Era::Legacy, call) };
+        let Some(uri) = call.params.string("uri") else { return self.0.serve(ERA, key, call) };
         let topic = Topic::Resource(uri);
         let wants = Arc::clone(&self.0.wants);
         let turn = wants.turn(&key).await;
@@ -96,7 +112,7 @@ impl SessionServer {
         if others && !key.is_of_one_client() {
             return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
         }
-        self.0.serve(Era::Legacy, call).map(move |event| {
+        self.0.serve(ERA, key.clone(), call).map(move |event| {
             let _turn = &turn;
             event
         })

@@ -298,3 +298,33 @@ async fn a_server_that_turns_to_sessions_is_found_out_and_the_call_is_made_there
     }
     assert_eq!(supervisor.status().remove(0).era.unwrap().era, "legacy");
 }
+
+#[tokio::test]
+async fn a_call_that_goes_on_at_a_server_with_sessions_ends_and_is_not_begun_anew() {
+    let turned = Arc::new(AtomicUsize::new(0));
+    let flag = Arc::clone(&turned);
+    let peer = Peer::start(move |seen| {
+        let is_modern = flag.load(Ordering::SeqCst) == 0;
+        let asking = json!({ "resultType": "input_required", "requestState": "s", "inputRequests": { "a": { "method": "roots/list" } } });
+        match seen.method() {
+            "server/discover" if is_modern => Some(reply(&seen.result(&introduction(&json!({ "tools": {} }))))),
+            "tools/call" if is_modern => Some(reply(&seen.result(&asking))),
+            "initialize" if is_modern => Some(status(400)),
+            "initialize" => Some(reply(&seen.result(&greeting("2025-11-25")))),
+            "notifications/initialized" => Some(status(202)),
+            "tools/call" if seen.header("mcp-method").is_none() => Some(reply(&seen.result(&text_of("anew")))),
+            _ => Some(refused(seen, -32022)),
+        }
+    })
+    .await;
+    let (_supervisor, server) = started(spec(&peer)).await;
+    let server = lockkeeper::crossing::around_backend(server);
+    let mut called = tool(&server, client("s1", r#"{"roots":{}}"#), &named("x"));
+    let Event::Asked(question) = next(&mut called).await else { panic!("a question") };
+    turned.store(1, Ordering::SeqCst);
+    question.answer.give(Ok(Payload::of(Revision::V2025_11_25, &json!({ "roots": [] }))));
+    let error = failure(called).await;
+    assert_eq!(error.code(), ErrorObject::INTERNAL_ERROR);
+    assert!(error.message().contains("replaced while it waited for input"), "{error}");
+    assert!(peer.seen_of("tools/call").iter().all(|seen| seen.header("mcp-method").is_some()), "it was not begun anew");
+}

@@ -1,0 +1,166 @@
+//! Messages of a server without sessions (2026-07-28): every request stands alone, in an envelope of its own, and every
+//! notification belongs to one.
+
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+
+use super::{
+    calls::{CallKind, Sharing},
+    listening::Listening,
+    receive::{number, unreadable},
+    state::{About, Protocol, ServerConnection},
+};
+use crate::{
+    mcp::{
+        ClientInfo, Context, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload, RequestId,
+        Revision,
+        json::Object,
+        meta,
+        translate::{with_envelope, without_invalid_header_params},
+    },
+    model::{Delivery, HeaderParams, Requester},
+};
+
+/// The protocol of servers without sessions.
+pub(crate) struct RequestProtocol;
+
+// === impl RequestProtocol ===
+
+impl Protocol for RequestProtocol {
+    fn era(&self) -> Era {
+        Era::Modern
+    }
+
+    fn newest(&self) -> Revision {
+        Revision::NEWEST_MODERN
+    }
+
+    fn listening(&self) -> Option<Listening> {
+        Some(Listening::default())
+    }
+
+    fn sharing(&self, about: &About) -> Sharing {
+        // nothing comes outside of exchanges (2026-07-28, transports)
+        let has_exchanges = about.abilities.delivery == Delivery::Exchange;
+        if has_exchanges || about.key.is_of_one_client() { Sharing::Unambiguous } else { Sharing::Ambiguous }
+    }
+
+    fn kind(&self, _: &Method) -> CallKind {
+        CallKind::Plain
+    }
+
+    /// In the envelope of the client, or of the gateway itself.
+    fn params(
+        &self,
+        connection: &ServerConnection,
+        params: Payload,
+        facts: &Facts<'_>,
+    ) -> Result<Payload, ErrorObject> {
+        let gateway;
+        let client = if let Some(client) = facts.client {
+            client
+        } else {
+            gateway = ClientInfo::gateway();
+            &gateway
+        };
+        let facts = Facts { client: Some(client), ..*facts };
+        let params = params.into_revision(connection.revision(), &facts).map_err(|refusal| {
+            refusal.report();
+            refusal.error()
+        })?;
+        Ok(with_envelope(params, client))
+    }
+
+    fn level(&self, params: &Payload) -> Option<Level> {
+        meta::log_level(params)
+    }
+
+    fn received(&self, connection: &ServerConnection, json: Bytes) -> Payload {
+        Payload::new(connection.revision(), json).of_backend(&connection.about.backend)
+    }
+
+    fn outcome(&self, connection: &ServerConnection, (_, method): (u64, &Method), result: Payload) -> Outcome {
+        let backend = &connection.about.backend;
+        let outcome = match Outcome::of_result(backend, result) {
+            Outcome::Complete(result) => Outcome::of_modern(method, result),
+            outcome => outcome,
+        };
+        match outcome {
+            // 2026-07-28, tools: a client over HTTP leaves out the tools whose annotations of headers are invalid
+            Outcome::Complete(result)
+                if *method == Method::ToolsList
+                    && connection.about.abilities.header_params == HeaderParams::Mirrored =>
+            {
+                Outcome::Complete(without_invalid_header_params(result).of_backend(backend))
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn failure(&self, connection: &ServerConnection, _: Option<&RequestId>, error: ErrorObject) -> Outcome {
+        let error = error.written_in(connection.revision());
+        if error.is_of_the_frame() { unreadable(connection, error) } else { Outcome::Failed(error) }
+    }
+
+    /// Whether the server says that it does not speak the version of the request: it has not acted on it.
+    fn is_of_another_version(&self, error: &ErrorObject) -> bool {
+        error.revision().is_some() && error.code() == ErrorObject::UNSUPPORTED_VERSION
+    }
+
+    fn notified(
+        &self,
+        connection: &ServerConnection,
+        notification: Notification,
+        on: Option<u64>,
+    ) -> Option<(u64, Event)> {
+        let params = &notification.params;
+        let call = match notification.method {
+            Method::LoggingMessage => {
+                let level = || params.string("level").and_then(|name| Level::parse(&name));
+                on.or_else(|| connection.calls.logger(level()))
+            }
+            // a listen is ended so on a channel (2026-07-28, cancellation)
+            Method::Cancelled => {
+                let call = number(params.object()?.get("requestId")?)?;
+                let error = ErrorObject::retryable("the server ended the subscription");
+                return Some((call, Event::Done(Outcome::Failed(error))));
+            }
+            _ => on.or_else(|| subscription(params)),
+        };
+        if call.is_none() {
+            metrics::counter!("lockkeeper_backend_unattributed_total").increment(1);
+        }
+        call.map(|call| (call, Event::Notified(notification)))
+    }
+
+    /// 2026-07-28, transports: a server asks in its results alone.
+    fn asked(
+        &self,
+        connection: &ServerConnection,
+        (_, method, _): (RequestId, Method, Bytes),
+        _: Option<u64>,
+    ) -> Option<(u64, Event)> {
+        let backend = connection.about.backend.to_string();
+        metrics::counter!("lockkeeper_backend_requests_ignored_total", "backend" => backend).increment(1);
+        if !connection.sent_request.swap(true, Ordering::Relaxed) {
+            tracing::warn!(backend = %connection.about.backend, %method, "a server of 2026-07-28 sends requests; they are ignored");
+        }
+        None
+    }
+
+    fn check(&self, _: &ServerConnection, _: (&Method, &Payload), _: &Context) -> Result<(), ErrorObject> {
+        Ok(())
+    }
+
+    fn own_part(&self, _: &ServerConnection, _: &Method, event: Event, _: &Requester) -> Event {
+        event
+    }
+}
+
+/// The listen that a notification belongs to.
+fn subscription(params: &Payload) -> Option<u64> {
+    let object = params.object()?;
+    let meta = Object::parse(object.get(meta::META)?.as_bytes())?;
+    number(meta.get(meta::SUBSCRIPTION_ID)?)
+}

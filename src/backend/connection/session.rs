@@ -1,0 +1,276 @@
+//! Messages of a server with sessions (2024-11-05 to 2025-11-25): it sends requests in mid-call, and notifications that name
+//! no call. Which client session each is for is found out here; so is what a client session may ask for.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{
+    calls::{CallKind, Callers, Sharing},
+    listening::Listening,
+    ownership::{Owner, Thing, own_tasks},
+    receive::unreadable,
+    state::{About, Protocol, ServerConnection},
+};
+use crate::{
+    backend::{key::Scope, wants::Topic},
+    mcp::{
+        Context, Era, ErrorObject, Event, Facts, Level, Message, Method, Notification, Outcome, Payload, RequestId,
+        Revision, Untranslatable, task, translate::Cause,
+    },
+    model::Requester,
+};
+
+/// The protocol of servers with sessions.
+pub(crate) struct SessionProtocol;
+
+/// Listens that a notification is for.
+enum Audience {
+    All,
+    One(Requester),
+    Subscribers(Topic),
+    Nobody,
+}
+
+// === impl SessionProtocol ===
+
+impl Protocol for SessionProtocol {
+    fn era(&self) -> Era {
+        Era::Legacy
+    }
+
+    fn newest(&self) -> Revision {
+        Revision::NEWEST_LEGACY
+    }
+
+    fn listening(&self) -> Option<Listening> {
+        None
+    }
+
+    fn sharing(&self, about: &About) -> Sharing {
+        if about.key.is_of_one_client() { Sharing::Unambiguous } else { Sharing::Ambiguous }
+    }
+
+    fn kind(&self, method: &Method) -> CallKind {
+        if method.may_ask() { CallKind::Asking } else { CallKind::Plain }
+    }
+
+    fn params(
+        &self,
+        connection: &ServerConnection,
+        params: Payload,
+        facts: &Facts<'_>,
+    ) -> Result<Payload, ErrorObject> {
+        params.into_revision(connection.revision(), &Facts { client: None, ..*facts }).map_err(|refusal| {
+            let refusal = refusal.of(Some(&connection.about.backend));
+            refusal.report();
+            refusal.error()
+        })
+    }
+
+    fn level(&self, _: &Payload) -> Option<Level> {
+        // it has one for the whole session
+        None
+    }
+
+    fn received(&self, connection: &ServerConnection, json: Bytes) -> Payload {
+        let payload = Payload::new(connection.revision(), json).of_backend(&connection.about.backend);
+        match connection.server() {
+            Some(server) => payload.of_server(Arc::clone(&server.implementation)),
+            None => payload,
+        }
+    }
+
+    fn outcome(&self, connection: &ServerConnection, (call, _): (u64, &Method), result: Payload) -> Outcome {
+        let outcome = Outcome::of_result(&connection.about.backend, result);
+        if let Outcome::Complete(result) = &outcome {
+            note_task(connection, call, result);
+        }
+        outcome
+    }
+
+    fn failure(&self, connection: &ServerConnection, id: Option<&RequestId>, error: ErrorObject) -> Outcome {
+        if error.is_of_the_frame() && id.is_none() {
+            return unreadable(connection, error);
+        }
+        Outcome::Failed(error.written_in(connection.revision()))
+    }
+
+    fn is_of_another_version(&self, _: &ErrorObject) -> bool {
+        false
+    }
+
+    fn notified(
+        &self,
+        connection: &ServerConnection,
+        notification: Notification,
+        on: Option<u64>,
+    ) -> Option<(u64, Event)> {
+        if notification.method == Method::Cancelled {
+            connection.requests.withdraw(&notification.params);
+            return None;
+        }
+        if let Some(call) = on {
+            return Some((call, Event::Notified(notification)));
+        }
+        let (key, wants) = (&connection.about.key, &connection.about.wants);
+        let audience = Audience::of(connection, &notification);
+        let heard = connection.about.listens.tell(key, &notification, |holder| match &audience {
+            Audience::All => true,
+            Audience::One(owner) => holder == owner,
+            Audience::Subscribers(topic) => wants.is_subscribed(key, holder, topic),
+            Audience::Nobody => false,
+        });
+        match audience {
+            // a client without a session hears it in its call (`translation` 3.4, LOG)
+            Audience::One(holder) if !heard => {
+                connection.calls.latest_of(&holder).map(|call| (call, Event::Notified(notification)))
+            }
+            _ => None,
+        }
+    }
+
+    /// One that the client can be asked goes to the call that carries it, else to the listen; everything else is refused on
+    /// the spot.
+    fn asked(
+        &self,
+        connection: &ServerConnection,
+        (id, method, params): (RequestId, Method, Bytes),
+        on: Option<u64>,
+    ) -> Option<(u64, Event)> {
+        if method == Method::Ping {
+            connection.sender.tell(Message::result(id, Bytes::from_static(b"{}")));
+            return None;
+        }
+        if !can_be_asked(connection, &method) {
+            connection.requests.refuse_unsupported(id, &method);
+            return None;
+        }
+        let call = on.or_else(|| connection.calls.carrier(&connection.requests.carriers()));
+        if call.is_none() && connection.calls.has_lingering() {
+            // it may be of a call that was given up, and is nobody else's
+            connection.requests.refuse_cancelled(id, &method);
+            return None;
+        }
+        connection.requests.put(id, method, self.received(connection, params), call)
+    }
+
+    /// What the negotiated version has not is not sent (`translation` 6.5); a name that no version knows is the peers' own
+    /// matter. A task of another client session is as if it did not exist (2025-11-25, tasks, *Security*).
+    fn check(
+        &self,
+        connection: &ServerConnection,
+        (method, params): (&Method, &Payload),
+        context: &Context,
+    ) -> Result<(), ErrorObject> {
+        let is_of_tasks = method.is_of_core_tasks();
+        if *method == Method::TasksUpdate || is_of_tasks && !connection.tasks().has_tasks() {
+            let (feature, from, to) = (method.as_str().to_owned().into(), params.revision, connection.revision());
+            let denied = Untranslatable { feature, from, to, backend: None, cause: Cause::Request };
+            let denied = denied.of(Some(&connection.about.backend));
+            if !to.has_core_tasks() {
+                denied.report();
+            }
+            return Err(denied.error());
+        }
+        let named = if is_of_tasks { params.string("taskId") } else { None };
+        match named {
+            Some(id) if !owns_task(connection, &context.requester, &id) && !may_own(connection, context, &id) => {
+                Err(ErrorObject::invalid_params(&format!("Unknown task: {id}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Of a list of tasks, those of the client session.
+    fn own_part(&self, connection: &ServerConnection, method: &Method, event: Event, holder: &Requester) -> Event {
+        match event {
+            Event::Done(Outcome::Complete(result)) if *method == Method::TasksList => {
+                Event::Done(Outcome::Complete(own_tasks(&result, |id| owns_task(connection, holder, id))))
+            }
+            event => event,
+        }
+    }
+}
+
+/// Notes the owner of a task that a call made, and of the progress that goes on with it.
+fn note_task(connection: &ServerConnection, call: u64, result: &Payload) {
+    let Some(task) = task::created(result) else { return };
+    let Some(owner) = connection.calls.owner(call) else { return };
+    let mut ownership = connection.calls.ownership.lock();
+    ownership.note(Thing::Task(task), Owner { token: None, ..owner.clone() });
+    ownership.note(Thing::Token(call), owner);
+}
+
+/// Whether the client behind a connection said that it answers `method`, and the handshake is done.
+fn can_be_asked(connection: &ServerConnection, method: &Method) -> bool {
+    let is_of_one_client = connection.about.key.is_of_one_client();
+    let capability = match method {
+        Method::CreateMessage => "sampling",
+        Method::Elicit => "elicitation",
+        Method::RootsList => "roots",
+        // 2025-11-25 tasks: those that the client executes, of which several clients could have one of the same id
+        method if method.is_of_core_tasks() && is_of_one_client => "tasks",
+        // a method of the server's own: its client is the judge, if there is one
+        Method::Other(_) => return connection.server().is_some() && is_of_one_client,
+        _ => return false,
+    };
+    connection.server().is_some() && connection.about.capabilities.has(capability)
+}
+
+/// Whether a task was made here. If no one shares the server, it need not be known.
+pub(crate) fn made_task(connection: &ServerConnection, id: &str) -> bool {
+    connection.calls.ownership.lock().owner(&Thing::Task(id.to_owned())).is_some()
+}
+
+/// Whether a task that nobody is known to own can be of a client without sessions: whatever is in the session of one user
+/// is that user's.
+fn may_own(connection: &ServerConnection, context: &Context, id: &str) -> bool {
+    context.requester.session().is_none()
+        && matches!(connection.about.key.scope, Scope::User(_))
+        && !made_task(connection, id)
+}
+
+/// Whether a task is this client session's; what nobody is known to own belongs to the only one behind this session.
+fn owns_task(connection: &ServerConnection, holder: &Requester, id: &str) -> bool {
+    if connection.about.key.is_of_one_client() {
+        return true;
+    }
+    let ownership = connection.calls.ownership.lock();
+    ownership.owner(&Thing::Task(id.to_owned())).is_some_and(|owner| owner.holder == *holder)
+}
+
+// === impl Audience ===
+
+impl Audience {
+    /// The audience of a notification that came on no exchange. If one client session alone is behind the connection, it is
+    /// for that one.
+    fn of(connection: &ServerConnection, notification: &Notification) -> Self {
+        let (params, key) = (&notification.params, &connection.about.key);
+        if key.is_of_one_client() {
+            return Self::All;
+        }
+        let owner = |thing| match connection.calls.ownership.lock().owner(&thing) {
+            Some(owner) => Self::One(owner.holder.clone()),
+            None => Self::Nobody,
+        };
+        match &notification.method {
+            Method::ToolsListChanged | Method::PromptsListChanged | Method::ResourcesListChanged => Self::All,
+            Method::ResourceUpdated => {
+                params.string("uri").map_or(Self::Nobody, |uri| Self::Subscribers(Topic::Resource(uri)))
+            }
+            Method::TaskStatus => params.string("taskId").map_or(Self::Nobody, |id| owner(Thing::Task(id))),
+            Method::ElicitationComplete => {
+                params.string("elicitationId").map_or(Self::Nobody, |id| owner(Thing::Elicitation(id)))
+            }
+            _ => match connection.calls.callers() {
+                Callers::One(holder) => Self::One(holder),
+                Callers::Many if key.scope == Scope::All || key.is_base() => {
+                    metrics::counter!("lockkeeper_backend_unattributed_total").increment(1);
+                    Self::Nobody
+                }
+                Callers::None | Callers::Many => Self::All,
+            },
+        }
+    }
+}
