@@ -4,7 +4,7 @@
 //! status, is started at once and started again when it is lost; sessions for clients are opened when they are needed
 //! and ended when they are idle. No backend waits for another.
 
-mod attempts;
+mod client_connections;
 mod connection;
 mod context;
 mod demo;
@@ -13,24 +13,20 @@ mod era;
 mod error;
 mod health;
 mod key;
-mod lease;
 mod listens;
-mod memory;
 mod open;
 mod pool;
-mod question_slots;
-mod reclaim;
 mod remote;
 mod server;
 mod settings;
+mod slots;
+mod subscriptions;
 mod supervise;
 mod supervisor;
 mod task_group;
 mod transport;
-mod waiting;
-mod wants;
 
 pub use demo::Demo;
 pub use error::StartError;
-pub use question_slots::SlotLimits;
+pub use slots::SlotLimits;
 pub use supervisor::{Deps, Supervisor};

@@ -10,7 +10,6 @@ pub(crate) mod background;
 pub(crate) mod call;
 pub(crate) mod calls;
 pub(crate) mod discover;
-pub(crate) mod end;
 mod fan_in;
 pub(crate) mod handshake;
 mod leased;
@@ -24,7 +23,6 @@ pub(crate) mod server_info;
 mod server_requests;
 pub(crate) mod session;
 pub(crate) mod state;
-mod versions;
 
 pub(crate) use call::OutboundCall;
 pub(crate) use leased::call_through;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{memory::Memory, question_slots::SlotLimits, task_group::TaskGroup};
+use super::{era::Memory, slots::SlotLimits, task_group::TaskGroup};
 use crate::{mcp::observer::Observer, support::Clock};
 
 /// What all backends share.

@@ -8,11 +8,14 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::memory::Memory;
 use crate::{
-    mcp::Era,
+    mcp::{
+        Era,
+        observer::{LifecycleEvent, Observer},
+    },
     model::{
         BackendSpec, EraChoice, KnownEra,
         status::{EraStatus, Found},
@@ -47,6 +50,13 @@ enum Source {
     Configured,
     Probed(Timestamp),
     Cached(Timestamp),
+}
+
+/// What was found out, each server once. Cheap to clone: all clones are one.
+#[derive(Clone)]
+pub(crate) struct Memory {
+    known: Arc<Mutex<Vec<KnownEra>>>,
+    observer: Observer,
 }
 
 // === impl Known ===
@@ -162,5 +172,37 @@ impl Verdict {
     /// Whether the operator has said it.
     pub(crate) fn is_configured(&self) -> bool {
         self.found == Source::Configured
+    }
+}
+
+// === impl Memory ===
+
+impl Memory {
+    /// What is remembered of those of these backends whose era is to be found out.
+    pub(crate) fn of(specs: &[BackendSpec], mut known: Vec<KnownEra>, observer: Observer) -> Self {
+        let asked = specs.iter().filter(|spec| spec.era == EraChoice::Auto);
+        let servers: Vec<Digest> = asked.filter_map(|spec| spec.transport.server()).collect();
+        known.retain(|known| servers.contains(&known.server));
+        Self { known: Arc::new(Mutex::new(known)), observer }
+    }
+
+    /// What was found out about this server last.
+    pub(crate) fn lookup(&self, server: &Digest) -> Option<KnownEra> {
+        self.known.lock().iter().find(|known| known.server == *server).copied()
+    }
+
+    /// Takes note of what was found out.
+    pub(crate) fn add(&self, news: KnownEra) {
+        {
+            let mut all = self.known.lock();
+            all.retain(|known| known.server != news.server);
+            all.push(news);
+        }
+        self.observer.notify(LifecycleEvent::EraDetected(&news));
+    }
+
+    /// All of it.
+    pub(crate) fn all(&self) -> Vec<KnownEra> {
+        self.known.lock().clone()
     }
 }

@@ -18,8 +18,8 @@ use super::{
     error::StartError,
     key::Key,
     listens::Listens,
+    subscriptions::Subscriptions,
     transport::{self, Connector, Incoming, Transport, http::LateStreams},
-    wants::Wants,
 };
 use crate::{
     mcp::{Capabilities, ClientInfo, Era, Feature, Revision},
@@ -31,7 +31,7 @@ pub(crate) struct Opener {
     pub(super) spec: Arc<BackendSpec>,
     pub(super) context: BackendContext,
     listens: Arc<Listens>,
-    wants: Arc<Wants>,
+    subscriptions: Arc<Subscriptions>,
     late_streams: LateStreams,
 }
 
@@ -60,13 +60,13 @@ impl Opener {
         spec: &Arc<BackendSpec>,
         context: &BackendContext,
         listens: &Arc<Listens>,
-        wants: &Arc<Wants>,
+        subscriptions: &Arc<Subscriptions>,
     ) -> Self {
         Self {
             spec: Arc::clone(spec),
             context: context.clone(),
             listens: Arc::clone(listens),
-            wants: Arc::clone(wants),
+            subscriptions: Arc::clone(subscriptions),
             late_streams: LateStreams::default(),
         }
     }
@@ -166,7 +166,7 @@ impl Opener {
             capabilities: Capabilities::none(),
             is_another: succession == Succession::Another,
             listens: Arc::clone(&self.listens),
-            wants: Arc::clone(&self.wants),
+            subscriptions: Arc::clone(&self.subscriptions),
             tasks: self.context.tasks.clone(),
         }
     }

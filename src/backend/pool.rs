@@ -13,9 +13,10 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    connection::ServerConnection,
+    connection::{ServerConnection, calls::LINGER, overdue::FINISH_TIMEOUT},
     error::StartError,
     key::{Key, Scope},
+    slots::SlotLimits,
 };
 use crate::{mcp::Era, model::SessionId};
 
@@ -120,8 +121,11 @@ impl Pool {
         if key.is_base() {
             return is_there(&self.base);
         }
-        let (slots, sharer) = (self.slots.lock(), key.sharer());
-        slots.get(key).is_some_and(is_there) || slots.iter().any(|(key, slot)| key.sharer() == sharer && is_there(slot))
+        let slots = self.slots.lock();
+        slots.get(key).is_some_and(is_there) || {
+            let sharer = key.sharer();
+            slots.iter().any(|(key, slot)| key.sharer() == sharer && is_there(slot))
+        }
     }
 
     /// Ends everything that is of another era than `era`.
@@ -161,6 +165,40 @@ impl Pool {
     pub(crate) fn count(&self) -> usize {
         let slots = self.slots.lock();
         slots.values().chain([&self.base]).filter(|slot| slot.connection().is_some()).count()
+    }
+}
+
+/// Question slots for calls that wait for one, taken from calls whose questions nobody answers (`translation` 4b.1). Driven
+/// by the calls that wait: if none does, no question is closed.
+impl Pool {
+    /// Closes the questions that are open for `question_slot_time` in as many sessions of this sharer as slots are
+    /// `missing`, the oldest first, and cancels the calls that their servers do not finish then. Returns when to look again.
+    pub(crate) fn reclaim(&self, key: &Key, missing: usize, limits: SlotLimits) -> Instant {
+        let (now, time) = (Instant::now(), limits.question_slot_time);
+        let mut coming = 0;
+        let mut old: Vec<(Instant, Arc<ServerConnection>)> = Vec::new();
+        // a question that is asked from now on is not old before that
+        let mut dues = vec![now + time];
+        for session in self.sessions(key) {
+            session.requests().cancel_unfinished();
+            // with the time in which the server may still speak of a cancelled call
+            let freed_by = session.requests().latest_closed().map(|closed| closed + FINISH_TIMEOUT + LINGER);
+            dues.extend(freed_by.into_iter().flat_map(|by| [by - LINGER, by]));
+            let is_coming = freed_by.is_some_and(|by| by > now);
+            coming += usize::from(is_coming);
+            match session.requests().oldest() {
+                Some(since) if since + time > now => dues.push(since + time),
+                Some(_) if is_coming => session.requests().close_after(time),
+                Some(since) => old.push((since, session)),
+                None => {}
+            }
+        }
+        old.sort_by_key(|(since, _)| *since);
+        for (_, session) in old.into_iter().take(missing.saturating_sub(coming)) {
+            session.requests().close_after(time);
+            dues.push(now + FINISH_TIMEOUT);
+        }
+        dues.into_iter().filter(|due| *due > now).min().unwrap_or(now + time)
     }
 }
 
@@ -250,7 +288,8 @@ impl Slot {
         std::mem::take(&mut self.bound.lock())
     }
 
-    fn connection(&self) -> Option<Arc<ServerConnection>> {
+    /// The connection that is here, if it can be used.
+    pub(crate) fn connection(&self) -> Option<Arc<ServerConnection>> {
         match &*self.state.borrow() {
             SlotState::Ready(connection) if !connection.is_over() => Some(Arc::clone(connection)),
             _ => None,

@@ -10,13 +10,13 @@ use super::{
     listens::Listens,
     open::Opener,
     pool::Pool,
-    question_slots::QuestionSlots,
     settings::ClientSettings,
-    wants::Wants,
+    slots::QuestionSlots,
+    subscriptions::Subscriptions,
 };
 use crate::{
     crossing::ServerCrossing,
-    mcp::{ErrorObject, Method, Outcome},
+    mcp::ErrorObject,
     model::{BackendSpec, Requester},
 };
 
@@ -28,7 +28,7 @@ pub(crate) struct Backend {
     pub(super) opener: Opener,
     pub(super) pool: Arc<Pool>,
     pub(super) listens: Arc<Listens>,
-    pub(super) wants: Arc<Wants>,
+    pub(super) subscriptions: Arc<Subscriptions>,
     pub(super) settings: Arc<ClientSettings>,
     pub(super) slots: Arc<QuestionSlots>,
     pub(super) crossing: Arc<ServerCrossing>,
@@ -39,12 +39,12 @@ impl Backend {
     /// A backend that is not started yet.
     pub(crate) fn new(spec: BackendSpec, context: BackendContext) -> Self {
         let spec = Arc::new(spec);
-        let (listens, wants): (Arc<Listens>, Arc<Wants>) = Default::default();
+        let (listens, subscriptions): (Arc<Listens>, Arc<Subscriptions>) = Default::default();
         let pool = Arc::new(Pool::new(context.sessions));
         let slots = QuestionSlots::new(spec.parallel, context.slot_limits);
         let era = Known::new(&spec, &context.memory, &context.clock);
-        let opener = Opener::new(&spec, &context, &listens, &wants);
-        let settings = ClientSettings::new(&spec, &pool, &wants, &context.tasks);
+        let opener = Opener::new(&spec, &context, &listens, &subscriptions);
+        let settings = ClientSettings::new(&spec, &pool, &subscriptions, &context.tasks);
         let health = Health::starting();
         let background = context.tasks.clone();
         let spawn = move |task| background.spawn_until_end(task);
@@ -52,7 +52,7 @@ impl Backend {
         let ended = move |requester: &Requester| held.ended(requester);
         let silence = (spec.id.clone(), spec.call_timeout);
         let crossing = ServerCrossing::new(silence, Arc::clone(&context.clock), Box::new(spawn), Box::new(ended));
-        Self { spec, era, health, opener, pool, listens, wants, settings, slots, crossing, context }
+        Self { spec, era, health, opener, pool, listens, subscriptions, settings, slots, crossing, context }
     }
 
     /// Ends what a client that is over held here.
@@ -75,19 +75,5 @@ impl Backend {
             DispatchError::Unavailable(error) => error,
             DispatchError::Turned(_) => self.unavailable("it was found to be of another era in this moment; try again"),
         }
-    }
-
-    /// Counts a call by how the server ended it.
-    pub(super) fn count_end(&self, method: &Method, outcome: &Outcome) {
-        self.count(method, if matches!(outcome, Outcome::Failed(_)) { "error" } else { "ok" });
-    }
-
-    /// Counts a call.
-    pub(super) fn count(&self, method: &Method, outcome: &'static str) {
-        // a name that no version knows would let a client make up metrics
-        let method = if matches!(method, Method::Other(_)) { "other" } else { method.as_str() }.to_owned();
-        let backend = self.spec.id.to_string();
-        metrics::counter!("lockkeeper_backend_calls_total", "backend" => backend, "method" => method, "outcome" => outcome)
-            .increment(1);
     }
 }

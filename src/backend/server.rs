@@ -1,8 +1,10 @@
 //! One backend as a [`Server`]: each call finds its connection, opened if there is none, and runs on it. What serves it is
 //! chosen here, once the handshake has told the era of the server: [`SessionServer`] or [`RequestServer`].
 
+mod era_changes;
 mod request;
 mod session;
+mod waiting;
 
 use std::{
     pin::pin,
@@ -13,74 +15,70 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, future::Either};
-use tokio::time::sleep;
+use tokio::time::timeout;
 
 use self::{request::RequestServer, session::SessionServer};
 use super::{
-    attempts::{Attempts, Next},
-    connection::{
-        OutboundCall, ServerConnection, call_through,
-        discover::{Told, discover, introduced},
-    },
-    error::{DispatchError, StartError},
+    connection::{OutboundCall, ServerConnection, call_through},
+    error::DispatchError,
     key::Key,
-    question_slots::{SlotGuard, SlotRequest},
+    pool::Lease,
     remote::Backend,
-    waiting,
+    slots::{SlotGuard, SlotRequest},
+    transport::NotSent,
 };
 use crate::{
     crossing::Pair,
-    mcp::{Call, Context, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, Server},
+    mcp::{Call, Context, Era, ErrorObject, Event, Method, Outcome, Reply, Server},
+    model::OnLoss,
 };
 
 /// A [`Backend`] behind the interface that everything else sees.
 pub(crate) struct BackendServer(pub(crate) Arc<Backend>);
 
+/// Attempts at one call, which is made once more if the connection was lost before it ran (`translation` 4c).
+struct CallRetry<'a> {
+    backend: &'a Backend,
+    method: &'a Method,
+    /// How many there can be beside the present one.
+    left: u8,
+    /// Why the present one has not run.
+    lost: Option<String>,
+}
+
+/// The step after an attempt.
+enum Next {
+    /// Nothing: it ran.
+    Over,
+    /// Another.
+    Again,
+    /// None: the end of the call.
+    GivenUp(Event),
+}
+
 impl Server for BackendServer {
     fn call(&self, call: Call) -> Reply {
         let backend = Arc::clone(&self.0);
-        if backend.is_there(&call.context) {
-            return backend.begin_call(call);
-        }
-        let (token, context) = (waiting::token(&call), call.context.clone());
-        let reply = Arc::clone(&backend).begin_call(call);
-        match token {
-            Some(token) => {
-                let message = format!("waiting for `{}` to start", backend.spec.id);
-                waiting::told(reply, token, message, move || backend.is_there(&context))
-            }
-            None => reply,
-        }
+        let Some(era) = backend.era.now() else { return backend.call_at_start(call) };
+        let key = backend.key(era, &call.context);
+        if backend.pool.is_there(&key) { backend.dispatch((era, key), call) } else { backend.call_at_start(call) }
     }
 }
 
 impl Backend {
-    /// Begins a call, once the era of the server is known.
-    fn begin_call(self: Arc<Self>, call: Call) -> Reply {
-        match self.era.now() {
-            Some(era) => self.dispatch(era, call),
-            None => Reply::later(async move {
-                match self.found_era(&call.method).await {
-                    Ok(era) => self.dispatch(era, call),
-                    Err(error) => Reply::failed(error),
-                }
-            }),
-        }
-    }
-
     /// Serves a call at a server of this era, through the decorators that the pair needs.
-    fn dispatch(self: Arc<Self>, era: Era, call: Call) -> Reply {
+    fn dispatch(self: Arc<Self>, (era, key): (Era, Key), call: Call) -> Reply {
         let crossing = &self.crossing;
         match (crossing.pair(&call, era), era) {
-            (Pair::Alike, Era::Legacy) => SessionServer(self).serve(call),
-            (Pair::Alike, Era::Modern) => RequestServer(self).serve(call),
+            (Pair::Alike, Era::Legacy) => SessionServer(self).serve(key, call),
+            (Pair::Alike, Era::Modern) => RequestServer(self).serve(key, call),
             (Pair::Differ(decorators), Era::Legacy) => {
                 Arc::clone(crossing).serve(decorators, SessionServer(self), call)
             }
             (Pair::Differ(decorators), Era::Modern) => {
                 Arc::clone(crossing).serve(decorators, RequestServer(self), call)
             }
-            (Pair::NotMet, _) => Reply::later(self.meet_first(era, call)),
+            (Pair::NotMet, _) => Reply::later(self.meet_first((era, key), call)),
             // it may have run up to what it asked
             (Pair::Gone, _) => {
                 Reply::failed(self.unavailable("its server was replaced while it waited for input; call again"))
@@ -93,48 +91,6 @@ impl Backend {
         match era {
             Era::Legacy => Key::of(self.spec.share, context),
             Era::Modern => Key::of_modern(&self.spec, context),
-        }
-    }
-
-    /// Whether what serves this client is there.
-    fn is_there(&self, context: &Context) -> bool {
-        self.era.now().is_some_and(|era| self.pool.is_there(&self.key(era, context)))
-    }
-
-    /// Waits for a connection, so that it is known what the pair needs.
-    async fn meet_first(self: Arc<Self>, era: Era, call: Call) -> Reply {
-        let key = self.key(era, &call.context);
-        match self.connection(era, &key, &call.context).await {
-            Ok((_lease, connection)) => {
-                self.crossing.met(connection.tasks());
-                self.dispatch(era, call)
-            }
-            Err(error) => self.not_served(error, call),
-        }
-    }
-
-    /// Waits until the era is known: up to `start_timeout`, except for a listen, which waits for good.
-    async fn found_era(&self, method: &Method) -> Result<Era, ErrorObject> {
-        if *method == Method::Listen {
-            return Ok(self.era.wait().await);
-        }
-        let failed = async {
-            loop {
-                if let Err(error) = self.pool.base().wait().await {
-                    return error;
-                }
-                // it is known in this moment
-                self.era.wait().await;
-            }
-        };
-        let patience = self.spec.start_timeout;
-        tokio::select! {
-            biased;
-            era = self.era.wait() => Ok(era),
-            error = failed => Err(error.of_call(&self.spec.id)),
-            () = sleep(patience) => {
-                Err(self.unavailable(&format!("it is still starting after {} s", patience.as_secs())))
-            }
         }
     }
 
@@ -167,7 +123,7 @@ impl Backend {
     fn serve_on(self: Arc<Self>, era: Era, key: Key, mut slot: Option<SlotGuard>, call: Call) -> Reply {
         Reply::new(async_stream::stream! {
             let Call { method, params, context } = call;
-            let mut attempts = Attempts::of(&self, &method);
+            let mut retry = CallRetry::of(&self, &method);
             let holder = context.requester.clone();
             loop {
                 let (_lease, connection) = match self.connection(era, &key, &context).await {
@@ -187,7 +143,7 @@ impl Backend {
                     return;
                 }
                 if let Err(error) = connection.check(&method, &params, &context) {
-                    yield attempts.refused(error);
+                    yield retry.refused(error);
                     return;
                 }
                 let bridge = self.crossing.around_connection(&context.client, connection.tasks());
@@ -200,7 +156,7 @@ impl Backend {
                 };
                 let mut events = pin!(events);
                 while let Some(event) = events.next().await {
-                    let Some(event) = attempts.take(event) else { continue };
+                    let Some(event) = retry.take(event) else { continue };
                     // before the client hears of it: the next caller finds the slot free
                     if let Event::Done(outcome) = &event
                         && let Some(slot) = slot.take_if(|_| outcome.is_of_server() || connection.is_over())
@@ -209,10 +165,10 @@ impl Backend {
                     }
                     yield connection.own_part(&method, event, &holder);
                 }
-                if attempts.is_lost() && !connection.is_over() {
+                if retry.is_lost() && !connection.is_over() {
                     self.ask_again(&connection).await;
                 }
-                match attempts.next() {
+                match retry.next() {
                     Next::Again => {}
                     Next::Over => return,
                     Next::GivenUp(event) => {
@@ -222,48 +178,6 @@ impl Backend {
                 }
             }
         })
-    }
-
-    /// The answer to a call that was not begun: it is served in the other manner if the server was found to be of the other
-    /// era. What it says of a task is of one that has ended with the processes of the other era.
-    fn not_served(self: Arc<Self>, error: DispatchError, call: Call) -> Reply {
-        match error {
-            DispatchError::Turned(era) if !(call.method.is_of_core_tasks() || call.method == Method::TasksUpdate) => {
-                self.dispatch(era, call)
-            }
-            error => {
-                self.count(&call.method, "unavailable");
-                Reply::failed(self.not_begun(error))
-            }
-        }
-    }
-
-    /// The answer to `server/discover`: the server's account of itself, asked for again if it may be out of date.
-    async fn discovered(&self, connection: &Arc<ServerConnection>) -> Option<Payload> {
-        if !connection.server()?.is_fresh() {
-            self.ask_again(connection).await;
-        }
-        Some(connection.server()?.discover(&self.spec.id))
-    }
-
-    /// Asks a server again for its account of itself that may have been replaced unseen. What it said holds if it does not
-    /// answer; if it is of another era now, that is found out anew.
-    async fn ask_again(&self, connection: &Arc<ServerConnection>) {
-        if self.spec.is_channel() {
-            return;
-        }
-        match discover(connection, self.spec.start_timeout).await {
-            Told::Modern(info) => {
-                self.crossing.met(info.tasks());
-                introduced(connection, info);
-            }
-            Told::Legacy(reason) => {
-                self.era.doubt();
-                connection.end(&format!("the server no longer speaks 2026-07-28: {reason}"));
-            }
-            Told::Unusable(error @ StartError::Incompatible { .. }) => connection.end(&error.to_string()),
-            Told::Ended(_) | Told::Unusable(_) | Told::Nothing(_) => {}
-        }
     }
 
     /// Whether a call needs a slot: on a channel that several client sessions share, if the client can be asked in it. An
@@ -281,5 +195,126 @@ impl Backend {
             self.slots.acquire(key, request, |missing| self.pool.reclaim(key, missing, self.slots.limits())).await;
         let busy = "all its shared processes serve other clients; try again later, or raise `parallel`";
         slot.map_err(|_| self.unavailable(busy))
+    }
+
+    /// Leases the connection of `key` at a server of this era. Waits up to `start_timeout`.
+    pub(super) async fn connection(
+        self: &Arc<Self>,
+        era: Era,
+        key: &Key,
+        context: &Context,
+    ) -> Result<(Lease, Arc<ServerConnection>), DispatchError> {
+        let unavailable = |reason: &str| DispatchError::Unavailable(self.unavailable(reason));
+        let lease = self.pool.lease(key).map_err(|full| unavailable(&full.to_string()))?;
+        if let (OnLoss::End, Some(session)) = (self.spec.on_loss, context.requester.session())
+            && self.can_lose_state()
+        {
+            lease.slot().bind(session);
+        }
+        if self.era.now() == Some(era)
+            && let Some(connection) = lease.slot().connection().filter(|connection| connection.era() == era)
+        {
+            self.settle(key, &connection, context).await;
+            return Ok((lease, connection));
+        }
+        let found = async {
+            loop {
+                if let Some(other) = self.era.now().filter(|now| *now != era) {
+                    return Err(DispatchError::Turned(other));
+                }
+                if !key.is_base() && lease.slot().begin() {
+                    self.open(lease.slot(), key, &context.client);
+                }
+                match lease.slot().wait().await {
+                    Ok(Some(connection)) if connection.era() == era => return Ok(connection),
+                    // it is of another era and being ended, unless the server is
+                    Ok(Some(connection)) if self.era.now() == Some(era) => drop(connection.over().await),
+                    Ok(_) => {}
+                    Err(error) => return Err(DispatchError::Unavailable(error.of_call(&self.spec.id))),
+                }
+            }
+        };
+        let patience = self.spec.start_timeout;
+        let found = timeout(patience, found).await;
+        let late = || unavailable(&format!("it is still starting after {} s", patience.as_secs()));
+        let connection = found.unwrap_or_else(|_| Err(late()))?;
+        self.settle(key, &connection, context).await;
+        Ok((lease, connection))
+    }
+
+    /// Brings a connection to the level that a call asks for itself; that of a session was set before.
+    async fn settle(&self, key: &Key, connection: &Arc<ServerConnection>, context: &Context) {
+        if context.requester.is_sessionless() {
+            self.settings.bring_to_level(key, connection).await;
+        }
+    }
+
+    /// Whether what serves calls may remember something of its clients. If nothing of a request but its answer comes back on
+    /// a connection, the loss of it is no loss to them.
+    fn can_lose_state(&self) -> bool {
+        self.era.has_sessions() || self.spec.is_channel()
+    }
+
+    /// Counts a call by how the server ended it.
+    fn count_end(&self, method: &Method, outcome: &Outcome) {
+        self.count(method, if matches!(outcome, Outcome::Failed(_)) { "error" } else { "ok" });
+    }
+
+    /// Counts a call.
+    pub(super) fn count(&self, method: &Method, outcome: &'static str) {
+        // a name that no version knows would let a client make up metrics
+        let method = if matches!(method, Method::Other(_)) { "other" } else { method.as_str() }.to_owned();
+        let backend = self.spec.id.to_string();
+        metrics::counter!("lockkeeper_backend_calls_total", "backend" => backend, "method" => method, "outcome" => outcome)
+            .increment(1);
+    }
+}
+
+// === impl CallRetry ===
+
+impl<'a> CallRetry<'a> {
+    /// The first one. There can be one more where the operator lets sessions be opened anew; no third, lest two sides chase
+    /// each other.
+    fn of(backend: &'a Backend, method: &'a Method) -> Self {
+        Self { backend, method, left: u8::from(backend.spec.on_loss == OnLoss::Reinit), lost: None }
+    }
+
+    /// The end of a call that is not made, since the server could not answer it.
+    fn refused(&self, error: ErrorObject) -> Event {
+        self.backend.count(self.method, "error");
+        Event::Done(Outcome::Failed(error))
+    }
+
+    /// What the present attempt gives to the caller; its end is counted.
+    fn take(&mut self, event: Result<Event, NotSent>) -> Option<Event> {
+        match event {
+            Ok(event) => {
+                if let Event::Done(outcome) = &event {
+                    self.backend.count_end(self.method, outcome);
+                }
+                Some(event)
+            }
+            Err(NotSent(reason)) => {
+                self.lost = Some(reason);
+                None
+            }
+        }
+    }
+
+    /// Whether the present attempt has not run.
+    const fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
+    /// Whether the call is to be made once more, now that there is nothing more to take: it has certainly not run, so that
+    /// is no second time.
+    fn next(&mut self) -> Next {
+        let Some(reason) = self.lost.take() else { return Next::Over };
+        let Some(left) = self.left.checked_sub(1) else {
+            self.backend.count(self.method, "lost");
+            return Next::GivenUp(Event::Done(Outcome::Failed(self.backend.unavailable(&reason))));
+        };
+        self.left = left;
+        Next::Again
     }
 }

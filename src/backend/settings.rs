@@ -10,8 +10,8 @@ use super::{
     connection::{OutboundCall, ServerConnection},
     key::Key,
     pool::Pool,
+    subscriptions::{GivenUp, Subscriptions, Topic},
     task_group::TaskGroup,
-    wants::{GivenUp, Topic, Wants},
 };
 use crate::{
     mcp::{Call, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, json},
@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct ClientSettings {
     spec: Arc<BackendSpec>,
     pool: Arc<Pool>,
-    wants: Arc<Wants>,
+    subscriptions: Arc<Subscriptions>,
     tasks: TaskGroup,
 }
 
@@ -30,9 +30,14 @@ pub(crate) struct ClientSettings {
 
 impl ClientSettings {
     /// The settings of the clients of this backend.
-    pub(super) fn new(spec: &Arc<BackendSpec>, pool: &Arc<Pool>, wants: &Arc<Wants>, tasks: &TaskGroup) -> Arc<Self> {
-        let (spec, pool, wants) = (Arc::clone(spec), Arc::clone(pool), Arc::clone(wants));
-        Arc::new(Self { spec, pool, wants, tasks: tasks.clone() })
+    pub(super) fn new(
+        spec: &Arc<BackendSpec>,
+        pool: &Arc<Pool>,
+        subscriptions: &Arc<Subscriptions>,
+        tasks: &TaskGroup,
+    ) -> Arc<Self> {
+        let (spec, pool, subscriptions) = (Arc::clone(spec), Arc::clone(pool), Arc::clone(subscriptions));
+        Arc::new(Self { spec, pool, subscriptions, tasks: tasks.clone() })
     }
 
     /// Notes the level, and sets it at the sessions that are there and can log. The others are set when they open. The answer
@@ -44,10 +49,10 @@ impl ClientSettings {
         let key = Key::of(self.spec.share, &call.context);
         if call.context.requester.is_sessionless() {
             // of one call, which brings the connection to it that it leases
-            self.wants.set_level(&key, call.context.requester.clone(), level);
+            self.subscriptions.set_level(&key, call.context.requester.clone(), level);
             return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
         }
-        let wanted = self.wants.set_level(&key, call.context.requester.clone(), level);
+        let wanted = self.subscriptions.set_level(&key, call.context.requester.clone(), level);
         for session in self.pool.sessions(&key).into_iter().filter(|session| session.can_log()) {
             // the client's own words, if they are what is asked for
             let params = if wanted == level { call.params.clone() } else { level_params(wanted) };
@@ -70,7 +75,7 @@ impl ClientSettings {
         }
         let replayed = async {
             self.bring_to_level(key, session).await;
-            let topics = if key.is_first_slot() { self.wants.topics(key) } else { Vec::new() };
+            let topics = if key.is_first_slot() { self.subscriptions.topics(key) } else { Vec::new() };
             for uri in topics.iter().filter_map(Topic::uri) {
                 self.tell(session, Method::ResourcesSubscribe, uri_params(uri)).await;
             }
@@ -83,7 +88,7 @@ impl ClientSettings {
     /// Sets the level that is wanted now.
     pub(super) async fn bring_to_level(&self, key: &Key, session: &Arc<ServerConnection>) {
         if session.can_log()
-            && let Some(level) = self.wants.level(key)
+            && let Some(level) = self.subscriptions.level(key)
         {
             self.apply_level(session, level, level_params(level)).await;
         }
@@ -91,7 +96,7 @@ impl ClientSettings {
 
     /// Ends what a client that is over wanted.
     pub(super) fn ended(self: &Arc<Self>, requester: &Requester) {
-        for given_up in self.wants.forget(requester) {
+        for given_up in self.subscriptions.forget(requester) {
             self.begin_to_give_up(given_up);
         }
     }
@@ -114,9 +119,9 @@ impl ClientSettings {
         self.lower_level(&key, level).await;
         for topic in topics {
             let Some(uri) = topic.uri() else { continue };
-            let turn = self.wants.turn(&key).await;
+            let turn = self.subscriptions.turn(&key).await;
             // somebody may have come in the meantime
-            if !self.wants.has_others(&key, &Requester::Gateway, &topic) {
+            if !self.subscriptions.has_others(&key, &Requester::Gateway, &topic) {
                 self.tell(&connection, Method::ResourcesUnsubscribe, uri_params(uri)).await;
             }
             drop(turn);

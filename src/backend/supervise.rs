@@ -51,7 +51,7 @@ impl Supervision {
         loop {
             tokio::select! {
                 () = end.cancelled() => return,
-                _ = ticks.tick() => self.0.pool.sweep(self.0.spec.idle_timeout, |key| self.0.wants.waits(key)),
+                _ = ticks.tick() => self.0.pool.sweep(self.0.spec.idle_timeout, |key| self.0.subscriptions.waits(key)),
             }
         }
     }

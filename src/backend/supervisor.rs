@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Demo, context::BackendContext, memory::Memory, question_slots::SlotLimits, remote::Backend, server::BackendServer,
+    Demo, context::BackendContext, era::Memory, remote::Backend, server::BackendServer, slots::SlotLimits,
     supervise::Supervision, task_group::TaskGroup, transport,
 };
 use crate::{

@@ -44,10 +44,10 @@ const RESERVED: &[(&str, &[&str])] = &[
 /// Files of `backend` that may ask about eras and single versions: the handshake, what it found, the two kinds of servers
 /// that follow from it, and a transport. The list only shrinks.
 const ASK_ERAS: &[&str] = &[
+    "backend/connection/discover.rs",
     "backend/connection/handshake.rs",
     "backend/connection/request.rs",
     "backend/connection/session.rs",
-    "backend/connection/versions.rs",
     "backend/detect.rs",
     "backend/era.rs",
     "backend/open.rs",

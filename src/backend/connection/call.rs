@@ -216,7 +216,7 @@ impl ServerConnection {
 impl Ticket {
     fn open(connection: Arc<ServerConnection>, call: OpenCall, farewell: Farewell) -> Result<Self, String> {
         let kind = call.kind;
-        let (id, events) = connection.calls.open(call, &connection.end)?;
+        let (id, events) = connection.calls.open(call, || connection.end.has_come().then(|| connection.reason()))?;
         if kind == CallKind::Asking {
             connection.requests.put_deferred(id);
         }

@@ -6,10 +6,7 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::mpsc, time::Instant};
 
-use super::{
-    end::End,
-    ownership::{Owner, Ownership},
-};
+use super::ownership::{Owner, Ownership};
 use crate::{
     mcp::{
         ErrorObject, Event, Farewell, Level, Message, Method, Outcome,
@@ -124,18 +121,22 @@ impl Calls {
         Self { open: Mutex::default(), lingering: Mutex::default(), ownership: Mutex::default(), sharing }
     }
 
-    /// Opens a call on a connection that ends with `end`; gives its id, and its events as they are delivered.
+    /// Opens a call; gives its id, and its events as they are delivered. `over` says why the connection has ended, if it has.
     ///
     /// # Errors
     ///
     /// Why nothing is sent on this connection any more.
-    pub(super) fn open(&self, call: OpenCall, end: &End) -> Result<(u64, mpsc::Receiver<Event>), String> {
+    pub(super) fn open(
+        &self,
+        call: OpenCall,
+        over: impl FnOnce() -> Option<String>,
+    ) -> Result<(u64, mpsc::Receiver<Event>), String> {
         let (sender, events) = mpsc::channel(QUEUE);
         let Ok(last) = sender.clone().try_reserve_owned() else { return Err("no room".to_owned()) };
         // under the lock that `fail_all` takes, so that no call is left behind on a connection that is over
         let mut open = self.open.lock();
-        if end.has_come() {
-            return Err(end.reason());
+        if let Some(reason) = over() {
+            return Err(reason);
         }
         Ok((open.open(Slot { call, events: sender, end: last }), events))
     }
@@ -311,13 +312,11 @@ pub(super) fn cancellation(id: u64, farewell: &Farewell) -> Message {
 
 #[cfg(test)]
 mod tests {
-    use tokio_util::sync::CancellationToken;
-
     use super::*;
     use crate::mcp::{Notification, Payload, Revision};
 
-    fn calls() -> (Calls, End) {
-        (Calls::new(Sharing::Ambiguous), End::within(&CancellationToken::new()))
+    fn calls() -> Calls {
+        Calls::new(Sharing::Ambiguous)
     }
 
     fn call() -> OpenCall {
@@ -335,8 +334,8 @@ mod tests {
 
     #[test]
     fn a_slow_reader_loses_what_comes_on_the_way_and_never_the_end() {
-        let (calls, end) = calls();
-        let (id, mut events) = calls.open(call(), &end).unwrap();
+        let calls = calls();
+        let (id, mut events) = calls.open(call(), || None).unwrap();
         for _ in 0..QUEUE * 2 {
             assert!(calls.deliver(id, told()).is_none());
         }
@@ -350,18 +349,18 @@ mod tests {
 
     #[test]
     fn nothing_is_left_behind_on_a_connection_that_is_over() {
-        let (calls, end) = calls();
-        let (_, mut events) = calls.open(call(), &end).unwrap();
-        end.comes("it broke");
+        let calls = calls();
+        let (_, mut events) = calls.open(call(), || None).unwrap();
         calls.fail_all(&ErrorObject::internal("lost"));
         assert!(matches!(events.try_recv(), Ok(Event::Done(Outcome::Failed(_)))));
-        assert_eq!(calls.open(call(), &end).err().as_deref(), Some("it broke"));
+        let over = || Some("it broke".to_owned());
+        assert_eq!(calls.open(call(), over).err().as_deref(), Some("it broke"));
     }
 
     #[test]
     fn what_came_on_the_exchange_of_another_request_goes_to_that() {
-        let (calls, end) = calls();
-        let (id, _events) = calls.open(call(), &end).unwrap();
+        let calls = calls();
+        let (id, _events) = calls.open(call(), || None).unwrap();
         let mut others = Vec::new();
         assert!(calls.own(id, (id + 1, told()), |to, _| others.push(to)).is_none());
         assert_eq!(others, [id + 1]);

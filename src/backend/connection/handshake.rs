@@ -9,10 +9,10 @@ use tokio::time::{sleep, timeout};
 use super::{
     call::OutboundCall,
     calls::CallKind,
+    discover::{incompatible, supported},
     receive::begin,
     server_info::{Account, ServerInfo},
     state::{About, ServerConnection},
-    versions::{incompatible, supported},
 };
 use crate::{
     backend::{

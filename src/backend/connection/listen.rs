@@ -16,7 +16,7 @@ use super::{
     state::ServerConnection,
 };
 use crate::{
-    backend::wants::Topic,
+    backend::subscriptions::Topic,
     mcp::{
         ErrorObject, Event, Method, Notification, Outcome, Payload, Revision,
         listen::{LISTS, TASK_IDS, strings},
@@ -65,7 +65,7 @@ impl Listen {
         let mut refused_at = None;
         loop {
             let count = *wanted.borrow_and_update();
-            let mut topics = about.wants.topics(&about.key);
+            let mut topics = about.subscriptions.topics(&about.key);
             if refused_at == Some(count) {
                 topics.retain(|topic| !self.is_new_task(topic));
             }
@@ -169,15 +169,15 @@ impl Listen {
     }
 
     fn give(&self, told: &Notification) {
-        let (listens, wants, key) =
-            (&self.connection.about.listens, &self.connection.about.wants, &self.connection.about.key);
+        let (listens, subscriptions, key) =
+            (&self.connection.about.listens, &self.connection.about.subscriptions, &self.connection.about.key);
         let topic = match told.method {
             Method::ResourceUpdated => told.params.string("uri").map(Topic::Resource),
             Method::Tasks => told.params.string("taskId").map(Topic::Task),
             _ => None,
         };
         if let Some(topic) = topic {
-            listens.tell(key, told, |holder| wants.is_subscribed(key, holder, &topic));
+            listens.tell(key, told, |holder| subscriptions.is_subscribed(key, holder, &topic));
             if told.method == Method::Tasks
                 && DetailedTask::read(&told.params).is_some_and(|task| task.status.is_final())
             {
@@ -191,7 +191,7 @@ impl Listen {
     /// Listens no more for what is over.
     fn leave(&self, topic: &Topic) {
         let about = &self.connection.about;
-        if about.wants.is_over(&about.key, topic) {
+        if about.subscriptions.is_over(&about.key, topic) {
             self.listening.want_anew();
         }
     }

@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 
 use tokio::{sync::watch, time::timeout};
 
-use crate::backend::wants::Topic;
+use crate::backend::subscriptions::Topic;
 
 /// The time in which a server has to acknowledge what a client subscribes to.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -13,7 +13,7 @@ use super::{
     state::{About, Protocol, ServerConnection},
 };
 use crate::{
-    backend::{key::Scope, wants::Topic},
+    backend::{key::Scope, subscriptions::Topic},
     mcp::{
         Context, Era, ErrorObject, Event, Facts, Level, Message, Method, Notification, Outcome, Payload, RequestId,
         Revision, Untranslatable, task, translate::Cause,
@@ -113,12 +113,12 @@ impl Protocol for SessionProtocol {
         if let Some(call) = on {
             return Some((call, Event::Notified(notification)));
         }
-        let (key, wants) = (&connection.about.key, &connection.about.wants);
+        let (key, subscriptions) = (&connection.about.key, &connection.about.subscriptions);
         let audience = Audience::of(connection, &notification);
         let heard = connection.about.listens.tell(key, &notification, |holder| match &audience {
             Audience::All => true,
             Audience::One(owner) => holder == owner,
-            Audience::Subscribers(topic) => wants.is_subscribed(key, holder, topic),
+            Audience::Subscribers(topic) => subscriptions.is_subscribed(key, holder, topic),
             Audience::Nobody => false,
         });
         match audience {

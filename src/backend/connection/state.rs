@@ -4,21 +4,22 @@ use std::sync::{Arc, OnceLock, atomic::AtomicBool};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     background::BackgroundSender,
     calls::{CallKind, Calls, Sharing},
-    end::End,
     listening::Listening,
     server_info::{ServerInfo, ServerSummary},
     server_requests::{RequestContext, ServerRequests},
 };
 use crate::{
-    backend::{key::Key, listens::Listens, task_group::TaskGroup, transport::Transport, wants::Wants},
+    backend::{key::Key, listens::Listens, subscriptions::Subscriptions, task_group::TaskGroup, transport::Transport},
     crossing::tasks::ServerTasks,
     mcp::{
         Capabilities, Context, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload,
         RequestId, Revision,
+        error::{Retry, Unavailable},
     },
     model::{BackendId, Requester, TransportAbilities},
 };
@@ -58,9 +59,15 @@ pub(crate) struct About {
     /// Who is told what comes outside of calls.
     pub(crate) listens: Arc<Listens>,
     /// Log levels and subscriptions of its clients.
-    pub(crate) wants: Arc<Wants>,
+    pub(crate) subscriptions: Arc<Subscriptions>,
     /// Where its tasks run.
     pub(crate) tasks: TaskGroup,
+}
+
+/// The end of a connection: it comes once, for one reason.
+pub(super) struct End {
+    token: CancellationToken,
+    reason: OnceLock<String>,
 }
 
 /// The exchange of messages with a server, which differs by its era.
@@ -269,5 +276,49 @@ impl ServerConnection {
     /// The error of a call that the end of this connection left without an answer.
     pub(crate) fn lost_error(&self) -> ErrorObject {
         self.end.error(&self.about.backend)
+    }
+}
+
+// === impl End ===
+
+impl End {
+    /// It has not come. It comes with `all` at the latest.
+    pub(super) fn within(all: &CancellationToken) -> Self {
+        Self { token: all.child_token(), reason: OnceLock::new() }
+    }
+
+    /// Cancelled when it comes.
+    pub(super) const fn token(&self) -> &CancellationToken {
+        &self.token
+    }
+
+    /// It comes now; the first reason stays.
+    pub(super) fn comes(&self, reason: &str) {
+        let _ = self.reason.set(reason.to_owned());
+        self.token.cancel();
+    }
+
+    /// Whether it has come.
+    pub(super) fn has_come(&self) -> bool {
+        self.token.is_cancelled()
+    }
+
+    /// Waits for it and tells the reason.
+    pub(super) async fn over(&self) -> String {
+        self.token.cancelled().await;
+        self.reason()
+    }
+
+    /// Why it came.
+    pub(super) fn reason(&self) -> String {
+        self.reason.get().cloned().unwrap_or_else(|| "the gateway is stopping".to_owned())
+    }
+
+    /// The error of a call to this backend that it left without an answer.
+    pub(super) fn error(&self, backend: &BackendId) -> ErrorObject {
+        let reason = self.reason();
+        let message = format!("The connection to backend `{backend}` was lost: {reason}");
+        let lost = Unavailable { backend, reason: &reason, retry: Retry::Possible, supported: &[] };
+        ErrorObject::unavailable(&message, &lost)
     }
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use futures_util::{Stream, StreamExt as _, stream};
 
 use crate::{
-    backend::{connection::ServerConnection, error::too_many_subscriptions, key::Key, remote::Backend, wants::Topic},
+    backend::{
+        connection::ServerConnection, error::too_many_subscriptions, key::Key, remote::Backend, subscriptions::Topic,
+    },
     mcp::{Call, Context, Era, ErrorObject, Event, Method, Outcome, Reply, Server, listen},
     model::Requester,
 };
@@ -28,27 +30,25 @@ struct Interest {
 
 impl Server for RequestServer {
     fn call(&self, call: Call) -> Reply {
-        self.clone().serve(call)
+        let key = Key::of_modern(&self.0.spec, &call.context);
+        self.clone().serve(key, call)
     }
 }
 
 impl RequestServer {
-    /// Serves a call as the server itself serves it.
-    pub(super) fn serve(self, call: Call) -> Reply {
+    /// Serves a call of the sharer `key` as the server itself serves it.
+    pub(super) fn serve(self, key: Key, call: Call) -> Reply {
         match call.method {
             Method::Initialize => Reply::failed(ErrorObject::method_not_found("initialize")),
-            Method::Listen => self.listen(call),
-            _ => {
-                let key = Key::of_modern(&self.0.spec, &call.context);
-                self.0.serve(ERA, key, call)
-            }
+            Method::Listen => self.listen(key, call),
+            _ => self.0.serve(ERA, key, call),
         }
     }
 
     /// What the listen chooses. It ends if the server turns out to have sessions.
-    fn listen(self, call: Call) -> Reply {
+    fn listen(self, key: Key, call: Call) -> Reply {
         let Call { params, context, .. } = call;
-        let (key, methods) = (Key::of_modern(&self.0.spec, &context), listen::methods(&params));
+        let methods = listen::methods(&params);
         let resources = listen::resources(&params).into_iter().map(Topic::Resource);
         let topics: Vec<Topic> = resources.chain(listen::task_ids(&params).into_iter().map(Topic::Task)).collect();
         let is_narrow = !methods.is_empty();
@@ -57,19 +57,19 @@ impl RequestServer {
         match (topics.is_empty(), is_narrow) {
             (true, false) => Reply::new(heard),
             (true, true) => Reply::new(stream::iter([listen::honouring([])]).chain(heard)),
-            (false, _) => self.listen_for(topics, (context, is_narrow), heard),
+            (false, _) => self.listen_for((key, topics), (context, is_narrow), heard),
         }
     }
 
     /// What is `heard` by a listen that names `topics`: first those of them that the server tells of.
     fn listen_for(
         self,
-        topics: Vec<Topic>,
+        (key, topics): (Key, Vec<Topic>),
         (context, is_narrow): (Context, bool),
         heard: impl Stream<Item = Event> + Send + 'static,
     ) -> Reply {
         Reply::new(async_stream::stream! {
-            let mut interest = Interest::new(self.0, &context);
+            let mut interest = Interest { backend: self.0, key, holder: context.requester.clone(), topics: Vec::new() };
             match Box::pin(interest.add(topics, &context)).await {
                 Err(error) if is_narrow => {
                     yield Event::Done(Outcome::Failed(error));
@@ -91,11 +91,6 @@ impl RequestServer {
 // === impl Interest ===
 
 impl Interest {
-    fn new(backend: Arc<Backend>, context: &Context) -> Self {
-        let (key, holder) = (Key::of_modern(&backend.spec, context), context.requester.clone());
-        Self { backend, key, holder, topics: Vec::new() }
-    }
-
     /// Adds those of `topics` that the server tells of.
     ///
     /// # Errors
@@ -109,7 +104,7 @@ impl Interest {
         for topic in topics {
             match self.refusal(&topic, &connection) {
                 None => {
-                    backend.wants.subscribed(&key, self.holder.clone(), topic.clone());
+                    backend.subscriptions.subscribed(&key, self.holder.clone(), topic.clone());
                     self.topics.push(topic);
                 }
                 Some(error) => refused = refused.and(Err(error)),
@@ -141,7 +136,7 @@ impl Interest {
         if !is_offered {
             return Some(ErrorObject::method_not_found(Method::ResourcesSubscribe.as_str()));
         }
-        (!self.backend.wants.has_room(&self.key)).then(too_many_subscriptions)
+        (!self.backend.subscriptions.has_room(&self.key)).then(too_many_subscriptions)
     }
 
     /// Leaves all but these.
@@ -151,7 +146,8 @@ impl Interest {
     }
 
     fn leave(&self, topics: impl Iterator<Item = Topic>) {
-        let free = topics.filter(|topic| self.backend.wants.unsubscribed(&self.key, &self.holder, topic)).count();
+        let free =
+            topics.filter(|topic| self.backend.subscriptions.unsubscribed(&self.key, &self.holder, topic)).count();
         if free > 0
             && let Some(connection) = self.backend.pool.present(&self.key)
             && let Some(listening) = connection.listening()

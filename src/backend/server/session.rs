@@ -6,7 +6,9 @@ use std::sync::Arc;
 use futures_util::{StreamExt as _, future::join_all, stream};
 
 use crate::{
-    backend::{connection::session::made_task, error::too_many_subscriptions, key::Key, remote::Backend, wants::Topic},
+    backend::{
+        connection::session::made_task, error::too_many_subscriptions, key::Key, remote::Backend, subscriptions::Topic,
+    },
     mcp::{Call, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server, listen},
 };
 
@@ -19,22 +21,22 @@ pub(super) struct SessionServer(pub(super) Arc<Backend>);
 
 impl Server for SessionServer {
     fn call(&self, call: Call) -> Reply {
-        self.clone().serve(call)
+        self.clone().serve(self.key(&call), call)
     }
 }
 
 impl SessionServer {
-    /// Serves a call as the server itself serves it.
-    pub(super) fn serve(self, call: Call) -> Reply {
+    /// Serves a call of the sharer `key` as the server itself serves it.
+    pub(super) fn serve(self, key: Key, call: Call) -> Reply {
         match call.method {
             Method::Initialize => Reply::failed(ErrorObject::method_not_found("initialize")),
-            Method::Listen => self.listen(&call),
+            Method::Listen => self.listen(&key, &call),
             Method::SetLevel => Reply::later(async move { self.0.settings.set_level(&call).await }),
-            Method::ResourcesSubscribe => Reply::later(self.subscribe(call)),
-            Method::ResourcesUnsubscribe => Reply::later(self.unsubscribe(call)),
-            ref method if method.is_notification() => Reply::later(self.notify(call)),
+            Method::ResourcesSubscribe => Reply::later(self.subscribe(key, call)),
+            Method::ResourcesUnsubscribe => Reply::later(self.unsubscribe(key, call)),
+            ref method if method.is_notification() => Reply::later(self.notify(key, call)),
             _ => {
-                let home = self.home(&call);
+                let home = self.home(key, &call);
                 self.0.serve(ERA, home, call)
             }
         }
@@ -46,8 +48,7 @@ impl SessionServer {
 
     /// The connection that a call is for, the first of its sharer's if any will do: what is asked of a task is asked where it
     /// was made, since no other process knows of it (2025-11-25, tasks).
-    fn home(&self, call: &Call) -> Key {
-        let key = self.key(call);
+    fn home(&self, key: Key, call: &Call) -> Key {
         let task = if call.method.is_of_core_tasks() { call.params.string("taskId") } else { None };
         let Some(task) = task else { return key };
         let sessions = self.0.pool.sessions(&key);
@@ -56,18 +57,18 @@ impl SessionServer {
 
     /// Everything that is said to this client outside of calls, or notifications of the methods that the listen names. It
     /// ends if the server turns out to have no sessions.
-    fn listen(self, call: &Call) -> Reply {
-        let (key, methods) = (self.key(call), listen::methods(&call.params));
+    fn listen(self, key: &Key, call: &Call) -> Reply {
+        let methods = listen::methods(&call.params);
         let begins = if methods.is_empty() { None } else { Some(listen::honouring([])) };
-        let heard = self.0.listens.listen(&key, call.context.requester.clone(), methods);
+        let heard = self.0.listens.listen(key, call.context.requester.clone(), methods);
         let turned = self.0.era.clone().turned_from(ERA);
         Reply::new(stream::iter(begins).chain(heard.take_until(turned)))
     }
 
     /// Passes a client's notification on to every session that it shares.
-    async fn notify(self, call: Call) -> Reply {
+    async fn notify(self, key: Key, call: Call) -> Reply {
         let absent = Payload::absent(call.params.revision);
-        let sessions = self.0.pool.sessions(&self.key(&call));
+        let sessions = self.0.pool.sessions(&key);
         // the backend's own handshake and cancellations are made where they belong
         if !matches!(call.method, Method::Initialized | Method::Cancelled) {
             let Call { method, params, context } = &call;
@@ -78,37 +79,37 @@ impl SessionServer {
     }
 
     /// The first subscriber subscribes, the others join.
-    async fn subscribe(self, call: Call) -> Reply {
-        let (key, holder) = (self.key(&call), call.context.requester.clone());
+    async fn subscribe(self, key: Key, call: Call) -> Reply {
+        let holder = call.context.requester.clone();
         let Some(uri) = call.params.string("uri") else { return self.0.serve(ERA, key, call) };
         let topic = Topic::Resource(uri);
-        let wants = Arc::clone(&self.0.wants);
-        let turn = wants.turn(&key).await;
-        if !key.is_of_one_client() && wants.has_others(&key, &holder, &topic) {
-            wants.subscribed(&key, holder, topic);
+        let subscriptions = Arc::clone(&self.0.subscriptions);
+        let turn = subscriptions.turn(&key).await;
+        if !key.is_of_one_client() && subscriptions.has_others(&key, &holder, &topic) {
+            subscriptions.subscribed(&key, holder, topic);
             return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
         }
-        if !wants.has_room(&key) {
+        if !subscriptions.has_room(&key) {
             return Reply::failed(too_many_subscriptions());
         }
         self.0.serve(ERA, key.clone(), call).map(move |event| {
             let _turn = &turn;
             if matches!(event, Event::Done(Outcome::Complete(_))) {
-                wants.subscribed(&key, holder.clone(), topic.clone());
+                subscriptions.subscribed(&key, holder.clone(), topic.clone());
             }
             event
         })
     }
 
     /// The last subscriber to leave unsubscribes.
-    async fn unsubscribe(self, call: Call) -> Reply {
-        let (key, holder) = (self.key(&call), call.context.requester.clone());
+    async fn unsubscribe(self, key: Key, call: Call) -> Reply {
+        let holder = call.context.requester.clone();
         let Some(uri) = call.params.string("uri") else { return self.0.serve(ERA, key, call) };
         let topic = Topic::Resource(uri);
-        let wants = Arc::clone(&self.0.wants);
-        let turn = wants.turn(&key).await;
-        let others = wants.has_others(&key, &holder, &topic);
-        wants.unsubscribed(&key, &holder, &topic);
+        let subscriptions = Arc::clone(&self.0.subscriptions);
+        let turn = subscriptions.turn(&key).await;
+        let others = subscriptions.has_others(&key, &holder, &topic);
+        subscriptions.unsubscribed(&key, &holder, &topic);
         if others && !key.is_of_one_client() {
             return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
         }

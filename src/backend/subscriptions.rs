@@ -1,6 +1,5 @@
-//! What the clients behind one backend want of it: log levels and what they listen for, by client session, so that sharers
-//! do not undo each other's, and a fresh session can be brought to the same (`translation` 4c). Knows nothing of how it is
-//! asked for.
+//! Log levels and subscriptions of the clients of one backend, by client session, so that sharers do not undo each other's,
+//! and a fresh session can be brought to the same (`translation` 4c). Knows nothing of how the server is told.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -19,7 +18,7 @@ use crate::{
 /// How many topics the clients behind one session can listen for in all.
 const MOST_SUBSCRIPTIONS: usize = 10_000;
 
-/// What can be listened for by its name.
+/// A resource or a task that can be listened for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Topic {
     /// Updates of the resource of this URI, and of what lies beneath it.
@@ -28,20 +27,20 @@ pub(crate) enum Topic {
     Task(String),
 }
 
-/// What is wanted at one backend, by whose session it is.
+/// Levels and subscriptions at one backend, by sharer.
 #[derive(Debug, Default)]
-pub(crate) struct Wants(Mutex<Inner>);
+pub(crate) struct Subscriptions(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    wishes: HashMap<Key, Wish>,
+    sharers: HashMap<Key, SharerSettings>,
     /// Where each client may want something, so that its end looks at nothing else.
     places: HashMap<Requester, HashSet<Key>>,
 }
 
-/// What the clients of one sharer want.
+/// Levels and subscriptions of the clients of one sharer.
 #[derive(Debug, Default)]
-struct Wish {
+struct SharerSettings {
     levels: HashMap<Requester, Level>,
     /// How many want each level.
     counts: BTreeMap<Level, usize>,
@@ -52,13 +51,13 @@ struct Wish {
 
 /// The turn to make or end a subscription: held, nobody else's at the same sharer runs.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    wants: Arc<Wants>,
+pub(crate) struct SubscriptionTurn {
+    subscriptions: Arc<Subscriptions>,
     key: Key,
     guard: Option<OwnedMutexGuard<()>>,
 }
 
-/// What nobody wants any more since a client left.
+/// Level and subscriptions that nobody has any more since a client left.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct GivenUp {
     /// Whose session.
@@ -69,9 +68,9 @@ pub(crate) struct GivenUp {
     pub(crate) level: Option<Level>,
 }
 
-// === impl Wants ===
+// === impl Subscriptions ===
 
-impl Wants {
+impl Subscriptions {
     /// Notes the level that `holder` wants; gives the most verbose that is wanted.
     pub(crate) fn set_level(&self, key: &Key, holder: Requester, level: Level) -> Level {
         let mut inner = self.0.lock();
@@ -80,15 +79,15 @@ impl Wants {
 
     /// The most verbose level that is wanted.
     pub(crate) fn level(&self, key: &Key) -> Option<Level> {
-        self.0.lock().wishes.get(&key.sharer())?.level()
+        self.0.lock().sharers.get(&key.sharer())?.level()
     }
 
     /// The turn to make or end a subscription.
-    pub(crate) async fn turn(self: &Arc<Self>, key: &Key) -> Turn {
+    pub(crate) async fn turn(self: &Arc<Self>, key: &Key) -> SubscriptionTurn {
         let key = key.sharer();
-        let lock = Arc::clone(&self.0.lock().wishes.entry(key.clone()).or_default().turn);
+        let lock = Arc::clone(&self.0.lock().sharers.entry(key.clone()).or_default().turn);
         // made before the wait, so that a wait that is given up leaves nothing behind
-        let mut turn = Turn { wants: Arc::clone(self), key, guard: None };
+        let mut turn = SubscriptionTurn { subscriptions: Arc::clone(self), key, guard: None };
         turn.guard = Some(lock.lock_owned().await);
         turn
     }
@@ -96,13 +95,13 @@ impl Wants {
     /// Whether anybody listens for `topic`, `holder` left aside.
     pub(crate) fn has_others(&self, key: &Key, holder: &Requester, topic: &Topic) -> bool {
         let inner = self.0.lock();
-        let holders = inner.wishes.get(&key.sharer()).and_then(|wish| wish.subscriptions.get(topic));
+        let holders = inner.sharers.get(&key.sharer()).and_then(|sharer| sharer.subscriptions.get(topic));
         holders.is_some_and(|holders| holders.iter().any(|other| other != holder))
     }
 
     /// Whether one more subscription has room.
     pub(crate) fn has_room(&self, key: &Key) -> bool {
-        self.0.lock().wishes.get(&key.sharer()).is_none_or(|wish| wish.subscriptions.len() < MOST_SUBSCRIPTIONS)
+        self.0.lock().sharers.get(&key.sharer()).is_none_or(|sharer| sharer.subscriptions.len() < MOST_SUBSCRIPTIONS)
     }
 
     /// Notes that `holder` listens for `topic`.
@@ -114,38 +113,38 @@ impl Wants {
     /// Notes that `holder` does not listen for `topic` any more; whether nobody does now.
     pub(crate) fn unsubscribed(&self, key: &Key, holder: &Requester, topic: &Topic) -> bool {
         let mut inner = self.0.lock();
-        let Some(wish) = inner.wishes.get_mut(&key.sharer()) else { return false };
-        !wish.leave(holder, |other| other == topic).is_empty()
+        let Some(sharer) = inner.sharers.get_mut(&key.sharer()) else { return false };
+        !sharer.leave(holder, |other| other == topic).is_empty()
     }
 
     /// Notes that there is nothing more to hear of `topic`; whether anybody listened for it.
     pub(crate) fn is_over(&self, key: &Key, topic: &Topic) -> bool {
-        self.0.lock().wishes.get_mut(&key.sharer()).is_some_and(|wish| wish.subscriptions.remove(topic).is_some())
+        self.0.lock().sharers.get_mut(&key.sharer()).is_some_and(|sharer| sharer.subscriptions.remove(topic).is_some())
     }
 
     /// What somebody listens for.
     pub(crate) fn topics(&self, key: &Key) -> Vec<Topic> {
         self.0
             .lock()
-            .wishes
+            .sharers
             .get(&key.sharer())
-            .map(|wish| wish.subscriptions.keys().cloned().collect())
+            .map(|sharer| sharer.subscriptions.keys().cloned().collect())
             .unwrap_or_default()
     }
 
     /// Whether somebody waits for updates: such a session is not idle.
     pub(crate) fn waits(&self, key: &Key) -> bool {
-        key.is_first_slot() && self.0.lock().wishes.get(key).is_some_and(|wish| !wish.subscriptions.is_empty())
+        key.is_first_slot() && self.0.lock().sharers.get(key).is_some_and(|sharer| !sharer.subscriptions.is_empty())
     }
 
     /// Whether `holder` listens for `topic`, or for the resource that it lies beneath (all versions, resources: an update may
     /// be of a sub-resource).
     pub(crate) fn is_subscribed(&self, key: &Key, holder: &Requester, topic: &Topic) -> bool {
         let inner = self.0.lock();
-        let Some(wish) = inner.wishes.get(&key.sharer()) else { return false };
+        let Some(sharer) = inner.sharers.get(&key.sharer()) else { return false };
         match topic {
-            Topic::Task(_) => wish.subscriptions.get(topic).is_some_and(|holders| holders.contains(holder)),
-            Topic::Resource(uri) => wish.subscriptions.iter().any(|(subscribed, holders)| {
+            Topic::Task(_) => sharer.subscriptions.get(topic).is_some_and(|holders| holders.contains(holder)),
+            Topic::Resource(uri) => sharer.subscriptions.iter().any(|(subscribed, holders)| {
                 holders.contains(holder) && subscribed.uri().is_some_and(|subscribed| covers(subscribed, uri))
             }),
         }
@@ -156,11 +155,11 @@ impl Wants {
         let mut given_up = Vec::new();
         let mut inner = self.0.lock();
         for key in inner.places.remove(holder).unwrap_or_default() {
-            let Some(wish) = inner.wishes.get_mut(&key) else { continue };
-            let level = wish.unset_level(holder);
-            let topics = wish.leave(holder, |_| true);
-            if wish.is_empty() {
-                inner.wishes.remove(&key);
+            let Some(sharer) = inner.sharers.get_mut(&key) else { continue };
+            let level = sharer.unset_level(holder);
+            let topics = sharer.leave(holder, |_| true);
+            if sharer.is_empty() {
+                inner.sharers.remove(&key);
             }
             if level.is_some() || !topics.is_empty() {
                 given_up.push(GivenUp { key, topics, level });
@@ -174,20 +173,20 @@ impl Wants {
 
 impl Inner {
     /// What is wanted at the sharer of `key`, where `holder` is about to want something.
-    fn at(&mut self, key: &Key, holder: &Requester) -> &mut Wish {
+    fn at(&mut self, key: &Key, holder: &Requester) -> &mut SharerSettings {
         if !holder.is_gateway() {
             self.places.entry(holder.clone()).or_default().insert(key.sharer());
         }
-        self.wishes.entry(key.sharer()).or_default()
+        self.sharers.entry(key.sharer()).or_default()
     }
 }
 
-impl Drop for Turn {
+impl Drop for SubscriptionTurn {
     fn drop(&mut self) {
         drop(self.guard.take());
-        let mut inner = self.wants.0.lock();
-        if inner.wishes.get(&self.key).is_some_and(Wish::is_empty) {
-            inner.wishes.remove(&self.key);
+        let mut inner = self.subscriptions.0.lock();
+        if inner.sharers.get(&self.key).is_some_and(SharerSettings::is_empty) {
+            inner.sharers.remove(&self.key);
         }
     }
 }
@@ -212,9 +211,9 @@ impl Topic {
     }
 }
 
-// === impl Wish ===
+// === impl SharerSettings ===
 
-impl Wish {
+impl SharerSettings {
     fn level(&self) -> Option<Level> {
         self.counts.keys().next().copied()
     }
@@ -274,57 +273,57 @@ mod tests {
 
     #[test]
     fn the_most_verbose_level_is_wanted_until_its_client_leaves() {
-        let (wants, key) = (Wants::default(), Key::base());
-        assert_eq!(wants.set_level(&key, session("a"), Level::Error), Level::Error);
-        assert_eq!(wants.set_level(&key, session("b"), Level::Debug), Level::Debug);
-        assert_eq!(wants.set_level(&key, session("a"), Level::Alert), Level::Debug);
-        let given_up = wants.forget(&session("b"));
+        let (subscriptions, key) = (Subscriptions::default(), Key::base());
+        assert_eq!(subscriptions.set_level(&key, session("a"), Level::Error), Level::Error);
+        assert_eq!(subscriptions.set_level(&key, session("b"), Level::Debug), Level::Debug);
+        assert_eq!(subscriptions.set_level(&key, session("a"), Level::Alert), Level::Debug);
+        let given_up = subscriptions.forget(&session("b"));
         assert_eq!(given_up, [GivenUp { key: key.clone(), topics: vec![], level: Some(Level::Alert) }]);
-        assert!(wants.forget(&session("a")).is_empty());
-        assert_eq!(wants.level(&key), None);
+        assert!(subscriptions.forget(&session("a")).is_empty());
+        assert_eq!(subscriptions.level(&key), None);
     }
 
     #[test]
     fn the_end_of_a_call_takes_back_its_own_level_alone() {
-        let (wants, key) = (Wants::default(), Key::base());
-        wants.set_level(&key, session("a"), Level::Error);
-        wants.set_level(&key, session("request 1"), Level::Debug);
-        wants.set_level(&key, session("request 2"), Level::Debug);
-        assert!(wants.forget(&session("request 1")).is_empty(), "the other one still wants it");
+        let (subscriptions, key) = (Subscriptions::default(), Key::base());
+        subscriptions.set_level(&key, session("a"), Level::Error);
+        subscriptions.set_level(&key, session("request 1"), Level::Debug);
+        subscriptions.set_level(&key, session("request 2"), Level::Debug);
+        assert!(subscriptions.forget(&session("request 1")).is_empty(), "the other one still wants it");
         let given_up = GivenUp { key: key.clone(), topics: vec![], level: Some(Level::Error) };
-        assert_eq!(wants.forget(&session("request 2")), [given_up]);
-        wants.forget(&session("a"));
-        let inner = wants.0.lock();
-        assert!(inner.wishes.is_empty() && inner.places.is_empty(), "nothing is left");
+        assert_eq!(subscriptions.forget(&session("request 2")), [given_up]);
+        subscriptions.forget(&session("a"));
+        let inner = subscriptions.0.lock();
+        assert!(inner.sharers.is_empty() && inner.places.is_empty(), "nothing is left");
     }
 
     #[tokio::test]
     async fn a_turn_that_came_to_nothing_leaves_nothing_behind() {
-        let (wants, key) = (Arc::new(Wants::default()), Key::base());
-        let turn = wants.turn(&key).await;
-        let mut other = Box::pin(wants.turn(&key));
+        let (subscriptions, key) = (Arc::new(Subscriptions::default()), Key::base());
+        let turn = subscriptions.turn(&key).await;
+        let mut other = Box::pin(subscriptions.turn(&key));
         assert!(futures_util::poll!(&mut other).is_pending());
         drop(turn);
-        assert_eq!(wants.0.lock().wishes.len(), 1);
+        assert_eq!(subscriptions.0.lock().sharers.len(), 1);
         drop(other);
-        assert!(wants.0.lock().wishes.is_empty());
+        assert!(subscriptions.0.lock().sharers.is_empty());
     }
 
     #[test]
     fn a_subscription_lasts_until_the_last_client_leaves_it() {
-        let (wants, key) = (Wants::default(), Key::base());
+        let (subscriptions, key) = (Subscriptions::default(), Key::base());
         let topic = Topic::Resource("x:1".to_owned());
         for name in ["a", "b"] {
-            wants.subscribed(&key, session(name), topic.clone());
+            subscriptions.subscribed(&key, session(name), topic.clone());
         }
-        assert!(wants.has_others(&key, &session("a"), &topic));
-        wants.unsubscribed(&key, &session("a"), &topic);
-        assert!(!wants.has_others(&key, &session("b"), &topic));
-        assert!(!wants.is_subscribed(&key, &session("a"), &topic));
-        assert!(wants.is_subscribed(&key.in_slot(1), &session("b"), &topic));
-        assert!(wants.waits(&key) && !wants.waits(&key.in_slot(1)));
-        let given_up = wants.forget(&session("b"));
+        assert!(subscriptions.has_others(&key, &session("a"), &topic));
+        subscriptions.unsubscribed(&key, &session("a"), &topic);
+        assert!(!subscriptions.has_others(&key, &session("b"), &topic));
+        assert!(!subscriptions.is_subscribed(&key, &session("a"), &topic));
+        assert!(subscriptions.is_subscribed(&key.in_slot(1), &session("b"), &topic));
+        assert!(subscriptions.waits(&key) && !subscriptions.waits(&key.in_slot(1)));
+        let given_up = subscriptions.forget(&session("b"));
         assert_eq!(given_up, [GivenUp { key: key.clone(), topics: vec![topic], level: None }]);
-        assert!(!wants.waits(&key));
+        assert!(!subscriptions.waits(&key));
     }
 }

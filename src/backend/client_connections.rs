@@ -1,77 +1,21 @@
-//! Connections for clients: each call leases the one of its key, which is opened if there is none, by a task that all who
-//! wait for it share.
+//! Lives of connections for clients: each is opened when a call needs it, brought to what its clients have set, and told of
+//! when it is lost.
 
 use std::sync::Arc;
 
-use tokio::time::timeout;
-
 use super::{
     connection::ServerConnection,
-    error::{DispatchError, StartError},
+    error::StartError,
     key::Key,
     open::{Failure, Succession},
-    pool::{Lease, Slot, SlotState},
+    pool::{Slot, SlotState},
     remote::Backend,
 };
-use crate::{
-    mcp::{ClientInfo, Context, Era, Method, Notification, Payload, Revision, observer::LifecycleEvent},
-    model::OnLoss,
-};
+use crate::mcp::{ClientInfo, Era, Method, Notification, Payload, Revision, observer::LifecycleEvent};
 
 impl Backend {
-    /// Leases the connection of `key` at a server of this era. Waits up to `start_timeout`.
-    pub(super) async fn connection(
-        self: &Arc<Self>,
-        era: Era,
-        key: &Key,
-        context: &Context,
-    ) -> Result<(Lease, Arc<ServerConnection>), DispatchError> {
-        let unavailable = |reason: &str| DispatchError::Unavailable(self.unavailable(reason));
-        let lease = self.pool.lease(key).map_err(|full| unavailable(&full.to_string()))?;
-        if let (OnLoss::End, Some(session)) = (self.spec.on_loss, context.requester.session())
-            && self.can_lose_state()
-        {
-            lease.slot().bind(session);
-        }
-        let found = async {
-            loop {
-                if let Some(other) = self.era.now().filter(|now| *now != era) {
-                    return Err(DispatchError::Turned(other));
-                }
-                if !key.is_base() {
-                    self.begin(lease.slot(), key, &context.client);
-                }
-                match lease.slot().wait().await {
-                    Ok(Some(connection)) if connection.era() == era => return Ok(connection),
-                    // it is of another era and being ended, unless the server is
-                    Ok(Some(connection)) if self.era.now() == Some(era) => drop(connection.over().await),
-                    Ok(_) => {}
-                    Err(error) => return Err(DispatchError::Unavailable(error.of_call(&self.spec.id))),
-                }
-            }
-        };
-        let patience = self.spec.start_timeout;
-        let found = timeout(patience, found).await;
-        let late = || unavailable(&format!("it is still starting after {} s", patience.as_secs()));
-        let connection = found.unwrap_or_else(|_| Err(late()))?;
-        // the level that the call asks for itself; one of a session was set with it
-        if context.requester.is_sessionless() {
-            self.settings.bring_to_level(key, &connection).await;
-        }
-        Ok((lease, connection))
-    }
-
-    /// Whether what serves calls may remember something of its clients. If nothing of a request but its answer comes back on
-    /// a connection, the loss of it is no loss to them.
-    fn can_lose_state(&self) -> bool {
-        self.era.has_sessions() || self.spec.is_channel()
-    }
-
-    /// Sees to it that the connection of `slot` is being opened.
-    fn begin(self: &Arc<Self>, slot: &Arc<Slot>, key: &Key, client: &Arc<ClientInfo>) {
-        if !slot.begin() {
-            return;
-        }
+    /// Opens the connection of `slot`, in a task that all who wait for it share.
+    pub(super) fn open(self: &Arc<Self>, slot: &Arc<Slot>, key: &Key, client: &Arc<ClientInfo>) {
         if let Some(trouble) = self.health.trouble() {
             slot.set(SlotState::Failed(trouble));
             return;

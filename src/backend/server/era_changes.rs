@@ -1,0 +1,134 @@
+//! Calls at a backend whose era is not known yet, or was found to be another: they wait, or are served in the other manner.
+
+use std::sync::Arc;
+
+use tokio::time::sleep;
+
+use super::waiting;
+use crate::{
+    backend::{
+        connection::{
+            ServerConnection,
+            discover::{Told, discover, introduced},
+        },
+        error::{DispatchError, StartError},
+        key::Key,
+        remote::Backend,
+    },
+    mcp::{Call, Context, Era, ErrorObject, Method, Payload, Reply},
+};
+
+impl Backend {
+    /// Begins a call that waits for its server to start; the client is told so if it asked for progress.
+    pub(super) fn call_at_start(self: Arc<Self>, call: Call) -> Reply {
+        let (token, context) = (waiting::token(&call), call.context.clone());
+        let reply = Arc::clone(&self).begin_call(call);
+        match token {
+            Some(token) => {
+                let message = format!("waiting for `{}` to start", self.spec.id);
+                waiting::told(reply, token, message, move || self.is_there(&context))
+            }
+            None => reply,
+        }
+    }
+
+    fn begin_call(self: Arc<Self>, call: Call) -> Reply {
+        if let Some(era) = self.era.now() {
+            let key = self.key(era, &call.context);
+            return self.dispatch((era, key), call);
+        }
+        Reply::later(async move {
+            match self.found_era(&call.method).await {
+                Ok(era) => {
+                    let key = self.key(era, &call.context);
+                    self.dispatch((era, key), call)
+                }
+                Err(error) => Reply::failed(error),
+            }
+        })
+    }
+
+    /// Whether what serves this client is there.
+    fn is_there(&self, context: &Context) -> bool {
+        self.era.now().is_some_and(|era| self.pool.is_there(&self.key(era, context)))
+    }
+
+    /// Waits until the era is known: up to `start_timeout`, except for a listen, which waits for good.
+    async fn found_era(&self, method: &Method) -> Result<Era, ErrorObject> {
+        if *method == Method::Listen {
+            return Ok(self.era.wait().await);
+        }
+        let failed = async {
+            loop {
+                if let Err(error) = self.pool.base().wait().await {
+                    return error;
+                }
+                // it is known in this moment
+                self.era.wait().await;
+            }
+        };
+        let patience = self.spec.start_timeout;
+        tokio::select! {
+            biased;
+            era = self.era.wait() => Ok(era),
+            error = failed => Err(error.of_call(&self.spec.id)),
+            () = sleep(patience) => {
+                Err(self.unavailable(&format!("it is still starting after {} s", patience.as_secs())))
+            }
+        }
+    }
+
+    /// Waits for a connection, so that it is known what the pair needs.
+    pub(super) async fn meet_first(self: Arc<Self>, (era, key): (Era, Key), call: Call) -> Reply {
+        match self.connection(era, &key, &call.context).await {
+            Ok((_lease, connection)) => {
+                self.crossing.met(connection.tasks());
+                self.dispatch((era, key), call)
+            }
+            Err(error) => self.not_served(error, call),
+        }
+    }
+
+    /// The answer to a call that was not begun: it is served in the other manner if the server was found to be of the other
+    /// era. What it says of a task is of one that has ended with the processes of the other era.
+    pub(super) fn not_served(self: Arc<Self>, error: DispatchError, call: Call) -> Reply {
+        match error {
+            DispatchError::Turned(era) if !(call.method.is_of_core_tasks() || call.method == Method::TasksUpdate) => {
+                let key = self.key(era, &call.context);
+                self.dispatch((era, key), call)
+            }
+            error => {
+                self.count(&call.method, "unavailable");
+                Reply::failed(self.not_begun(error))
+            }
+        }
+    }
+
+    /// The answer to `server/discover`: the server's account of itself, asked for again if it may be out of date.
+    pub(super) async fn discovered(&self, connection: &Arc<ServerConnection>) -> Option<Payload> {
+        if !connection.server()?.is_fresh() {
+            self.ask_again(connection).await;
+        }
+        Some(connection.server()?.discover(&self.spec.id))
+    }
+
+    /// Asks a server again for its account of itself that may have been replaced unseen. What it said holds if it does not
+    /// answer; if it is of another era now, that is found out anew.
+    pub(super) async fn ask_again(&self, connection: &Arc<ServerConnection>) {
+        if self.spec.is_channel() {
+            return;
+        }
+        match discover(connection, self.spec.start_timeout).await {
+            Told::Modern(info) => {
+                self.crossing.met(info.tasks());
+                introduced(connection, info);
+            }
+            Told::Legacy(reason) => {
+                self.era.doubt();
+                connection.end(&format!("the server no longer speaks 2026-07-28: {reason}"));
+            }
+            Told::Unusable(error @ StartError::Incompatible { .. }) => connection.end(&error.to_string()),
+            Told::Ended(_) | Told::Unusable(_) | Told::Nothing(_) => {}
+        }
+    }
+}
