@@ -9,7 +9,6 @@ pub mod forwarded;
 pub mod headers;
 pub mod host;
 pub mod origin;
-pub mod panics;
 pub mod refusal;
 mod settings;
 pub mod trace;
@@ -30,7 +29,10 @@ use tracing::Instrument as _;
 
 pub use self::settings::{BODY_LIMIT, Bound, Settings};
 pub use crate::model::{ClientIp, RequestId};
-use crate::{listener::AddressPermit, support::Random};
+use crate::{
+    listener::AddressPermit,
+    support::{Random, panics},
+};
 use refusal::Refusal;
 
 /// The settings, prepared for the request path.
@@ -60,7 +62,7 @@ async fn stand_guard(State(guard): State<Arc<Guard>>, mut request: Request, next
     request.extensions_mut().insert(from);
     let mut answer = async {
         let answer = match guard.admit(&request, from) {
-            Ok(permit) => forwarded::hold(permit, panics::caught(next.run(guard.limited(request))).await),
+            Ok(permit) => forwarded::hold(permit, panics::caught(next.run(guard.limited(request)), server_error).await),
             Err(refusal) => refusal.into_response(),
         };
         trace::answered(&answer);
@@ -70,6 +72,12 @@ async fn stand_guard(State(guard): State<Arc<Guard>>, mut request: Request, next
     .await;
     guard.headers.dress(&mut answer, id);
     answer
+}
+
+/// The response in place of a handler's that panics: it tells nothing of the inside (`OA-142`).
+fn server_error() -> Response {
+    let description = "The gateway failed at this request. The log has the reason under this request id.";
+    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", description).into_response()
 }
 
 // === impl Guard ===

@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod digest;
+pub mod panics;
 pub mod printable;
 pub mod random;
 pub mod sealing;

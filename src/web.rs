@@ -25,15 +25,15 @@ use std::sync::Arc;
 use axum::{
     Router,
     extract::DefaultBodyLimit,
-    middleware::from_fn_with_state,
+    middleware::{Next, from_fn, from_fn_with_state},
     response::IntoResponse as _,
     routing::{get, post},
 };
 use tokio_util::sync::CancellationToken;
-use tower_http::catch_panic::CatchPanicLayer;
 
 use self::problem::Problem;
 pub use self::state::{Settings, State, StatusSource};
+use crate::support::panics;
 
 /// The largest form: 8 KiB (`OA-30`).
 const FORM_LIMIT: usize = 8 * 1024;
@@ -59,11 +59,8 @@ pub fn router(state: State) -> Router {
         .fallback(async || Problem::not_found())
         .layer(sessions)
         .layer(DefaultBodyLimit::max(FORM_LIMIT))
-        .layer(CatchPanicLayer::custom(|panic: Box<dyn std::any::Any + Send>| {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            tracing::error!(panic = text.unwrap_or("(no message)"), "a page panicked");
-            Problem::internal().into_response()
+        .layer(from_fn(async |request, next: Next| {
+            panics::caught(next.run(request), || Problem::internal().into_response()).await
         }))
         .layer(from_fn_with_state(Arc::clone(&state), error::rescue))
         .with_state(state)

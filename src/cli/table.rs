@@ -1,61 +1,51 @@
 //! Tables for people: columns as wide as their widest cell. Knows nothing of what is in them.
 
+use comfy_table::{Attribute, Color, ContentArrangement, presets};
+
 use super::output::{Ink, Style};
 use crate::support::printable;
 
 /// A table with a heading.
-#[derive(Debug, Clone, Default)]
-pub struct Table {
-    heading: Vec<&'static str>,
-    rows: Vec<Vec<Cell>>,
-}
+#[derive(Debug)]
+pub struct Table(comfy_table::Table);
 
-/// One cell: its text, and how it is dressed.
-#[derive(Debug, Clone)]
-pub struct Cell(String, Option<Ink>);
+/// The text of one cell, and its colour.
+#[derive(Debug)]
+pub struct Cell(comfy_table::Cell);
 
 // === impl Table ===
 
 impl Table {
     /// A table without rows.
     pub fn new(heading: &[&'static str]) -> Self {
-        Self { heading: heading.to_vec(), rows: Vec::new() }
+        let mut table = comfy_table::Table::new();
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header(heading.iter().map(|name| Cell::from(*name).ink(Ink::Faint).0));
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        Self(table)
     }
 
     /// Adds a row.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
-        self.rows.push(cells.into_iter().collect());
+        self.0.add_row(cells.into_iter().map(|cell| cell.0));
     }
 
     /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.0.is_empty()
     }
 
     /// The table as text, each line ended.
-    pub fn render(&self, style: Style) -> String {
-        let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.0.chars().count()).chain(self.heading.get(column).map(|name| name.len())).max()
+    pub fn render(mut self, style: Style) -> String {
+        match style {
+            Style::Plain => self.0.force_no_tty(),
+            Style::Colours => self.0.enforce_styling(),
         };
-        let widths: Vec<usize> = (0..self.heading.len()).map(|column| width(column).unwrap_or(0)).collect();
-        let heading: Vec<Cell> = self.heading.iter().map(|name| Cell::from(*name).ink(Ink::Faint)).collect();
-        std::iter::once(&heading).chain(&self.rows).map(|row| line(row, &widths, style)).collect()
+        let lines: Vec<String> = self.0.lines().map(|line| line.trim_end().to_owned()).collect();
+        lines.join("\n") + "\n"
     }
-}
-
-fn line(row: &[Cell], widths: &[usize], style: Style) -> String {
-    let mut line = String::new();
-    for (index, (cell, width)) in row.iter().zip(widths).enumerate() {
-        line.push_str(if index == 0 { "" } else { "  " });
-        line.push_str(&cell.1.map_or_else(|| cell.0.clone(), |ink| style.dress(ink, &cell.0)));
-        if index + 1 < row.len() {
-            line.push_str(&" ".repeat(width - cell.0.chars().count()));
-        }
-    }
-    line.truncate(line.trim_end().len());
-    line.push('\n');
-    line
 }
 
 // === impl Cell ===
@@ -64,14 +54,20 @@ impl Cell {
     /// The cell in a colour.
     #[must_use]
     pub fn ink(self, ink: Ink) -> Self {
-        Self(self.0, Some(ink))
+        Self(match ink {
+            Ink::Good => self.0.fg(Color::DarkGreen),
+            Ink::Waiting => self.0.fg(Color::DarkYellow),
+            Ink::Bad => self.0.fg(Color::DarkRed),
+            Ink::Strong => self.0.add_attribute(Attribute::Bold),
+            Ink::Faint => self.0.add_attribute(Attribute::Dim),
+        })
     }
 }
 
 impl<T: ToString> From<T> for Cell {
     /// The value's text, as it can be shown: cells hold what strangers say.
     fn from(value: T) -> Self {
-        Self(printable(&value.to_string()), None)
+        Self(comfy_table::Cell::new(printable(&value.to_string())))
     }
 }
 
@@ -79,16 +75,31 @@ impl<T: ToString> From<T> for Cell {
 mod tests {
     use super::*;
 
-    #[test]
-    fn columns_are_as_wide_as_their_widest_cell() {
+    fn table() -> Table {
         let mut table = Table::new(&["NAME", "STATE", "WHY"]);
         table.row(["git", "ready", ""].map(Cell::from));
         table.row([Cell::from("größer"), Cell::from("failed").ink(Ink::Bad), Cell::from("\x1b[2Jgone")]);
-        insta::assert_snapshot!(table.render(Style::Plain), @r#"
+        table.row(["図書館", "ready", ""].map(Cell::from));
+        table
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        insta::assert_snapshot!(table().render(Style::Plain), @r#"
         NAME    STATE   WHY
         git     ready
         größer  failed  ?[2Jgone
+        図書館  ready
         "#);
-        assert!(table.render(Style::Colours).contains("\x1b[31mfailed\x1b[0m  ?[2Jgone"));
+    }
+
+    #[test]
+    fn colours_change_no_width() {
+        let text = table().render(Style::Colours);
+        assert!(text.contains("\x1b[38;5;1mfailed"), "{text:?}");
+        assert!(text.lines().all(|line| !line.contains("\x1b[2J")), "{text:?}");
+        let plain: Vec<String> =
+            text.split("\x1b[").map(|part| part.split_once('m').map_or(part, |(_, rest)| rest).to_owned()).collect();
+        assert_eq!(plain.concat().lines().next().map(str::trim_end), Some("NAME    STATE   WHY"));
     }
 }

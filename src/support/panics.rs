@@ -1,0 +1,22 @@
+//! Handlers that panic: a log entry for the operator, and a value in place of theirs. Knows nothing of HTTP.
+
+use std::{any::Any, panic::AssertUnwindSafe};
+
+use futures_util::FutureExt as _;
+
+/// Awaits the response of a handler, and returns `instead` if the handler panics (`OA-142`).
+pub async fn caught<T>(response: impl Future<Output = T>, instead: impl FnOnce() -> T) -> T {
+    match AssertUnwindSafe(response).catch_unwind().await {
+        Ok(response) => response,
+        Err(panic) => {
+            log(&*panic);
+            instead()
+        }
+    }
+}
+
+fn log(panic: &(dyn Any + Send)) {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    tracing::error!(panic = text.unwrap_or("(no message)"), "a handler panicked");
+    metrics::counter!("lockkeeper_panics_total").increment(1);
+}
