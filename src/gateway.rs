@@ -24,7 +24,6 @@ mod rewrite;
 mod route;
 mod settings;
 mod shared;
-mod tasks;
 mod uri_owner;
 mod watch;
 

@@ -7,6 +7,7 @@ mod core_tasks;
 mod extension_over_core;
 mod extension_tasks;
 mod following;
+pub(crate) mod listed;
 mod notifications;
 mod pending_input;
 mod polling;

@@ -14,7 +14,9 @@ use super::{
     shared::View,
 };
 use crate::{
-    mcp::{Call, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, json::Object, mirrored::Mirror},
+    mcp::{
+        Call, ErrorObject, Event, Feature, Method, Outcome, Payload, Reply, Revision, json::Object, mirrored::Mirror,
+    },
     model::BackendId,
 };
 
@@ -29,7 +31,7 @@ struct ToolCall {
 /// Calls the backend. What only servers of 2026-07-28 need costs calls of others nothing.
 pub(crate) fn call(seen: &VisibleBackend, mut call: Call) -> Reply {
     call.context.mirror = None;
-    if seen.entry.catalog.is_legacy() {
+    if !seen.entry.catalog.mirrors_params() {
         return seen.entry.server.call(call);
     }
     let name = if call.method == Method::ToolsCall { call.params.string("name") } else { None };
@@ -145,8 +147,9 @@ impl ToolCall {
 
     /// True if the mark would mean anything.
     fn may_be_wrapped(&self, result: &Payload) -> bool {
-        let crosses = self.call.context.client.revision.era() == Era::Legacy && result.revision.era() == Era::Modern;
-        crosses && result.object().is_some_and(|result| result.get("structuredContent").is_some())
+        let has_any_output = |revision: Revision| revision.has(Feature::AnyOutput);
+        let is_wrapped = has_any_output(result.revision) && !has_any_output(self.call.context.client.revision);
+        is_wrapped && result.object().is_some_and(|result| result.get("structuredContent").is_some())
     }
 
     /// True if the list says so. It is waited for only where what is at hand does not tell.

@@ -104,9 +104,9 @@ impl Catalog {
         Lookup { cached: Arc::clone(&cache.server_info), freshness, fallback, is_told: false }
     }
 
-    /// True if the backend speaks a legacy version, as far as it has listed anything.
-    pub(crate) fn is_legacy(&self) -> bool {
-        self.source.is_legacy()
+    /// False if the backend's version mirrors no parameters in headers, as far as it has listed anything.
+    pub(crate) fn mirrors_params(&self) -> bool {
+        self.source.mirrors_params()
     }
 
     /// A whole list; a fetch is started where it is due.

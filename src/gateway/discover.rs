@@ -10,7 +10,6 @@ use super::{
     catalog::ServerInfo,
     gather::{Gathered, WaitPolicy, gather},
     settings::Settings,
-    tasks,
 };
 use crate::mcp::{ClientInfo, Context, Outcome, Payload, Revision, meta};
 
@@ -67,8 +66,8 @@ fn capabilities(given: &[Gathered<ServerInfo>]) -> Value {
     }
     // which of its parts a backend has that has not answered yet cannot be guessed
     let known: Vec<&ServerInfo> = given.iter().filter_map(|one| one.as_deref().ok()).collect();
-    if let Some(kept) = tasks::capability(&known) {
-        union.insert(tasks::CAPABILITY.to_owned(), kept);
+    if let Some(tasks) = tasks(&known) {
+        union.insert("tasks".to_owned(), tasks);
     }
     for name in ["experimental", "extensions"] {
         let mut agreed = agreed(&known, name);
@@ -80,6 +79,19 @@ fn capabilities(given: &[Gathered<ServerInfo>]) -> Value {
         }
     }
     union.into()
+}
+
+/// The part of the `tasks` capability that the gateway keeps toward clients if a backend has it: calls of tools as tasks,
+/// and cancelling. `tasks/list` is not part of it: no cursor leads through several servers' lists of tasks.
+fn tasks(given: &[&ServerInfo]) -> Option<Value> {
+    let has_tasks = |info: &ServerInfo| info.runs_tools_as_tasks() || info.extends_tasks();
+    given.iter().any(|info| has_tasks(info)).then(|| {
+        let mut tasks = json!({ "requests": { "tools": { "call": {} } } });
+        if given.iter().all(|info| !has_tasks(info) || info.cancels_tasks()) {
+            tasks["cancel"] = json!({});
+        }
+        tasks
+    })
 }
 
 /// What the backends name under a capability that is a map, as far as those that name it say the same of it: a client can

@@ -11,10 +11,10 @@ use super::{
     gather::{Gathered, WaitPolicy, gather},
     hints::{CacheHints, CacheScope},
     shared::{Shared, View},
-    tasks,
 };
 use crate::{
-    mcp::{Call, ClientInfo, Era, ErrorObject, Outcome, Payload, Revision, json, meta},
+    crossing::tasks::listed,
+    mcp::{Call, ClientInfo, Context, ErrorObject, Feature, Outcome, Payload, Revision, json, meta},
     model::Access,
 };
 
@@ -24,8 +24,8 @@ struct ListQuery<'a> {
     kind: ListKind,
     seen: &'a [VisibleBackend],
     given: Vec<Gathered<List>>,
-    /// Whose tools are to say that they can be called as tasks, by the place of the backend.
-    takes_tasks: Vec<bool>,
+    /// The backends whose tools are marked as callable as tasks, by place.
+    marked: Vec<bool>,
     call: &'a Call,
 }
 
@@ -75,8 +75,8 @@ pub(crate) async fn serve(
     if let Some(error) = none_of(seen, &given) {
         return Outcome::Failed(error);
     }
-    let takes_tasks = tasks::takers(seen, &given, kind, &call.context).await;
-    let asked = ListQuery { view, kind, seen, given, takes_tasks, call };
+    let marked = marked(seen, &given, kind, &call.context).await;
+    let asked = ListQuery { view, kind, seen, given, marked, call };
     if let (None, Some(whole)) = (start, asked.whole(shared.settings.page_size)) {
         return Outcome::Complete(whole);
     }
@@ -90,6 +90,20 @@ pub(crate) async fn serve(
     let next = next.map(|next| shared.cursors.seal(next.pack(), &setting, &*shared.deps.random));
     let (revision, server) = (asked.revision(), asked.server().await);
     Outcome::Complete(Page { kind, revision, entries, next, hints: hints.within(start.scope), server }.written())
+}
+
+/// The backends whose tools are marked for this client: those with the tasks extension.
+async fn marked(seen: &[VisibleBackend], given: &[Gathered<List>], kind: ListKind, context: &Context) -> Vec<bool> {
+    let mut marked = vec![false; seen.len()];
+    if kind != ListKind::Tools || !listed::are_marked_for(&context.client) {
+        return marked;
+    }
+    for ((mark, one), list) in marked.iter_mut().zip(seen).zip(given) {
+        // a server whose tools were listed has said before what it is
+        *mark =
+            list.is_ok() && one.entry.catalog.server_info(context).wait().await.is_ok_and(|info| info.extends_tasks());
+    }
+    marked
 }
 
 /// The error where there is something to ask and nothing to give: a sole backend's own, or one that names them all.
@@ -134,7 +148,7 @@ impl ListQuery<'_> {
         let valid = list.entries.iter().all(|entry| entry.valid_in.has(revision));
         let fits = valid && !self.is_filtered(one) && list.len() <= most;
         let whole = list.whole.as_ref().filter(|whole| fits && whole.string("nextCursor").is_none())?;
-        Some(if self.takes_tasks[0] { tasks::taking_all(whole) } else { whole.clone() })
+        Some(if self.marked[0] { listed::all_marked(whole) } else { whole.clone() })
     }
 
     /// True if the caller is not to see some of what this backend lists.
@@ -164,7 +178,7 @@ impl ListQuery<'_> {
     /// are told.
     async fn server(&self) -> Option<Bytes> {
         match (self.view, self.seen) {
-            _ if self.call.context.client.revision.era() == Era::Legacy => None,
+            _ if !self.call.context.client.revision.has(Feature::NamedServers) => None,
             (View::Own, [one]) => {
                 let info = one.entry.catalog.server_info(&self.call.context).wait().await.ok()?;
                 ServerInfo::server(&info)
@@ -189,7 +203,7 @@ impl ListQuery<'_> {
                     return (page, Some(Position { backend, entry, ..start }));
                 }
                 let shown = shown.as_ref().map_or_else(|| Some(offered.raw.clone()), |shown| shown[entry].clone());
-                page.extend(shown.map(|tool| if self.takes_tasks[backend] { tasks::taking(&tool) } else { tool }));
+                page.extend(shown.map(|tool| if self.marked[backend] { listed::marked(&tool) } else { tool }));
             }
         }
         (page, None)
@@ -216,10 +230,9 @@ impl Position {
 impl Page {
     /// The result: the entries byte for byte, within what their version puts around them.
     fn written(&self) -> Payload {
-        let modern = self.revision.era() == Era::Modern;
         let size: usize = self.entries.iter().map(|entry| entry.len() + 1).sum();
         let mut text = BytesMut::with_capacity(size + 512);
-        let start = if modern { r#"{"resultType":"complete","# } else { "{" };
+        let start = if self.revision.has(Feature::ResultTypes) { r#"{"resultType":"complete","# } else { "{" };
         text.put_slice(format!("{start}\"{}\":[", self.kind.member()).as_bytes());
         for (at, entry) in self.entries.iter().enumerate() {
             if at > 0 {
@@ -231,7 +244,7 @@ impl Page {
         if let Some(next) = &self.next {
             text.put_slice(format!(",\"nextCursor\":{}", json::quote(next)).as_bytes());
         }
-        if modern {
+        if self.revision.has(Feature::CacheHints) {
             self.put_envelope(&mut text);
         }
         text.put_u8(b'}');
@@ -242,7 +255,7 @@ impl Page {
         }
     }
 
-    /// What every list of 2026-07-28 says beside its entries.
+    /// The members of every list of 2026-07-28 beside its entries.
     fn put_envelope(&self, text: &mut BytesMut) {
         let CacheHints { ttl, scope } = self.hints;
         text.put_slice(format!(",\"ttlMs\":{ttl},\"cacheScope\":\"{}\"", scope.as_str()).as_bytes());

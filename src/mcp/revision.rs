@@ -38,6 +38,14 @@ pub enum Feature {
     CacheHints,
     /// Tasks are a part of the core protocol, `tasks` a capability (2025-11-25 alone).
     CoreTasks,
+    /// Results have a `resultType` (2026-07-28 and later).
+    ResultTypes,
+    /// Results name their server in `_meta` (2026-07-28 and later).
+    NamedServers,
+    /// Parameters of calls are mirrored in headers (2026-07-28 and later).
+    MirroredParams,
+    /// Structured output of tools is any value, not an object alone (2026-07-28 and later).
+    AnyOutput,
 }
 
 impl Revision {
@@ -105,8 +113,12 @@ impl Revision {
             Feature::CompletionsCapability => self >= Self::V2025_03_26,
             Feature::ProtocolVersionHeader => self >= Self::V2025_06_18,
             Feature::PrimingEvent | Feature::CoreTasks => self == Self::V2025_11_25,
-            Feature::CacheHints => self >= Self::V2026_07_28,
             Feature::IdlessErrors | Feature::UrlElicitation => self >= Self::V2025_11_25,
+            Feature::ResultTypes
+            | Feature::NamedServers
+            | Feature::CacheHints
+            | Feature::MirroredParams
+            | Feature::AnyOutput => self >= Self::V2026_07_28,
         }
     }
 }

@@ -13,7 +13,7 @@ use super::kind::ListKind;
 use crate::{
     gateway::{hints::CacheHints, names, paths, rewrite::Rewriter},
     mcp::{
-        Era, Facts, Payload, Revision,
+        Facts, Feature, Payload, Revision,
         json::{self, At, Object},
         mirrored::Mirrored,
         translate::{self, Checked, LeftOut, Profile, ValidIn},
@@ -37,7 +37,7 @@ pub(crate) struct List {
     short: HashMap<String, usize>,
     /// The tools whose parameters clients mirror.
     mirrored: HashMap<String, Mirrored>,
-    /// The tools whose output schema is shown wrapped to clients of legacy versions.
+    /// The tools whose output schema is shown wrapped to clients whose structured output is an object.
     wrapped: HashSet<String>,
     /// The entries that no client is shown, and those that clients of some versions are not shown.
     left_out: Vec<LeftOut>,
@@ -85,7 +85,7 @@ impl List {
         let Ok(page) = page.into_revision(revision, &facts).inspect_err(translate::Untranslatable::report) else {
             return;
         };
-        if kind == ListKind::Tools && page.revision.era() == Era::Modern {
+        if kind == ListKind::Tools && page.revision.has(Feature::AnyOutput) {
             self.wrapped.extend(translate::wrapped_tools(&page));
         }
         for entry in entries(kind, backend, &page) {
@@ -166,7 +166,7 @@ impl List {
         self.mirrored.get(name)
     }
 
-    /// True if the output schema of the tool of this own name is shown wrapped to clients of legacy versions; `None` where
+    /// True if the output schema of the tool of this own name is shown wrapped to clients whose structured output is an object; `None` where
     /// there is no such tool.
     pub(crate) fn wraps_output_of(&self, name: &str) -> Option<bool> {
         self.wrapped.contains(name).then_some(true).or_else(|| self.has(name).then_some(false))

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     mcp::{
-        Call, Era, ErrorObject, Method, Outcome, Payload, Revision, Server,
+        Call, ErrorObject, Feature, Method, Outcome, Payload, Revision, Server,
         observer::{LifecycleEvent, Observer},
     },
     model::BackendId,
@@ -50,8 +50,8 @@ pub(super) struct Source {
     pub(super) backend: BackendId,
     server: Arc<dyn Server>,
     settings: CatalogSettings,
-    /// True if what it last listed was of a legacy version.
-    legacy: AtomicBool,
+    /// False if the version of its last list mirrors no parameters in headers.
+    mirrors_params: AtomicBool,
     /// The entries that clients are not shown.
     pub(super) omissions: Omissions,
     /// What the backend last said of itself to the gateway, in an earlier process of it perhaps.
@@ -87,15 +87,15 @@ impl Source {
             backend,
             server,
             settings,
-            legacy: AtomicBool::new(false),
+            mirrors_params: AtomicBool::new(true),
             omissions: Omissions::default(),
             introduction: RwLock::new(introduction.map(|result| Arc::new(ServerInfo::new(result)))),
         }
     }
 
-    /// True if the backend speaks a legacy version, as far as it has listed anything.
-    pub(super) fn is_legacy(&self) -> bool {
-        self.legacy.load(Ordering::Relaxed)
+    /// False if the backend's version mirrors no parameters in headers, as far as it has listed anything.
+    pub(super) fn mirrors_params(&self) -> bool {
+        self.mirrors_params.load(Ordering::Relaxed)
     }
 
     /// What the backend says, or last said, to the gateway itself.
@@ -230,7 +230,7 @@ async fn whole(source: &Arc<Source>, cache: &Arc<ListCache>, kind: ListKind) -> 
             Err(error) if error.code() == ErrorObject::METHOD_NOT_FOUND => return Ok(List::empty()),
             page => page?,
         };
-        source.legacy.store(page.revision.era() == Era::Legacy, Ordering::Relaxed);
+        source.mirrors_params.store(page.revision.has(Feature::MirroredParams), Ordering::Relaxed);
         bytes += page.json().len();
         pages += 1;
         list.add(kind, &source.backend, &page);
