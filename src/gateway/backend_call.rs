@@ -8,10 +8,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
-    backends::VisibleBackend,
+    backends::{View, VisibleBackend},
     catalog::{List, ListKind},
     names,
-    shared::View,
 };
 use crate::{
     mcp::{

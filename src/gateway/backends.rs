@@ -14,14 +14,23 @@ use super::{
 };
 use crate::{
     mcp::{Context, Server},
-    model::{Access, BackendId, Caller, Share},
+    model::{Access, BackendId, Caller, Naming, Share, Target},
 };
 
 /// The backends of one moment, in configured order. It never changes; another takes its place.
-#[derive(Default)]
 pub(crate) struct Backends {
     pub(crate) entries: Vec<Arc<BackendEntry>>,
     index: HashMap<String, usize>,
+    naming: Naming,
+}
+
+/// The names in which backends are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum View {
+    /// Those of the merged endpoint.
+    Merged,
+    /// The backend's own.
+    Own,
 }
 
 /// One of the backends.
@@ -53,9 +62,35 @@ pub(crate) struct VisibleBackend {
 
 impl Backends {
     /// These backends. Of two with one name the first counts; the configuration does not let it come to that.
-    pub(crate) fn new(entries: Vec<Arc<BackendEntry>>) -> Self {
+    pub(crate) fn new(entries: Vec<Arc<BackendEntry>>, naming: Naming) -> Self {
         let index = entries.iter().enumerate().rev().map(|(at, entry)| (entry.id.to_string(), at)).collect();
-        Self { entries, index }
+        Self { entries, index, naming }
+    }
+
+    /// The names in which the backends at `target` are shown: the merged endpoint may stand for the only backend.
+    pub(crate) fn view(&self, target: &Target) -> View {
+        match target {
+            Target::Merged if self.naming != Naming::Plain || self.entries.len() != 1 => View::Merged,
+            Target::Merged | Target::Backend(_) => View::Own,
+        }
+    }
+
+    /// The one backend that `target` stands for, if the caller may see it.
+    pub(crate) fn one_at(&self, target: &Target, caller: &Caller) -> Option<VisibleBackend> {
+        match target {
+            Target::Merged => self.see(caller, self.entries.first()?),
+            Target::Backend(id) => self.visible(caller, id.as_str()),
+        }
+    }
+
+    /// The view of `target`, and those of its backends that the caller may see.
+    pub(crate) fn visible_at(&self, target: &Target, caller: &Caller) -> (View, Vec<VisibleBackend>) {
+        let view = self.view(target);
+        let seen = match view {
+            View::Merged => self.all_visible(caller),
+            View::Own => self.one_at(target, caller).into_iter().collect(),
+        };
+        (view, seen)
     }
 
     /// The backend of this name, whoever may see it.

@@ -106,7 +106,7 @@ impl Catalog {
 
     /// False if the backend's version mirrors no parameters in headers, as far as it has listed anything.
     pub(crate) fn mirrors_params(&self) -> bool {
-        self.source.mirrors_params()
+        self.source.mirrors_params.load(Ordering::Relaxed)
     }
 
     /// A whole list; a fetch is started where it is due.

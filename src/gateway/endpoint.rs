@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::{
     backend_call,
-    backends::VisibleBackend,
+    backends::{View, VisibleBackend},
     catalog::ListKind,
     discover, fanout, listen, lists, paths, route,
-    shared::{Shared, View},
+    shared::Shared,
 };
 use crate::{
     mcp::{Call, ErrorObject, Method, Payload, Reply, Revision, Server, json},
@@ -29,7 +29,7 @@ impl Server for EndpointServer {
         if call.method == Method::ToolsCall && call.context.mirror.is_some() {
             let (shared, target) = (Arc::clone(&self.shared), self.target.clone());
             return Reply::later(async move {
-                let (view, seen) = shared.visible(&target, &call.context.caller);
+                let (view, seen) = shared.backends.load().visible_at(&target, &call.context.caller);
                 match backend_call::check_mirrored(view, &seen, &call).await {
                     Ok(()) => dispatch(&shared, &target, call),
                     Err(error) => Reply::failed(error),
@@ -41,9 +41,13 @@ impl Server for EndpointServer {
 }
 
 fn dispatch(shared: &Arc<Shared>, target: &Target, call: Call) -> Reply {
-    match target {
-        Target::Merged if shared.plain().is_none() => merged(shared, call),
-        target => single(shared, target, call),
+    let backends = shared.backends.load();
+    match backends.view(target) {
+        View::Merged => merged(shared, call),
+        View::Own => match backends.one_at(target, &call.context.caller) {
+            Some(one) => own(shared, target, one, call),
+            None => absent(&call),
+        },
     }
 }
 
@@ -67,7 +71,7 @@ fn merged(shared: &Arc<Shared>, call: Call) -> Reply {
         Method::Discover => {
             let shared = Arc::clone(shared);
             Reply::later(async move {
-                let (_, seen) = shared.visible(&Target::Merged, &call.context.caller);
+                let (_, seen) = shared.backends.load().visible_at(&Target::Merged, &call.context.caller);
                 Reply::done(discover::merged(&shared.settings, &seen, &call.context).await)
             })
         }
@@ -76,7 +80,7 @@ fn merged(shared: &Arc<Shared>, call: Call) -> Reply {
             Some(kind) => {
                 let shared = Arc::clone(shared);
                 Reply::later(async move {
-                    let (view, seen) = shared.visible(&Target::Merged, &call.context.caller);
+                    let (view, seen) = shared.backends.load().visible_at(&Target::Merged, &call.context.caller);
                     Reply::done(lists::serve(&shared, view, &seen, kind, &call).await)
                 })
             }
@@ -85,15 +89,7 @@ fn merged(shared: &Arc<Shared>, call: Call) -> Reply {
     }
 }
 
-fn single(shared: &Arc<Shared>, target: &Target, call: Call) -> Reply {
-    let (_, mut seen) = shared.visible(target, &call.context.caller);
-    let Some(one) = seen.pop() else {
-        return match call.params.string("name") {
-            Some(name) if call.method == Method::ToolsCall => Reply::failed(route::unknown(ListKind::Tools, &name)),
-            _ if call.method.is_notification() => Reply::complete(Payload::absent(Revision::NEWEST_LEGACY)),
-            _ => Reply::failed(ErrorObject::invalid_params("Unknown backend: it is not configured, or not for you")),
-        };
-    };
+fn own(shared: &Arc<Shared>, target: &Target, one: VisibleBackend, call: Call) -> Reply {
     match &call.method {
         Method::Discover => Reply::later(async move { Reply::done(discover::own(&one, &call.context).await) }),
         Method::Listen => listen::listen(Arc::clone(shared), target.clone(), call),
@@ -115,6 +111,15 @@ fn single(shared: &Arc<Shared>, target: &Target, call: Call) -> Reply {
             Some(kind) => own_list(shared, one, kind, call),
             None => backend_call::call(&one, call),
         },
+    }
+}
+
+/// The reply where the caller can see no backend.
+fn absent(call: &Call) -> Reply {
+    match call.params.string("name") {
+        Some(name) if call.method == Method::ToolsCall => Reply::failed(route::unknown(ListKind::Tools, &name)),
+        _ if call.method.is_notification() => Reply::complete(Payload::absent(Revision::NEWEST_LEGACY)),
+        _ => Reply::failed(ErrorObject::invalid_params("Unknown backend: it is not configured, or not for you")),
     }
 }
 

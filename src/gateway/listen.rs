@@ -17,10 +17,10 @@ use tokio::{
 };
 
 use super::{
-    backends::VisibleBackend,
+    backends::{View, VisibleBackend},
     catalog::{Change, ListKind},
     names,
-    shared::{Shared, View},
+    shared::Shared,
 };
 use crate::{
     mcp::{Call, Event, Method, Notification, Payload, Reply, Revision, listen},
@@ -102,7 +102,7 @@ impl ListenFanIn {
     /// Listens at the backends of this moment.
     fn open(&mut self) {
         self.sets.mark_unchanged();
-        let (view, seen) = self.shared.visible(&self.target, &self.call.context.caller);
+        let (view, seen) = self.shared.backends.load().visible_at(&self.target, &self.call.context.caller);
         self.told = select_all(seen.iter().map(|one| follow(one.clone(), view, part(one, view, &self.call))));
         for one in &seen {
             let changed = one.entry.catalog.just_changed(&self.call.context);

@@ -6,11 +6,11 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::{
-    backends::VisibleBackend,
+    backends::{View, VisibleBackend},
     catalog::{List, ListKind, ServerInfo},
     gather::{Gathered, WaitPolicy, gather},
     hints::{CacheHints, CacheScope},
-    shared::{Shared, View},
+    shared::Shared,
 };
 use crate::{
     crossing::tasks::listed,

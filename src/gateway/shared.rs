@@ -1,5 +1,4 @@
-//! State that the parts of the gateway share: the backends of the moment and how they are presented. Knows nothing of
-//! calls.
+//! State that the parts of the gateway share. Knows nothing of calls.
 
 use std::sync::Arc;
 
@@ -7,12 +6,11 @@ use arc_swap::ArcSwap;
 use tokio::sync::{broadcast, watch};
 
 use super::{
-    backends::{BackendEntry, Backends, VisibleBackend},
+    backends::{BackendEntry, Backends},
     catalog::{CatalogSettings, Change},
     cursor::Cursors,
     settings::{Deps, Mount, Settings},
 };
-use crate::model::{BackendId, Caller, Naming, Target};
 
 /// The number of changes that a listen may be behind before it is told that everything changed.
 const MAX_CHANGES_BEHIND: usize = 256;
@@ -28,22 +26,13 @@ pub(crate) struct Shared {
     pub(crate) deps: Deps,
 }
 
-/// The names in which backends are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum View {
-    /// Those of the merged endpoint.
-    Merged,
-    /// The backend's own.
-    Own,
-}
-
 // === impl Shared ===
 
 impl Shared {
     /// No backends yet.
     pub(crate) fn new(settings: Settings, deps: Deps) -> Self {
         Self {
-            backends: ArcSwap::default(),
+            backends: ArcSwap::from_pointee(Backends::new(Vec::new(), settings.naming)),
             generation: watch::Sender::new(0),
             changes: broadcast::Sender::new(MAX_CHANGES_BEHIND),
             cursors: Cursors::new(&*deps.random),
@@ -76,28 +65,8 @@ impl Shared {
             gone.stop.cancel();
         }
         let new = entries.iter().filter(|new| !is_in(new, &old.entries)).cloned().collect();
-        self.backends.store(Arc::new(Backends::new(entries)));
+        self.backends.store(Arc::new(Backends::new(entries, self.settings.naming)));
         self.generation.send_modify(|generation| *generation += 1);
         new
-    }
-
-    /// The one backend that the merged endpoint stands for, if it does so with that backend's own names.
-    pub(crate) fn plain(&self) -> Option<BackendId> {
-        match (self.settings.naming, self.backends.load().entries.as_slice()) {
-            (Naming::Plain, [one]) => Some(one.id.clone()),
-            _ => None,
-        }
-    }
-
-    /// The names in which the backends at `target` are shown, and those of them that this caller may see.
-    pub(crate) fn visible(&self, target: &Target, caller: &Caller) -> (View, Vec<VisibleBackend>) {
-        let one = match target {
-            Target::Backend(id) => Some(id.clone()),
-            Target::Merged => self.plain(),
-        };
-        match one {
-            Some(id) => (View::Own, self.backends.load().visible(caller, id.as_str()).into_iter().collect()),
-            None => (View::Merged, self.backends.load().all_visible(caller)),
-        }
     }
 }

@@ -51,7 +51,7 @@ pub(super) struct Source {
     server: Arc<dyn Server>,
     settings: CatalogSettings,
     /// False if the version of its last list mirrors no parameters in headers.
-    mirrors_params: AtomicBool,
+    pub(super) mirrors_params: AtomicBool,
     /// The entries that clients are not shown.
     pub(super) omissions: Omissions,
     /// What the backend last said of itself to the gateway, in an earlier process of it perhaps.
@@ -91,11 +91,6 @@ impl Source {
             omissions: Omissions::default(),
             introduction: RwLock::new(introduction.map(|result| Arc::new(ServerInfo::new(result)))),
         }
-    }
-
-    /// False if the backend's version mirrors no parameters in headers, as far as it has listed anything.
-    pub(super) fn mirrors_params(&self) -> bool {
-        self.mirrors_params.load(Ordering::Relaxed)
     }
 
     /// What the backend says, or last said, to the gateway itself.
