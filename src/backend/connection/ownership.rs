@@ -1,9 +1,8 @@
 //! Owners of what outlives its call on a connection that client sessions share: tasks, URL elicitations, and progress that
 //! goes on. Knows nothing of how owners are told.
 
-use std::collections::{HashMap, VecDeque};
-
 use bytes::Bytes;
+use hashlink::LinkedHashMap;
 
 use crate::{
     mcp::{Payload, json::Object},
@@ -24,12 +23,9 @@ pub(super) enum Thing {
     Token(u64),
 }
 
-/// Owners by what they own.
+/// Owners by what they own, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Ownership {
-    owners: HashMap<Thing, Owner>,
-    order: VecDeque<Thing>,
-}
+pub(super) struct Ownership(LinkedHashMap<Thing, Owner>);
 
 /// A client session, and the token that it gave.
 #[derive(Debug, Clone)]
@@ -43,19 +39,15 @@ pub(super) struct Owner {
 impl Ownership {
     /// Notes the owner of a thing.
     pub(super) fn note(&mut self, thing: Thing, owner: Owner) {
-        if self.owners.insert(thing.clone(), owner).is_none() {
-            self.order.push_back(thing);
-        }
-        if self.order.len() > MAX_ENTRIES
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.owners.remove(&oldest);
+        self.0.replace(thing, owner);
+        if self.0.len() > MAX_ENTRIES {
+            self.0.pop_front();
         }
     }
 
     /// The owner of a thing; `None` if nobody is known to be.
     pub(super) fn owner(&self, thing: &Thing) -> Option<&Owner> {
-        self.owners.get(thing)
+        self.0.get(thing)
     }
 }
 

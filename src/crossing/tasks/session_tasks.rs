@@ -1,12 +1,9 @@
 //! The registry of the tasks that clients with sessions have at a server with the tasks extension: whose each is, the
 //! state that the gateway answers itself, and the input requests that are asked. Knows nothing of how anything is asked.
 
-use std::{
-    collections::{HashMap, HashSet, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
+use hashlink::LinkedHashMap;
 use parking_lot::Mutex;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -40,8 +37,8 @@ pub(super) struct SessionTasks(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    tasks: HashMap<String, SessionTask>,
-    order: VecDeque<String>,
+    /// By id, the one that was told of the longest ago first.
+    tasks: LinkedHashMap<String, SessionTask>,
     bytes: usize,
     last: u64,
 }
@@ -169,25 +166,21 @@ impl SessionTasks {
 
 impl Inner {
     fn open(&mut self, id: &str, owner: &Owner) -> &mut SessionTask {
-        if !self.tasks.contains_key(id) {
-            self.order.push_back(id.to_owned());
-        }
         let fresh = || SessionTask { owner: owner.clone(), cached: None, asked: HashSet::new(), followed: None };
         self.tasks.entry(id.to_owned()).or_insert_with(fresh)
     }
 
     fn make_room(&mut self) {
         while (self.tasks.len() > MAX_TASKS || self.bytes > MAX_BYTES) && self.tasks.len() > 1 {
-            let Some(oldest) = self.order.front().cloned() else { return };
+            let Some((_, oldest)) = self.tasks.pop_front() else { return };
             metrics::counter!("lockkeeper_backend_tasks_forgotten_total").increment(1);
-            self.remove(&oldest);
+            self.bytes -= oldest.size();
         }
     }
 
     fn remove(&mut self, id: &str) {
         if let Some(entry) = self.tasks.remove(id) {
             self.bytes -= entry.size();
-            self.order.retain(|other| other != id);
         }
     }
 }
