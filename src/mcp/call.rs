@@ -10,7 +10,7 @@ use super::{
     json::{Object, draft::Draft},
     meta,
     mirrored::Mirror,
-    translate::Profile,
+    profile::Profile,
 };
 use crate::{
     model::{Caller, Requester},

@@ -13,6 +13,7 @@ use super::{
     json::{scan::Members, unquote},
     listen::TASK_IDS,
     meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, META, PROTOCOL_VERSION, RELATED_TASK, TASKS_EXTENSION},
+    spelling::is_other_spelling,
 };
 
 /// A member that the gateway decides on, and those inside its value. At most 32 stand side by side.
@@ -121,24 +122,6 @@ const fn controls(method: &Method) -> &'static [Control] {
 /// The cost is the length of `params`, read once.
 pub(super) fn ambiguity(method: &Method, params: &[u8]) -> Option<Ambiguity> {
     find(std::str::from_utf8(params).ok()?, controls(method))
-}
-
-/// Whether `name` is another spelling of `meant`, which is ASCII, under Unicode simple folding. Two characters beyond
-/// ASCII fold into it: U+017F to `s` and U+212A to `k`.
-pub(super) fn is_other_spelling(name: &str, meant: &str) -> bool {
-    // what folds into one byte of ASCII is longer, or is that byte in the other case
-    if name.len() <= meant.len() {
-        return name.len() == meant.len() && name != meant && name.eq_ignore_ascii_case(meant);
-    }
-    if name.is_ascii() {
-        return false;
-    }
-    let folded = |c: char| match c {
-        '\u{17f}' => 's',
-        '\u{212a}' => 'k',
-        c => c.to_ascii_lowercase(),
-    };
-    name.chars().map(folded).eq(meant.chars().map(|c| c.to_ascii_lowercase()))
 }
 
 fn find(object: &str, controls: &'static [Control]) -> Option<Ambiguity> {

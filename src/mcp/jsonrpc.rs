@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::{
     ErrorObject, Method, control,
     json::{self, Object},
+    spelling,
 };
 
 /// The id of a request: a string or a number, kept as it was written so that it can be echoed exactly.
@@ -202,7 +203,7 @@ impl<'a> Envelope<'a> {
                 Some(place) if envelope.members[place].is_none() => envelope.members[place] = Some(value),
                 Some(place) => envelope.repeated = Some(MEMBERS[place]),
                 None => {
-                    let meant = MEMBERS.iter().find(|member| control::is_other_spelling(name, member));
+                    let meant = MEMBERS.iter().find(|member| spelling::is_other_spelling(name, member));
                     envelope.misspelled = envelope.misspelled.or(meant.copied());
                 }
             }

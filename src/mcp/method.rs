@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Era, Revision, control};
+use super::{Era, Revision, spelling};
 
 /// Declares the methods with their names on the wire.
 macro_rules! methods {
@@ -81,7 +81,7 @@ impl Method {
     /// Whether some readers take its name, which no version knows, for that of a method which a version knows.
     pub fn is_misspelled(&self) -> bool {
         let Self::Other(name) = self else { return false };
-        Self::NAMES.iter().any(|known| control::is_other_spelling(name, known))
+        Self::NAMES.iter().any(|known| spelling::is_other_spelling(name, known))
     }
 
     /// Whether it is one of the task methods of 2025-11-25, which servers of other legacy versions do not know.

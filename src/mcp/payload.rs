@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::{
     Revision,
     json::{self, At, Edits, Found, Object},
-    translate::OutputSchema,
 };
 use crate::model::BackendId;
 
@@ -23,6 +22,17 @@ pub struct Payload {
     /// How the client was shown the schema that it is to fit.
     schema: OutputSchema,
     json: Bytes,
+}
+
+/// How a tool's output schema was shown to the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OutputSchema {
+    /// As the server wrote it, or not at all.
+    #[default]
+    AsWritten,
+    /// As the member `result` of an object, since its root is no object: see
+    /// [`wrapped_tools`](super::translate::wrapped_tools).
+    Wrapped,
 }
 
 impl Payload {

@@ -7,16 +7,17 @@ use super::{
         Method,
         json::{draft::Draft, quote, scan},
     },
-    Crossing, Kind,
+    facts::Kind,
+    translation::Translation,
 };
 use crate::support::digest::Digest;
 
 /// Shows every content block of a server's result to `change`.
-pub(super) fn each_block(draft: &mut Draft<'_>, crossing: &Crossing<'_>, change: fn(&mut Draft<'_>)) {
-    if crossing.facts.kind != Kind::Result {
+pub(super) fn each_block(draft: &mut Draft<'_>, translation: &Translation<'_>, change: fn(&mut Draft<'_>)) {
+    if translation.facts.kind != Kind::Result {
         return;
     }
-    match crossing.facts.method {
+    match translation.facts.method {
         Method::ToolsCall | Method::TasksResult => {
             draft.each("content").for_each(|content| content.elements().for_each(change));
         }

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::{
     super::json::{draft::Draft, quote},
-    Cause, Crossing, Untranslatable,
+    refusal::{Cause, Untranslatable},
+    translation::Translation,
 };
 use crate::support::digest::Digest;
 
@@ -47,7 +48,7 @@ pub(super) fn lower_form(question: &mut Draft<'_>) {
 pub(super) fn raise_answer(
     answer: &mut Draft<'_>,
     question: &str,
-    crossing: &Crossing<'_>,
+    translation: &Translation<'_>,
 ) -> Result<(), Untranslatable> {
     let mut question = Draft::of(question);
     let Some(schema) = question.get("requestedSchema") else { return Ok(()) };
@@ -71,7 +72,7 @@ pub(super) fn raise_answer(
         }
         for (field, chosen) in chosen {
             let Some(choices) = fields.get(field) else { continue };
-            content.add(field, choices.raise(field, &chosen, crossing)?);
+            content.add(field, choices.raise(field, &chosen, translation)?);
         }
     }
     Ok(())
@@ -159,7 +160,12 @@ impl Choices {
     }
 
     /// The JSON text of the list of what was chosen.
-    fn raise(&self, field: &str, chosen: &BTreeSet<usize>, crossing: &Crossing<'_>) -> Result<String, Untranslatable> {
+    fn raise(
+        &self,
+        field: &str,
+        chosen: &BTreeSet<usize>,
+        translation: &Translation<'_>,
+    ) -> Result<String, Untranslatable> {
         let bound = match (self.least, self.most) {
             (Some(least), _) if chosen.len() < least => format!("at least {least} of the choices"),
             (_, Some(most)) if chosen.len() > most => format!("at most {most} of the choices"),
@@ -169,6 +175,6 @@ impl Choices {
             }
         };
         let cause = Cause::AskAgain { field: field.to_owned(), bound };
-        Err(crossing.refuse("elicitation of several choices", cause))
+        Err(translation.refuse("elicitation of several choices", cause))
     }
 }

@@ -13,7 +13,9 @@ use super::{
             TASKS_EXTENSION,
         },
     },
-    Cause, Crossing, Kind, Untranslatable, consume_meta,
+    facts::Kind,
+    refusal::{Cause, Untranslatable},
+    translation::{Translation, consume_meta},
 };
 
 /// What kind of result it is, in its member `resultType`.
@@ -40,15 +42,15 @@ pub(super) fn open_notification(notification: &mut Draft<'_>) {
 }
 
 /// Puts a request into the envelope, as far as the client is known.
-pub(super) fn seal_request(request: &mut Draft<'_>, crossing: &Crossing<'_>) {
+pub(super) fn seal_request(request: &mut Draft<'_>, translation: &Translation<'_>) {
     consume_meta(request, &[RELATED_TASK]);
     // the extension, *Error Handling*: who does not declare it may not ask about its tasks either
-    let asks_for_task = match crossing.facts.method {
+    let asks_for_task = match translation.facts.method {
         Method::ToolsCall => request.remove("task"),
         Method::Listen => request.get("notifications").is_some_and(|filter| filter.get(TASK_IDS).is_some()),
         method => matches!(method, Method::TasksGet | Method::TasksUpdate | Method::TasksCancel),
     };
-    if let Some(client) = crossing.facts.client {
+    if let Some(client) = translation.facts.client {
         write_envelope(request, client, &capabilities(client, asks_for_task));
     }
 }
@@ -113,18 +115,18 @@ fn capabilities(client: &ClientInfo, asks_for_task: bool) -> String {
 }
 
 /// Takes the envelope off a result and tells what kind it was. A stray type of a legacy server means nothing.
-pub(super) fn open_result(result: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<ResultType, Untranslatable> {
+pub(super) fn open_result(result: &mut Draft<'_>, translation: &Translation<'_>) -> Result<ResultType, Untranslatable> {
     let kind = result.member("resultType");
     let kind = match kind.as_deref() {
         None | Some("\"complete\"") => ResultType::Complete,
-        _ if crossing.from < Revision::V2026_07_28 => ResultType::Complete,
+        _ if translation.from < Revision::V2026_07_28 => ResultType::Complete,
         Some("\"task\"") => ResultType::Task,
         // questions are the business of whoever keeps the state; other kinds belong to extensions nobody declared
-        Some(_) => return Err(crossing.refuse("resultType", Cause::Result)),
+        Some(_) => return Err(translation.refuse("resultType", Cause::Result)),
     };
     result.remove("resultType");
     // a stray hint of a legacy server is not looked for where the member could be another's
-    if is_cacheable(crossing.facts.method) {
+    if is_cacheable(translation.facts.method) {
         result.remove("ttlMs");
         result.remove("cacheScope");
     }
@@ -133,14 +135,14 @@ pub(super) fn open_result(result: &mut Draft<'_>, crossing: &Crossing<'_>) -> Re
 }
 
 /// Puts a result into the envelope.
-pub(super) fn seal_result(result: &mut Draft<'_>, kind: ResultType, crossing: &Crossing<'_>) {
+pub(super) fn seal_result(result: &mut Draft<'_>, kind: ResultType, translation: &Translation<'_>) {
     consume_meta(result, &[RELATED_TASK]);
     result.set("resultType", if kind == ResultType::Task { "\"task\"" } else { "\"complete\"" });
-    if is_cacheable(crossing.facts.method) {
+    if is_cacheable(translation.facts.method) {
         result.set("ttlMs", "0");
         result.set("cacheScope", "\"private\"");
     }
-    let Some(server) = crossing.server else { return };
+    let Some(server) = translation.server else { return };
     if result.get(meta::META).is_none_or(|meta| !meta.is_object()) {
         result.set(meta::META, "{}");
     }
@@ -149,12 +151,12 @@ pub(super) fn seal_result(result: &mut Draft<'_>, kind: ResultType, crossing: &C
 
 /// What a legacy result must be beside its facets: the handshake names the version of the receiver, and an empty result
 /// is empty, since deployed peers refuse any member there.
-pub(super) fn settle_legacy_result(result: &mut Draft<'_>, crossing: &Crossing<'_>) {
-    if crossing.facts.kind != Kind::Result || crossing.to > Revision::NEWEST_LEGACY {
+pub(super) fn settle_legacy_result(result: &mut Draft<'_>, translation: &Translation<'_>) {
+    if translation.facts.kind != Kind::Result || translation.to > Revision::NEWEST_LEGACY {
         return;
     }
-    match crossing.facts.method {
-        Method::Initialize => result.set("protocolVersion", format!("\"{}\"", crossing.to)),
+    match translation.facts.method {
+        Method::Initialize => result.set("protocolVersion", format!("\"{}\"", translation.to)),
         Method::Ping | Method::SetLevel | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
             result.retain_members(|_, _| false);
         }

@@ -7,7 +7,8 @@ use super::{
         ErrorObject, Method, Outcome, Payload, Revision,
         json::{self, draft::Draft},
     },
-    Facts, Kind, refusal,
+    facts::{Facts, Kind},
+    refusal,
 };
 
 /// A URL elicitation is required first (2025-11-25).

@@ -2,7 +2,10 @@
 
 use super::{
     super::{Revision, json::draft::Draft},
-    Cause, Crossing, Kind, Untranslatable, content,
+    content,
+    facts::Kind,
+    refusal::{Cause, Untranslatable},
+    translation::Translation,
 };
 
 /// What sampling with tools puts into messages.
@@ -37,11 +40,11 @@ pub(super) fn each_block(draft: &mut Draft<'_>, change: &mut dyn FnMut(&mut Draf
 
 /// Lowers a question for 2025-06-18 and older: each block of an array becomes a message of its own, of the same role.
 /// Tools have no form there.
-pub(super) fn split_messages(question: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
+pub(super) fn split_messages(question: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     let tools = question.get("tools").is_some() || question.get("toolChoice").is_some();
     if tools || holds(question, TOOL_BLOCKS) {
         let cause = Cause::Question { capability: "sampling", part: Some("tools") };
-        return Err(crossing.refuse("sampling.tools", cause));
+        return Err(translation.refuse("sampling.tools", cause));
     }
     for messages in question.each("messages") {
         messages.split_elements(|message| {
@@ -63,15 +66,15 @@ pub(super) fn split_messages(question: &mut Draft<'_>, crossing: &Crossing<'_>) 
 
 /// Lowers an answer for 2025-06-18 and older, which take one block: one is unwrapped, texts are joined, and a mixture has
 /// no form.
-pub(super) fn join_answer(answer: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
+pub(super) fn join_answer(answer: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     if holds(answer, TOOL_BLOCKS) {
-        return Err(crossing.refuse("sampling.tools", Cause::Answer));
+        return Err(translation.refuse("sampling.tools", Cause::Answer));
     }
     for content in answer.each("content").filter(|content| content.is_array()) {
         let joined = match content.elements().count() {
             0 => r#"{"type":"text","text":""}"#.to_owned(),
             1 => content.elements().map(|block| block.text()).collect(),
-            _ => join_texts(content).ok_or_else(|| crossing.refuse("several blocks in sampling", Cause::Answer))?,
+            _ => join_texts(content).ok_or_else(|| translation.refuse("several blocks in sampling", Cause::Answer))?,
         };
         content.replace(joined);
     }
@@ -94,12 +97,12 @@ fn join_texts(blocks: &mut Draft<'_>) -> Option<String> {
 
 /// `includeContext` other than `none` needs the capability `sampling.context` from 2025-11-25 on; without it the member
 /// goes, which means the default.
-pub(super) fn drop_undeclared_context(question: &mut Draft<'_>, crossing: &Crossing<'_>) {
-    if crossing.to < Revision::V2025_11_25 || crossing.facts.kind != Kind::Question {
+pub(super) fn drop_undeclared_context(question: &mut Draft<'_>, translation: &Translation<'_>) {
+    if translation.to < Revision::V2025_11_25 || translation.facts.kind != Kind::Question {
         return;
     }
     let asks = question.each("includeContext").any(|value| value.is("thisServer") || value.is("allServers"));
-    if asks && !crossing.facts.client_has("sampling", "context") {
+    if asks && !translation.facts.client_has("sampling", "context") {
         question.remove("includeContext");
     }
 }

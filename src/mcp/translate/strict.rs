@@ -3,7 +3,8 @@
 
 use super::{
     super::{Method, Revision, json::draft::Draft},
-    Crossing, Kind,
+    facts::Kind,
+    translation::Translation,
 };
 
 use Revision::{V2024_11_05 as V1, V2025_03_26 as V2, V2025_06_18 as V3, V2025_11_25 as V4, V2026_07_28 as V5};
@@ -133,11 +134,11 @@ const ENVELOPE: [Member; 6] = [
 ];
 
 /// Removes what the target does not define. Payloads of methods that have nothing of the kind stay as they are.
-pub(super) fn prune(draft: &mut Draft<'_>, crossing: &Crossing<'_>) {
-    let Some((shape, common)) = shape(crossing.facts.kind, crossing.facts.method) else { return };
+pub(super) fn prune(draft: &mut Draft<'_>, translation: &Translation<'_>) {
+    let Some((shape, common)) = shape(translation.facts.kind, translation.facts.method) else { return };
     // a task stands in the place of the result, in a shape of its extension
     if draft.get("taskId").is_none() {
-        keep(draft, shape, common, crossing.to);
+        keep(draft, shape, common, translation.to);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{
     super::{Method, json::draft::Draft},
-    Kind,
+    facts::Kind,
 };
 
 /// What the extension tells beside the task itself.

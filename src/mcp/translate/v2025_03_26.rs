@@ -3,17 +3,21 @@
 
 use super::{
     super::{Method, json::draft::Draft},
-    Cause, Crossing, Kind, Untranslatable, content, sampling,
+    content,
+    facts::Kind,
+    refusal::{Cause, Untranslatable},
+    sampling,
+    translation::Translation,
 };
 
 /// Lowers for 2024-11-05.
-pub(super) fn down(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
-    content::each_block(draft, crossing, content::audio_to_resource);
+pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
+    content::each_block(draft, translation, content::audio_to_resource);
     // sampling knows no embedded resource that the sound could become
-    if crossing.facts.method == &Method::CreateMessage && sampling::holds(draft, &["audio"]) {
-        return Err(match crossing.facts.kind {
-            Kind::Answer => crossing.refuse("audio in sampling", Cause::Answer),
-            _ => crossing.refuse("audio in sampling", Cause::Question { capability: "sampling", part: None }),
+    if translation.facts.method == &Method::CreateMessage && sampling::holds(draft, &["audio"]) {
+        return Err(match translation.facts.kind {
+            Kind::Answer => translation.refuse("audio in sampling", Cause::Answer),
+            _ => translation.refuse("audio in sampling", Cause::Question { capability: "sampling", part: None }),
         });
     }
     Ok(())
@@ -21,6 +25,6 @@ pub(super) fn down(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(),
 
 /// Requires nothing that is new.
 #[expect(clippy::unnecessary_wraps, reason = "the steps are of one type")]
-pub(super) fn up(_: &mut Draft<'_>, _: &Crossing<'_>) -> Result<(), Untranslatable> {
+pub(super) fn up(_: &mut Draft<'_>, _: &Translation<'_>) -> Result<(), Untranslatable> {
     Ok(())
 }

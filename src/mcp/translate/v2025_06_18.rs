@@ -3,17 +3,20 @@
 
 use super::{
     super::{Method, Revision, json::draft::Draft},
-    Crossing, Kind, Untranslatable, content,
+    content,
+    facts::Kind,
+    refusal::Untranslatable,
+    translation::Translation,
 };
 
 /// Lowers for 2024-11-05 and 2025-03-26.
 #[expect(clippy::unnecessary_wraps, reason = "the steps are of one type")]
-pub(super) fn down(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
-    content::each_block(draft, crossing, content::link_to_text);
-    if crossing.is(Kind::Result, &Method::ToolsCall) || crossing.is(Kind::Result, &Method::TasksResult) {
+pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
+    content::each_block(draft, translation, content::link_to_text);
+    if translation.is(Kind::Result, &Method::ToolsCall) || translation.is(Kind::Result, &Method::TasksResult) {
         say_structured_content(draft);
     }
-    if crossing.is(Kind::Result, &Method::ToolsList) && crossing.to == Revision::V2025_03_26 {
+    if translation.is(Kind::Result, &Method::ToolsList) && translation.to == Revision::V2025_03_26 {
         draft.each("tools").flat_map(Draft::elements).for_each(copy_title);
     }
     Ok(())
@@ -21,7 +24,7 @@ pub(super) fn down(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(),
 
 /// Requires nothing that is new.
 #[expect(clippy::unnecessary_wraps, reason = "the steps are of one type")]
-pub(super) fn up(_: &mut Draft<'_>, _: &Crossing<'_>) -> Result<(), Untranslatable> {
+pub(super) fn up(_: &mut Draft<'_>, _: &Translation<'_>) -> Result<(), Untranslatable> {
     Ok(())
 }
 

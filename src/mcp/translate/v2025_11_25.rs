@@ -3,18 +3,22 @@
 
 use super::{
     super::{Method, Revision, json::draft::Draft, meta},
-    Cause, Crossing, Kind, Untranslatable, consume_meta, elicitation, sampling, tasks,
+    elicitation,
+    facts::Kind,
+    refusal::{Cause, Untranslatable},
+    sampling, tasks,
+    translation::{Translation, consume_meta},
 };
 
 /// Lowers for 2024-11-05 to 2025-06-18.
-pub(super) fn down(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
+pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     consume_meta(draft, &[meta::RELATED_TASK]);
-    match (crossing.facts.kind, crossing.facts.method) {
+    match (translation.facts.kind, translation.facts.method) {
         (Kind::Request, Method::ToolsCall) => {
             draft.remove("task");
         }
         (Kind::Result, Method::ToolsCall) if tasks::is_created(draft) => {
-            return Err(crossing.refuse("tasks", Cause::Result));
+            return Err(translation.refuse("tasks", Cause::Result));
         }
         (Kind::Result, Method::ToolsList) => {
             for tool in draft.each("tools").flat_map(Draft::elements) {
@@ -29,41 +33,41 @@ pub(super) fn down(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(),
         (Kind::Question, method) => {
             draft.remove("task");
             match method {
-                Method::CreateMessage => sampling::split_messages(draft, crossing)?,
-                Method::Elicit => lower_elicitation(draft, crossing)?,
+                Method::CreateMessage => sampling::split_messages(draft, translation)?,
+                Method::Elicit => lower_elicitation(draft, translation)?,
                 _ => {}
             }
         }
-        (Kind::Answer, Method::CreateMessage) => sampling::join_answer(draft, crossing)?,
+        (Kind::Answer, Method::CreateMessage) => sampling::join_answer(draft, translation)?,
         // the form was lowered for its client, though its server is of a version before elicitation
-        (Kind::Answer, Method::Elicit) if crossing.from < Revision::V2025_11_25 => raise_answer(draft, crossing)?,
+        (Kind::Answer, Method::Elicit) if translation.from < Revision::V2025_11_25 => raise_answer(draft, translation)?,
         _ => {}
     }
     Ok(())
 }
 
 /// Puts the answers to a form together again, and keeps to what the client declared.
-pub(super) fn up(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
-    if crossing.is(Kind::Question, &Method::CreateMessage) {
-        sampling::drop_undeclared_context(draft, crossing);
+pub(super) fn up(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
+    if translation.is(Kind::Question, &Method::CreateMessage) {
+        sampling::drop_undeclared_context(draft, translation);
     }
-    if crossing.is(Kind::Answer, &Method::Elicit) {
-        raise_answer(draft, crossing)?;
+    if translation.is(Kind::Answer, &Method::Elicit) {
+        raise_answer(draft, translation)?;
     }
     Ok(())
 }
 
-fn raise_answer(answer: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
-    match crossing.facts.question.map(|question| std::str::from_utf8(question.json())) {
-        Some(Ok(question)) => elicitation::raise_answer(answer, question, crossing),
+fn raise_answer(answer: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
+    match translation.facts.question.map(|question| std::str::from_utf8(question.json())) {
+        Some(Ok(question)) => elicitation::raise_answer(answer, question, translation),
         _ => Ok(()),
     }
 }
 
-fn lower_elicitation(question: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
+fn lower_elicitation(question: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     if question.each("mode").any(|mode| mode.is("url")) {
         let cause = Cause::Question { capability: "elicitation", part: Some("url") };
-        return Err(crossing.refuse("elicitation.url", cause));
+        return Err(translation.refuse("elicitation.url", cause));
     }
     elicitation::lower_form(question);
     Ok(())

@@ -2,71 +2,76 @@
 //! mirrored in headers, and moved tasks to an extension. Only shapes are here: who keeps state is the adapters' business.
 
 use super::{
+    super::payload::OutputSchema,
     super::{Method, Revision, json::draft::Draft, json::quote, meta},
-    Crossing, Kind, OutputSchema, Transport, Untranslatable, consume_meta, content,
+    content,
     envelope::{self, ResultType},
-    header_params, sampling, schema, tasks,
+    facts::{Kind, Transport},
+    header_params,
+    refusal::Untranslatable,
+    sampling, schema, tasks,
+    translation::{Translation, consume_meta},
 };
 use crate::support::digest::Digest;
 
 /// Lowers for the legacy revisions.
-pub(super) fn down(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
-    match crossing.facts.kind {
-        Kind::Request => envelope::open_request(draft, crossing.facts.method),
+pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
+    match translation.facts.kind {
+        Kind::Request => envelope::open_request(draft, translation.facts.method),
         Kind::Notification | Kind::ClientNotification => {
             envelope::open_notification(draft);
-            lower_task(draft, crossing);
+            lower_task(draft, translation);
         }
         Kind::Result => {
-            let kind = envelope::open_result(draft, crossing)?;
-            lower_result(draft, kind, crossing)?;
+            let kind = envelope::open_result(draft, translation)?;
+            lower_result(draft, kind, translation)?;
         }
-        Kind::Question => lower_question(draft, crossing),
+        Kind::Question => lower_question(draft, translation),
         Kind::Answer => {}
     }
     Ok(())
 }
 
 /// Raises from the legacy revisions.
-pub(super) fn up(draft: &mut Draft<'_>, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
-    match crossing.facts.kind {
-        Kind::Request => envelope::seal_request(draft, crossing),
+pub(super) fn up(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
+    match translation.facts.kind {
+        Kind::Request => envelope::seal_request(draft, translation),
         Kind::Notification | Kind::ClientNotification => {
             consume_meta(draft, &[meta::RELATED_TASK]);
-            raise_task(draft, crossing);
+            raise_task(draft, translation);
         }
         Kind::Result => {
-            let _ = envelope::open_result(draft, crossing)?;
-            let kind = raise_result(draft, crossing);
-            envelope::seal_result(draft, kind, crossing);
+            let _ = envelope::open_result(draft, translation)?;
+            let kind = raise_result(draft, translation);
+            envelope::seal_result(draft, kind, translation);
         }
         Kind::Question => {
             // a value inside a result has no token, task or id of its own
             consume_meta(draft, &["progressToken", meta::RELATED_TASK]);
             draft.remove("task");
             draft.remove("elicitationId");
-            if crossing.facts.method == &Method::CreateMessage {
+            if translation.facts.method == &Method::CreateMessage {
                 drop_execution(draft);
             }
-            sampling::drop_undeclared_context(draft, crossing);
+            sampling::drop_undeclared_context(draft, translation);
         }
         Kind::Answer => consume_meta(draft, &[meta::RELATED_TASK]),
     }
     Ok(())
 }
 
-fn lower_result(result: &mut Draft<'_>, kind: ResultType, crossing: &Crossing<'_>) -> Result<(), Untranslatable> {
+fn lower_result(result: &mut Draft<'_>, kind: ResultType, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     if kind == ResultType::Task {
-        if crossing.to < Revision::V2025_11_25 {
-            return Err(crossing.refuse("tasks", super::Cause::Result));
+        if translation.to < Revision::V2025_11_25 {
+            return Err(translation.refuse("tasks", super::Cause::Result));
         }
         tasks::nest(result);
         return Ok(());
     }
-    match crossing.facts.method {
-        Method::ToolsCall | Method::TasksResult => wrap_structured_content(result, crossing.schema),
+    match translation.facts.method {
+        Method::ToolsCall | Method::TasksResult => wrap_structured_content(result, translation.schema),
         Method::ToolsList => {
-            let http = crossing.from == Revision::V2026_07_28 && crossing.facts.transport == Transport::Http;
+            let http = translation.from == Revision::V2026_07_28 && translation.facts.transport == Transport::Http;
             for tools in result.each("tools") {
                 if http {
                     tools.retain_elements(header_params::are_valid);
@@ -74,20 +79,20 @@ fn lower_result(result: &mut Draft<'_>, kind: ResultType, crossing: &Crossing<'_
                 tools.elements().for_each(schema::lower_tool);
             }
         }
-        _ => lower_task(result, crossing),
+        _ => lower_task(result, translation),
     }
     Ok(())
 }
 
-fn raise_result(result: &mut Draft<'_>, crossing: &Crossing<'_>) -> ResultType {
-    if crossing.facts.method == &Method::ToolsCall && tasks::is_created(result) {
+fn raise_result(result: &mut Draft<'_>, translation: &Translation<'_>) -> ResultType {
+    if translation.facts.method == &Method::ToolsCall && tasks::is_created(result) {
         tasks::flatten(result);
         return ResultType::Task;
     }
-    if crossing.facts.method == &Method::ToolsList {
+    if translation.facts.method == &Method::ToolsList {
         drop_execution(result);
     }
-    raise_task(result, crossing);
+    raise_task(result, translation);
     ResultType::Complete
 }
 
@@ -113,11 +118,11 @@ fn wrap_structured_content(result: &mut Draft<'_>, schema: OutputSchema) {
     }
 }
 
-fn lower_question(question: &mut Draft<'_>, crossing: &Crossing<'_>) {
+fn lower_question(question: &mut Draft<'_>, translation: &Translation<'_>) {
     let opens_page = question.each("mode").any(|mode| mode.is("url"));
-    match crossing.facts.method {
-        Method::Elicit if opens_page && crossing.from == Revision::V2026_07_28 => {
-            let id = crossing.facts.elicitation_id.map_or_else(|| derived_id(question), str::to_owned);
+    match translation.facts.method {
+        Method::Elicit if opens_page && translation.from == Revision::V2026_07_28 => {
+            let id = translation.facts.elicitation_id.map_or_else(|| derived_id(question), str::to_owned);
             question.set("elicitationId", quote(&id));
         }
         Method::CreateMessage => {
@@ -127,7 +132,7 @@ fn lower_question(question: &mut Draft<'_>, crossing: &Crossing<'_>) {
                     content.replace(format!("{{\"result\":{}}}", content.text()));
                 }
             });
-            sampling::drop_undeclared_context(question, crossing);
+            sampling::drop_undeclared_context(question, translation);
         }
         _ => {}
     }
@@ -138,14 +143,14 @@ fn derived_id(question: &Draft<'_>) -> String {
     format!("lockkeeper-{}", Digest::sha256(question.text()).short_hex(16))
 }
 
-fn lower_task(payload: &mut Draft<'_>, crossing: &Crossing<'_>) {
-    if crossing.from == Revision::V2026_07_28 && tasks::is_task(crossing.facts.kind, crossing.facts.method) {
+fn lower_task(payload: &mut Draft<'_>, translation: &Translation<'_>) {
+    if translation.from == Revision::V2026_07_28 && tasks::is_task(translation.facts.kind, translation.facts.method) {
         tasks::lower(payload);
     }
 }
 
-fn raise_task(payload: &mut Draft<'_>, crossing: &Crossing<'_>) {
-    if tasks::is_task(crossing.facts.kind, crossing.facts.method) {
+fn raise_task(payload: &mut Draft<'_>, translation: &Translation<'_>) {
+    if tasks::is_task(translation.facts.kind, translation.facts.method) {
         tasks::raise(payload);
     }
 }

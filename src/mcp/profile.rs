@@ -1,0 +1,11 @@
+//! What becomes of members that a client's version does not define. Knows nothing of them.
+
+/// The treatment of members that the target version does not define.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Profile {
+    /// They pass: no schema of the protocol closes an object.
+    #[default]
+    Faithful,
+    /// They are removed, for clients that refuse what they do not know.
+    Strict,
+}

@@ -1,0 +1,75 @@
+//! The way of one payload from its revision to another, as the steps see it. Knows no step.
+
+use super::{
+    facts::{Facts, Kind},
+    refusal::{Cause, Untranslatable},
+};
+use crate::mcp::{Method, Revision, json::draft::Draft, meta::META, payload::OutputSchema};
+
+/// The way of one payload from its revision to another.
+#[derive(Clone, Copy)]
+pub(super) struct Translation<'a> {
+    pub(super) from: Revision,
+    pub(super) to: Revision,
+    /// Of the payload, or else of the facts.
+    pub(super) schema: OutputSchema,
+    /// Likewise.
+    pub(super) server: Option<&'a str>,
+    pub(super) facts: &'a Facts<'a>,
+}
+
+// === impl Translation ===
+
+impl Translation<'_> {
+    /// Whether it is a payload of this kind that belongs to this method.
+    pub(super) fn is(&self, kind: Kind, method: &Method) -> bool {
+        self.facts.kind == kind && self.facts.method == method
+    }
+
+    /// Refuses methods that the target has not, and that nobody emulates by their payload alone.
+    pub(super) fn require_method(&self) -> Result<(), Untranslatable> {
+        let known = match self.facts.method {
+            Method::Initialized | Method::RootsListChanged => self.to <= Revision::NEWEST_LEGACY,
+            Method::ElicitationComplete => self.to == Revision::V2025_11_25,
+            // the two shapes of one notification: whoever sends it takes the method's name of the target
+            Method::TaskStatus | Method::Tasks => self.to >= Revision::V2025_11_25,
+            Method::SubscriptionsAcknowledged => self.to == Revision::V2026_07_28,
+            Method::Progress if self.facts.kind == Kind::ClientNotification => self.to <= Revision::NEWEST_LEGACY,
+            Method::Elicit => self.to >= Revision::V2025_06_18,
+            Method::Other(_) if self.facts.kind == Kind::Question => self.to <= Revision::NEWEST_LEGACY,
+            _ => true,
+        };
+        match self.facts.kind {
+            _ if known => Ok(()),
+            Kind::Notification | Kind::ClientNotification => {
+                Err(self.refuse(self.facts.method.as_str().to_owned(), Cause::Notification))
+            }
+            Kind::Question if matches!(self.facts.method, Method::Other(_)) => {
+                Err(self.refuse(self.facts.method.as_str().to_owned(), Cause::VendorRequest))
+            }
+            Kind::Question => {
+                Err(self.refuse("elicitation", Cause::Question { capability: "elicitation", part: None }))
+            }
+            Kind::Request | Kind::Result | Kind::Answer => Ok(()),
+        }
+    }
+
+    pub(super) fn refuse(&self, feature: impl Into<std::borrow::Cow<'static, str>>, cause: Cause) -> Untranslatable {
+        Untranslatable { feature: feature.into(), from: self.from, to: self.to, backend: None, cause }
+    }
+}
+
+/// Takes the members that `consumed` names out of `_meta`, and `_meta` itself where they were all that it held.
+pub(super) fn consume_meta(draft: &mut Draft<'_>, consumed: &[&str]) {
+    let mut emptied = false;
+    for meta in draft.each(META) {
+        let mut removed = false;
+        for key in consumed {
+            removed |= meta.remove(key);
+        }
+        emptied |= removed && meta.is_empty();
+    }
+    if emptied {
+        draft.remove(META);
+    }
+}
