@@ -7,6 +7,7 @@ mod standalone;
 mod unsolicited;
 
 pub(crate) use client::guarded;
+pub(super) use client::headers as configured_headers;
 pub(crate) use standalone::LateStreams;
 
 use std::sync::{Arc, OnceLock};

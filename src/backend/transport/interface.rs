@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::{StreamExt as _, future::BoxFuture, stream::BoxStream};
+use futures_util::{
+    FutureExt as _, StreamExt as _,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -16,35 +20,38 @@ use crate::{
     model::BackendId,
 };
 
-/// One connection to one server. A session has one and closes it.
+/// One connection to one server. A session has one and closes it. The methods that have a body are those of a channel.
 pub(crate) trait Transport: Send + Sync {
     /// Sends a request; what `mirror` holds of its parameters goes beside it where the transport has a place for it
     /// (2026-07-28). What comes on the exchange that it opens is given by the stream, which need not end; on a
     /// channel nothing does, and the answer arrives with everything else. Nothing is sent before the stream is polled.
-    fn request(
-        &self,
-        request: Message,
-        mirror: Option<Arc<Mirror>>,
-    ) -> BoxStream<'static, Result<Message, TransportError>>;
+    fn request(&self, request: Message, _: Option<Arc<Mirror>>) -> BoxStream<'static, Result<Message, TransportError>> {
+        let sent = self.send(request).into_stream();
+        sent.filter_map(async |sent| sent.err().map(Err)).chain(stream::pending()).boxed()
+    }
 
     /// Sends a notification or an answer.
     fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>>;
 
-    /// The handshake settled on `revision`: from here on, messages are sent as it says.
-    fn negotiated(&self, revision: Revision);
+    /// The handshake settled on this revision: from here on, messages are sent as it says.
+    fn negotiated(&self, _: Revision) {}
 
     /// The server accepted `notifications/initialized`: it may be listened to.
-    fn opened(&self);
+    fn opened(&self) {}
 
     /// The wait until the stream for messages outside of exchanges is open or refused, up to 250 ms after
     /// [`Transport::opened`]: a request that the server sends before that is lost. `None` if there is nothing to wait for.
-    fn listening(&self) -> Option<BoxFuture<'static, ()>>;
+    fn listening(&self) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
 
     /// Ends the connection, within seconds.
     fn close(&self) -> BoxFuture<'static, ()>;
 
     /// The last lines that the server wrote beside the protocol, oldest first.
-    fn stderr_tail(&self) -> Vec<String>;
+    fn stderr_tail(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// What comes from a server outside of any exchange.

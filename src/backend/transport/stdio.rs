@@ -6,11 +6,7 @@ mod process;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures_util::{
-    FutureExt as _, StreamExt as _,
-    future::BoxFuture,
-    stream::{self, BoxStream},
-};
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 use tokio::{sync::mpsc, sync::watch, time::timeout};
 use tokio_util::{codec::FramedRead, sync::CancellationToken};
 
@@ -18,7 +14,7 @@ use self::process::{Process, Tail};
 use super::interface::{Arrival, Incoming, Transport, TransportError, messages};
 use crate::{
     backend::{error::StartError, task_group::TaskGroup},
-    mcp::{Message, Revision, mirrored::Mirror},
+    mcp::Message,
     model::{BackendId, StdioSpec},
     wire::lines::{Lines, line},
 };
@@ -91,34 +87,14 @@ async fn ended(mut exit: watch::Receiver<Option<String>>) -> String {
 
 // === impl StdioTransport ===
 
-impl StdioTransport {
-    fn write(&self, message: &Message) -> BoxFuture<'static, Result<(), TransportError>> {
+impl Transport for StdioTransport {
+    fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>> {
         let (queue, line) = (self.queue.clone(), line(&message.encode()));
         async move {
             let sent = queue.send(line).await;
             sent.map_err(|_| TransportError::Gone("the process does not read its standard input any more".to_owned()))
         }
         .boxed()
-    }
-}
-
-impl Transport for StdioTransport {
-    fn request(&self, request: Message, _: Option<Arc<Mirror>>) -> BoxStream<'static, Result<Message, TransportError>> {
-        // the answer comes on the standard output, with everything else
-        let sent = self.write(&request).into_stream();
-        sent.filter_map(async |sent| sent.err().map(Err)).chain(stream::pending()).boxed()
-    }
-
-    fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>> {
-        self.write(&message)
-    }
-
-    fn negotiated(&self, _: Revision) {}
-
-    fn opened(&self) {}
-
-    fn listening(&self) -> Option<BoxFuture<'static, ()>> {
-        None
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {

@@ -4,12 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures_util::{
-    FutureExt as _, Sink, SinkExt as _, StreamExt as _,
-    future::BoxFuture,
-    stream::{self, BoxStream},
-};
-use http::{HeaderName, HeaderValue, header};
+use futures_util::{FutureExt as _, Sink, SinkExt as _, StreamExt as _, future::BoxFuture};
+use http::{HeaderValue, header};
 use tokio::{
     sync::mpsc,
     time::{Instant, interval_at, timeout},
@@ -23,10 +19,13 @@ use tokio_tungstenite::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::interface::{Arrival, Incoming, Transport, TransportError, messages};
+use super::{
+    http::configured_headers,
+    interface::{Arrival, Incoming, Transport, TransportError, messages},
+};
 use crate::{
     backend::{error::StartError, task_group::TaskGroup},
-    mcp::{Message, Revision, mirrored::Mirror},
+    mcp::Message,
     model::HttpSpec,
     wire::events::MAX_EVENT,
 };
@@ -74,13 +73,7 @@ fn request(spec: &HttpSpec) -> Result<Request, StartError> {
     let mut request = spec.url.as_str().into_client_request().map_err(url)?;
     let headers = request.headers_mut();
     headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
-    for (name, value) in &spec.headers {
-        let wrong =
-            || StartError::Refused(format!("the configured header `{name}` is no HTTP header: correct `headers`"));
-        let mut value = HeaderValue::from_str(value.expose()).map_err(|_| wrong())?;
-        value.set_sensitive(true);
-        headers.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?, value);
-    }
+    headers.extend(configured_headers(spec)?);
     Ok(request)
 }
 
@@ -163,34 +156,14 @@ impl Outgoing {
 
 // === impl WebSocketTransport ===
 
-impl WebSocketTransport {
-    fn write(&self, message: &Message) -> BoxFuture<'static, Result<(), TransportError>> {
+impl Transport for WebSocketTransport {
+    fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>> {
         let (queue, text) = (self.queue.clone(), Utf8Bytes::try_from(message.encode()));
         async move {
             let text = text.map_err(|_| TransportError::Refused("the message is not UTF-8".to_owned()))?;
             queue.send(text).await.map_err(|_| TransportError::Gone("the connection is closed".to_owned()))
         }
         .boxed()
-    }
-}
-
-impl Transport for WebSocketTransport {
-    fn request(&self, request: Message, _: Option<Arc<Mirror>>) -> BoxStream<'static, Result<Message, TransportError>> {
-        // the answer comes on the connection, with everything else
-        let sent = self.write(&request).into_stream();
-        sent.filter_map(async |sent| sent.err().map(Err)).chain(stream::pending()).boxed()
-    }
-
-    fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>> {
-        self.write(&message)
-    }
-
-    fn negotiated(&self, _: Revision) {}
-
-    fn opened(&self) {}
-
-    fn listening(&self) -> Option<BoxFuture<'static, ()>> {
-        None
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
@@ -200,9 +173,5 @@ impl Transport for WebSocketTransport {
             let _ = timeout(CLOSE_TIMEOUT * 2, closed.cancelled()).await;
         }
         .boxed()
-    }
-
-    fn stderr_tail(&self) -> Vec<String> {
-        Vec::new()
     }
 }

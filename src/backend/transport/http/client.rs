@@ -38,7 +38,7 @@ pub(crate) fn guarded(environment: &BTreeMap<String, String>) -> Result<reqwest:
 }
 
 /// The configured headers, marked as secrets.
-pub(super) fn headers(spec: &HttpSpec) -> Result<HeaderMap, StartError> {
+pub(in super::super) fn headers(spec: &HttpSpec) -> Result<HeaderMap, StartError> {
     let mut headers = HeaderMap::new();
     for (name, value) in &spec.headers {
         let wrong =
