@@ -116,8 +116,8 @@ impl Catalog {
         let alike = ListCacheKey { owner: CacheOwner::Base, ..cache.key.clone() };
         let alike = self.caches.read().get(&alike).and_then(|alike| alike.list(kind).value());
         let fallback = alike.or_else(|| self.base()?.list(kind).value());
-        // a session has a cache once it was told of a change
-        let is_told = matches!(cache.key.owner, CacheOwner::Session(_));
+        // at a backend with a process per session, nobody has a cache before a change was told
+        let is_told = self.share == Share::Session && cache.key.owner != CacheOwner::Base;
         Lookup { cached: Arc::clone(cache.list(kind)), freshness: self.source.list(&cache, kind), fallback, is_told }
     }
 

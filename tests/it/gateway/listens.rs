@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper::{
     gateway::Mount,
     mcp::Method,
-    model::{Access, Requester, Rights, SessionId, Share},
+    model::{Access, RequestNumber, Requester, Rights, SessionId, Share},
 };
 
 use super::script::{Backend, Client, background, gateway, heard, id, mount};
@@ -71,24 +71,28 @@ async fn a_session_whose_own_backend_session_changed_has_its_own_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_was_told_of_a_change_gets_the_new_list_however_slow_its_server_is() {
-    let backend = Backend::with_tools(&["a"]);
-    let gateway = gateway(vec![mount("b1", &backend)]);
-    let client = Client::new(gateway.single(&id("b1")).unwrap());
-    assert_eq!(client.tools().await, "a");
-    let listen = background(heard(client.call(Method::Listen, "")));
-    settle().await;
-    backend.awake.send_replace(false);
-    backend.set_tools(&["a", "unlocked"]);
-    backend.tell(Some("session-1"), Method::ToolsListChanged, "");
-    listen.await.unwrap();
-    let list = background({
-        let client = client.clone();
-        async move { client.tools().await }
-    });
-    tokio::time::sleep(Duration::from_mins(1)).await;
-    backend.awake.send_replace(true);
-    assert_eq!(list.await.unwrap(), "a unlocked");
+async fn a_client_that_was_told_of_a_change_gets_the_new_list_however_slow_its_server_is() {
+    let session = Requester::Session(SessionId::new("session-1"));
+    for requester in [session, Requester::Request(RequestNumber::new(1))] {
+        let backend = Backend::with_tools(&["a"]);
+        let gateway = gateway(vec![mount("b1", &backend)]);
+        let mut client = Client::new(gateway.single(&id("b1")).unwrap());
+        client.context.requester = requester;
+        assert_eq!(client.tools().await, "a");
+        let listen = background(heard(client.call(Method::Listen, "")));
+        settle().await;
+        backend.awake.send_replace(false);
+        backend.set_tools(&["a", "unlocked"]);
+        backend.tell(client.context.requester.session().map(SessionId::as_str), Method::ToolsListChanged, "");
+        listen.await.unwrap();
+        let list = background({
+            let client = client.clone();
+            async move { client.tools().await }
+        });
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        backend.awake.send_replace(true);
+        assert_eq!(list.await.unwrap(), "a unlocked", "{:?}", client.context.requester);
+    }
 }
 
 #[tokio::test(start_paused = true)]
