@@ -44,6 +44,7 @@ struct Guard {
     body_limit: usize,
     forwarded: forwarded::Forwarded,
     random: Arc<dyn Random>,
+    answers: trace::Answers,
 }
 
 /// Puts the layers around all routes of `router`, its fallback included. `ConnectInfo<SocketAddr>` is expected on the
@@ -65,7 +66,7 @@ async fn stand_guard(State(guard): State<Arc<Guard>>, mut request: Request, next
             Ok(permit) => forwarded::hold(permit, panics::caught(next.run(guard.limited(request)), server_error).await),
             Err(refusal) => refusal.into_response(),
         };
-        trace::answered(&answer);
+        guard.answers.add(&answer);
         answer
     }
     .instrument(span)
@@ -92,6 +93,7 @@ impl Guard {
             body_limit: settings.body_limit,
             forwarded: forwarded::Forwarded::new(settings),
             random: Arc::clone(&settings.random),
+            answers: trace::Answers::register(),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{
+    call_counters::CallCounters,
     context::BackendContext,
     era::Known,
     error::{DispatchError, StartError},
@@ -25,6 +26,7 @@ pub(crate) struct Backend {
     pub(super) spec: Arc<BackendSpec>,
     pub(super) era: Known,
     pub(super) health: Health,
+    pub(super) calls: CallCounters,
     pub(super) opener: Opener,
     pub(super) pool: Arc<Pool>,
     pub(super) listens: Arc<Listens>,
@@ -46,13 +48,14 @@ impl Backend {
         let opener = Opener::new(&spec, &context, &listens, &subscriptions);
         let settings = ClientSettings::new(&spec, &pool, &subscriptions, &context.tasks);
         let health = Health::starting();
+        let calls = CallCounters::new(&spec.id);
         let background = context.tasks.clone();
         let spawn = move |task| background.spawn_until_end(task);
         let held = Arc::clone(&settings);
         let ended = move |requester: &Requester| held.ended(requester);
         let silence = (spec.id.clone(), spec.call_timeout);
         let crossing = ServerCrossing::new(silence, Arc::clone(&context.clock), Box::new(spawn), Box::new(ended));
-        Self { spec, era, health, opener, pool, listens, subscriptions, settings, slots, crossing, context }
+        Self { spec, era, health, calls, opener, pool, listens, subscriptions, settings, slots, crossing, context }
     }
 
     /// Ends what a client that is over held here.

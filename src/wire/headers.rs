@@ -26,14 +26,20 @@ pub const PARAM: &str = "mcp-param-";
 /// What a value is put between that no header can carry as it is.
 const SENTINEL: (&str, &str) = ("=?base64?", "?=");
 
+/// The value of `Accept` for both.
+pub const JSON_AND_EVENTS: &str = "application/json, text/event-stream";
 /// The media type of JSON.
 pub const JSON: &str = "application/json";
 
 /// Whether the client takes `media_type` (RFC 9110 12.5.1): it is listed, or a wildcard covers it, and its weight is not
 /// zero; a request without `Accept` takes everything.
 pub fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
-    if !headers.contains_key(ACCEPT) {
-        return true;
+    let mut fields = headers.get_all(ACCEPT).iter();
+    match (fields.next(), fields.next()) {
+        (None, _) => return true,
+        // what the official SDKs send
+        (Some(only), None) if only == JSON_AND_EVENTS && JSON_AND_EVENTS.contains(media_type) => return true,
+        (Some(_), _) => {}
     }
     let (main, _) = media_type.split_once('/').unwrap_or((media_type, ""));
     let ranges =

@@ -17,9 +17,10 @@ use http::{Request, StatusCode, Version};
 use http_body_util::BodyExt as _;
 use lockkeeper::{
     http::{Bound, ClientIp, Settings, layers},
-    support::SeededRandom,
+    support::{SeededRandom, late_fields::WithLateFields},
 };
 use tower::ServiceExt as _;
+use tracing_subscriber::layer::SubscriberExt as _;
 use url::Url;
 
 type Answer = axum::response::Response;
@@ -264,12 +265,11 @@ async fn the_query_never_reaches_the_log() {
     }
     let lines = Lines::default();
     let writer = lines.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
+    let layer = tracing_subscriber::fmt::layer()
         .with_span_events(tracing_subscriber::fmt::format::FmtSpan::FULL)
         .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
+        .with_writer(move || writer.clone());
+    let subscriber = tracing_subscriber::registry().with(WithLateFields(layer));
     let _guard = tracing::subscriber::set_default(subscriber);
     // Beside a single subscriber a thread without one may settle that a line is never written: here are two, and what was
     // settled before is settled anew.
