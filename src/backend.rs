@@ -31,3 +31,4 @@ pub use demo::Demo;
 pub use error::StartError;
 pub use slots::SlotLimits;
 pub use supervisor::{Deps, Supervisor};
+pub use transport::http::ClientError;

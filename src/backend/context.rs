@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{era::Memory, slots::SlotLimits, task_group::TaskGroup};
+use super::{era::Memory, slots::SlotLimits, task_group::TaskGroup, transport::http::Client};
 use crate::{mcp::observer::Observer, support::Clock};
 
 /// What all backends share.
@@ -15,7 +15,7 @@ pub(crate) struct BackendContext {
     /// The gateway's environment, of which children see a part.
     pub(super) environment: Arc<BTreeMap<String, String>>,
     /// The client for HTTP.
-    pub(super) client: reqwest::Client,
+    pub(super) client: Client,
     /// Where tasks run.
     pub(super) tasks: TaskGroup,
     /// The time of day.

@@ -7,8 +7,15 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Demo, context::BackendContext, era::Memory, remote::Backend, server::BackendServer, slots::SlotLimits,
-    supervise::Supervision, task_group::TaskGroup, transport,
+    Demo,
+    context::BackendContext,
+    era::Memory,
+    remote::Backend,
+    server::BackendServer,
+    slots::SlotLimits,
+    supervise::Supervision,
+    task_group::TaskGroup,
+    transport::{self, http::ClientError},
 };
 use crate::{
     mcp::{Server, observer::Observer},
@@ -53,14 +60,14 @@ enum Member {
 impl Supervisor {
     /// Starts every backend, all at the same time, and does not wait for any. Must be called on a tokio runtime. Fails
     /// only where no HTTP client can be made: certificates are missing, or a proxy in the environment is no URL.
-    pub fn start(specs: Vec<BackendSpec>, deps: Deps) -> Result<Self, reqwest::Error> {
+    pub fn start(specs: Vec<BackendSpec>, deps: Deps) -> Result<Self, ClientError> {
         let end = deps.shutdown.child_token();
         let tasks = TaskGroup::new(end.clone());
         let memory = Memory::of(&specs, deps.eras, deps.observer.clone());
         let context = BackendContext {
             sessions: deps.sessions,
             slot_limits: deps.slot_limits,
-            client: transport::http::guarded(&deps.environment)?,
+            client: transport::http::Client::new(&deps.environment)?,
             environment: Arc::new(deps.environment),
             tasks: tasks.clone(),
             clock: Arc::clone(&deps.clock),

@@ -20,7 +20,7 @@ pub(crate) struct Connector<'a> {
     /// The gateway's environment, of which children see a part.
     pub(crate) environment: &'a BTreeMap<String, String>,
     /// The client for HTTP.
-    pub(crate) client: &'a reqwest::Client,
+    pub(crate) client: &'a http::Client,
     /// Where background tasks run.
     pub(crate) tasks: &'a TaskGroup,
     /// Shared by all connections to this server.

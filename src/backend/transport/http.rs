@@ -2,58 +2,66 @@
 
 mod answer;
 mod client;
+mod connector;
 mod mirrored;
 mod standalone;
 mod unsolicited;
 
-pub(crate) use client::guarded;
-pub(super) use client::headers as configured_headers;
+pub(crate) use client::Client;
+pub(super) use client::configured_headers;
+pub use connector::ClientError;
 pub(crate) use standalone::LateStreams;
 
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
+use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
-use http::{HeaderMap, Method as Verb, header};
-use reqwest::{RequestBuilder, Response};
+use http::{HeaderMap, HeaderValue, Method as Verb, Request, header};
+use http_body_util::Full;
+use hyper::body::Incoming as Body;
 use tokio::time::timeout;
-use url::Url;
 
-use self::standalone::Opening;
+use self::{client::Target, standalone::Opening};
 use super::interface::{Incoming, Transport, TransportError};
 use crate::{
     backend::error::StartError,
     mcp::{Era, Feature, Message, Method, Revision, mirrored::Mirror},
     model::HttpSpec,
-    wire::headers::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
+    wire::headers::{JSON_AND_EVENTS, LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
 };
 
 /// How long the last request of a session, its DELETE, may take.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Room for the headers of most requests.
+const HEADERS: usize = 16;
+
+/// A response, its body not yet read.
+pub(super) type Response = http::Response<Body>;
 
 /// The connection to one endpoint: one session of it, or none where the server keeps none.
 #[derive(Clone)]
 pub(crate) struct HttpTransport(Arc<Endpoint>);
 
 pub(super) struct Endpoint {
-    client: reqwest::Client,
-    url: Url,
-    headers: HeaderMap,
-    session: OnceLock<String>,
+    client: Client,
+    target: Target,
+    session: OnceLock<HeaderValue>,
     revision: OnceLock<Revision>,
     opening: Opening,
 }
 
 /// Prepares a connection; nothing is sent before the first request. `late` is shared by all connections to this server.
 pub(crate) fn connect(
-    client: &reqwest::Client,
+    client: &Client,
     spec: &HttpSpec,
     late: &LateStreams,
 ) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     let endpoint = Endpoint {
         client: client.clone(),
-        url: spec.url.clone(),
-        headers: client::headers(spec)?,
+        target: client.target(spec)?,
         session: OnceLock::new(),
         revision: OnceLock::new(),
         opening: Opening::new(late),
@@ -66,30 +74,36 @@ pub(crate) fn connect(
 // === impl Endpoint ===
 
 impl Endpoint {
-    fn request(&self, verb: Verb) -> RequestBuilder {
-        let mut request = self.client.request(verb, self.url.clone()).headers(self.headers.clone());
+    /// The headers of every request, and the one for what the client accepts.
+    fn headers(&self, accept: &'static str) -> HeaderMap {
+        let mut headers = HeaderMap::with_capacity(HEADERS);
+        headers.extend(self.target.headers.clone());
+        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
         if let Some(session) = self.session.get() {
-            request = request.header(SESSION_ID, session);
+            headers.insert(SESSION_ID, session.clone());
         }
-        match self.revision.get() {
-            Some(revision) if revision.has(Feature::ProtocolVersionHeader) => {
-                request.header(PROTOCOL_VERSION, revision.as_str())
-            }
-            _ => request,
+        if let Some(revision) = self.revision.get().filter(|revision| revision.has(Feature::ProtocolVersionHeader)) {
+            headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
         }
+        headers
+    }
+
+    async fn send(&self, verb: Verb, headers: HeaderMap, body: Bytes) -> Result<Response, TransportError> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = verb;
+        *request.uri_mut() = self.target.uri.clone();
+        *request.headers_mut() = headers;
+        self.client.send(request).await
     }
 
     /// Posts one message and gives the response where the server took it.
     async fn post(&self, message: &Message, mirror: Option<&Mirror>) -> Result<Response, Turned> {
-        let mut request = self
-            .request(Verb::POST)
-            .header(header::CONTENT_TYPE, "application/json")
-            .header(header::ACCEPT, "application/json, text/event-stream");
+        let mut headers = self.headers(JSON_AND_EVENTS);
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if self.is_modern() {
-            request = request.headers(mirrored::headers(message, mirror));
+            mirrored::insert(&mut headers, message, mirror);
         }
-        let request = request.body(message.encode());
-        let response = request.send().await.map_err(|error| Turned::Error(client::broken(&error)))?;
+        let response = self.send(Verb::POST, headers, message.encode()).await.map_err(Turned::Error)?;
         if response.status().is_success() {
             if matches!(message, Message::Request { method: Method::Initialize, .. }) {
                 self.keep_session(&response);
@@ -106,11 +120,11 @@ impl Endpoint {
 
     /// Opens a stream of events: the one for unsolicited messages, or the rest of one that broke off.
     async fn stream(&self, after: Option<&str>) -> Result<Response, Turned> {
-        let mut request = self.request(Verb::GET).header(header::ACCEPT, "text/event-stream");
-        if let Some(id) = after {
-            request = request.header(LAST_EVENT_ID, id);
+        let mut headers = self.headers("text/event-stream");
+        if let Some(id) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
+            headers.insert(LAST_EVENT_ID, id);
         }
-        let response = request.send().await.map_err(|error| Turned::Error(client::broken(&error)))?;
+        let response = self.send(Verb::GET, headers, Bytes::new()).await.map_err(Turned::Error)?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -119,9 +133,9 @@ impl Endpoint {
 
     /// The session id is taken from a 2xx to `initialize` alone; it is visible ASCII (2025-03-26 and later, transports).
     fn keep_session(&self, response: &Response) {
-        let id = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok());
-        if let Some(id) = id.filter(|id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_graphic())) {
-            let _ = self.session.set(id.to_owned());
+        let id = response.headers().get(SESSION_ID);
+        if let Some(id) = id.filter(|id| !id.is_empty() && id.as_bytes().iter().all(u8::is_ascii_graphic)) {
+            let _ = self.session.set(id.clone());
         }
     }
 }
@@ -181,7 +195,8 @@ impl Transport for HttpTransport {
         async move {
             if endpoint.session.get().is_some() {
                 // 405 and everything else is as good: the server keeps its own time then
-                let _ = timeout(DELETE_TIMEOUT, endpoint.request(Verb::DELETE).send()).await;
+                let end = endpoint.send(Verb::DELETE, endpoint.headers("*/*"), Bytes::new());
+                let _ = timeout(DELETE_TIMEOUT, end).await;
             }
         }
         .boxed()

@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt as _, stream::BoxStream};
 use http::{StatusCode, header};
-use reqwest::Response;
+use http_body_util::BodyExt as _;
 use tokio::time::sleep;
 
-use super::{Endpoint, Turned, client::causes};
+use super::{Endpoint, Response, Turned, client::cause};
 use crate::{
     backend::transport::interface::{TransportError, messages},
     mcp::{Message, mirrored::Mirror},
@@ -58,7 +58,7 @@ pub(super) fn answer(
         }
         let mut cursor = Cursor::default();
         let mut fruitless = 0;
-        let mut stream: BoxStream<'static, _> = events(response.bytes_stream().boxed()).boxed();
+        let mut stream: BoxStream<'static, _> = events(response.into_body().into_data_stream()).boxed();
         loop {
             while let Some(event) = stream.next().await {
                 let Ok(event) = event.inspect_err(|error| tracing::debug!(%error, "a stream broke off")) else { break };
@@ -94,7 +94,7 @@ async fn resumed(
     let Some(id) = cursor.last.as_deref().filter(|_| resumes) else { return Err(lost()) };
     sleep(cursor.retry).await;
     match endpoint.stream(Some(id)).await {
-        Ok(response) if is_events(&response) => Ok(events(response.bytes_stream().boxed()).boxed()),
+        Ok(response) if is_events(&response) => Ok(events(response.into_body().into_data_stream()).boxed()),
         // the request has run, in whole or in part: what is gone is its answer
         Err(Turned::Error(TransportError::Gone(reason))) => Err(TransportError::Lost(reason)),
         Err(Turned::Error(error)) => Err(error),
@@ -172,18 +172,24 @@ fn blames_the_session(text: &Bytes) -> bool {
     })
 }
 
-async fn read(mut response: Response, most: usize) -> Result<Bytes, TransportError> {
-    let mut text = BytesMut::new();
-    loop {
-        match response.chunk().await {
-            Ok(Some(chunk)) if text.len() + chunk.len() > most => {
-                return Err(TransportError::Refused(format!("the answer is larger than {most} bytes")));
-            }
-            Ok(Some(chunk)) => text.extend_from_slice(&chunk),
-            Ok(None) => return Ok(text.freeze()),
-            Err(error) => return Err(TransportError::Lost(causes(&error))),
+async fn read(response: Response, most: usize) -> Result<Bytes, TransportError> {
+    let mut body = response.into_body().into_data_stream();
+    let mut text = Bytes::new();
+    while let Some(chunk) = body.next().await {
+        let chunk = chunk.map_err(|error| TransportError::Lost(cause(&error)))?;
+        if text.len() + chunk.len() > most {
+            return Err(TransportError::Refused(format!("the answer is larger than {most} bytes")));
         }
+        text = if text.is_empty() { chunk } else { joined(text, &chunk) };
     }
+    Ok(text)
+}
+
+/// Appends to a text without copying it, unless others hold it too.
+fn joined(text: Bytes, chunk: &[u8]) -> Bytes {
+    let mut text = text.try_into_mut().unwrap_or_else(|text| BytesMut::from(&text[..]));
+    text.extend_from_slice(chunk);
+    text.freeze()
 }
 
 pub(super) fn is_events(response: &Response) -> bool {

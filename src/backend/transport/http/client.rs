@@ -1,58 +1,135 @@
 //! The guarded client: everything that the gateway sends to backends over HTTP goes through it.
 
-use std::{collections::BTreeMap, time::Duration};
+#[cfg(test)]
+mod tests;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{NoProxy, Proxy, redirect::Policy};
+use std::{collections::BTreeMap, error::Error, time::Duration};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header, uri::Scheme};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_util::{
+    client::legacy,
+    rt::{TokioExecutor, TokioTimer},
+};
+use percent_encoding::percent_decode_str;
+
+use super::connector::{ClientError, Connector};
 use crate::{
     backend::{error::StartError, transport::TransportError},
     model::HttpSpec,
+    support::Secret,
 };
 
-/// How long a connection may take to be made.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection without requests is kept.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+/// How often a request is sent again that the server has certainly not taken up.
+const RETRIES: u32 = 2;
 
 /// The client: no redirects (they would carry the configured credentials elsewhere), no cookies, a bound on connecting.
-/// Answers have no bound in time here: calls have one on silence.
+/// Answers have no bound in time here: calls have one on silence. HTTP/2 is spoken if TLS negotiates it.
 ///
-/// The proxies are those of `environment`, which is given; loopback addresses are always reached directly.
-pub(crate) fn guarded(environment: &BTreeMap<String, String>) -> Result<reqwest::Client, reqwest::Error> {
-    let mut client = reqwest::Client::builder()
-        .redirect(Policy::none())
-        .connect_timeout(CONNECT_TIMEOUT)
-        .tcp_keepalive(Duration::from_mins(1))
-        .user_agent(concat!("lockkeeper/", env!("CARGO_PKG_VERSION")))
-        .no_proxy();
-    let variable = |lower: &str, upper: &str| environment.get(lower).or_else(|| environment.get(upper));
-    let direct = variable("no_proxy", "NO_PROXY").map_or("", String::as_str);
-    let direct = NoProxy::from_string(&format!("localhost,127.0.0.0/8,::1,{direct}"));
-    // `HTTP_PROXY` in capitals can be set by a client of a CGI program, so programs have learnt to leave it
-    if let Some(url) = environment.get("http_proxy").filter(|url| !url.is_empty()) {
-        client = client.proxy(Proxy::http(url)?.no_proxy(direct.clone()));
+/// The proxies are those of the environment that it is made with; loopback addresses are always reached directly.
+#[derive(Clone)]
+pub(crate) struct Client {
+    connections: legacy::Client<Connector, Full<Bytes>>,
+    connector: Connector,
+}
+
+/// Where the requests of a connection go, and what all of them carry.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub(super) uri: Uri,
+    pub(super) headers: HeaderMap,
+}
+
+// === impl Client ===
+
+impl Client {
+    /// A client that uses the proxies of `environment`.
+    ///
+    /// # Errors
+    ///
+    /// Only if certificates are missing, or if a proxy in the environment is no URL.
+    pub(crate) fn new(environment: &BTreeMap<String, String>) -> Result<Self, ClientError> {
+        Connector::new(environment).map(Self::over)
     }
-    if let Some(url) = variable("https_proxy", "HTTPS_PROXY").filter(|url| !url.is_empty()) {
-        client = client.proxy(Proxy::https(url)?.no_proxy(direct));
+
+    fn over(connector: Connector) -> Self {
+        let connections = legacy::Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .build(connector.clone());
+        Self { connections, connector }
     }
-    client.build()
+
+    /// Where requests to a server go. The user and password of its URL become a header, and so do the credentials for a
+    /// proxy; the configured headers go before them, and are marked as secrets.
+    pub(super) fn target(&self, spec: &HttpSpec) -> Result<Target, StartError> {
+        let wrong = || StartError::Refused("`url` cannot be requested: correct it".to_owned());
+        let mut url = spec.url.clone();
+        let mut headers = HeaderMap::new();
+        headers.insert(header::USER_AGENT, HeaderValue::from_static(concat!("lockkeeper/", env!("CARGO_PKG_VERSION"))));
+        if !url.username().is_empty() || url.password().is_some() {
+            let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+            let pair = format!("{}:{}", decoded(url.username()), url.password().map(decoded).unwrap_or_default());
+            let value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair))).map_err(|_| wrong())?;
+            headers.insert(header::AUTHORIZATION, secret(value));
+            url.set_password(None).and_then(|()| url.set_username("")).map_err(|()| wrong())?;
+        }
+        let uri = Uri::try_from(url.as_str()).map_err(|_| wrong())?;
+        if let Some(authorization) = self.connector.proxy_authorization(&uri) {
+            headers.insert(header::PROXY_AUTHORIZATION, secret(authorization));
+        }
+        headers.extend(configured_headers(spec)?);
+        Ok(Target { uri, headers })
+    }
+
+    /// Sends a request, and gives the head of the response. A request on a kept connection that turns out to be closed is
+    /// sent on another one, and so is one that a server of HTTP/2 says it has not taken up.
+    pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, TransportError> {
+        // HTTP/2 is negotiated by TLS alone
+        let retries = if request.uri().scheme() == Some(&Scheme::HTTPS) { RETRIES } else { 0 };
+        for _ in 0..retries {
+            match self.connections.request(request.clone()).await {
+                Err(error) if is_not_taken_up(&error) => {}
+                sent => return sent.map_err(|error| broken(&error)),
+            }
+        }
+        self.connections.request(request).await.map_err(|error| broken(&error))
+    }
 }
 
 /// The configured headers, marked as secrets.
-pub(in super::super) fn headers(spec: &HttpSpec) -> Result<HeaderMap, StartError> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in &spec.headers {
+pub(in super::super) fn configured_headers(spec: &HttpSpec) -> Result<HeaderMap, StartError> {
+    let header = |(name, value): (&String, &Secret)| {
         let wrong =
             || StartError::Refused(format!("the configured header `{name}` is no HTTP header: correct `headers`"));
-        let mut value = HeaderValue::from_str(value.expose()).map_err(|_| wrong())?;
-        value.set_sensitive(true);
-        headers.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?, value);
-    }
-    Ok(headers)
+        let value = HeaderValue::from_str(value.expose()).map_err(|_| wrong())?;
+        Ok((HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?, secret(value)))
+    };
+    spec.headers.iter().map(header).collect()
+}
+
+fn secret(mut value: HeaderValue) -> HeaderValue {
+    value.set_sensitive(true);
+    value
+}
+
+/// Returns true if the server says that it has not acted on the request (RFC 9113 6.8, 8.7).
+fn is_not_taken_up(error: &legacy::Error) -> bool {
+    let Some(error) = innermost(error).downcast_ref::<h2::Error>() else { return false };
+    let drains = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
+    let refuses = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+    error.is_remote() && (drains || refuses)
 }
 
 /// A request that was not answered. What could not even connect has certainly not been acted on.
-pub(super) fn broken(error: &reqwest::Error) -> TransportError {
-    let reason = causes(error);
+fn broken(error: &legacy::Error) -> TransportError {
+    let reason = cause(error);
     if error.is_connect() {
         TransportError::Unreachable(format!("the server cannot be reached ({reason}): is it running, is `url` right?"))
     } else {
@@ -60,11 +137,15 @@ pub(super) fn broken(error: &reqwest::Error) -> TransportError {
     }
 }
 
-/// The innermost cause: the outer ones name the URL, which may hold a secret.
-pub(super) fn causes(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
+/// The innermost cause.
+pub(super) fn cause(error: &(dyn Error + 'static)) -> String {
+    innermost(error).to_string()
+}
+
+fn innermost<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+    let mut cause = error;
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    if std::ptr::addr_eq(cause, error) { "the request failed".to_owned() } else { cause.to_string() }
+    cause
 }

@@ -8,10 +8,9 @@ use crate::{
     wire::headers,
 };
 
-/// Those of `message`, and of what `mirror` holds of its parameters.
-pub(super) fn headers(message: &Message, mirror: Option<&Mirror>) -> HeaderMap {
-    let mut mirrored = HeaderMap::new();
-    let Message::Request { method, params, .. } = message else { return mirrored };
+/// Inserts those of `message`, and of what `mirror` holds of its parameters.
+pub(super) fn insert(mirrored: &mut HeaderMap, message: &Message, mirror: Option<&Mirror>) {
+    let Message::Request { method, params, .. } = message else { return };
     mirrored.insert(headers::METHOD, headers::mirrored(method.as_str()));
     let name = headers::named_by(method).and_then(|key| Object::parse(params)?.string(key));
     if let Some(name) = name {
@@ -23,7 +22,6 @@ pub(super) fn headers(message: &Message, mirror: Option<&Mirror>) -> HeaderMap {
             mirrored.insert(header, headers::mirrored(value));
         }
     }
-    mirrored
 }
 
 #[cfg(test)]
@@ -38,7 +36,8 @@ mod tests {
         let params = Bytes::from_static("{\"name\":\"\u{e9}\"}".as_bytes());
         let call = Message::Request { id: RequestId::number(1), method: Method::ToolsCall, params };
         let mirror = Mirror::from([("region".to_owned(), Some("us".to_owned())), ("no name".to_owned(), None)]);
-        let headers = headers(&call, Some(&mirror));
+        let mut headers = HeaderMap::new();
+        insert(&mut headers, &call, Some(&mirror));
         let value = |name: &str| headers.get(name).map(|value| value.to_str().unwrap());
         assert_eq!(value("mcp-method"), Some("tools/call"));
         assert_eq!(value("mcp-name"), Some("=?base64?w6k=?="));

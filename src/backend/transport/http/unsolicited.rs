@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, future};
+use http_body_util::BodyExt as _;
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -42,7 +43,7 @@ pub(super) fn incoming(endpoint: Arc<Endpoint>) -> Incoming {
                     offered = true;
                     let began = Instant::now();
                     let mut fruitful = false;
-                    let mut stream = events(response.bytes_stream().boxed()).boxed();
+                    let mut stream = events(response.into_body().into_data_stream()).boxed();
                     while let Some(Ok(event)) = stream.next().await {
                         cursor.note(&event);
                         if event.is_message() {

@@ -1,0 +1,261 @@
+//! What the client promises, against servers and proxies that say what they are told to.
+
+use std::sync::Arc;
+
+use http::{Method, StatusCode, Version};
+use http_body_util::BodyExt as _;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+};
+use rustls::{
+    ClientConfig, RootCertStore, ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    net::TcpListener,
+    sync::mpsc,
+    task::JoinSet,
+};
+use tokio_rustls::TlsAcceptor;
+
+use super::*;
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+/// What a peer does with a connection on which a request came.
+#[derive(Clone, Copy)]
+enum Then {
+    /// Answers this, and waits for the next request.
+    Answers(&'static str),
+    /// Answers this, and closes the connection.
+    AnswersOnce(&'static str),
+    /// Closes the connection.
+    Closes,
+    /// Says nothing.
+    Hangs,
+    /// Opens the tunnel that the request asks for, with a TLS server at its end that offers these protocols.
+    Tunnels(&'static [&'static [u8]]),
+}
+
+/// A server or a proxy.
+struct Peer {
+    port: u16,
+    /// The number of the connection and the head of each request.
+    heads: mpsc::UnboundedReceiver<(usize, String)>,
+    _task: JoinSet<()>,
+}
+
+impl Peer {
+    async fn start(then: Then) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (sender, heads) = mpsc::unbounded_channel();
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let mut connections = JoinSet::new();
+            for number in 0.. {
+                let (stream, _) = listener.accept().await.unwrap();
+                connections.spawn(serve(stream, then, number, sender.clone()));
+            }
+        });
+        Self { port, heads, _task: task }
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/mcp", self.port)
+    }
+
+    /// The next request that came.
+    fn head(&mut self) -> (usize, String) {
+        self.heads.try_recv().expect("a request")
+    }
+}
+
+async fn serve(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    then: Then,
+    number: usize,
+    heads: mpsc::UnboundedSender<(usize, String)>,
+) {
+    let mut read = Vec::new();
+    loop {
+        while !read.windows(4).any(|end| end == b"\r\n\r\n") {
+            if stream.read_buf(&mut read).await.unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        heads.send((number, String::from_utf8(std::mem::take(&mut read)).unwrap().to_ascii_lowercase())).unwrap();
+        match then {
+            Then::Answers(answer) => stream.write_all(answer.as_bytes()).await.unwrap(),
+            Then::AnswersOnce(answer) => return stream.write_all(answer.as_bytes()).await.unwrap(),
+            Then::Closes => return,
+            Then::Hangs => std::future::pending().await,
+            Then::Tunnels(protocols) => {
+                stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+                return serve_tls(stream, protocols).await;
+            }
+        }
+    }
+}
+
+async fn serve_tls(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, protocols: &[&[u8]]) {
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("key.pem")).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let mut config = config.with_no_client_auth().with_single_cert(vec![certificate()], key).unwrap();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    let stream = TlsAcceptor::from(Arc::new(config)).accept(stream).await.unwrap();
+    let answer =
+        hyper::service::service_fn(async |_| Ok::<_, hyper::Error>(Response::new(Full::new(Bytes::from("ok")))));
+    let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), answer).await;
+}
+
+fn certificate() -> CertificateDer<'static> {
+    CertificateDer::from_pem_slice(include_bytes!("certificate.pem")).unwrap()
+}
+
+/// A client in this environment that trusts [`certificate`] alone.
+fn client(environment: &[(&str, String)]) -> Client {
+    let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let tls = tls.with_root_certificates(roots).with_no_client_auth();
+    Client::over(Connector::with_tls(tls, &environment).unwrap())
+}
+
+fn target(client: &Client, url: &str) -> Target {
+    client.target(&HttpSpec { url: url.parse().unwrap(), headers: BTreeMap::new() }).unwrap()
+}
+
+/// Posts to `url`, and reads the whole answer.
+async fn post(client: &Client, url: &str) -> Result<(StatusCode, Version), TransportError> {
+    let Target { uri, headers } = target(client, url);
+    let mut request = Request::new(Full::default());
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers;
+    let response = client.send(request).await?;
+    let head = (response.status(), response.version());
+    response.into_body().collect().await.map_err(|error| TransportError::Lost(error.to_string()))?;
+    Ok(head)
+}
+
+#[tokio::test]
+async fn connections_are_kept() {
+    let mut peer = Peer::start(Then::Answers(OK)).await;
+    let client = client(&[]);
+    for _ in 0..2 {
+        assert_eq!(post(&client, &peer.url()).await.unwrap(), (StatusCode::OK, Version::HTTP_11));
+    }
+    assert_eq!([peer.head().0, peer.head().0], [0, 0]);
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_was_closed_is_replaced() {
+    let mut peer = Peer::start(Then::AnswersOnce(OK)).await;
+    let client = client(&[]);
+    for _ in 0..3 {
+        assert_eq!(post(&client, &peer.url()).await.unwrap().0, StatusCode::OK);
+    }
+    assert_eq!([peer.head().0, peer.head().0, peer.head().0], [0, 1, 2]);
+}
+
+#[tokio::test]
+async fn a_request_that_may_have_run_is_lost_and_never_sent_again() {
+    let mut peer = Peer::start(Then::Closes).await;
+    let error = post(&client(&[]), &peer.url()).await.unwrap_err();
+    assert!(matches!(error, TransportError::Lost(_)), "{error:?}");
+    peer.head();
+    assert!(peer.heads.try_recv().is_err(), "it was sent twice");
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_connected_to_is_unreachable() {
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let error = post(&client(&[]), &format!("http://{closed}/")).await.unwrap_err();
+    assert!(matches!(error, TransportError::Unreachable(_)), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_takes_ten_seconds_at_most() {
+    let peer = Peer::start(Then::Hangs).await;
+    let client = client(&[("https_proxy", peer.url())]);
+    let start = tokio::time::Instant::now();
+    let error = post(&client, "https://server.test/").await.unwrap_err();
+    assert!(matches!(error, TransportError::Unreachable(_)), "{error:?}");
+    assert_eq!(start.elapsed().as_secs(), 10);
+}
+
+#[tokio::test]
+async fn all_addresses_of_a_name_are_tried() {
+    // `localhost` is ::1, too, where nothing listens
+    let peer = Peer::start(Then::Answers(OK)).await;
+    let url = format!("http://localhost:{}/", peer.port);
+    assert_eq!(post(&client(&[]), &url).await.unwrap().0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed() {
+    const REDIRECT: &str = "HTTP/1.1 307 Temporary Redirect\r\nlocation: /other\r\ncontent-length: 0\r\n\r\n";
+    let mut peer = Peer::start(Then::Answers(REDIRECT)).await;
+    assert_eq!(post(&client(&[]), &peer.url()).await.unwrap().0, StatusCode::TEMPORARY_REDIRECT);
+    peer.head();
+    assert!(peer.heads.try_recv().is_err(), "it was followed");
+}
+
+#[tokio::test]
+async fn a_proxy_for_http_forwards_requests() {
+    let mut proxy = Peer::start(Then::Answers(OK)).await;
+    let client = client(&[("http_proxy", format!("http://user:p%20w@127.0.0.1:{}", proxy.port))]);
+    assert_eq!(post(&client, "http://server.test/mcp").await.unwrap().0, StatusCode::OK);
+    let (_, head) = proxy.head();
+    assert!(head.starts_with("post http://server.test/mcp http/1.1\r\n"), "{head}");
+    let credentials = STANDARD.encode("user:p w").to_ascii_lowercase();
+    assert!(head.contains(&format!("proxy-authorization: basic {credentials}\r\n")), "{head}");
+}
+
+#[tokio::test]
+async fn a_proxy_for_https_opens_a_tunnel() {
+    let mut proxy = Peer::start(Then::Tunnels(&[])).await;
+    let client = client(&[("HTTPS_PROXY", format!("http://user:pw@127.0.0.1:{}", proxy.port))]);
+    assert_eq!(post(&client, "https://server.test/mcp").await.unwrap(), (StatusCode::OK, Version::HTTP_11));
+    let (_, head) = proxy.head();
+    assert!(head.starts_with("connect server.test:443 http/1.1\r\n"), "{head}");
+    let credentials = STANDARD.encode("user:pw").to_ascii_lowercase();
+    assert!(head.contains(&format!("proxy-authorization: basic {credentials}\r\n")), "{head}");
+}
+
+#[tokio::test]
+async fn http_2_is_negotiated_by_tls() {
+    let proxy = Peer::start(Then::Tunnels(&[b"h2", b"http/1.1"])).await;
+    let client = client(&[("https_proxy", proxy.url())]);
+    assert_eq!(post(&client, "https://server.test/mcp").await.unwrap(), (StatusCode::OK, Version::HTTP_2));
+}
+
+#[tokio::test]
+async fn loopback_is_reached_directly() {
+    let mut proxy = Peer::start(Then::Answers(OK)).await;
+    let server = Peer::start(Then::Answers(OK)).await;
+    let client = client(&[("http_proxy", proxy.url())]);
+    assert_eq!(post(&client, &server.url()).await.unwrap().0, StatusCode::OK);
+    assert!(proxy.heads.try_recv().is_err(), "the proxy was used");
+}
+
+#[test]
+fn a_proxy_that_is_no_url_is_an_error() {
+    for url in ["http://", "socks5://127.0.0.1:1", "ftp://proxy"] {
+        let environment = BTreeMap::from([("https_proxy".to_owned(), url.to_owned())]);
+        assert!(matches!(Client::new(&environment), Err(ClientError::Proxy("https_proxy"))), "{url}");
+    }
+}
+
+#[tokio::test]
+async fn credentials_in_the_url_become_a_header() {
+    let target = target(&client(&[]), "http://user:p%20w@server.test/mcp?a=b#c");
+    assert_eq!(target.uri, "http://server.test/mcp?a=b");
+    assert_eq!(target.headers["authorization"], format!("Basic {}", STANDARD.encode("user:p w")));
+}

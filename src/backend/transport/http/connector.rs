@@ -1,0 +1,256 @@
+//! How connections to servers over HTTP are made: directly or by a proxy, with TLS for `https`. Knows nothing of requests.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use http::{HeaderValue, Uri, uri::Scheme};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, MaybeHttpsStream};
+use hyper_util::{
+    client::{
+        legacy::connect::{Connected, Connection, HttpConnector, proxy::Tunnel},
+        proxy::matcher::Matcher,
+    },
+    rt::TokioIo,
+};
+use rustls::ClientConfig;
+use tokio::{net::TcpStream, time::timeout};
+use tower::Service;
+
+/// How long a connection may take to be made: all addresses of the name, the proxy and TLS together.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection is silent before the system asks whether the peer is still there, and between two such questions.
+const KEEPALIVE: (Duration, Duration) = (Duration::from_mins(1), Duration::from_secs(15));
+/// How many of them may go unanswered.
+const KEEPALIVE_RETRIES: u32 = 3;
+/// How long data that was sent may stay unacknowledged.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(30);
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type Tcp = MaybeHttpsStream<TokioIo<TcpStream>>;
+
+/// Makes connections. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Connector {
+    direct: HttpsConnector<HttpConnector>,
+    /// Speaks HTTP/1.1 alone, whatever the scheme of the proxy.
+    to_proxy: HttpsConnector<HttpConnector>,
+    tls: Arc<ClientConfig>,
+    proxies: Arc<Matcher>,
+}
+
+/// A connection that was made.
+pub(super) struct Stream {
+    io: MaybeHttpsStream<Tcp>,
+    route: Route,
+}
+
+/// What a connection leads to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Route {
+    /// The server, perhaps by a tunnel.
+    Server,
+    /// A proxy that forwards requests, which name the whole URL.
+    ForwardingProxy,
+}
+
+/// Why no client can be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The certificates of the system cannot be read.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(#[from] rustls::Error),
+    /// A variable of the environment that names a proxy is wrong.
+    #[error("`{0}` in the environment is no URL of an HTTP proxy")]
+    Proxy(&'static str),
+}
+
+/// No connection within [`CONNECT_TIMEOUT`].
+#[derive(Debug, thiserror::Error)]
+#[error("no connection after {CONNECT_TIMEOUT:?}")]
+struct ConnectTimeout;
+
+// === impl Connector ===
+
+impl Connector {
+    /// A connector that uses the proxies of `environment`.
+    pub(super) fn new(environment: &BTreeMap<String, String>) -> Result<Self, ClientError> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+        Self::with_tls(tls.try_with_platform_verifier()?.with_no_client_auth(), environment)
+    }
+
+    /// A connector that checks certificates as `to_proxy` says.
+    pub(super) fn with_tls(
+        to_proxy: ClientConfig,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<Self, ClientError> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        tcp.set_keepalive(Some(KEEPALIVE.0));
+        tcp.set_keepalive_interval(Some(KEEPALIVE.1));
+        tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+        #[cfg(target_os = "linux")]
+        tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT));
+        let mut tls = to_proxy.clone();
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let tls = Arc::new(tls);
+        Ok(Self {
+            direct: HttpsConnector::from((tcp.clone(), Arc::clone(&tls))),
+            to_proxy: HttpsConnector::from((tcp, to_proxy)),
+            tls,
+            proxies: Arc::new(proxies(environment)?),
+        })
+    }
+
+    /// The credentials that a request for `uri` carries to a proxy which forwards it.
+    pub(super) fn proxy_authorization(&self, uri: &Uri) -> Option<HeaderValue> {
+        if uri.scheme() != Some(&Scheme::HTTP) {
+            return None;
+        }
+        self.proxies.intercept(uri)?.basic_auth().cloned()
+    }
+
+    async fn connect(mut self, uri: Uri) -> Result<Stream, BoxError> {
+        let Some(proxy) = self.proxies.intercept(&uri) else {
+            let io = MaybeHttpsStream::Http(self.direct.call(uri).await?);
+            return Ok(Stream { io, route: Route::Server });
+        };
+        if uri.scheme() != Some(&Scheme::HTTPS) {
+            let io = MaybeHttpsStream::Http(self.to_proxy.call(proxy.uri().clone()).await?);
+            return Ok(Stream { io, route: Route::ForwardingProxy });
+        }
+        let mut tunnel = Tunnel::new(proxy.uri().clone(), self.to_proxy);
+        if let Some(authorization) = proxy.basic_auth() {
+            tunnel = tunnel.with_auth(authorization.clone());
+        }
+        let io = HttpsConnector::from((tunnel, self.tls)).call(uri).await?;
+        Ok(Stream { io, route: Route::Server })
+    }
+}
+
+/// The proxies of `environment`; loopback addresses are always reached directly.
+fn proxies(environment: &BTreeMap<String, String>) -> Result<Matcher, ClientError> {
+    let variable = |name: &str| environment.get(name).map(String::as_str).filter(|value| !value.is_empty());
+    // `HTTP_PROXY` in capitals can be set by a client of a CGI program, so programs have learnt to leave it
+    let http = variable("http_proxy").map(|url| ("http_proxy", url));
+    let https = ["https_proxy", "HTTPS_PROXY"].into_iter().find_map(|name| Some((name, variable(name)?)));
+    for (name, url) in http.into_iter().chain(https) {
+        let probe = Matcher::builder().all(url.to_owned()).build().intercept(&Uri::from_static("http://a"));
+        let is_http = |proxy: &Uri| matches!(proxy.scheme_str(), Some("http" | "https"));
+        if !probe.is_some_and(|proxy| is_http(proxy.uri())) {
+            return Err(ClientError::Proxy(name));
+        }
+    }
+    let url = |variable: Option<(_, &str)>| variable.map_or(String::new(), |(_, url)| url.to_owned());
+    let direct = environment.get("no_proxy").or_else(|| environment.get("NO_PROXY")).map_or("", String::as_str);
+    let direct = format!("localhost,127.0.0.0/8,::1,{direct}");
+    Ok(Matcher::builder().http(url(http)).https(url(https)).no(direct).build())
+}
+
+impl Service<Uri> for Connector {
+    type Response = Stream;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Stream, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connecting = self.clone().connect(uri);
+        async move { timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| ConnectTimeout)? }.boxed()
+    }
+}
+
+// === impl Stream ===
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        let connected = match &self.io {
+            MaybeHttpsStream::Http(io) => io.connected(),
+            MaybeHttpsStream::Https(_) => self.io.connected(),
+        };
+        connected.proxy(self.route == Route::ForwardingProxy)
+    }
+}
+
+impl Read for Stream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buf)
+    }
+}
+
+impl Write for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The proxy for `uri` in this environment.
+    fn proxy(uri: &'static str, environment: &[(&str, &str)]) -> Option<String> {
+        let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let proxy = proxies(&environment).unwrap().intercept(&Uri::from_static(uri))?;
+        Some(proxy.uri().to_string())
+    }
+
+    #[test]
+    fn each_scheme_has_its_proxy_and_exceptions_have_none() {
+        let environment =
+            [("http_proxy", "a:1"), ("https_proxy", "https://b:2"), ("no_proxy", ".direct.test,192.0.2.0/24")];
+        let cases = [
+            ("http://server.test/", Some("http://a:1/")),
+            ("https://server.test/", Some("https://b:2/")),
+            ("https://server.direct.test/", None),
+            ("https://192.0.2.7/", None),
+            ("http://localhost:1/", None),
+            ("https://127.8.8.8/", None),
+            ("http://[::1]:8080/", None),
+        ];
+        for (uri, expected) in cases {
+            assert_eq!(proxy(uri, &environment).as_deref(), expected, "{uri}");
+        }
+    }
+
+    #[test]
+    fn capitals_are_read_but_for_http() {
+        assert_eq!(proxy("http://server.test/", &[("HTTP_PROXY", "http://a:1")]), None);
+        let environment = [("HTTPS_PROXY", "http://a:1"), ("NO_PROXY", "direct.test")];
+        assert_eq!(proxy("https://server.test/", &environment).as_deref(), Some("http://a:1/"));
+        assert_eq!(proxy("https://direct.test/", &environment), None);
+    }
+}
