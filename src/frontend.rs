@@ -52,7 +52,7 @@ impl Frontend {
     /// The sessions in memory, oldest first, then the recent clients without sessions.
     pub fn status(&self) -> Vec<SessionStatus> {
         let mut clients = self.0.sessions().status();
-        clients.extend(self.0.requests().status(self.0.sessions().now()));
+        clients.extend(self.0.requests().status(self.0.now()));
         clients
     }
 
@@ -64,7 +64,7 @@ impl Frontend {
     /// Ends the sessions that are due, and writes the activity of the others to the store.
     pub async fn sweep(&self) {
         self.0.sessions().sweep().await;
-        self.0.requests().sweep(self.0.sessions().now());
+        self.0.requests().sweep(self.0.now());
     }
 
     /// Sweeps at its interval until `cancel`, and once more then.

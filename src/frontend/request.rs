@@ -105,7 +105,7 @@ impl StatelessRequest<'_> {
         let requests = self.state.requests();
         let caller = &self.sender.admission.caller;
         let user = requests.user(&caller.user);
-        let client = user.note(caller, &self.sender.endpoint, &self.envelope.client, self.state.sessions().now());
+        let client = user.note(caller, &self.sender.endpoint, &self.envelope.client, self.state.now());
         let kind = if self.method == Method::Listen { Kind::Listen } else { Kind::Call };
         let permit = user.begin(kind)?;
         let Some(server) = self.state.server(&self.sender.endpoint.target).map(Arc::clone) else {

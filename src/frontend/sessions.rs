@@ -80,11 +80,6 @@ impl Sessions {
         Self { table, deps, settings, closed, rows, lookups }
     }
 
-    /// The present moment.
-    pub(crate) fn now(&self) -> Timestamp {
-        self.deps.clock.now()
-    }
-
     /// Opens a session. If the caller, or the gateway, has as many as allowed, the caller's own session that was idle longest
     /// is ended to make room.
     pub(crate) async fn open(&self, endpoint: Endpoint, owner: Arc<Caller>) -> Result<Arc<Session>, LimitReached> {
@@ -134,7 +129,7 @@ impl Sessions {
         endpoint: &Endpoint,
         caller: &Caller,
     ) -> Result<Arc<Session>, LookupError> {
-        let session = match self.table.get(id) {
+        let session = match self.in_memory(id) {
             Some(session) => session,
             None => self.restore(id, endpoint, caller).await?,
         };
@@ -146,7 +141,7 @@ impl Sessions {
 
     /// The session `id` whose HTTP+SSE connection is open, if it was opened by this caller.
     pub(crate) fn find_connected(&self, id: &str, caller: &Caller) -> Result<Arc<Session>, LookupError> {
-        let session = self.table.get(id).filter(|session| session.is_connection()).ok_or(LookupError::Unknown)?;
+        let session = self.in_memory(id).filter(|session| session.is_connection()).ok_or(LookupError::Unknown)?;
         self.check(session, caller)
     }
 
@@ -160,7 +155,7 @@ impl Sessions {
 
     /// Ends the session of this id, if it is in memory.
     pub(crate) async fn end_by_id(&self, id: &SessionId) {
-        if let Some(session) = self.table.get(id.as_str()) {
+        if let Some(session) = self.in_memory(id.as_str()) {
             self.end(&session).await;
         }
     }
@@ -214,6 +209,14 @@ impl Sessions {
         !session.is_active() && idle >= self.settings.session_idle
     }
 
+    fn now(&self) -> Timestamp {
+        self.deps.clock.now()
+    }
+
+    fn in_memory(&self, id: &str) -> Option<Arc<Session>> {
+        self.table.by_id.get(id).map(|session| Arc::clone(&session))
+    }
+
     fn check(&self, session: Arc<Session>, caller: &Caller) -> Result<Arc<Session>, LookupError> {
         if !session.owner.owns_the_same_as(caller) {
             return Err(LookupError::Unknown);
@@ -255,7 +258,7 @@ impl Sessions {
     /// not this caller's, costs one read.
     async fn restore(&self, id: &str, endpoint: &Endpoint, caller: &Caller) -> Result<Arc<Session>, LookupError> {
         let permit = self.lookups.permit(caller.owner()).await.ok_or(LookupError::TooManyLookups)?;
-        if let Some(session) = self.table.get(id) {
+        if let Some(session) = self.in_memory(id) {
             return Ok(session);
         }
         let digest = Digest::sha256(id);

@@ -14,6 +14,7 @@ use crate::{
     mcp::{ClientInfo, Server, Trace, translate::Profile},
     model::{BackendId, Endpoint, Target},
     resource::Admission,
+    support::{Clock, Timestamp},
 };
 
 /// The state of the clients' side. Cheap to clone.
@@ -44,6 +45,7 @@ struct Inner {
     routes: Routes,
     settings: Settings,
     sessions: Sessions,
+    clock: Arc<dyn Clock>,
     requests: Requests,
     /// Owns everything that continues without a reader: listens, and calls whose client disconnected.
     tracker: TaskTracker,
@@ -60,6 +62,7 @@ impl FrontendState {
         Self(Arc::new(Inner {
             routes,
             requests: Requests::new(&settings, deps.observer.clone()),
+            clock: Arc::clone(&deps.clock),
             sessions: Sessions::new(deps, settings.clone(), tracker.clone()),
             settings,
             tracker,
@@ -78,6 +81,11 @@ impl FrontendState {
     /// The sessions of legacy clients.
     pub(crate) fn sessions(&self) -> &Sessions {
         &self.0.sessions
+    }
+
+    /// The present moment.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.0.clock.now()
     }
 
     /// The requests of clients without sessions.

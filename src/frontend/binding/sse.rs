@@ -54,7 +54,7 @@ pub(super) async fn get(
     }
     let owner = Arc::clone(&head.sender.admission.caller);
     let session = state.sessions().open(head.sender.endpoint.clone(), owner).await.map_err(Refusal::full)?;
-    let credential_end = credential_end(&head.sender.admission.lease, state.sessions().now());
+    let credential_end = credential_end(&head.sender.admission.lease, state.now());
     let end = session_end(&state, &session, credential_end);
     let source = EventSource::Standalone(session.queue.attach());
     let connection = Connection { state, session, ticket: ticket.map(|Extension(ticket)| ticket) };

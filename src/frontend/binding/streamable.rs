@@ -86,7 +86,7 @@ async fn stream(state: &FrontendState, head: &RequestHead) -> Result<Response, R
     if session.take_restored() {
         inbound.restore_settings().await;
     }
-    let credential_end = credential_end(&head.sender.admission.lease, state.sessions().now());
+    let credential_end = credential_end(&head.sender.admission.lease, state.now());
     Ok(match source {
         // the end of the session is told on the stream, as it is to its first reader
         EventSource::Call(..) | EventSource::Request(..) => response::stream(source, options(&inbound), credential_end),

@@ -103,7 +103,7 @@ impl Connection {
         S: Stream<Item = Result<Frame, E>> + Sink<Frame>,
     {
         let (mut sink, mut frames) = socket.split();
-        let credential_end = credential_end(&self.sender.admission.lease, self.state.sessions().now());
+        let credential_end = credential_end(&self.sender.admission.lease, self.state.now());
         let (drained, reader) = (self.state.drained().clone(), self.queue.attach());
         tokio::select! {
             () = self.read(&mut frames) => {}
@@ -213,7 +213,7 @@ impl Connection {
             }
             (None, _) => return Ok(Vec::new()),
         };
-        session.touch(self.state.sessions().now());
+        session.touch(self.state.now());
         let inbound = Inbound { state: &self.state, session, sender: &self.sender };
         if let Message::Notification { method: Method::Cancelled, params } = &message {
             self.requests.cancel_named(params);
@@ -225,7 +225,7 @@ impl Connection {
         let Some(session) = &self.session else {
             return Err(Refusal::invalid("Invalid Request: the session begins with initialize"));
         };
-        session.touch(self.state.sessions().now());
+        session.touch(self.state.now());
         let inbound = Inbound { state: &self.state, session, sender: &self.sender };
         Ok(inbound.batch(messages).await.map_err(Refusal::batch)?.into_iter().map(Answer::Session).collect())
     }

@@ -4,7 +4,7 @@
 use std::{
     future::poll_fn,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
@@ -19,8 +19,8 @@ use crate::{
 /// The server's requests that one call carries.
 #[derive(Default)]
 pub(super) struct CallRequests {
-    /// The waits for the answers, made for the first request.
-    waits: Option<FuturesUnordered<BoxFuture<'static, RequestEnd>>>,
+    /// The waits for the answers.
+    waits: FuturesUnordered<BoxFuture<'static, RequestEnd>>,
     open: Vec<RequestId>,
 }
 
@@ -28,7 +28,7 @@ impl CallRequests {
     /// Sends a request: the message for the client; `None` if the client has too many open.
     pub(super) fn send(&mut self, session: &Session, pending: PendingRequest) -> Option<Message> {
         let SentRequest { id, method, params, wait } = session.requests.send(pending)?;
-        self.waits.get_or_insert_default().push(wait);
+        self.waits.push(wait);
         self.open.push(id.clone());
         Some(Message::Request { id, method, params: params.json().clone() })
     }
@@ -36,12 +36,7 @@ impl CallRequests {
     /// The next message about the requests that are open: a withdrawal, or a request that is sent again. `None` if none is
     /// open.
     pub(super) fn poll_next(&mut self, session: &Session, cx: &mut Context<'_>) -> Poll<Option<Message>> {
-        while let Some(waits) = &mut self.waits {
-            let end = match waits.poll_next_unpin(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(None) => break,
-                Poll::Ready(Some(end)) => end,
-            };
+        while let Some(end) = ready!(self.waits.poll_next_unpin(cx)) {
             self.open.retain(|open| open != end.id());
             let message = match end {
                 RequestEnd::Answered(_) => None,
@@ -57,21 +52,20 @@ impl CallRequests {
     }
 
     /// Withdraws the requests that are open: the messages for the client.
-    pub(super) fn withdraw(&mut self) -> impl Iterator<Item = Message> {
-        self.waits = None;
-        self.open.drain(..).map(|id| withdrawal(&id, "the call that it belonged to ended"))
+    pub(super) fn withdraw(self) -> impl Iterator<Item = Message> {
+        self.open.into_iter().map(|id| withdrawal(&id, "the call that it belonged to ended"))
     }
 
     /// Lets the requests that are open outlive the call: on a channel the server may have asked beside it, and it withdraws
     /// what it no longer needs. Further messages go down a standalone stream.
-    pub(super) fn detach(&mut self, session: &Arc<Session>, tracker: &TaskTracker) {
+    pub(super) fn detach(mut self, session: &Arc<Session>, tracker: &TaskTracker) {
         if self.open.is_empty() {
             return;
         }
-        let (mut requests, session) = (std::mem::take(self), Arc::clone(session));
+        let session = Arc::clone(session);
         tracker.spawn(async move {
             let messages = async {
-                while let Some(message) = poll_fn(|cx| requests.poll_next(&session, cx)).await {
+                while let Some(message) = poll_fn(|cx| self.poll_next(&session, cx)).await {
                     session.queue.push(message);
                 }
             };

@@ -110,8 +110,8 @@ struct CallInProgress {
     translator: ClientTranslator,
     /// `None` once the outcome is known.
     reply: Option<Reply>,
-    /// The server's requests that this call carries.
-    requests: CallRequests,
+    /// The server's requests that this call carries, from the first one on.
+    requests: Option<CallRequests>,
     /// Messages that the client has yet to read.
     ready: VecDeque<Message>,
     detached: bool,
@@ -166,7 +166,7 @@ impl Exchange {
             tracker,
             translator,
             reply: Some(reply),
-            requests: CallRequests::default(),
+            requests: None,
             ready: VecDeque::new(),
             detached: false,
             guard,
@@ -223,7 +223,9 @@ impl Driven {
                 call.stop(cause);
                 continue;
             }
-            if let Poll::Ready(Some(message)) = call.requests.poll_next(&call.session, cx) {
+            if let Some(requests) = &mut call.requests
+                && let Poll::Ready(Some(message)) = requests.poll_next(&call.session, cx)
+            {
                 return Poll::Ready(Some(message));
             }
             let Some(reply) = &mut call.reply else { return Poll::Ready(None) };
@@ -260,7 +262,9 @@ impl CallInProgress {
             Event::Notified(notification) => self.notification(notification),
             Event::Asked(question) => self.ask(question),
             Event::Done(outcome) => {
-                self.requests.detach(&self.session, &self.tracker);
+                if let Some(requests) = self.requests.take() {
+                    requests.detach(&self.session, &self.tracker);
+                }
                 let outcome = match self.translator.outcome(outcome) {
                     Outcome::Complete(result) => Ok(result),
                     Outcome::Failed(error) => Err(error),
@@ -292,7 +296,7 @@ impl CallInProgress {
             return None;
         }
         match PendingRequest::new(question, &self.translator) {
-            Ok(pending) => self.requests.send(&self.session, pending),
+            Ok(pending) => self.requests.get_or_insert_default().send(&self.session, pending),
             Err((answer, error)) => {
                 answer.give(Err(error));
                 None
@@ -346,7 +350,9 @@ impl CallInProgress {
     fn close(&mut self) {
         self.reply = None;
         self.guard = None;
-        self.ready.extend(self.requests.withdraw());
+        if let Some(requests) = self.requests.take() {
+            self.ready.extend(requests.withdraw());
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
 /// The sessions in memory.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    sessions: DashMap<SessionId, Arc<Session>>,
+    pub(super) by_id: DashMap<SessionId, Arc<Session>>,
     /// Both tables change under the lock of the owner.
     owners: DashMap<Owner, Arc<Mutex<OwnerSessions>>>,
     /// The number of sessions.
@@ -44,11 +44,6 @@ type Rank = (Timestamp, u64);
 // === impl Table ===
 
 impl Table {
-    /// The session of this id.
-    pub(super) fn get(&self, id: &str) -> Option<Arc<Session>> {
-        self.sessions.get(id).map(|session| Arc::clone(&session))
-    }
-
     /// Adds a session if the bounds allow it. If the caller, or the gateway, has as many as allowed, the caller's
     /// longest idle session is removed and given; `before` runs first.
     pub(super) fn insert(
@@ -71,10 +66,10 @@ impl Table {
                 if let Some(evicted) = evicted {
                     before(evicted);
                     sessions.remove(&evicted.id);
-                    self.sessions.remove(&evicted.id);
+                    self.by_id.remove(&evicted.id);
                 }
                 sessions.insert(session);
-                self.sessions.insert(session.id.clone(), Arc::clone(session));
+                self.by_id.insert(session.id.clone(), Arc::clone(session));
             })
         };
         drop(theirs);
@@ -92,7 +87,7 @@ impl Table {
             if is_there {
                 before();
                 sessions.remove(&session.id);
-                self.sessions.remove(&session.id);
+                self.by_id.remove(&session.id);
                 self.count.fetch_sub(1, Ordering::AcqRel);
             }
             is_there
@@ -104,7 +99,7 @@ impl Table {
 
     /// All of them, in no order.
     pub(super) fn all(&self) -> Vec<Arc<Session>> {
-        self.sessions.iter().map(|session| Arc::clone(&session)).collect()
+        self.by_id.iter().map(|session| Arc::clone(&session)).collect()
     }
 
     /// Their number.
