@@ -19,8 +19,8 @@ use url::Url;
 
 pub use self::control::Control;
 use self::{
-    events::{Events, Inbox},
-    known_servers::{Known, KnownServers},
+    events::{EventHandler, Inbox},
+    known_servers::{KnownServers, ServerRecords},
     machine::Machine,
 };
 use crate::{
@@ -79,7 +79,7 @@ struct World {
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     telemetry: Telemetry,
-    events: Arc<Events>,
+    events: Arc<EventHandler>,
     inbox: Inbox,
     tracker: TaskTracker,
     cancel: CancellationToken,
@@ -94,7 +94,7 @@ struct Foundation<'a> {
     storage: Storage,
     oauth: OAuth,
     state_key: SealingKey,
-    known: Known,
+    known: ServerRecords,
     /// The bound of client connections.
     connections: usize,
 }
@@ -110,7 +110,7 @@ impl App {
             .with_context(|| format!("nothing can listen on {}: is another gateway running there?", config.listen))?;
         let bound = listener.local_addr()?;
         let public_url = config.public_url(bound);
-        let (events, inbox) = Events::new();
+        let (events, inbox) = EventHandler::new();
         let world = World {
             clock: Arc::new(SystemClock),
             random: Arc::new(OsRandom),
@@ -128,7 +128,7 @@ impl App {
         let state_key = seal::kept(&master, &storage, "request state", &*world.random).await?;
         let state_key =
             state_key.as_slice().try_into().context("the key of request states in the database is broken")?;
-        let known = Known::load(&storage, &config.backends).await;
+        let known = ServerRecords::load(&storage, &config.backends).await;
         let oauth =
             OAuth::open(storage.clone(), Arc::clone(&world.clock), Arc::clone(&world.random), oauth_settings).await?;
         let control = Control::new(bound, &public_url, Secret::new(world.random.token()));
@@ -221,7 +221,7 @@ impl Parts {
         let lost = end_lost(self.frontend.clone(), lost);
         let cancel = self.cancel.clone();
         self.tracker.spawn(async move { cancel.run_until_cancelled(lost).await });
-        self.tracker.spawn(known_servers.keep(self.ended.clone()));
+        self.tracker.spawn(known_servers.run(self.ended.clone()));
         self.tracker.spawn(self.telemetry.clone().upkeep(self.cancel.clone()));
     }
 
@@ -316,7 +316,7 @@ impl Foundation<'_> {
     fn gateway(&self, supervisor: &Supervisor, world: &World) -> Arc<Gateway> {
         let mount = |((id, server), spec): ((BackendId, Arc<dyn Server>), &BackendSpec)| Mount {
             title: id.to_string(),
-            introduction: self.known.introductions.get(&id).cloned(),
+            introduction: self.known.descriptions.get(&id).cloned(),
             id,
             server: crossing::around_backend(server),
             share: spec.share,

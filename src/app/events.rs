@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use tokio::sync::{mpsc, watch};
 
-use super::known_servers::Known;
+use super::known_servers::ServerRecords;
 use crate::{
     backend::Supervisor,
     gateway::Gateway,
@@ -16,25 +16,25 @@ use crate::{
 const MAX_LOST: usize = 1_024;
 
 /// The actions on events.
-pub(super) struct Events {
+pub(super) struct EventHandler {
     /// The parts that hold something for requesters, once they are built.
     holders: OnceLock<(Weak<Supervisor>, Weak<Gateway>)>,
-    known: watch::Sender<Known>,
+    known: watch::Sender<ServerRecords>,
     lost: mpsc::Sender<SessionId>,
 }
 
 /// The events that are acted on later.
 pub(super) struct Inbox {
     /// What is known of the servers; what came between two looks is not kept.
-    pub(super) known: watch::Receiver<Known>,
+    pub(super) known: watch::Receiver<ServerRecords>,
     /// The client sessions to end.
     pub(super) lost: mpsc::Receiver<SessionId>,
 }
 
-impl Events {
+impl EventHandler {
     /// No events yet.
     pub(super) fn new() -> (Arc<Self>, Inbox) {
-        let (known, changes) = watch::channel(Known::default());
+        let (known, changes) = watch::channel(ServerRecords::default());
         let (lost, lost_sessions) = mpsc::channel(MAX_LOST);
         let events = Self { holders: OnceLock::new(), known, lost };
         (Arc::new(events), Inbox { known: changes, lost: lost_sessions })
@@ -75,7 +75,7 @@ impl Events {
             }
             LifecycleEvent::EraDetected(era) => self.known.send_modify(|known| known.set_era(*era)),
             LifecycleEvent::ServerDescribed(backend, result) => {
-                self.known.send_modify(|known| drop(known.introductions.insert(backend.clone(), result.clone())));
+                self.known.send_modify(|known| drop(known.descriptions.insert(backend.clone(), result.clone())));
             }
         }
     }

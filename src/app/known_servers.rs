@@ -1,6 +1,6 @@
-//! Keeps what is known of the servers in the store, from one start to the next: their eras, so that they are not detected
-//! again, and what they say of themselves, so that clients need not wait for a slow one to be told (`translation` 6.7).
-//! Knows nothing of its meaning.
+//! The records of the servers in the store, from one start to the next: their eras, so that they are not detected again, and
+//! their descriptions of themselves, so that clients need not wait for a slow server (`translation` 6.7). Knows nothing of
+//! their meaning.
 
 use std::collections::HashMap;
 
@@ -14,30 +14,30 @@ use crate::{
     support::Digest,
 };
 
-/// The longest introduction that is kept, in bytes.
-const MAX_INTRODUCTION: usize = 1 << 20;
+/// The longest description that is stored, in bytes.
+const MAX_DESCRIPTION: usize = 1 << 20;
 
-/// The knowledge of the servers.
+/// The records of all servers.
 #[derive(Clone, Default)]
-pub(super) struct Known {
+pub(super) struct ServerRecords {
     /// Their eras.
     pub(super) eras: Vec<KnownEra>,
-    /// The last description of each by itself.
-    pub(super) introductions: HashMap<BackendId, Payload>,
+    /// The last description of each by itself, its answer to `server/discover`.
+    pub(super) descriptions: HashMap<BackendId, Payload>,
 }
 
-/// The keeper of what is known.
+/// Stores the records of the servers.
 pub(super) struct KnownServers {
     storage: Storage,
     servers: HashMap<BackendId, Digest>,
-    news: watch::Receiver<Known>,
+    news: watch::Receiver<ServerRecords>,
     /// The rows in the store.
-    stored: Known,
+    stored: ServerRecords,
 }
 
-// === impl Known ===
+// === impl ServerRecords ===
 
-impl Known {
+impl ServerRecords {
     /// Notes the era of a server.
     pub(super) fn set_era(&mut self, era: KnownEra) {
         self.eras.retain(|known| known.server != era.server);
@@ -45,19 +45,19 @@ impl Known {
     }
 
     /// Loads the rows of the backends that are configured as they were; those of others are deleted. Nothing if they cannot
-    /// be read: then the servers are asked anew.
+    /// be read: then the servers are asked again.
     pub(super) async fn load(storage: &Storage, specs: &[BackendSpec]) -> Self {
         let eras = storage.backend_eras().list().await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "what is known of the backends' eras cannot be read; it is found out anew");
+            tracing::warn!(%error, "the eras of backends cannot be read; they are detected again");
             Vec::new()
         });
-        Self { eras, introductions: introductions(storage, specs).await }
+        Self { eras, descriptions: descriptions(storage, specs).await }
     }
 }
 
-async fn introductions(storage: &Storage, specs: &[BackendSpec]) -> HashMap<BackendId, Payload> {
+async fn descriptions(storage: &Storage, specs: &[BackendSpec]) -> HashMap<BackendId, Payload> {
     let rows = storage.backend_introductions().list().await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "what the backends last said of themselves cannot be read; they are asked anew");
+        tracing::warn!(%error, "the descriptions of backends cannot be read; the backends are asked again");
         Vec::new()
     });
     let servers = servers(specs);
@@ -67,7 +67,7 @@ async fn introductions(storage: &Storage, specs: &[BackendSpec]) -> HashMap<Back
             Some(revision) => drop(known.insert(backend, Payload::new(revision, result.into()))),
             None => {
                 if let Err(error) = storage.backend_introductions().delete(&backend).await {
-                    tracing::warn!(%backend, %error, "what a backend said of itself cannot be forgotten");
+                    tracing::warn!(%backend, %error, "the stale description of a backend cannot be deleted");
                 }
             }
         }
@@ -82,24 +82,25 @@ fn servers(specs: &[BackendSpec]) -> HashMap<BackendId, Digest> {
 // === impl KnownServers ===
 
 impl KnownServers {
-    /// Keeps the news of these backends; the store holds these eras.
+    /// Stores the news of these backends; the store has these eras.
     pub(super) fn new(
         storage: Storage,
         specs: &[BackendSpec],
-        news: watch::Receiver<Known>,
+        news: watch::Receiver<ServerRecords>,
         eras: Vec<KnownEra>,
     ) -> Self {
-        let stored = Known { eras, introductions: HashMap::new() };
+        let stored = ServerRecords { eras, descriptions: HashMap::new() };
         Self { storage, servers: servers(specs), news, stored }
     }
 
-    /// Keeps every change until `end`, those before it included. What cannot be written is tried again with the next one.
-    pub(super) async fn keep(mut self, end: CancellationToken) {
+    /// Stores every change until `end`, those before it included. A change that cannot be written is tried again with the
+    /// next one.
+    pub(super) async fn run(mut self, end: CancellationToken) {
         let mut is_over = false;
         loop {
-            let Known { eras, introductions } = self.news.borrow_and_update().clone();
+            let ServerRecords { eras, descriptions } = self.news.borrow_and_update().clone();
             self.write_eras(eras).await;
-            self.write_introductions(introductions).await;
+            self.write_descriptions(descriptions).await;
             if is_over {
                 return;
             }
@@ -116,21 +117,21 @@ impl KnownServers {
         }
         match self.storage.backend_eras().set(&known).await {
             Ok(()) => self.stored.eras = known,
-            Err(error) => tracing::warn!(%error, "what is known of the backends' eras cannot be kept"),
+            Err(error) => tracing::warn!(%error, "the eras of backends cannot be stored"),
         }
     }
 
-    async fn write_introductions(&mut self, mut told: HashMap<BackendId, Payload>) {
-        told.retain(|backend, result| self.stored.introductions.get(backend) != Some(result));
-        for (backend, result) in told {
-            let server = self.servers.get(&backend).filter(|_| result.json().len() <= MAX_INTRODUCTION);
+    async fn write_descriptions(&mut self, mut news: HashMap<BackendId, Payload>) {
+        news.retain(|backend, result| self.stored.descriptions.get(backend) != Some(result));
+        for (backend, result) in news {
+            let server = self.servers.get(&backend).filter(|_| result.json().len() <= MAX_DESCRIPTION);
             let Some(server) = server else { continue };
             let revision = result.revision.as_str().to_owned();
             let row = IntroductionRow { server: *server, revision, result: result.json().to_vec(), backend };
             match self.storage.backend_introductions().set(&row).await {
-                Ok(()) => drop(self.stored.introductions.insert(row.backend, result)),
+                Ok(()) => drop(self.stored.descriptions.insert(row.backend, result)),
                 Err(error) => {
-                    tracing::warn!(backend = %row.backend, %error, "what a backend says of itself cannot be kept");
+                    tracing::warn!(backend = %row.backend, %error, "the description of a backend cannot be stored");
                 }
             }
         }

@@ -17,7 +17,7 @@ use std::{collections::VecDeque, sync::Arc};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::Notify, time::Instant};
 
-use self::log::Log;
+use self::log::ReplayLog;
 use crate::mcp::{Message, Method, RequestId, json::Object};
 
 /// A bounded queue of messages, and the replay log of what was taken from it.
@@ -79,7 +79,7 @@ pub(crate) struct ReplayReader {
 
 #[derive(Debug, Default)]
 struct Inner {
-    log: Log,
+    log: ReplayLog,
     /// The open streams and their connections, oldest first.
     readers: VecDeque<(u64, u64)>,
     last_stream: u64,

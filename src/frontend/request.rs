@@ -16,14 +16,14 @@ use bytes::Bytes;
 use futures_util::Stream;
 use tokio_util::sync::CancellationToken;
 
-pub(super) use self::envelope::{Envelope, unsupported};
+pub(super) use self::envelope::{RequestEnvelope, unsupported};
 use self::{
     discover::discover,
     listen::{Filter, Listen},
 };
 use crate::{
     frontend::{
-        requests::{Kind, Permit},
+        requests::{RequestKind, RequestPermit},
         state::{FrontendState, Sender},
     },
     mcp::{
@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// The messages of an answer, the response last. Dropping them cancels the request.
-pub(crate) type Messages = Pin<Box<dyn Stream<Item = Message> + Send>>;
+pub(crate) type RequestMessages = Pin<Box<dyn Stream<Item = Message> + Send>>;
 
 /// One request, its envelope read and checked.
 pub(crate) struct StatelessRequest<'a> {
@@ -47,7 +47,7 @@ pub(crate) struct StatelessRequest<'a> {
     /// The method.
     pub(crate) method: Method,
     /// The client's description of itself.
-    pub(crate) envelope: Envelope,
+    pub(crate) envelope: RequestEnvelope,
     /// The parameters that the transport mirrored; `None` where it mirrors none.
     pub(crate) mirror: Option<Arc<Mirror>>,
     /// The reason for the server if the request is cancelled.
@@ -57,9 +57,9 @@ pub(crate) struct StatelessRequest<'a> {
 /// The answer to a request.
 pub(crate) enum Served {
     /// A response, and the messages before it.
-    Call(Messages),
+    Call(RequestMessages),
     /// A stream of notifications that ends with the response.
-    Listen(Messages),
+    Listen(RequestMessages),
 }
 
 /// A request that runs: its reply, turned into messages for its client.
@@ -106,7 +106,7 @@ impl StatelessRequest<'_> {
         let caller = &self.sender.admission.caller;
         let user = requests.user(&caller.user);
         let client = user.note(caller, &self.sender.endpoint, &self.envelope.client, self.state.now());
-        let kind = if self.method == Method::Listen { Kind::Listen } else { Kind::Call };
+        let kind = if self.method == Method::Listen { RequestKind::Listen } else { RequestKind::Call };
         let permit = user.begin(kind)?;
         let Some(server) = self.state.server(&self.sender.endpoint.target).map(Arc::clone) else {
             return Err(ErrorObject::internal("the backend of this endpoint is not configured"));
@@ -138,8 +138,8 @@ impl StatelessRequest<'_> {
         params: &Payload,
         context: Context,
         server: Arc<dyn Server>,
-        permit: Permit,
-    ) -> Result<Messages, ErrorObject> {
+        permit: RequestPermit,
+    ) -> Result<RequestMessages, ErrorObject> {
         let chosen = Filter::read(params, &context.client)?;
         let spoken = ClientTranslator::new(&context.client, context.profile, &Method::Listen, params);
         let observer = self.state.requests().observer.clone();
@@ -165,7 +165,12 @@ impl StatelessRequest<'_> {
 
 impl RequestExchange {
     /// The messages, the response last. Dropping the stream cancels the call.
-    fn messages(self, mut reply: Reply, stop: Stop, permit: Permit) -> impl Stream<Item = Message> + Send + 'static {
+    fn messages(
+        self,
+        mut reply: Reply,
+        stop: Stop,
+        permit: RequestPermit,
+    ) -> impl Stream<Item = Message> + Send + 'static {
         async_stream::stream! {
             let _permit = permit;
             let mut stopped = pin!(stop.wait());

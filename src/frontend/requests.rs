@@ -27,7 +27,7 @@ use crate::{
 
 /// The kinds of requests that are counted apart, so that none takes the room of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RequestKind {
     /// Requests that run.
     Call,
     /// Open `subscriptions/listen`.
@@ -35,9 +35,9 @@ pub(super) enum Kind {
 }
 
 /// The requests of all users.
-pub(crate) struct Requests {
+pub(crate) struct StatelessRequests {
     users: DashMap<UserId, Arc<User>>,
-    shared: Arc<Shared>,
+    shared: Arc<RequestCounters>,
     /// The time that a client is shown after its last request.
     shown_for: Duration,
     /// The observer of each listen that ended.
@@ -50,16 +50,16 @@ pub(crate) struct Requests {
 
 /// The counters of all users.
 #[derive(Debug)]
-struct Shared {
-    calls: Bound,
-    listens: Bound,
+struct RequestCounters {
+    calls: RequestBound,
+    listens: RequestBound,
     /// The number of clients that are remembered.
     clients: AtomicUsize,
 }
 
 /// The bound of one kind.
 #[derive(Debug)]
-struct Bound {
+struct RequestBound {
     /// The option of the configuration, and its value.
     each: (&'static str, usize),
     /// The same for all users together; `None` if only each user's own number is bounded.
@@ -71,7 +71,7 @@ struct Bound {
 /// One user.
 #[derive(Debug)]
 pub(super) struct User {
-    shared: Arc<Shared>,
+    shared: Arc<RequestCounters>,
     calls: AtomicUsize,
     listens: AtomicUsize,
     clients: RecentClients,
@@ -79,19 +79,19 @@ pub(super) struct User {
 
 /// A request that is counted. Dropping it makes room for another.
 #[derive(Debug)]
-pub(super) struct Permit {
+pub(super) struct RequestPermit {
     user: Arc<User>,
-    kind: Kind,
+    kind: RequestKind,
 }
 
-// === impl Requests ===
+// === impl StatelessRequests ===
 
-impl Requests {
+impl StatelessRequests {
     /// No requests yet.
     pub(crate) fn new(settings: &Settings, observer: Observer) -> Self {
         Self {
             users: DashMap::new(),
-            shared: Arc::new(Shared::new(settings)),
+            shared: Arc::new(RequestCounters::new(settings)),
             shown_for: settings.session_idle,
             observer,
             last: AtomicU64::new(0),
@@ -142,7 +142,7 @@ impl Requests {
 // === impl User ===
 
 impl User {
-    fn new(shared: Arc<Shared>) -> Self {
+    fn new(shared: Arc<RequestCounters>) -> Self {
         let none = || AtomicUsize::new(0);
         Self { shared, calls: none(), listens: none(), clients: RecentClients::default() }
     }
@@ -163,7 +163,7 @@ impl User {
     /// # Errors
     ///
     /// `-32603`, which names the limit, if the user or the gateway has as many as allowed.
-    pub(super) fn begin(self: &Arc<Self>, kind: Kind) -> Result<Permit, ErrorObject> {
+    pub(super) fn begin(self: &Arc<Self>, kind: RequestKind) -> Result<RequestPermit, ErrorObject> {
         let bound = self.shared.bound(kind);
         if !try_add(self.count(kind), bound.each.1) {
             return Err(refusal(kind, "of yours", bound.each));
@@ -174,18 +174,18 @@ impl User {
             self.count(kind).fetch_sub(1, Ordering::AcqRel);
             return Err(refusal(kind, "of all users", all));
         }
-        Ok(Permit { user: Arc::clone(self), kind })
+        Ok(RequestPermit { user: Arc::clone(self), kind })
     }
 
-    const fn count(&self, kind: Kind) -> &AtomicUsize {
+    const fn count(&self, kind: RequestKind) -> &AtomicUsize {
         match kind {
-            Kind::Call => &self.calls,
-            Kind::Listen => &self.listens,
+            RequestKind::Call => &self.calls,
+            RequestKind::Listen => &self.listens,
         }
     }
 }
 
-impl Drop for Permit {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
         self.user.count(self.kind).fetch_sub(1, Ordering::AcqRel);
         let bound = self.user.shared.bound(self.kind);
@@ -195,11 +195,11 @@ impl Drop for Permit {
     }
 }
 
-// === impl Shared ===
+// === impl RequestCounters ===
 
-impl Shared {
+impl RequestCounters {
     fn new(settings: &Settings) -> Self {
-        let bound = |each, all| Bound { each, all, count: AtomicUsize::new(0) };
+        let bound = |each, all| RequestBound { each, all, count: AtomicUsize::new(0) };
         // one user alone cannot take all of them
         let listens = settings.listens_per_user.min((settings.listens / 2).max(1));
         Self {
@@ -209,17 +209,17 @@ impl Shared {
         }
     }
 
-    const fn bound(&self, kind: Kind) -> &Bound {
+    const fn bound(&self, kind: RequestKind) -> &RequestBound {
         match kind {
-            Kind::Call => &self.calls,
-            Kind::Listen => &self.listens,
+            RequestKind::Call => &self.calls,
+            RequestKind::Listen => &self.listens,
         }
     }
 }
 
-impl fmt::Debug for Requests {
+impl fmt::Debug for StatelessRequests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Requests").finish_non_exhaustive()
+        f.debug_struct("StatelessRequests").finish_non_exhaustive()
     }
 }
 
@@ -233,11 +233,11 @@ fn try_add(count: &AtomicUsize, max: usize) -> bool {
 }
 
 /// The error that names the limit and says what to do.
-fn refusal(kind: Kind, whose: &str, (option, max): (&'static str, usize)) -> ErrorObject {
+fn refusal(kind: RequestKind, whose: &str, (option, max): (&'static str, usize)) -> ErrorObject {
     metrics::counter!("lockkeeper_frontend_limited_total", "limit" => option).increment(1);
     let (what, remedy) = match kind {
-        Kind::Call => ("requests run", "wait until some have ended"),
-        Kind::Listen => ("listens are open", "close some, or name more in one"),
+        RequestKind::Call => ("requests run", "wait until some have ended"),
+        RequestKind::Listen => ("listens are open", "close some, or name more in one"),
     };
     let operator = "or ask the operator to raise the limit";
     ErrorObject::retryable(&format!("too many {what} {whose} (limits.{option} = {max}): {remedy}, {operator}"))
@@ -250,34 +250,34 @@ mod tests {
     use super::*;
     use crate::mcp::Revision;
 
-    fn requests() -> Requests {
+    fn requests() -> StatelessRequests {
         let session_idle = Duration::from_mins(1);
         let settings =
             Settings { calls_per_user: 1, listens_per_user: 9, listens: 4, session_idle, ..Settings::default() };
-        Requests::new(&settings, Observer::none())
+        StatelessRequests::new(&settings, Observer::none())
     }
 
     #[test]
     fn each_user_and_each_kind_has_a_bound_of_its_own() {
         let requests = requests();
         let (ann, bob) = (requests.user(&UserId::new("ann")), requests.user(&UserId::new("bob")));
-        let call = ann.begin(Kind::Call).unwrap();
-        let error = ann.begin(Kind::Call).unwrap_err();
+        let call = ann.begin(RequestKind::Call).unwrap();
+        let error = ann.begin(RequestKind::Call).unwrap_err();
         assert!(error.message().contains("limits.calls_per_user = 1"), "{}", error.message());
-        let _bobs = bob.begin(Kind::Call).unwrap();
-        let listens = [ann.begin(Kind::Listen).unwrap(), ann.begin(Kind::Listen).unwrap()];
-        let error = ann.begin(Kind::Listen).unwrap_err();
+        let _bobs = bob.begin(RequestKind::Call).unwrap();
+        let listens = [ann.begin(RequestKind::Listen).unwrap(), ann.begin(RequestKind::Listen).unwrap()];
+        let error = ann.begin(RequestKind::Listen).unwrap_err();
         assert!(error.message().contains("limits.listens_per_user = 2"), "half of all: {}", error.message());
         drop(call);
-        assert!(ann.begin(Kind::Call).is_ok());
+        assert!(ann.begin(RequestKind::Call).is_ok());
         drop(listens);
-        assert!(ann.begin(Kind::Listen).is_ok());
+        assert!(ann.begin(RequestKind::Listen).is_ok());
     }
 
     #[test]
     fn what_all_users_have_together_is_bounded_too() {
         let requests = requests();
-        let begin = |name: &str| requests.user(&UserId::new(name)).begin(Kind::Listen);
+        let begin = |name: &str| requests.user(&UserId::new(name)).begin(RequestKind::Listen);
         let mut open: Vec<_> = ["a", "a", "b", "b"].into_iter().map(|name| begin(name).unwrap()).collect();
         let error = begin("c").unwrap_err();
         assert!(error.message().contains("limits.listens = 4"), "{}", error.message());

@@ -28,7 +28,7 @@ pub(crate) struct OpenRequests {
 }
 
 /// A request on its way to the client, and the wait for its answer.
-pub(crate) struct SentRequest {
+pub(crate) struct OutgoingRequest {
     /// Its id toward the client.
     pub(crate) id: RequestId,
     /// Its method.
@@ -93,7 +93,7 @@ impl OpenRequests {
     }
 
     /// Sends a request. If too many are open it is refused, with an error for its server.
-    pub(crate) fn send(self: &Arc<Self>, pending: PendingRequest) -> Option<SentRequest> {
+    pub(crate) fn send(self: &Arc<Self>, pending: PendingRequest) -> Option<OutgoingRequest> {
         let mut inner = self.inner.lock();
         if inner.open.len() >= self.max {
             drop(inner);
@@ -117,7 +117,7 @@ impl OpenRequests {
         let guard = OpenRequestGuard { requests: Arc::clone(self), id: id.clone() };
         let method = pending.method().clone();
         let wait = Box::pin(wait(guard, pending, answered, progressed));
-        Some(SentRequest { id, method, params, wait })
+        Some(OutgoingRequest { id, method, params, wait })
     }
 
     /// Forwards the client's answer to the request `id`; an answer that nobody waits for is ignored.

@@ -23,7 +23,7 @@ pub(crate) use self::error::{LimitReached, LookupError};
 use self::{
     lookups::Lookups,
     rows::{Rows, WriteError},
-    table::Table,
+    table::SessionTable,
 };
 use super::{
     replay::{Bounds, Limits, Overflow, ReplayBuffer, event_id::EventIdPrefix, streams::AnswerStreams},
@@ -60,7 +60,7 @@ pub struct Deps {
 /// The sessions of all clients.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    table: Table,
+    table: SessionTable,
     deps: Deps,
     settings: Settings,
     /// Ends everything that runs, when the gateway does.
@@ -74,7 +74,7 @@ pub(crate) struct Sessions {
 impl Sessions {
     /// No sessions in memory yet. What is written to the store is written on tasks of `tracker`.
     pub(crate) fn new(deps: Deps, settings: Settings, tracker: TaskTracker) -> Self {
-        let (table, closed) = (Table::default(), CancellationToken::new());
+        let (table, closed) = (SessionTable::default(), CancellationToken::new());
         let rows = Rows::new(deps.storage.clone(), tracker);
         let lookups = Lookups::new(settings.sessions_per_caller.saturating_mul(LOOKUPS_PER_SESSION));
         Self { table, deps, settings, closed, rows, lookups }

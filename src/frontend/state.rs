@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    requests::Requests,
+    requests::StatelessRequests,
     sessions::{Deps, Sessions},
     settings::Settings,
 };
@@ -46,7 +46,7 @@ struct Inner {
     settings: Settings,
     sessions: Sessions,
     clock: Arc<dyn Clock>,
-    requests: Requests,
+    requests: StatelessRequests,
     /// Owns everything that continues without a reader: listens, and calls whose client disconnected.
     tracker: TaskTracker,
     /// Cancelled when no stream may stay open.
@@ -61,7 +61,7 @@ impl FrontendState {
         let tracker = TaskTracker::new();
         Self(Arc::new(Inner {
             routes,
-            requests: Requests::new(&settings, deps.observer.clone()),
+            requests: StatelessRequests::new(&settings, deps.observer.clone()),
             clock: Arc::clone(&deps.clock),
             sessions: Sessions::new(deps, settings.clone(), tracker.clone()),
             settings,
@@ -89,7 +89,7 @@ impl FrontendState {
     }
 
     /// The requests of clients without sessions.
-    pub(crate) fn requests(&self) -> &Requests {
+    pub(crate) fn requests(&self) -> &StatelessRequests {
         &self.0.requests
     }
 

@@ -17,7 +17,7 @@ use crate::{
 
 /// A request that is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct RequestRefusal {
     status: StatusCode,
     error: ErrorObject,
     id: Option<RequestId>,
@@ -33,7 +33,7 @@ enum Hint {
     RetryAfter,
 }
 
-impl Refusal {
+impl RequestRefusal {
     /// Refuses with this status, code and message.
     pub(crate) fn new(status: StatusCode, code: i64, message: &str) -> Self {
         Self { status, error: ErrorObject::new(code, message), id: None, revision: None, hint: None }
@@ -177,7 +177,7 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for RequestRefusal {
     fn into_response(self) -> Response {
         let (status, hint) = (self.status, self.hint);
         let mut response = Response::new(Body::from(self.into_message().encode()));

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{HeaderMap, request::Parts};
 use memchr::memmem;
 
-use super::refusal::Refusal;
+use super::refusal::RequestRefusal;
 use crate::{
     frontend::{
         request::unsupported,
@@ -66,9 +66,9 @@ impl RequestHead {
     /// # Errors
     ///
     /// 406 unless the client accepts both forms of an answer, 415 unless the body is JSON.
-    pub(super) fn check_post(&self) -> Result<(), Refusal> {
+    pub(super) fn check_post(&self) -> Result<(), RequestRefusal> {
         if !headers::accepts(&self.headers, headers::JSON) || !headers::accepts(&self.headers, sse::MEDIA_TYPE) {
-            return Err(Refusal::not_acceptable("both application/json and text/event-stream"));
+            return Err(RequestRefusal::not_acceptable("both application/json and text/event-stream"));
         }
         self.check_json()
     }
@@ -78,8 +78,8 @@ impl RequestHead {
     /// # Errors
     ///
     /// 415.
-    pub(super) fn check_json(&self) -> Result<(), Refusal> {
-        if headers::is_json(&self.headers) { Ok(()) } else { Err(Refusal::not_json()) }
+    pub(super) fn check_json(&self) -> Result<(), RequestRefusal> {
+        if headers::is_json(&self.headers) { Ok(()) } else { Err(RequestRefusal::not_json()) }
     }
 
     /// Checks that the client accepts a stream of events.
@@ -87,11 +87,11 @@ impl RequestHead {
     /// # Errors
     ///
     /// 406.
-    pub(super) fn check_event_stream(&self) -> Result<(), Refusal> {
+    pub(super) fn check_event_stream(&self) -> Result<(), RequestRefusal> {
         if headers::accepts(&self.headers, sse::MEDIA_TYPE) {
             return Ok(());
         }
-        Err(Refusal::not_acceptable("text/event-stream"))
+        Err(RequestRefusal::not_acceptable("text/event-stream"))
     }
 
     /// The session that the request names.
@@ -127,7 +127,7 @@ impl FromRequestParts<FrontendState> for RequestHead {
             "/messages" => Endpoint { binding: Binding::Sse, ..Endpoint::MERGED },
             path => Endpoint::from_path(path)
                 .filter(|endpoint| state.server(&endpoint.target).is_some())
-                .ok_or_else(|| Refusal::no_endpoint().toward(revision(&parts.headers)).into_response())?,
+                .ok_or_else(|| RequestRefusal::no_endpoint().toward(revision(&parts.headers)).into_response())?,
         };
         let request = parts.headers.get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
         let trace = Trace { request: request.to_owned() };
@@ -144,10 +144,10 @@ fn revision(headers: &HeaderMap) -> Option<Revision> {
 /// # Errors
 ///
 /// 413.
-pub(super) async fn read(state: &FrontendState, body: Body) -> Result<Bytes, Refusal> {
+pub(super) async fn read(state: &FrontendState, body: Body) -> Result<Bytes, RequestRefusal> {
     let max = state.settings().body;
     // a body that breaks off is refused in the same way: nobody reads that answer
-    to_bytes(body, max).await.map_err(|_| Refusal::too_large(max))
+    to_bytes(body, max).await.map_err(|_| RequestRefusal::too_large(max))
 }
 
 /// Chooses by the first rule of `translation` 2.8 that matches.
@@ -159,23 +159,23 @@ pub(super) fn choose(
     serves: Serves,
     version: VersionHeader,
     frame: Result<Frame, Malformed>,
-) -> Result<Semantics, Refusal> {
+) -> Result<Semantics, RequestRefusal> {
     match semantics(version, frame)? {
         Semantics::Session(frame) if serves == Serves::ModernAlone => Err(sessionless(&frame)),
         semantics => Ok(semantics),
     }
 }
 
-fn semantics(version: VersionHeader, frame: Result<Frame, Malformed>) -> Result<Semantics, Refusal> {
+fn semantics(version: VersionHeader, frame: Result<Frame, Malformed>) -> Result<Semantics, RequestRefusal> {
     let headed = version == VersionHeader::Modern;
     let (params, id) = match &frame {
         Ok(Frame::Single(Message::Request { params, id, .. })) => (params, Some(id.clone())),
         Ok(Frame::Single(Message::Notification { params, .. })) => (params, None),
         Ok(Frame::Single(Message::Response { .. })) if headed => {
-            return Err(Refusal::invalid("Invalid Request: this protocol version has no responses of clients"));
+            return Err(RequestRefusal::invalid("Invalid Request: this protocol version has no responses of clients"));
         }
         Ok(Frame::Batch(messages)) if messages.iter().any(is_enveloped) => {
-            return Err(Refusal::invalid("Invalid Request: this protocol version has no batches"));
+            return Err(RequestRefusal::invalid("Invalid Request: this protocol version has no batches"));
         }
         _ => return Ok(Semantics::Session(frame)),
     };
@@ -204,24 +204,24 @@ fn envelope(params: &Bytes) -> Option<Bytes> {
 }
 
 /// The refusal of a version header without sessions above a body without envelope: never served as of a session.
-fn without_envelope(frame: &Result<Frame, Malformed>, id: RequestId) -> Refusal {
+fn without_envelope(frame: &Result<Frame, Malformed>, id: RequestId) -> RequestRefusal {
     if let Ok(Frame::Single(Message::Request { method: Method::Initialize, .. })) = frame {
-        return Refusal::sessionless_initialize().with_id(Some(id));
+        return RequestRefusal::sessionless_initialize().with_id(Some(id));
     }
     let message =
         "Invalid params: `_meta` must have `io.modelcontextprotocol/protocolVersion` in this protocol version";
-    Refusal::modern(ErrorObject::invalid_params(message), id)
+    RequestRefusal::modern(ErrorObject::invalid_params(message), id)
 }
 
 /// The refusal of a message with the semantics of a session, if none of those are served.
-fn sessionless(frame: &Result<Frame, Malformed>) -> Refusal {
+fn sessionless(frame: &Result<Frame, Malformed>) -> RequestRefusal {
     match frame {
         Ok(Frame::Single(Message::Request { id, method: Method::Initialize, params })) => {
             let requested = Object::parse(params).and_then(|params| params.string("protocolVersion"));
-            Refusal::modern(unsupported(&requested.unwrap_or_default()), id.clone())
+            RequestRefusal::modern(unsupported(&requested.unwrap_or_default()), id.clone())
         }
         Ok(Frame::Single(Message::Request { id, .. })) => without_envelope(frame, id.clone()),
-        Ok(_) => Refusal::invalid("Invalid Request: protocol versions with sessions are not served here"),
-        Err(malformed) => Refusal::malformed(malformed),
+        Ok(_) => RequestRefusal::invalid("Invalid Request: protocol versions with sessions are not served here"),
+        Err(malformed) => RequestRefusal::malformed(malformed),
     }
 }

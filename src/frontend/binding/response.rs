@@ -15,7 +15,7 @@ use crate::{
             ReplayReader,
             event_id::{EventId, EventIdPrefix, StreamId},
         },
-        request::Messages,
+        request::RequestMessages,
         session::Session,
         state::FrontendState,
     },
@@ -36,7 +36,7 @@ const EXPIRY_GRACE: Duration = Duration::from_secs(30);
 
 /// The form of a response without stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ResponseForm {
     /// One answer of a session.
     Session,
     /// An array of answers of a session (2025-03-26).
@@ -46,7 +46,7 @@ pub(super) enum Form {
 }
 
 /// The start of a response.
-pub(super) enum Start<S> {
+pub(super) enum ResponseStart<S> {
     /// The whole response: nothing but answers came, and they came in time.
     Complete(Response),
     /// A stream: the messages so far, and the rest.
@@ -60,7 +60,7 @@ pub(super) enum EventSource {
     /// A standalone stream of a session.
     Standalone(ReplayReader),
     /// The answer to a request without a session: the messages so far, and the rest. Nobody comes back to it.
-    Request(vec::IntoIter<Message>, Messages),
+    Request(vec::IntoIter<Message>, RequestMessages),
 }
 
 /// The beginning, the event ids and the lifetime of a stream.
@@ -87,7 +87,7 @@ pub(super) enum Priming {
 }
 
 /// Waits for the form of the response to a POST (design rule 8).
-pub(super) async fn start<S>(mut messages: S, form: Form) -> Start<S>
+pub(super) async fn start<S>(mut messages: S, form: ResponseForm) -> ResponseStart<S>
 where
     S: Stream<Item = Message> + Unpin + Send + 'static,
 {
@@ -100,10 +100,10 @@ where
             message = messages.next() => match message {
                 // a cancelled call has no answer: the stream ends empty
                 None if ready.is_empty() => break,
-                None => return Start::Complete(json(&ready, form)),
+                None => return ResponseStart::Complete(json(&ready, form)),
                 // nothing follows the answer to a request
-                Some(answer @ Message::Response { .. }) if form != Form::Batch => {
-                    return Start::Complete(json(&[answer], form));
+                Some(answer @ Message::Response { .. }) if form != ResponseForm::Batch => {
+                    return ResponseStart::Complete(json(&[answer], form));
                 }
                 Some(message) => {
                     let is_answer = matches!(message, Message::Response { .. });
@@ -116,7 +116,7 @@ where
             () = &mut timeout => break,
         }
     }
-    Start::Stream(ready, messages)
+    ResponseStart::Stream(ready, messages)
 }
 
 /// 202 without a body.
@@ -132,10 +132,10 @@ pub(super) fn empty(status: StatusCode) -> Response {
 }
 
 /// A JSON text.
-pub(super) fn json(messages: &[Message], form: Form) -> Response {
+pub(super) fn json(messages: &[Message], form: ResponseForm) -> Response {
     let (text, status) = match (form, messages) {
-        (Form::Session, [message]) => (message.encode(), StatusCode::OK),
-        (Form::Request, [message]) => (message.encode(), status(message)),
+        (ResponseForm::Session, [message]) => (message.encode(), StatusCode::OK),
+        (ResponseForm::Request, [message]) => (message.encode(), status(message)),
         _ => (array(messages), StatusCode::OK),
     };
     let mut response = Response::new(Body::from(text));

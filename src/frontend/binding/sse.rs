@@ -13,13 +13,13 @@ use futures_util::StreamExt as _;
 use serde::Deserialize;
 
 use super::{
-    refusal::Refusal,
+    refusal::RequestRefusal,
     request_head::{RequestHead, read},
     response::{self, EventSource, StreamOptions, credential_end, session_end},
 };
 use crate::{
     frontend::{
-        session::{Session, exchange::Exchange, inbound::Inbound},
+        session::{Session, exchange::SessionExchange, inbound::Inbound},
         state::FrontendState,
     },
     mcp::jsonrpc::Frame,
@@ -35,7 +35,7 @@ pub(super) struct MessagesQuery {
 }
 
 /// Ends the session when its connection does.
-struct Connection {
+struct SseConnection {
     state: FrontendState,
     session: Arc<Session>,
     /// Opens `/messages` to a client that brought its key in the query.
@@ -47,17 +47,17 @@ pub(super) async fn get(
     State(state): State<FrontendState>,
     ticket: Option<Extension<Arc<Ticket>>>,
     head: RequestHead,
-) -> Result<Response, Refusal> {
+) -> Result<Response, RequestRefusal> {
     head.check_event_stream()?;
     if state.settings().serves == Serves::ModernAlone {
-        return Err(Refusal::method_not_allowed());
+        return Err(RequestRefusal::method_not_allowed());
     }
     let owner = Arc::clone(&head.sender.admission.caller);
-    let session = state.sessions().open(head.sender.endpoint.clone(), owner).await.map_err(Refusal::full)?;
+    let session = state.sessions().open(head.sender.endpoint.clone(), owner).await.map_err(RequestRefusal::full)?;
     let credential_end = credential_end(&head.sender.admission.lease, state.now());
     let end = session_end(&state, &session, credential_end);
     let source = EventSource::Standalone(session.queue.attach());
-    let connection = Connection { state, session, ticket: ticket.map(|Extension(ticket)| ticket) };
+    let connection = SseConnection { state, session, ticket: ticket.map(|Extension(ticket)| ticket) };
     let opening = Some(sse::event("endpoint", connection.address().as_bytes()));
     let options = StreamOptions { opening, ..StreamOptions::default() };
     Ok(response::stream(source, options, async move {
@@ -73,7 +73,7 @@ pub(super) async fn post(
     Query(query): Query<MessagesQuery>,
     head: RequestHead,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, RequestRefusal> {
     receive(&state, query, &head, body).await.map_err(|refusal| refusal.toward(head.revision()))
 }
 
@@ -82,15 +82,15 @@ async fn receive(
     query: MessagesQuery,
     head: &RequestHead,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, RequestRefusal> {
     head.check_json()?;
-    let id = query.session_id.ok_or_else(|| Refusal::invalid("Bad Request: the query has no session_id"))?;
+    let id = query.session_id.ok_or_else(|| RequestRefusal::invalid("Bad Request: the query has no session_id"))?;
     let found = state.sessions().find_connected(&id, &head.sender.admission.caller);
-    let session = found.map_err(Refusal::missing)?;
-    let refuse = |refusal: Refusal| refusal.toward(session.client().map(|client| client.revision));
+    let session = found.map_err(RequestRefusal::missing)?;
+    let refuse = |refusal: RequestRefusal| refusal.toward(session.client().map(|client| client.revision));
     let body = read(state, body).await.map_err(refuse)?;
     let frame = Frame::parse(&body).and_then(Frame::unambiguous);
-    let frame = frame.map_err(|malformed| refuse(Refusal::malformed(&malformed)))?;
+    let frame = frame.map_err(|malformed| refuse(RequestRefusal::malformed(&malformed)))?;
     let inbound = Inbound { state, session: &session, sender: &head.sender };
     match frame {
         Frame::Single(message) => {
@@ -99,7 +99,7 @@ async fn receive(
             }
         }
         Frame::Batch(messages) => {
-            for exchange in inbound.batch(messages).await.map_err(|refused| refuse(Refusal::batch(refused)))? {
+            for exchange in inbound.batch(messages).await.map_err(|refused| refuse(RequestRefusal::batch(refused)))? {
                 run(&inbound, exchange);
             }
         }
@@ -109,7 +109,7 @@ async fn receive(
 
 /// Drives a call: its messages go down the one stream, whether that is read or not. A stream that was closed because its
 /// reader is too slow ends the session here: nobody looks at the connection before its peer reads on.
-fn run(inbound: &Inbound<'_>, mut exchange: Exchange) {
+fn run(inbound: &Inbound<'_>, mut exchange: SessionExchange) {
     let (state, session) = (inbound.state.clone(), Arc::clone(inbound.session));
     inbound.tracker().spawn(async move {
         while let Some(message) = exchange.next().await {
@@ -121,7 +121,7 @@ fn run(inbound: &Inbound<'_>, mut exchange: Exchange) {
     });
 }
 
-impl Connection {
+impl SseConnection {
     /// The path to which the client posts; its credential is never in it (OA-122).
     fn address(&self) -> String {
         let path = format!("/messages?session_id={}", self.session.id.as_str());
@@ -129,7 +129,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for SseConnection {
     fn drop(&mut self) {
         self.state.sessions().forget(&self.session);
     }

@@ -9,13 +9,13 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use super::{
-    refusal::Refusal,
+    refusal::RequestRefusal,
     request_head::RequestHead,
-    response::{self, EventSource, Form, Start, StreamOptions, credential_end},
+    response::{self, EventSource, ResponseForm, ResponseStart, StreamOptions, credential_end},
 };
 use crate::{
     frontend::{
-        request::{Envelope, Messages, Served, StatelessRequest},
+        request::{RequestEnvelope, RequestMessages, Served, StatelessRequest},
         state::{FrontendState, Sender},
     },
     mcp::{ErrorObject, Farewell, Message, Method, RequestId, json::Object, mirrored::Mirror},
@@ -33,13 +33,13 @@ pub(super) async fn serve(
     (id, method): (RequestId, Method),
     params: Bytes,
     envelope: &Bytes,
-) -> Result<Response, Refusal> {
-    let envelope = Envelope::read(envelope).and_then(|envelope| {
+) -> Result<Response, RequestRefusal> {
+    let envelope = RequestEnvelope::read(envelope).and_then(|envelope| {
         check(&head.headers, &envelope, &method, &params)?;
         envelope.check(&method)?;
         Ok(envelope)
     });
-    let envelope = envelope.map_err(|error| Refusal::modern(error, id.clone()))?;
+    let envelope = envelope.map_err(|error| RequestRefusal::modern(error, id.clone()))?;
     let request = StatelessRequest {
         state,
         sender: &head.sender,
@@ -51,17 +51,17 @@ pub(super) async fn serve(
         farewell: Farewell::new("client disconnected"),
     };
     Ok(match request.serve(params) {
-        Ok(Served::Call(messages)) => match response::start(messages, Form::Request).await {
-            Start::Complete(response) => response,
-            Start::Stream(ready, rest) => stream(state, &head.sender, ready, rest),
+        Ok(Served::Call(messages)) => match response::start(messages, ResponseForm::Request).await {
+            ResponseStart::Complete(response) => response,
+            ResponseStart::Stream(ready, rest) => stream(state, &head.sender, ready, rest),
         },
         Ok(Served::Listen(messages)) => stream(state, &head.sender, Vec::new(), messages),
-        Err(error) => response::json(&[Message::error(id, error)], Form::Request),
+        Err(error) => response::json(&[Message::error(id, error)], ResponseForm::Request),
     })
 }
 
 /// A stream that nobody can come back to. When its reader goes, so does the request.
-fn stream(state: &FrontendState, sender: &Sender, ready: Vec<Message>, rest: Messages) -> Response {
+fn stream(state: &FrontendState, sender: &Sender, ready: Vec<Message>, rest: RequestMessages) -> Response {
     let end = credential_end(&sender.admission.lease, state.now());
     response::stream(EventSource::Request(ready.into_iter(), rest), StreamOptions::default(), end)
 }
@@ -71,7 +71,7 @@ fn stream(state: &FrontendState, sender: &Sender, ready: Vec<Message>, rest: Mes
 /// # Errors
 ///
 /// `-32020` if one is missing, repeated or different.
-fn check(headers: &HeaderMap, envelope: &Envelope, method: &Method, params: &Bytes) -> Result<(), ErrorObject> {
+fn check(headers: &HeaderMap, envelope: &RequestEnvelope, method: &Method, params: &Bytes) -> Result<(), ErrorObject> {
     let stated = headers::sole(headers, &headers::PROTOCOL_VERSION);
     let stated =
         stated.ok_or_else(|| mismatch("the MCP-Protocol-Version header is missing, or is there more than once"))?;

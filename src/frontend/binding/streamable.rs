@@ -10,9 +10,9 @@ use futures_util::{Stream, StreamExt as _};
 use http::{HeaderValue, StatusCode};
 
 use super::{
-    refusal::Refusal,
+    refusal::RequestRefusal,
     request_head::{RequestHead, Semantics, VersionHeader, choose, read},
-    response::{self, EventSource, Form, Priming, Start, StreamOptions, credential_end, session_end},
+    response::{self, EventSource, Priming, ResponseForm, ResponseStart, StreamOptions, credential_end, session_end},
     stateless,
 };
 use crate::{
@@ -39,11 +39,11 @@ pub(super) async fn post(
     State(state): State<FrontendState>,
     head: RequestHead,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, RequestRefusal> {
     serve(&state, &head, body).await.map_err(|refusal| refusal.toward(head.revision()))
 }
 
-async fn serve(state: &FrontendState, head: &RequestHead, body: Body) -> Result<Response, Refusal> {
+async fn serve(state: &FrontendState, head: &RequestHead, body: Body) -> Result<Response, RequestRefusal> {
     head.check_post()?;
     let body = read(state, body).await?;
     let frame = Frame::parse(&body).and_then(Frame::unambiguous);
@@ -55,7 +55,7 @@ async fn serve(state: &FrontendState, head: &RequestHead, body: Body) -> Result<
         Semantics::Session(frame) => frame,
     };
     let Some(id) = head.session() else {
-        let frame = frame.map_err(|malformed| Refusal::malformed(&malformed))?;
+        let frame = frame.map_err(|malformed| RequestRefusal::malformed(&malformed))?;
         return open(state, head, frame).await;
     };
     let session = find(state, head, id).await?;
@@ -64,8 +64,8 @@ async fn serve(state: &FrontendState, head: &RequestHead, body: Body) -> Result<
         inbound.restore_settings().await;
     }
     let served = match (head.version(), frame) {
-        (VersionHeader::Unknown, _) => Err(Refusal::unsupported_version()),
-        (_, Err(malformed)) => Err(Refusal::malformed(&malformed)),
+        (VersionHeader::Unknown, _) => Err(RequestRefusal::unsupported_version()),
+        (_, Err(malformed)) => Err(RequestRefusal::malformed(&malformed)),
         (_, Ok(Frame::Single(message))) => single(&inbound, message).await,
         (_, Ok(Frame::Batch(messages))) => batch(&inbound, messages).await,
     };
@@ -73,11 +73,11 @@ async fn serve(state: &FrontendState, head: &RequestHead, body: Body) -> Result<
 }
 
 /// A standalone stream: what the servers say outside any call.
-pub(super) async fn get(State(state): State<FrontendState>, head: RequestHead) -> Result<Response, Refusal> {
+pub(super) async fn get(State(state): State<FrontendState>, head: RequestHead) -> Result<Response, RequestRefusal> {
     stream(&state, &head).await.map_err(|refusal| refusal.toward(head.revision()))
 }
 
-async fn stream(state: &FrontendState, head: &RequestHead) -> Result<Response, Refusal> {
+async fn stream(state: &FrontendState, head: &RequestHead) -> Result<Response, RequestRefusal> {
     head.check_event_stream()?;
     let session = named(state, head).await?;
     let inbound = Inbound { state, session: &session, sender: &head.sender };
@@ -100,11 +100,11 @@ async fn stream(state: &FrontendState, head: &RequestHead) -> Result<Response, R
 /// The source of a GET: if it names an event, the rest of that stream and of no other (2025-03-26 to 2025-11-25,
 /// transports, *Resumability and Redelivery*); else a new standalone stream. An id that this session never gave, such as
 /// one from before a restart, names nothing: nobody knows what came after it.
-fn source(head: &RequestHead, session: &Arc<Session>) -> Result<EventSource, Refusal> {
+fn source(head: &RequestHead, session: &Arc<Session>) -> Result<EventSource, RequestRefusal> {
     let last = head.headers.get(headers::LAST_EVENT_ID).and_then(|id| id.to_str().ok());
     let resumed = match last.and_then(|id| session.answers.prefix.read(id)) {
         Some(EventId { stream: StreamId::Call(serial), number }) => {
-            let reader = session.answers.resume(serial, number).ok_or_else(Refusal::forgotten_stream)?;
+            let reader = session.answers.resume(serial, number).ok_or_else(RequestRefusal::forgotten_stream)?;
             Some(EventSource::Call(serial, reader))
         }
         Some(EventId { stream: StreamId::Standalone(serial), number }) => {
@@ -129,13 +129,13 @@ fn options(inbound: &Inbound<'_>) -> StreamOptions {
 /// Answers a POST: as JSON if nothing but answers comes and they come in time, else as a stream. A task drives the call
 /// whether the stream is read or not: a slow reader does not keep a cancellation from its call, and one that went away may
 /// come back.
-async fn respond<S>(inbound: &Inbound<'_>, messages: S, form: Form) -> Response
+async fn respond<S>(inbound: &Inbound<'_>, messages: S, form: ResponseForm) -> Response
 where
     S: Stream<Item = Message> + Unpin + Send + 'static,
 {
     let (ready, mut rest) = match response::start(messages, form).await {
-        Start::Complete(response) => return response,
-        Start::Stream(ready, rest) => (ready, rest),
+        ResponseStart::Complete(response) => return response,
+        ResponseStart::Stream(ready, rest) => (ready, rest),
     };
     let (serial, buffer, reader) = inbound.session.answers.open();
     for message in ready {
@@ -153,7 +153,7 @@ where
 }
 
 /// The end of a session.
-pub(super) async fn delete(State(state): State<FrontendState>, head: RequestHead) -> Result<Response, Refusal> {
+pub(super) async fn delete(State(state): State<FrontendState>, head: RequestHead) -> Result<Response, RequestRefusal> {
     let session = named(&state, &head).await.map_err(|refusal| refusal.toward(head.revision()))?;
     state.sessions().end(&session).await;
     tracing::info!(session = ?session.id, user = %session.owner.user, "the client ends its session");
@@ -161,56 +161,61 @@ pub(super) async fn delete(State(state): State<FrontendState>, head: RequestHead
 }
 
 /// The session that a GET or DELETE names.
-async fn named(state: &FrontendState, head: &RequestHead) -> Result<Arc<Session>, Refusal> {
+async fn named(state: &FrontendState, head: &RequestHead) -> Result<Arc<Session>, RequestRefusal> {
     let is_served = |_: &&str| state.settings().serves == Serves::BothEras;
-    let id = head.session().filter(is_served).ok_or_else(Refusal::method_not_allowed)?;
+    let id = head.session().filter(is_served).ok_or_else(RequestRefusal::method_not_allowed)?;
     let session = find(state, head, id).await?;
     if head.version() == VersionHeader::Unknown {
-        return Err(Refusal::unsupported_version().toward(Some(session.revision())));
+        return Err(RequestRefusal::unsupported_version().toward(Some(session.revision())));
     }
     Ok(session)
 }
 
-async fn find(state: &FrontendState, head: &RequestHead, id: &str) -> Result<Arc<Session>, Refusal> {
-    state.sessions().find(id, &head.sender.endpoint, &head.sender.admission.caller).await.map_err(Refusal::missing)
+async fn find(state: &FrontendState, head: &RequestHead, id: &str) -> Result<Arc<Session>, RequestRefusal> {
+    state
+        .sessions()
+        .find(id, &head.sender.endpoint, &head.sender.admission.caller)
+        .await
+        .map_err(RequestRefusal::missing)
 }
 
 /// Serves a message without a session: it can only be the `initialize` that opens one. The version is negotiated in it; a
 /// header beside it is ignored (field: unknown versions are negotiated, not refused), unless it names a version that has
 /// no `initialize`.
-async fn open(state: &FrontendState, head: &RequestHead, frame: Frame) -> Result<Response, Refusal> {
+async fn open(state: &FrontendState, head: &RequestHead, frame: Frame) -> Result<Response, RequestRefusal> {
     let message = match frame {
         Frame::Single(message) => message,
         Frame::Batch(messages) => {
             return Err(match initialize_in(&messages) {
                 Some(id) => {
-                    Refusal::invalid("Invalid Request: initialize must not be part of a batch").with_id(Some(id))
+                    RequestRefusal::invalid("Invalid Request: initialize must not be part of a batch").with_id(Some(id))
                 }
-                None => Refusal::invalid("Bad Request: a batch needs an Mcp-Session-Id header"),
+                None => RequestRefusal::invalid("Bad Request: a batch needs an Mcp-Session-Id header"),
             });
         }
     };
     let (id, params) = match message {
         Message::Request { id, method: Method::Initialize, params } => (id, params),
         _ if head.version() == VersionHeader::Unknown => {
-            return Err(Refusal::unsupported_version().with_id(request_id(&message)));
+            return Err(RequestRefusal::unsupported_version().with_id(request_id(&message)));
         }
         message => {
-            let refusal = Refusal::invalid("Bad Request: the Mcp-Session-Id header is missing; begin with initialize");
+            let refusal =
+                RequestRefusal::invalid("Bad Request: the Mcp-Session-Id header is missing; begin with initialize");
             return Err(refusal.with_id(request_id(&message)));
         }
     };
     let client = match read_client(&params) {
         Ok(client) => client,
         Err(error) => {
-            return Ok(response::json(&[Message::error(id, error)], Form::Session));
+            return Ok(response::json(&[Message::error(id, error)], ResponseForm::Session));
         }
     };
     let owner = Arc::clone(&head.sender.admission.caller);
     let opened = state.sessions().open(head.sender.endpoint.clone(), owner).await;
-    let session = opened.map_err(|full| Refusal::full(full).with_id(Some(id.clone())))?;
+    let session = opened.map_err(|full| RequestRefusal::full(full).with_id(Some(id.clone())))?;
     let inbound = Inbound { state, session: &session, sender: &head.sender };
-    let mut response = respond(&inbound, inbound.open(id, client), Form::Session).await;
+    let mut response = respond(&inbound, inbound.open(id, client), ResponseForm::Session).await;
     // a handshake that failed leaves no session
     if !session.ended.is_cancelled()
         && let Ok(value) = HeaderValue::from_str(session.id.as_str())
@@ -220,23 +225,23 @@ async fn open(state: &FrontendState, head: &RequestHead, frame: Frame) -> Result
     Ok(response)
 }
 
-async fn single(inbound: &Inbound<'_>, message: Message) -> Result<Response, Refusal> {
+async fn single(inbound: &Inbound<'_>, message: Message) -> Result<Response, RequestRefusal> {
     if let Message::Request { id, method: Method::Initialize, .. } = message {
         let text = "Invalid Request: the session is initialized already; send initialize without a session id";
-        return Err(Refusal::invalid(text).with_id(Some(id)));
+        return Err(RequestRefusal::invalid(text).with_id(Some(id)));
     }
     match inbound.message(message).await {
-        Some(exchange) => Ok(respond(inbound, exchange, Form::Session).await),
+        Some(exchange) => Ok(respond(inbound, exchange, ResponseForm::Session).await),
         None => Ok(response::accepted()),
     }
 }
 
-async fn batch(inbound: &Inbound<'_>, messages: Vec<Result<Message, Malformed>>) -> Result<Response, Refusal> {
-    let exchanges = inbound.batch(messages).await.map_err(Refusal::batch)?;
+async fn batch(inbound: &Inbound<'_>, messages: Vec<Result<Message, Malformed>>) -> Result<Response, RequestRefusal> {
+    let exchanges = inbound.batch(messages).await.map_err(RequestRefusal::batch)?;
     if exchanges.is_empty() {
         return Ok(response::accepted());
     }
-    Ok(respond(inbound, exchanges, Form::Batch).await)
+    Ok(respond(inbound, exchanges, ResponseForm::Batch).await)
 }
 
 fn request_id(message: &Message) -> Option<RequestId> {

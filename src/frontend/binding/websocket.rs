@@ -26,15 +26,15 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    refusal::Refusal,
+    refusal::RequestRefusal,
     request_head::{RequestHead, Semantics, VersionHeader, choose},
     response::{credential_end, keep_alive},
 };
 use crate::{
     frontend::{
         replay::{ReplayBuffer, ReplayReader},
-        request::{Envelope, Messages, Served, StatelessRequest},
-        session::{Session, calls::RunningCalls, exchange::Exchange, inbound::Inbound},
+        request::{RequestEnvelope, RequestMessages, Served, StatelessRequest},
+        session::{Session, calls::RunningCalls, exchange::SessionExchange, inbound::Inbound},
         state::{FrontendState, Sender},
     },
     mcp::{
@@ -51,7 +51,7 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(45);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// One connection.
-struct Connection {
+struct WebSocketConnection {
     state: FrontendState,
     sender: Sender,
     /// Messages to be written.
@@ -65,9 +65,9 @@ struct Connection {
 }
 
 /// One answer on its way.
-enum Answer {
-    Session(Exchange),
-    Request(Messages),
+enum AnswerStream {
+    Session(SessionExchange),
+    Request(RequestMessages),
 }
 
 /// Opens a connection.
@@ -75,22 +75,22 @@ pub(super) async fn get(
     State(state): State<FrontendState>,
     upgrade: WebSocketUpgrade,
     head: RequestHead,
-) -> Result<Response, Refusal> {
+) -> Result<Response, RequestRefusal> {
     let max = state.settings().body;
     let upgrade = upgrade.protocols([SUBPROTOCOL]).max_message_size(max).max_frame_size(max);
     if upgrade.selected_protocol().is_none() {
-        return Err(Refusal::invalid("Bad Request: the WebSocket subprotocol `mcp` must be offered"));
+        return Err(RequestRefusal::invalid("Bad Request: the WebSocket subprotocol `mcp` must be offered"));
     }
     let token = state.tracker().token();
     Ok(upgrade.on_upgrade(move |socket| async move {
-        Connection::new(state, head.sender).serve(socket).await;
+        WebSocketConnection::new(state, head.sender).serve(socket).await;
         drop(token);
     }))
 }
 
-// === impl Connection ===
+// === impl WebSocketConnection ===
 
-impl Connection {
+impl WebSocketConnection {
     fn new(state: FrontendState, sender: Sender) -> Self {
         let queue = state.sessions().queue(sender.endpoint.binding);
         let requests = RunningCalls::new(state.settings().calls_per_session, CancellationToken::new());
@@ -144,7 +144,7 @@ impl Connection {
     }
 
     /// Starts to serve a frame.
-    async fn receive(&mut self, text: &Bytes) -> Vec<Answer> {
+    async fn receive(&mut self, text: &Bytes) -> Vec<AnswerStream> {
         let text = Text::parse(text).and_then(Text::unambiguous);
         let served = match choose(self.state.settings().serves, VersionHeader::Absent, text) {
             Ok(Semantics::Request(Message::Request { id, method, params }, Some(envelope))) => {
@@ -157,7 +157,7 @@ impl Connection {
             Ok(Semantics::Request(..)) => Ok(Vec::new()),
             Ok(Semantics::Session(Ok(Text::Single(message)))) => self.message(message).await,
             Ok(Semantics::Session(Ok(Text::Batch(messages)))) => self.batch(messages).await,
-            Ok(Semantics::Session(Err(malformed))) => Err(Refusal::malformed(&malformed)),
+            Ok(Semantics::Session(Err(malformed))) => Err(RequestRefusal::malformed(&malformed)),
             Err(refusal) => Err(refusal),
         };
         served.unwrap_or_else(|refusal| {
@@ -168,9 +168,9 @@ impl Connection {
     }
 
     /// Begins to serve a request that stands alone.
-    fn request(&self, (id, method): (RequestId, Method), params: Bytes, envelope: &Bytes) -> Vec<Answer> {
+    fn request(&self, (id, method): (RequestId, Method), params: Bytes, envelope: &Bytes) -> Vec<AnswerStream> {
         let farewell = Farewell::new("client disconnected");
-        let served = Envelope::read(envelope).and_then(|envelope| {
+        let served = RequestEnvelope::read(envelope).and_then(|envelope| {
             envelope.check(&method)?;
             let guard = self.requests.begin(Some((id.clone(), farewell.clone()))).ok_or_else(|| {
                 ErrorObject::retryable("too many requests run on this connection; wait until some have ended")
@@ -179,7 +179,7 @@ impl Connection {
             let request = StatelessRequest { state, sender, id, method, envelope, mirror: None, farewell };
             let (Served::Call(messages) | Served::Listen(messages)) = request.serve(params)?;
             let cancelled = guard.cancelled.clone().cancelled_owned();
-            Ok(Answer::Request(Box::pin(messages.take_until(cancelled).map(move |message| {
+            Ok(AnswerStream::Request(Box::pin(messages.take_until(cancelled).map(move |message| {
                 let _ = &guard;
                 message
             }))))
@@ -194,16 +194,16 @@ impl Connection {
     }
 
     /// Begins to serve a message of the session, which begins with `initialize`.
-    async fn message(&mut self, message: Message) -> Result<Vec<Answer>, Refusal> {
+    async fn message(&mut self, message: Message) -> Result<Vec<AnswerStream>, RequestRefusal> {
         let session = match (&self.session, &message) {
             (Some(session), _) => session,
             (None, Message::Request { method: Method::Initialize, id, .. }) => {
                 let (endpoint, owner) = (self.sender.endpoint.clone(), Arc::clone(&self.sender.admission.caller));
                 let opened = self.state.sessions().open_on(Arc::clone(&self.queue), endpoint, owner).await;
-                self.session.insert(opened.map_err(|full| Refusal::full(full).with_id(Some(id.clone())))?)
+                self.session.insert(opened.map_err(|full| RequestRefusal::full(full).with_id(Some(id.clone())))?)
             }
             (None, Message::Request { id, .. }) => {
-                let refusal = Refusal::invalid("Invalid Request: the session begins with initialize");
+                let refusal = RequestRefusal::invalid("Invalid Request: the session begins with initialize");
                 return Err(refusal.with_id(Some(id.clone())));
             }
             // a request that stands alone may be cancelled by a notification that names no version
@@ -218,20 +218,26 @@ impl Connection {
         if let Message::Notification { method: Method::Cancelled, params } = &message {
             self.requests.cancel_named(params);
         }
-        Ok(inbound.message(message).await.map(Answer::Session).into_iter().collect())
+        Ok(inbound.message(message).await.map(AnswerStream::Session).into_iter().collect())
     }
 
-    async fn batch(&self, messages: Vec<Result<Message, Malformed>>) -> Result<Vec<Answer>, Refusal> {
+    async fn batch(&self, messages: Vec<Result<Message, Malformed>>) -> Result<Vec<AnswerStream>, RequestRefusal> {
         let Some(session) = &self.session else {
-            return Err(Refusal::invalid("Invalid Request: the session begins with initialize"));
+            return Err(RequestRefusal::invalid("Invalid Request: the session begins with initialize"));
         };
         session.touch(self.state.now());
         let inbound = Inbound { state: &self.state, session, sender: &self.sender };
-        Ok(inbound.batch(messages).await.map_err(Refusal::batch)?.into_iter().map(Answer::Session).collect())
+        Ok(inbound
+            .batch(messages)
+            .await
+            .map_err(RequestRefusal::batch)?
+            .into_iter()
+            .map(AnswerStream::Session)
+            .collect())
     }
 }
 
-impl Drop for Connection {
+impl Drop for WebSocketConnection {
     fn drop(&mut self) {
         if let Some(session) = &self.session {
             self.state.sessions().forget(session);
@@ -239,7 +245,7 @@ impl Drop for Connection {
     }
 }
 
-impl Stream for Answer {
+impl Stream for AnswerStream {
     type Item = Message;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {

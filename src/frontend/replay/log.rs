@@ -8,7 +8,7 @@ use crate::mcp::Message;
 
 /// The messages of a buffer, numbered from 1.
 #[derive(Debug, Default)]
-pub(super) struct Log {
+pub(super) struct ReplayLog {
     entries: VecDeque<LogEntry>,
     bytes: usize,
     /// The entries from the front that were taken, and their bytes.
@@ -26,7 +26,7 @@ struct LogEntry {
     bytes: usize,
 }
 
-impl Log {
+impl ReplayLog {
     /// The bytes of all messages.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes

@@ -1,5 +1,5 @@
 //! The envelope of a request without a session: its version, its client, and what the client can be asked. Knows nothing of
-//! transports; one that mirrors the body in headers compares the two between [`Envelope::read`] and [`Envelope::check`]
+//! transports; one that mirrors the body in headers compares the two between [`RequestEnvelope::read`] and [`RequestEnvelope::check`]
 //! (the order of `translation` 2.8).
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use crate::{
 
 /// The envelope of a request.
 #[derive(Debug, Clone)]
-pub(crate) struct Envelope {
+pub(crate) struct RequestEnvelope {
     /// The client's description of itself.
     pub(crate) client: ClientDescription,
     /// The lowest level of log messages that it wants; `None`: no log messages (2026-07-28, logging).
@@ -20,9 +20,9 @@ pub(crate) struct Envelope {
     pub(crate) version: String,
 }
 
-// === impl Envelope ===
+// === impl RequestEnvelope ===
 
-impl Envelope {
+impl RequestEnvelope {
     /// Reads the envelope from the text of `_meta`.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::early::Early;
 use crate::{
-    frontend::requests::Permit,
+    frontend::requests::RequestPermit,
     mcp::{
         Call, ClientInfo, Context, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId,
         Revision, Server,
@@ -73,7 +73,7 @@ impl Listen {
         self,
         chosen: Filter,
         drained: CancellationToken,
-        permit: Permit,
+        permit: RequestPermit,
     ) -> impl Stream<Item = Message> + Send + 'static {
         async_stream::stream! {
             let _permit = permit;

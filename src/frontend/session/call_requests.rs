@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use super::Session;
 use crate::{
-    frontend::server_requests::{RequestEnd, SentRequest},
+    frontend::server_requests::{OutgoingRequest, RequestEnd},
     mcp::{Message, Method, RequestId, json, pending_request::PendingRequest},
 };
 
@@ -27,7 +27,7 @@ pub(super) struct CallRequests {
 impl CallRequests {
     /// Sends a request: the message for the client; `None` if the client has too many open.
     pub(super) fn send(&mut self, session: &Session, pending: PendingRequest) -> Option<Message> {
-        let SentRequest { id, method, params, wait } = session.requests.send(pending)?;
+        let OutgoingRequest { id, method, params, wait } = session.requests.send(pending)?;
         self.waits.push(wait);
         self.open.push(id.clone());
         Some(Message::Request { id, method, params: params.json().clone() })

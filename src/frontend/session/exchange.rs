@@ -30,7 +30,7 @@ use crate::mcp::{
 
 /// One call: a stream of messages for the client, the response last.
 #[derive(Debug)]
-pub(crate) struct Exchange(State);
+pub(crate) struct SessionExchange(ExchangeState);
 
 /// The fate of a call whose reader goes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(crate) struct ExchangeContext {
 }
 
 #[derive(Debug)]
-enum State {
+enum ExchangeState {
     /// One message and nothing else.
     Message(Message),
     /// A reply.
@@ -66,7 +66,7 @@ enum State {
 
 /// The subject of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Subject {
+enum ExchangeSubject {
     /// A request, answered under this id.
     Request(RequestId),
     /// Everything that belongs to no request; the client is asked if a standalone stream is open.
@@ -104,7 +104,7 @@ enum StopCause {
 
 struct CallInProgress {
     session: Arc<Session>,
-    subject: Subject,
+    subject: ExchangeSubject,
     on_disconnect: OnDisconnect,
     tracker: TaskTracker,
     translator: ClientTranslator,
@@ -119,9 +119,9 @@ struct CallInProgress {
     guard: Option<CallGuard>,
 }
 
-// === impl Exchange ===
+// === impl SessionExchange ===
 
-impl Exchange {
+impl SessionExchange {
     /// The exchange of a request's reply. It stops if the client cancels it, the session ends or the credential is revoked.
     pub(crate) fn request(
         session: Arc<Session>,
@@ -130,7 +130,7 @@ impl Exchange {
         context: ExchangeContext,
     ) -> Self {
         let cancelled = guard.cancelled.clone();
-        Self::new(session, (Subject::Request(id), Some(guard)), (reply, cancelled), context)
+        Self::new(session, (ExchangeSubject::Request(id), Some(guard)), (reply, cancelled), context)
     }
 
     /// The messages of a listen, until it is `cancelled` or the credential is revoked.
@@ -140,17 +140,17 @@ impl Exchange {
         cancelled: CancellationToken,
         context: ExchangeContext,
     ) -> Self {
-        Self::new(session, (Subject::Listen, None), (reply, cancelled), context)
+        Self::new(session, (ExchangeSubject::Listen, None), (reply, cancelled), context)
     }
 
     /// The exchange of this one message.
     pub(crate) const fn answered(message: Message) -> Self {
-        Self(State::Message(message))
+        Self(ExchangeState::Message(message))
     }
 
     fn new(
         session: Arc<Session>,
-        (subject, guard): (Subject, Option<CallGuard>),
+        (subject, guard): (ExchangeSubject, Option<CallGuard>),
         (reply, cancelled): (Reply, CancellationToken),
         context: ExchangeContext,
     ) -> Self {
@@ -171,27 +171,27 @@ impl Exchange {
             detached: false,
             guard,
         };
-        Self(State::Call(Box::pin(Driven { stop, call })))
+        Self(ExchangeState::Call(Box::pin(Driven { stop, call })))
     }
 }
 
-impl Stream for Exchange {
+impl Stream for SessionExchange {
     type Item = Message;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
-        if let State::Call(driven) = &mut self.0 {
+        if let ExchangeState::Call(driven) = &mut self.0 {
             return driven.as_mut().poll(cx);
         }
-        match std::mem::replace(&mut self.0, State::Finished) {
-            State::Message(message) => Poll::Ready(Some(message)),
-            State::Call(_) | State::Finished => Poll::Ready(None),
+        match std::mem::replace(&mut self.0, ExchangeState::Finished) {
+            ExchangeState::Message(message) => Poll::Ready(Some(message)),
+            ExchangeState::Call(_) | ExchangeState::Finished => Poll::Ready(None),
         }
     }
 }
 
-impl Drop for Exchange {
+impl Drop for SessionExchange {
     fn drop(&mut self) {
-        let State::Call(mut driven) = std::mem::replace(&mut self.0, State::Finished) else { return };
+        let ExchangeState::Call(mut driven) = std::mem::replace(&mut self.0, ExchangeState::Finished) else { return };
         let call = driven.as_mut().project().call;
         let continues = call.on_disconnect == OnDisconnect::Continue && call.reply.is_some();
         if !continues || call.session.ended.is_cancelled() {
@@ -309,8 +309,8 @@ impl CallInProgress {
         let Some(client) = self.session.client() else { return Err(None) };
         can_be_asked(client, method, params).map_err(Some)?;
         let reachable = match self.subject {
-            Subject::Request(_) => !self.detached,
-            Subject::Listen => self.session.queue.open_streams() > 0,
+            ExchangeSubject::Request(_) => !self.detached,
+            ExchangeSubject::Listen => self.session.queue.open_streams() > 0,
         };
         // 2025-11-25 lifecycle: before `initialized` a server asks nothing but pings
         if reachable && self.session.is_initialized() { Ok(()) } else { Err(None) }
@@ -336,7 +336,7 @@ impl CallInProgress {
     /// Ends the call; returns the response unless something has to be read before it.
     fn finish(&mut self, outcome: Result<Payload, ErrorObject>) -> Option<Message> {
         self.close();
-        let Subject::Request(id) = &self.subject else { return None };
+        let ExchangeSubject::Request(id) = &self.subject else { return None };
         let outcome = outcome.map(|result| result.json().clone());
         let response = Message::Response { id: Some(id.clone()), outcome };
         if self.ready.is_empty() {

@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     Session,
-    exchange::{Exchange, ExchangeContext, OnDisconnect},
+    exchange::{ExchangeContext, OnDisconnect, SessionExchange},
 };
 use crate::{
     frontend::state::{FrontendState, Sender},
@@ -44,7 +44,7 @@ pub(crate) struct RefusedBatch {
 
 impl Inbound<'_> {
     /// Begins to serve a message; `None` if there is nothing to answer.
-    pub(crate) async fn message(&self, message: Message) -> Option<Exchange> {
+    pub(crate) async fn message(&self, message: Message) -> Option<SessionExchange> {
         match message {
             Message::Request { id, method, params } => return Some(self.request(id, method, params)),
             Message::Notification { method, params } => self.notification(method, params).await,
@@ -61,7 +61,7 @@ impl Inbound<'_> {
     pub(crate) async fn batch(
         &self,
         messages: Vec<Result<Message, Malformed>>,
-    ) -> Result<SelectAll<Exchange>, RefusedBatch> {
+    ) -> Result<SelectAll<SessionExchange>, RefusedBatch> {
         let reject = |text: &str, id| {
             let error = ErrorObject::new(ErrorObject::INVALID_REQUEST, &format!("Invalid Request: {text}"));
             Err(RefusedBatch { error, id })
@@ -93,7 +93,7 @@ impl Inbound<'_> {
     }
 
     /// Begins to serve a request.
-    fn request(&self, id: RequestId, method: Method, params: Bytes) -> Exchange {
+    fn request(&self, id: RequestId, method: Method, params: Bytes) -> SessionExchange {
         tracing::debug!(session = ?self.session.id, method = %method, "request");
         match (method, self.session.client()) {
             (Method::Ping, _) => empty(id),
@@ -144,7 +144,7 @@ impl Inbound<'_> {
         }
     }
 
-    fn forward(&self, id: RequestId, method: Method, params: Payload, client: &Arc<ClientInfo>) -> Exchange {
+    fn forward(&self, id: RequestId, method: Method, params: Payload, client: &Arc<ClientInfo>) -> SessionExchange {
         let call = Call { method, params, context: self.context(client) };
         let (context, farewell) = (self.exchange_context(self.on_disconnect(), &call), call.context.farewell.clone());
         let reply = self.call(call);
@@ -177,12 +177,12 @@ impl Inbound<'_> {
         (id, cancelled_by): (RequestId, Option<(RequestId, Farewell)>),
         reply: Reply,
         context: ExchangeContext,
-    ) -> Exchange {
+    ) -> SessionExchange {
         let Some(guard) = self.session.calls.begin(cancelled_by) else {
             let message = "too many calls run in this session; wait until some have ended";
             return refuse(id, ErrorObject::retryable(message));
         };
-        Exchange::request(Arc::clone(self.session), (id, guard), reply, context)
+        SessionExchange::request(Arc::clone(self.session), (id, guard), reply, context)
     }
 
     /// The surroundings of the exchange of `call`.
@@ -229,13 +229,13 @@ impl Inbound<'_> {
 }
 
 /// The exchange of an empty result.
-pub(super) fn empty(id: RequestId) -> Exchange {
-    Exchange::answered(Message::result(id, Bytes::from_static(b"{}")))
+pub(super) fn empty(id: RequestId) -> SessionExchange {
+    SessionExchange::answered(Message::result(id, Bytes::from_static(b"{}")))
 }
 
 /// The exchange of an error.
-pub(super) fn refuse(id: RequestId, error: ErrorObject) -> Exchange {
-    Exchange::answered(Message::error(id, error))
+pub(super) fn refuse(id: RequestId, error: ErrorObject) -> SessionExchange {
+    SessionExchange::answered(Message::error(id, error))
 }
 
 /// The `initialize` in a batch.

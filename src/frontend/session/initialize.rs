@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{
-    exchange::{Exchange, ExchangeContext},
+    exchange::{ExchangeContext, SessionExchange},
     inbound::{Inbound, empty, refuse},
 };
 use crate::{
@@ -32,7 +32,7 @@ const EMULATED_TASKS: &str = r#"{"cancel":{},"requests":{"tools":{"call":{}}}}"#
 
 impl Inbound<'_> {
     /// Serves `initialize`.
-    pub(crate) fn initialize(&self, id: RequestId, params: &Bytes) -> Exchange {
+    pub(crate) fn initialize(&self, id: RequestId, params: &Bytes) -> SessionExchange {
         match read_client(params) {
             Ok(client) => self.open(id, client),
             Err(error) => refuse(id, error),
@@ -40,7 +40,7 @@ impl Inbound<'_> {
     }
 
     /// Opens the session for this client: asks the server for its description.
-    pub(crate) fn open(&self, id: RequestId, client: ClientInfo) -> Exchange {
+    pub(crate) fn open(&self, id: RequestId, client: ClientInfo) -> SessionExchange {
         let revision = client.revision;
         // a task that the client executes has an id of the client's own making: among many servers nobody could tell whose
         // it is; and in a version without tasks the word means something else

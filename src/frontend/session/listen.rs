@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 
 use super::{
-    exchange::{Exchange, OnDisconnect},
+    exchange::{OnDisconnect, SessionExchange},
     inbound::Inbound,
 };
 use crate::mcp::{Call, Method, Payload};
@@ -31,7 +31,7 @@ impl Inbound<'_> {
             Call { method: Method::Listen, params: Payload::absent(client.revision), context: self.context(client) };
         let context = self.exchange_context(OnDisconnect::Cancel, &call);
         let session = Arc::clone(self.session);
-        let mut messages = Exchange::listen(Arc::clone(&session), self.call(call), cancelled.clone(), context);
+        let mut messages = SessionExchange::listen(Arc::clone(&session), self.call(call), cancelled.clone(), context);
         self.state.tracker().spawn(async move {
             while let Some(message) = messages.next().await {
                 session.queue.push(message);

@@ -7,7 +7,7 @@ use futures_util::{StreamExt, future::join_all};
 
 use super::{
     Session,
-    exchange::Exchange,
+    exchange::SessionExchange,
     inbound::{Inbound, refuse},
 };
 use crate::mcp::{
@@ -30,7 +30,7 @@ enum Setting {
 impl Inbound<'_> {
     /// The level takes effect here at once, whatever the servers do with it: messages below it do not reach the client. A
     /// request that is refused changes nothing.
-    pub(super) fn set_level(&self, id: RequestId, params: Payload, client: &Arc<ClientInfo>) -> Exchange {
+    pub(super) fn set_level(&self, id: RequestId, params: Payload, client: &Arc<ClientInfo>) -> SessionExchange {
         let name = Object::parse(params.json()).and_then(|params| params.string("level"));
         let Some(level) = name.as_deref().and_then(Level::parse) else {
             let known = Level::ALL.map(Level::as_str).join(", ");
@@ -48,7 +48,7 @@ impl Inbound<'_> {
         method: &Method,
         params: Payload,
         client: &Arc<ClientInfo>,
-    ) -> Exchange {
+    ) -> SessionExchange {
         let uri = params.string("uri").unwrap_or_default();
         if *method == Method::ResourcesSubscribe && !self.session.may_subscribe(&uri) {
             let text = "this session has as many subscriptions as it can have; unsubscribe from some first";
@@ -60,7 +60,7 @@ impl Inbound<'_> {
     }
 
     /// Forwards a setting, and stores it once it is granted.
-    fn set(&self, id: RequestId, setting: Setting, params: Payload, client: &Arc<ClientInfo>) -> Exchange {
+    fn set(&self, id: RequestId, setting: Setting, params: Payload, client: &Arc<ClientInfo>) -> SessionExchange {
         let call = Call { method: setting.method(), params, context: self.context(client) };
         let (context, farewell) = (self.exchange_context(self.on_disconnect(), &call), call.context.farewell.clone());
         let mut reply = self.call(call);

@@ -36,7 +36,7 @@ struct Inner {
     /// Owns the transactions, which go on when the caller goes away.
     tracker: TaskTracker,
     permits: Arc<Semaphore>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingWrites>,
     /// Held while a transaction runs. Taken in the order in which the groups came.
     transaction: tokio::sync::Mutex<()>,
     /// The sessions that ended and whose rows may still be there.
@@ -45,11 +45,11 @@ struct Inner {
 
 /// The groups that no transaction has taken yet, in order.
 #[derive(Debug, Default)]
-struct Waiting(VecDeque<Group>);
+struct WaitingWrites(VecDeque<WriteGroup>);
 
 /// Changes that succeed or fail together, and the end of the wait for them.
 #[derive(Debug)]
-struct Group {
+struct WriteGroup {
     writes: Vec<McpSessionWrite>,
     done: oneshot::Sender<Written>,
     /// Its permit to wait.
@@ -171,7 +171,7 @@ impl Inner {
         }
     }
 
-    fn settle(&self, group: Group, outcome: Written) {
+    fn settle(&self, group: WriteGroup, outcome: Written) {
         if outcome.is_ok() {
             for write in &group.writes {
                 if let McpSessionWrite::Delete(digest) = write {
@@ -184,23 +184,23 @@ impl Inner {
     }
 }
 
-// === impl Waiting ===
+// === impl WaitingWrites ===
 
-impl Waiting {
+impl WaitingWrites {
     fn add(
         &mut self,
         writes: Vec<McpSessionWrite>,
         permit: Option<OwnedSemaphorePermit>,
     ) -> oneshot::Receiver<Written> {
         let (done, receiver) = oneshot::channel();
-        self.0.push_back(Group { writes, done, _permit: permit });
+        self.0.push_back(WriteGroup { writes, done, _permit: permit });
         receiver
     }
 
     /// The oldest groups: as many as fit into one transaction, at least one.
-    fn take(&mut self) -> Vec<Group> {
+    fn take(&mut self) -> Vec<WriteGroup> {
         let mut writes = 0;
-        let fits = |group: &&Group| {
+        let fits = |group: &&WriteGroup| {
             writes += group.writes.len();
             writes <= MAX_BATCH
         };

@@ -21,7 +21,7 @@ use crate::{
 
 /// The sessions in memory.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct SessionTable {
     pub(super) by_id: DashMap<SessionId, Arc<Session>>,
     /// Both tables change under the lock of the owner.
     owners: DashMap<Owner, Arc<Mutex<OwnerSessions>>>,
@@ -41,9 +41,9 @@ struct OwnerSessions {
 /// A time, and a number that tells apart what has the same one.
 type Rank = (Timestamp, u64);
 
-// === impl Table ===
+// === impl SessionTable ===
 
-impl Table {
+impl SessionTable {
     /// Adds a session if the bounds allow it. If the caller, or the gateway, has as many as allowed, the caller's
     /// longest idle session is removed and given; `before` runs first.
     pub(super) fn insert(
