@@ -30,7 +30,7 @@ pub(crate) mod task;
 pub mod translate;
 pub mod uri;
 
-pub use call::{Call, Capabilities, ClientInfo, Context, Server, Trace};
+pub use call::{Call, Capabilities, ClientInfo, Context, Server};
 pub use error::ErrorObject;
 pub use farewell::Farewell;
 pub use jsonrpc::{Message, RequestId};

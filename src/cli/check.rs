@@ -18,8 +18,8 @@ use crate::{
     config::{Config, Given},
     gateway::{self, Gateway, Mount},
     mcp::{
-        Call, ClientInfo, Context, ErrorObject, Farewell, Method, Outcome, Payload, Revision, Step, Trace,
-        observer::Observer, translate::Profile,
+        Call, ClientInfo, Context, ErrorObject, Farewell, Method, Outcome, Payload, Revision, Step, observer::Observer,
+        translate::Profile,
     },
     model::{
         BackendId, BackendSpec, Caller, Requester,
@@ -166,7 +166,6 @@ impl Probe {
             profile: Profile::default(),
             farewell: Farewell::default(),
             revoked: None,
-            trace: Trace::default(),
         };
         let Some(server) = self.gateway.single(id) else { return Ok(()) };
         let params = Payload::of(Revision::NEWEST_LEGACY, &json!({}));

@@ -156,7 +156,6 @@ impl StatelessRequest<'_> {
             mirror: self.mirror.clone(),
             farewell: self.farewell.clone(),
             revoked: Some(Arc::clone(&self.sender.admission.lease.revoked)),
-            trace: self.sender.trace.clone(),
         }
     }
 }

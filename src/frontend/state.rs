@@ -11,7 +11,7 @@ use super::{
     settings::Settings,
 };
 use crate::{
-    mcp::{ClientInfo, Server, Trace, translate::Profile},
+    mcp::{ClientInfo, Server, translate::Profile},
     model::{BackendId, Endpoint, Target},
     resource::Admission,
     support::{Clock, Timestamp},
@@ -28,8 +28,6 @@ pub(crate) struct Sender {
     pub(crate) admission: Admission,
     /// The endpoint; that of `/messages` is the session's.
     pub(crate) endpoint: Endpoint,
-    /// Ties the message to the logs.
-    pub(crate) trace: Trace,
 }
 
 /// The server at each endpoint.

@@ -38,7 +38,7 @@ use self::{
 };
 use crate::{
     mcp::{
-        Capabilities, ClientInfo, Context, Farewell, Payload, Server, Trace,
+        Capabilities, ClientInfo, Context, Farewell, Payload, Server,
         translate::{LeftOut, Profile},
     },
     model::{BackendId, Caller, Requester, SessionId, Share},
@@ -90,7 +90,6 @@ impl Catalog {
             profile: Profile::default(),
             farewell: Farewell::default(),
             revoked: None,
-            trace: Trace::default(),
         }
     }
 

@@ -53,8 +53,6 @@ pub struct Context {
     pub farewell: Farewell,
     /// Cancelled when the credential is revoked; `None` if nothing outlives the request that rests on it.
     pub revoked: Option<Arc<CancellationToken>>,
-    /// What ties the call to logs and traces.
-    pub trace: Trace,
 }
 
 /// What a client said of itself: in `initialize`, or in the envelope of a 2026-07-28 request.
@@ -73,13 +71,6 @@ pub struct ClientInfo {
 pub struct Capabilities {
     json: Bytes,
     key: String,
-}
-
-/// What ties a call to logs and traces.
-#[derive(Debug, Clone, Default)]
-pub struct Trace {
-    /// The id of the HTTP request, or of the message on a channel.
-    pub request: String,
 }
 
 // === impl ClientInfo ===

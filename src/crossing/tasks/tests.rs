@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::*;
 use crate::{
     crossing::pairs::awaits_tasks,
-    mcp::{Capabilities, ClientInfo, Context, Farewell, Payload, Trace, listen, translate::Profile},
+    mcp::{Capabilities, ClientInfo, Context, Farewell, Payload, listen, translate::Profile},
     model::{Caller, Requester},
     support::SystemClock,
 };
@@ -42,7 +42,6 @@ pub(super) fn context(revision: Revision, capabilities: &'static str) -> Context
         mirror: None,
         profile: Profile::default(),
         farewell: Farewell::default(),
-        trace: Trace::default(),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
         state::{FrontendState, Sender},
     },
     mcp::{
-        ErrorObject, Message, Method, RequestId, Revision, Trace,
+        ErrorObject, Message, Method, RequestId, Revision,
         json::Object,
         jsonrpc::{Frame, Malformed},
         meta,
@@ -129,9 +129,7 @@ impl FromRequestParts<FrontendState> for RequestHead {
                 .filter(|endpoint| state.server(&endpoint.target).is_some())
                 .ok_or_else(|| RequestRefusal::no_endpoint().toward(revision(&parts.headers)).into_response())?,
         };
-        let request = parts.headers.get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
-        let trace = Trace { request: request.to_owned() };
-        Ok(Self { sender: Sender { admission, endpoint, trace }, headers: std::mem::take(&mut parts.headers) })
+        Ok(Self { sender: Sender { admission, endpoint }, headers: std::mem::take(&mut parts.headers) })
     }
 }
 

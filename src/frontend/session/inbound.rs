@@ -223,7 +223,6 @@ impl Inbound<'_> {
             farewell: Farewell::default(),
             // its session ends then
             revoked: None,
-            trace: self.sender.trace.clone(),
         }
     }
 }

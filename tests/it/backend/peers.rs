@@ -15,7 +15,7 @@ use lockkeeper::{
     backend::{Deps, SlotLimits, Supervisor},
     mcp::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Farewell, Method, Notification, Outcome, Payload,
-        Reply, Revision, Server, Trace,
+        Reply, Revision, Server,
         observer::{LifecycleEvent, Observer},
         translate::Profile,
     },
@@ -239,7 +239,6 @@ fn context(requester: Requester, capabilities: &'static str) -> Context {
         profile: Profile::default(),
         farewell: Farewell::default(),
         revoked: None,
-        trace: Trace::default(),
     }
 }
 

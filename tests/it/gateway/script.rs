@@ -15,7 +15,7 @@ use lockkeeper::{
     gateway::{Deps, Gateway, Mount, Settings},
     mcp::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Farewell, Method, Notification, Outcome, Payload,
-        Reply, Revision, Server, Step, Trace, listen,
+        Reply, Revision, Server, Step, listen,
         observer::{LifecycleEvent, Observer},
         translate::Profile,
     },
@@ -205,7 +205,6 @@ impl Client {
             profile: Profile::default(),
             farewell: Farewell::default(),
             revoked: None,
-            trace: Trace::default(),
         };
         Self { server, context }
     }
