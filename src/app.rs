@@ -174,7 +174,7 @@ impl App {
         self.router.clone()
     }
 
-    /// The operator's key, where this start created it. It is given once.
+    /// The operator's key, if this start created it. It is returned once.
     pub fn take_first_key(&mut self) -> Option<Secret> {
         self.first_key.take()
     }

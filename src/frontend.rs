@@ -80,7 +80,7 @@ impl Frontend {
         self.sweep().await;
     }
 
-    /// Ends the standalone streams and the HTTP+SSE sessions, which would keep connections open for ever; calls go on.
+    /// Ends the standalone streams and the HTTP+SSE sessions, which would keep connections open for ever; calls continue.
     pub fn drain(&self) {
         self.0.drained().cancel();
     }

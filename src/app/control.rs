@@ -27,7 +27,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// For a gateway that listens on `bound`: where that is every address, the loopback one.
+    /// The control data of a gateway that listens on `bound`; on every address, the loopback one is used.
     pub fn new(bound: SocketAddr, public_url: &PublicUrl, token: Secret) -> Self {
         let mut address = bound;
         if bound.ip().is_unspecified() {
@@ -51,7 +51,7 @@ impl Control {
         fs::rename(&fresh, &path)
     }
 
-    /// Reads it; `None` where no gateway has written it, or none that can be understood.
+    /// Reads it; `None` if no gateway has written it, or in a form that cannot be read.
     pub fn read(data_dir: &Path) -> io::Result<Option<Self>> {
         let text = match fs::read_to_string(files::control(data_dir)) {
             Ok(text) => text,

@@ -45,7 +45,7 @@ pub(super) fn crossing(config: &Config) -> crossing::Settings {
     crossing::Settings { suspended_calls_per_user, suspended_calls, question_timeout }
 }
 
-/// The frontends', where there can be so many connections of clients.
+/// The frontend's, for this bound of client connections.
 pub(super) fn frontend(config: &Config, connections: usize) -> frontend::Settings {
     let limits = &config.limits;
     frontend::Settings {

@@ -48,7 +48,7 @@ pub(crate) struct StatelessRequest<'a> {
     pub(crate) method: Method,
     /// The client's description of itself.
     pub(crate) envelope: RequestEnvelope,
-    /// The parameters that the transport mirrored; `None` where it mirrors none.
+    /// The parameters that the transport mirrored; `None` if it mirrors none.
     pub(crate) mirror: Option<Arc<Mirror>>,
     /// The reason for the server if the request is cancelled.
     pub(crate) farewell: Farewell,

@@ -42,7 +42,7 @@ pub(crate) struct StatelessRequests {
     shown_for: Duration,
     /// The observer of each listen that ended.
     pub(super) observer: Observer,
-    /// Numbers the requests, so that what each holds at the backends is told apart.
+    /// The number of the last request, which identifies it at the backends.
     last: AtomicU64,
     /// Ends everything that runs, when the gateway does.
     pub(super) closed: CancellationToken,

@@ -43,8 +43,8 @@ pub struct Settings {
     pub replay_for: Duration,
     /// Standalone streams (GET) of one session; one more closes the oldest. 8.
     pub streams_per_session: usize,
-    /// Messages that wait for a standalone stream. 256. When one more comes, the oldest that can be spared is dropped; where a stream is
-    /// open its reader is too slow, and the stream is closed.
+    /// Messages that wait for a standalone stream. 256. One more drops the oldest that can be spared; if a
+    /// stream is open its reader is too slow, and the stream is closed.
     pub queue: usize,
     /// Messages in one batch (2025-03-26). 100.
     pub batch: usize,

@@ -113,8 +113,8 @@ impl RequestRefusal {
         ))
     }
 
-    /// 404 for a session that is not there (never 401 or 400, design rule 9); 503 where the store cannot be asked; 429 where
-    /// the caller is at a bound.
+    /// 404 for a session that does not exist (never 401 or 400, design rule 9); 503 if the store cannot be read; 429 if the
+    /// caller is at a bound.
     pub(crate) fn missing(missing: LookupError) -> Self {
         match missing {
             LookupError::Unknown => Self::new(
@@ -140,7 +140,7 @@ impl RequestRefusal {
         Self::invalid("Bad Request: the stream of this Last-Event-ID is not kept any more; send the request again")
     }
 
-    /// 429 where the caller is at its bound, 503 where the gateway is; both with `Retry-After`.
+    /// 429 if the caller is at its bound, 503 if the gateway is; both with `Retry-After`.
     pub(crate) fn full(full: LimitReached) -> Self {
         match full {
             LimitReached::Caller => Self::retry(

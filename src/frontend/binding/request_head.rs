@@ -35,6 +35,10 @@ pub(crate) struct RequestHead {
     pub(crate) sender: Sender,
     /// The headers.
     pub(crate) headers: HeaderMap,
+    /// The version that the request names.
+    pub(crate) version: VersionHeader,
+    /// The version in the header, if the gateway speaks it.
+    pub(crate) revision: Option<Revision>,
 }
 
 /// The value of `MCP-Protocol-Version`.
@@ -100,21 +104,6 @@ impl RequestHead {
         let given = self.headers.contains_key(headers::SESSION_ID);
         given.then(|| headers::sole(&self.headers, &headers::SESSION_ID).unwrap_or_default())
     }
-
-    /// The version that the request names.
-    pub(crate) fn version(&self) -> VersionHeader {
-        match self.revision() {
-            None if !self.headers.contains_key(headers::PROTOCOL_VERSION) => VersionHeader::Absent,
-            None => VersionHeader::Unknown,
-            Some(revision) if Revision::LEGACY.contains(&revision) => VersionHeader::Legacy,
-            Some(_) => VersionHeader::Modern,
-        }
-    }
-
-    /// The version in the header, if the gateway speaks it.
-    pub(crate) fn revision(&self) -> Option<Revision> {
-        revision(&self.headers)
-    }
 }
 
 impl FromRequestParts<FrontendState> for RequestHead {
@@ -123,18 +112,26 @@ impl FromRequestParts<FrontendState> for RequestHead {
     async fn from_request_parts(parts: &mut Parts, state: &FrontendState) -> Result<Self, Response> {
         let Extension(admission) =
             parts.extract::<Extension<Admission>>().await.map_err(axum::response::IntoResponse::into_response)?;
+        let revision = headers::sole(&parts.headers, &headers::PROTOCOL_VERSION).and_then(Revision::parse);
+        let version = match revision {
+            None if !parts.headers.contains_key(headers::PROTOCOL_VERSION) => VersionHeader::Absent,
+            None => VersionHeader::Unknown,
+            Some(revision) if Revision::LEGACY.contains(&revision) => VersionHeader::Legacy,
+            Some(_) => VersionHeader::Modern,
+        };
         let endpoint = match parts.uri.path() {
             "/messages" => Endpoint { binding: Binding::Sse, ..Endpoint::MERGED },
             path => Endpoint::from_path(path)
                 .filter(|endpoint| state.server(&endpoint.target).is_some())
-                .ok_or_else(|| RequestRefusal::no_endpoint().toward(revision(&parts.headers)).into_response())?,
+                .ok_or_else(|| RequestRefusal::no_endpoint().toward(revision).into_response())?,
         };
-        Ok(Self { sender: Sender { admission, endpoint }, headers: std::mem::take(&mut parts.headers) })
+        Ok(Self {
+            sender: Sender { admission, endpoint },
+            headers: std::mem::take(&mut parts.headers),
+            version,
+            revision,
+        })
     }
-}
-
-fn revision(headers: &HeaderMap) -> Option<Revision> {
-    headers::sole(headers, &headers::PROTOCOL_VERSION).and_then(Revision::parse)
 }
 
 /// Reads a body of bounded length.
@@ -194,7 +191,7 @@ fn is_enveloped(message: &Result<Message, Malformed>) -> bool {
 
 /// The `_meta` of parameters, if it is an envelope: that alone makes a request one without a session.
 fn envelope(params: &Bytes) -> Option<Bytes> {
-    // most requests of sessions are told by one look over the text
+    // one search over the text rules out most requests of sessions
     memmem::find(params, meta::PROTOCOL_VERSION.as_bytes())?;
     let text = Object::parse(params)?.get(meta::META)?;
     Object::parse(text.as_bytes())?.get(meta::PROTOCOL_VERSION)?;

@@ -74,7 +74,7 @@ pub(super) async fn post(
     head: RequestHead,
     body: Body,
 ) -> Result<Response, RequestRefusal> {
-    receive(&state, query, &head, body).await.map_err(|refusal| refusal.toward(head.revision()))
+    receive(&state, query, &head, body).await.map_err(|refusal| refusal.toward(head.revision))
 }
 
 async fn receive(

@@ -40,14 +40,14 @@ pub(super) async fn post(
     head: RequestHead,
     body: Body,
 ) -> Result<Response, RequestRefusal> {
-    serve(&state, &head, body).await.map_err(|refusal| refusal.toward(head.revision()))
+    serve(&state, &head, body).await.map_err(|refusal| refusal.toward(head.revision))
 }
 
 async fn serve(state: &FrontendState, head: &RequestHead, body: Body) -> Result<Response, RequestRefusal> {
     head.check_post()?;
     let body = read(state, body).await?;
     let frame = Frame::parse(&body).and_then(Frame::unambiguous);
-    let frame = match choose(state.settings().serves, head.version(), frame)? {
+    let frame = match choose(state.settings().serves, head.version, frame)? {
         Semantics::Request(Message::Request { id, method, params }, Some(envelope)) => {
             return stateless::serve(state, head, (id, method), params, &envelope).await;
         }
@@ -63,7 +63,7 @@ async fn serve(state: &FrontendState, head: &RequestHead, body: Body) -> Result<
     if session.take_restored() {
         inbound.restore_settings().await;
     }
-    let served = match (head.version(), frame) {
+    let served = match (head.version, frame) {
         (VersionHeader::Unknown, _) => Err(RequestRefusal::unsupported_version()),
         (_, Err(malformed)) => Err(RequestRefusal::malformed(&malformed)),
         (_, Ok(Frame::Single(message))) => single(&inbound, message).await,
@@ -74,7 +74,7 @@ async fn serve(state: &FrontendState, head: &RequestHead, body: Body) -> Result<
 
 /// A standalone stream: what the servers say outside any call.
 pub(super) async fn get(State(state): State<FrontendState>, head: RequestHead) -> Result<Response, RequestRefusal> {
-    stream(&state, &head).await.map_err(|refusal| refusal.toward(head.revision()))
+    stream(&state, &head).await.map_err(|refusal| refusal.toward(head.revision))
 }
 
 async fn stream(state: &FrontendState, head: &RequestHead) -> Result<Response, RequestRefusal> {
@@ -88,7 +88,7 @@ async fn stream(state: &FrontendState, head: &RequestHead) -> Result<Response, R
     }
     let credential_end = credential_end(&head.sender.admission.lease, state.now());
     Ok(match source {
-        // the end of the session is told on the stream, as it is to its first reader
+        // the stream carries the end of the session, as it did for its first reader
         EventSource::Call(..) | EventSource::Request(..) => response::stream(source, options(&inbound), credential_end),
         EventSource::Standalone(_) => {
             let options = StreamOptions { lifetime: None, ..options(&inbound) };
@@ -148,13 +148,13 @@ where
         }
         session.answers.finish(serial, &buffer);
     });
-    // the end of the session, and of the credential, is the call's own: it is told on the stream
+    // the call itself ends with the session and with the credential, and says so on the stream
     response::stream(EventSource::Call(serial, reader), options(inbound), pending())
 }
 
 /// The end of a session.
 pub(super) async fn delete(State(state): State<FrontendState>, head: RequestHead) -> Result<Response, RequestRefusal> {
-    let session = named(&state, &head).await.map_err(|refusal| refusal.toward(head.revision()))?;
+    let session = named(&state, &head).await.map_err(|refusal| refusal.toward(head.revision))?;
     state.sessions().end(&session).await;
     tracing::info!(session = ?session.id, user = %session.owner.user, "the client ends its session");
     Ok(response::empty(StatusCode::NO_CONTENT))
@@ -165,7 +165,7 @@ async fn named(state: &FrontendState, head: &RequestHead) -> Result<Arc<Session>
     let is_served = |_: &&str| state.settings().serves == Serves::BothEras;
     let id = head.session().filter(is_served).ok_or_else(RequestRefusal::method_not_allowed)?;
     let session = find(state, head, id).await?;
-    if head.version() == VersionHeader::Unknown {
+    if head.version == VersionHeader::Unknown {
         return Err(RequestRefusal::unsupported_version().toward(Some(session.revision())));
     }
     Ok(session)
@@ -196,7 +196,7 @@ async fn open(state: &FrontendState, head: &RequestHead, frame: Frame) -> Result
     };
     let (id, params) = match message {
         Message::Request { id, method: Method::Initialize, params } => (id, params),
-        _ if head.version() == VersionHeader::Unknown => {
+        _ if head.version == VersionHeader::Unknown => {
             return Err(RequestRefusal::unsupported_version().with_id(request_id(&message)));
         }
         message => {

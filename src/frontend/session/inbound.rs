@@ -116,7 +116,7 @@ impl Inbound<'_> {
         }
     }
 
-    /// Serves a notification. One that goes on to the server is under way when this returns, and may not have arrived.
+    /// Serves a notification. One for the server is on its way when this returns, and may not have arrived.
     async fn notification(&self, method: Method, params: Bytes) {
         let Some(client) = self.session.client() else { return };
         match method {

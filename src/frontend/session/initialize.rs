@@ -121,16 +121,16 @@ fn result(discovered: &Payload, revision: Revision) -> Payload {
         None => result,
     };
     match member(meta::META).and_then(vendor_meta) {
-        Some(told) => result.with(meta::META, &told),
+        Some(vendor) => result.with(meta::META, &vendor),
         None => result,
     }
 }
 
-/// The members of `_meta` that are the server's own (`translation` 3.4, *`_meta` keys*); `None` where there are none.
-fn vendor_meta(told: &str) -> Option<String> {
+/// The members of `_meta` that are the server's own (`translation` 3.4, *`_meta` keys*); `None` if there are none.
+fn vendor_meta(text: &str) -> Option<String> {
     let control = [meta::SERVER_INFO, meta::SUBSCRIPTION_ID];
-    let told = Bytes::copy_from_slice(told.as_bytes());
-    let rest = control.iter().fold(told, |told, key| json::without_member(&told, key));
+    let all = Bytes::copy_from_slice(text.as_bytes());
+    let rest = control.iter().fold(all, |text, key| json::without_member(&text, key));
     Object::parse(&rest)?.iter().next()?;
     Some(String::from_utf8_lossy(&rest).into_owned())
 }

@@ -18,6 +18,6 @@ pub(crate) enum LookupError {
 pub(crate) enum LimitReached {
     /// The caller has as many as it may have, and all of them are in use.
     Caller,
-    /// The gateway has as many as it can have, and the caller has none to give up.
+    /// The gateway has as many as it can have, and no session of the caller can make room.
     Gateway,
 }

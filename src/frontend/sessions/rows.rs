@@ -33,7 +33,7 @@ pub(super) struct Rows(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     storage: Storage,
-    /// Owns the transactions, which go on when the caller goes away.
+    /// Owns the transactions, which continue if the caller goes away.
     tracker: TaskTracker,
     permits: Arc<Semaphore>,
     waiting: Mutex<WaitingWrites>,
