@@ -171,7 +171,6 @@ impl RequestExchange {
         permit: RequestPermit,
     ) -> impl Stream<Item = Message> + Send + 'static {
         async_stream::stream! {
-            let _permit = permit;
             let mut stopped = pin!(stop.wait());
             loop {
                 let event = tokio::select! {
@@ -194,6 +193,8 @@ impl RequestExchange {
                         question.answer.give(Err(error));
                     }
                     Some(Event::Done(outcome)) => {
+                        // whoever reads the answer finds what the call held free
+                        drop((reply, permit));
                         yield self.response(outcome);
                         return;
                     }
