@@ -19,7 +19,9 @@ use self::{
 use crate::{
     mcp::{
         Call, Context, ErrorObject, Event, Level, Method, Notification, Outcome, Payload, Reply, Revision, Server,
-        json::Object, listen, meta,
+        json::Object,
+        listen::{self, Filter},
+        meta,
     },
     model::Requester,
     support::Clock,
@@ -87,6 +89,40 @@ impl Demo {
     }
 }
 
+impl Demo {
+    /// Everything that it tells this client, or the listen that keeps up subscriptions.
+    fn listen(&self, call: &Call) -> Reply {
+        let (uris, requester) = (listen::resources(&call.params), call.context.requester.clone());
+        if uris.is_empty() {
+            return listen::without_tasks(&call.params, self.counter.listen(requester));
+        }
+        let subscribed = Subscribed { counter: Arc::clone(&self.counter), requester };
+        let resources = uris.into_iter().filter(|uri| content::read(uri, 0).is_ok()).collect();
+        let acknowledged = Filter { resources, ..Filter::default() };
+        Reply::new(async_stream::stream! {
+            // the others never change
+            if acknowledged.resources.contains(counter::URI) {
+                subscribed.counter.subscribe(subscribed.requester.clone());
+            }
+            yield acknowledged.acknowledged();
+            std::future::pending::<()>().await;
+            drop(subscribed);
+        })
+    }
+}
+
+/// A client that is subscribed; dropping it ends that.
+struct Subscribed {
+    counter: Arc<Counter>,
+    requester: Requester,
+}
+
+impl Drop for Subscribed {
+    fn drop(&mut self) {
+        self.counter.unsubscribe(&self.requester);
+    }
+}
+
 /// The parameters of `tools/call`.
 #[derive(Debug, Default, serde::Deserialize)]
 struct ToolCall<'a> {
@@ -109,7 +145,7 @@ impl Server for Demo {
     fn call(&self, call: Call) -> Reply {
         match call.method {
             Method::Discover => Reply::complete(Payload::of(Revision::NEWEST_MODERN, &content::discover())),
-            Method::Listen => listen::without_tasks(&call.params, self.counter.listen(call.context.requester.clone())),
+            Method::Listen => self.listen(&call),
             Method::SetLevel => match call.params.string("level").as_deref().and_then(Level::parse) {
                 Some(level) => {
                     self.counter.set_level(call.context.requester.clone(), level);

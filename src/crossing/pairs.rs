@@ -91,8 +91,6 @@ pub(super) fn at_server(call: &Call, era: Era, met: Option<ServerTasks>) -> Pair
     }
     let listens = match (&call.context.requester, era) {
         (Requester::Session(_), Era::Modern) => Some(ListenDecorator::SessionOverRequests),
-        // clients of both eras subscribe so
-        (_, Era::Modern) if is_of_sessions(&call.method) => Some(ListenDecorator::SessionOverRequests),
         (Requester::Request(_) | Requester::TasksOf(_), Era::Legacy) => Some(ListenDecorator::RequestsOverSession),
         _ => None,
     };
@@ -111,10 +109,4 @@ pub(super) fn awaits_tasks(client: &ClientInfo, server: ServerTasks) -> bool {
 /// Whether a listen is put behind [`tasks::OwnNotifications`]: its client has no tasks, and its calls may run as such.
 pub(super) fn hides_tasks(call: &Call) -> bool {
     call.method == Method::Listen && !call.context.client.takes_tasks()
-}
-
-/// Whether servers with sessions alone have this method.
-fn is_of_sessions(method: &Method) -> bool {
-    matches!(method, Method::SetLevel | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe | Method::Ping)
-        || method.is_notification()
 }

@@ -3,7 +3,6 @@
 //! client between two requests.
 
 mod discover;
-mod early;
 mod envelope;
 mod listen;
 
@@ -19,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 pub(super) use self::envelope::{RequestEnvelope, unsupported};
 use self::{
     discover::discover,
-    listen::{Filter, Listen},
+    listen::{Listen, filter},
 };
 use crate::{
     frontend::{
@@ -100,7 +99,7 @@ impl StatelessRequest<'_> {
     ///
     /// # Errors
     ///
-    /// `-32603` if the user has too many requests running, or listens open; those of [`Filter::read`].
+    /// `-32603` if the user has too many requests running, or listens open; those of [`filter`].
     pub(crate) fn serve(self, params: Bytes) -> Result<Served, ErrorObject> {
         let requests = self.state.requests();
         let caller = &self.sender.admission.caller;
@@ -140,7 +139,7 @@ impl StatelessRequest<'_> {
         server: Arc<dyn Server>,
         permit: RequestPermit,
     ) -> Result<RequestMessages, ErrorObject> {
-        let chosen = Filter::read(params, &context.client)?;
+        let chosen = filter(params, &context.client)?;
         let spoken = ClientTranslator::new(&context.client, context.profile, &Method::Listen, params);
         let observer = self.state.requests().observer.clone();
         let listen = Listen { id: self.id, context, spoken, server, observer };

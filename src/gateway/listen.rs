@@ -1,11 +1,17 @@
 //! `subscriptions/listen` in front of many backends: what they tell, as one reply that never ends by itself. Knows
 //! nothing of how the lists are kept.
 //!
-//! Where the listen names tasks, each backend is told its own, and the reply begins with the tasks that they tell of
-//! (tasks extension, *Task Status Notifications*). A backend's `list_changed` is passed on when its list has come and is another than the one that was given out;
-//! several within 100 ms are one.
+//! A listen with a filter begins with the one acknowledgement of what the backends together tell: each is asked for its own
+//! tasks and resources. A backend's `list_changed` is passed on when its list has come and is another than the one that was
+//! given out; several within 100 ms are one.
 
-use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    future::ready,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{
     Stream, StreamExt,
@@ -13,17 +19,24 @@ use futures_util::{
 };
 use tokio::{
     sync::{broadcast, watch},
-    time::{Instant, sleep, sleep_until, timeout_at},
+    time::{Instant, sleep, sleep_until},
 };
+
+use serde_json::Value;
 
 use super::{
     backends::{View, VisibleBackend},
     catalog::{Change, ListKind},
-    names,
+    discover,
+    names::{self, UriOwner},
     shared::Shared,
+    uri_owner,
 };
 use crate::{
-    mcp::{Call, Event, Method, Notification, Payload, Reply, Revision, listen},
+    mcp::{
+        Call, Event, Method, Notification, Outcome, Payload, Reply, Revision,
+        listen::{self, Filter, LISTS},
+    },
     model::{BackendId, Target},
 };
 
@@ -32,7 +45,7 @@ const TOGETHER: Duration = Duration::from_millis(100);
 /// The first and the longest pause before a backend's listen that ended is opened again.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
-/// How long the backends together may take to say which tasks they tell of; what was not said then is not acknowledged.
+/// How long the backends together may take to say what they tell of; what was not said then is not acknowledged.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(4);
 /// How much is kept of what comes before that; beyond, the oldest is dropped and counted.
 const MAX_EARLY: usize = 256;
@@ -51,6 +64,14 @@ struct ListenFanIn {
     changes: broadcast::Receiver<Change>,
     sets: watch::Receiver<u64>,
     pending: PendingChanges,
+    /// The resources that are listened to: by backend, its own URIs and as the client names them.
+    resources: BTreeMap<BackendId, Vec<(String, String)>>,
+}
+
+/// The parts of a filter that need not be asked for at the backends, and the owners of the others.
+struct Prepared {
+    lists: BTreeSet<&'static str>,
+    resources: BTreeMap<BackendId, Vec<(String, String)>>,
 }
 
 /// The lists whose change is to be told, and when.
@@ -74,11 +95,12 @@ pub(crate) fn listen(shared: Arc<Shared>, target: Target, call: Call) -> Reply {
         changes,
         sets,
         pending: PendingChanges::default(),
+        resources: BTreeMap::new(),
     };
     Reply::new(async_stream::stream! {
         ears.open();
-        if !listen::task_ids(&ears.call.params).is_empty() {
-            for event in Box::pin(ears.acknowledge()).await {
+        if !ears.call.params.is_absent() {
+            for event in Box::pin(ears.acknowledge(Filter::of(&ears.call.params))).await {
                 yield event;
             }
         }
@@ -104,6 +126,8 @@ impl ListenFanIn {
         self.sets.mark_unchanged();
         let (view, seen) = self.shared.backends.load().visible_at(&self.target, &self.call.context.caller);
         self.told = select_all(seen.iter().map(|one| follow(one.clone(), view, part(one, view, &self.call))));
+        let subscriptions: Vec<_> = seen.iter().filter_map(|one| self.subscriptions(one)).collect();
+        self.told.extend(subscriptions);
         for one in &seen {
             let changed = one.entry.catalog.just_changed(&self.call.context);
             self.pending.add(changed.into_iter().map(ListKind::change));
@@ -111,18 +135,36 @@ impl ListenFanIn {
         (self.view, self.seen) = (view, seen);
     }
 
-    /// The acknowledgement of the tasks that the listen names, and what came before it.
-    async fn acknowledge(&mut self) -> VecDeque<Event> {
-        let (mut honoured, mut early) = (Vec::new(), VecDeque::new());
+    /// The acknowledgement of `chosen`, and what came before it.
+    async fn acknowledge(&mut self, chosen: Filter) -> VecDeque<Event> {
+        let (mut honoured, mut early) = (Filter::default(), VecDeque::new());
         let mut waiting = self.seen.iter().filter(|one| !part(one, self.view, &self.call).params.is_absent()).count();
-        let end = Instant::now() + ACKNOWLEDGE_TIMEOUT;
-        while waiting > 0 {
-            let Ok(events) = timeout_at(end, self.hear()).await else { break };
+        let mut preparing =
+            pin!(prepare(Arc::clone(&self.shared), (self.view, self.seen.clone()), self.call.clone(), &chosen));
+        let (mut is_prepared, mut end) = (false, None);
+        while !is_prepared || waiting > 0 {
+            let due = end.unwrap_or_else(Instant::now);
+            let events = tokio::select! {
+                // before anything is asked for that it could tell of
+                biased;
+                events = self.hear() => events,
+                prepared = &mut preparing, if !is_prepared => {
+                    is_prepared = true;
+                    end = Some(Instant::now() + ACKNOWLEDGE_TIMEOUT);
+                    honoured.lists = prepared.lists;
+                    self.resources = prepared.resources;
+                    let added: Vec<_> = self.seen.iter().filter_map(|one| self.subscriptions(one)).collect();
+                    waiting += added.len();
+                    self.told.extend(added);
+                    continue;
+                }
+                () = sleep_until(due), if end.is_some() => break,
+            };
             for event in events {
                 match event {
                     Event::Notified(told) if told.method == Method::SubscriptionsAcknowledged => {
-                        waiting -= 1;
-                        honoured.extend(listen::task_ids(&told.params));
+                        waiting = waiting.saturating_sub(1);
+                        honoured.add(Filter::of(&told.params));
                     }
                     event => early.push_back(event),
                 }
@@ -132,8 +174,27 @@ impl ListenFanIn {
                 early.pop_front();
             }
         }
-        early.push_front(listen::honouring(honoured.iter().map(String::as_str)));
+        early.push_front(honoured.within(&chosen).acknowledged());
         early
+    }
+
+    /// The listen that keeps up the subscriptions at a backend, if there are any: acknowledged in the client's names.
+    fn subscriptions(&self, one: &VisibleBackend) -> Option<BackendEvents> {
+        let uris = self.resources.get(&one.entry.id)?.clone();
+        let own: Vec<&str> = uris.iter().map(|(own, _)| own.as_str()).collect();
+        let call = Call { params: listen::for_resources(&own), ..self.call.clone() };
+        let told = follow(one.clone(), View::Own, call);
+        Some(Box::pin(told.filter_map(move |event| {
+            let honoured = match event {
+                Event::Notified(told) if told.method == Method::SubscriptionsAcknowledged => {
+                    listen::resources(&told.params)
+                }
+                // updates come on the listen that is told of everything
+                _ => return ready(None),
+            };
+            let shown = uris.iter().filter(|(own, _)| honoured.contains(own)).map(|(_, shown)| shown.clone());
+            ready(Some(Filter { resources: shown.collect(), ..Filter::default() }.acknowledged()))
+        })))
     }
 
     async fn hear(&mut self) -> Vec<Event> {
@@ -193,28 +254,65 @@ fn told(method: Method) -> Event {
     Event::Notified(Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) })
 }
 
-/// The part of the parameters of a listen on the merged endpoint that is for `backend`: its own tasks.
-fn tasks_of(params: &Payload, backend: &BackendId) -> Payload {
-    let own: Vec<String> = listen::task_ids(params)
-        .iter()
-        .filter_map(|shown| names::split_task_id(shown))
-        .filter(|(of, _)| *of == backend.as_str())
-        .map(|(_, id)| id.to_owned())
-        .collect();
-    listen::for_tasks(&own)
+/// Finds out which lists of a filter can change, and which backend each of its resources is of.
+async fn prepare(
+    shared: Arc<Shared>,
+    (view, seen): (View, Vec<VisibleBackend>),
+    call: Call,
+    chosen: &Filter,
+) -> Prepared {
+    let context = &call.context;
+    let mut prepared = Prepared { lists: BTreeSet::new(), resources: BTreeMap::new() };
+    if chosen.lists.is_empty() && chosen.resources.is_empty() {
+        return prepared;
+    }
+    let described = match (view, seen.first()) {
+        (View::Own, Some(one)) => discover::own(one, context).await,
+        _ => discover::merged(&shared.settings, &seen, context).await,
+    };
+    let described = match described {
+        Outcome::Complete(result) => result.view::<Value>().unwrap_or_default(),
+        Outcome::InputRequired(_) | Outcome::Failed(_) => Value::Null,
+    };
+    let has = |name: &str, part: &str| described["capabilities"][name][part] == true;
+    let lists = LISTS.iter().filter(|(_, capability, _)| has(capability, "listChanged"));
+    prepared.lists = lists.map(|(member, ..)| *member).filter(|member| chosen.lists.contains(member)).collect();
+    if !has("resources", "subscribe") {
+        return prepared;
+    }
+    for shown in &chosen.resources {
+        let owner = match (view, names::uri_owner(shown)) {
+            (View::Own, _) => seen.first().map(|one| (one.entry.id.clone(), shown.clone())),
+            (View::Merged, UriOwner::Backend(backend, own)) => {
+                let visible = seen.iter().find(|one| one.entry.id.as_str() == backend);
+                visible.map(|one| (one.entry.id.clone(), own))
+            }
+            (View::Merged, UriOwner::Listed) => {
+                let one = uri_owner::of(&shared.settings, &seen, shown, context).await;
+                one.map(|one| (one.entry.id.clone(), shown.clone()))
+            }
+            (View::Merged, UriOwner::Unknown) => None,
+        };
+        if let Some((backend, own)) = owner {
+            prepared.resources.entry(backend).or_default().push((own, shown.clone()));
+        }
+    }
+    prepared
 }
 
-/// The listen as this backend is asked for it.
+/// The listen as this backend is asked for it: for its own tasks, and for everything that needs not be asked for.
 fn part(seen: &VisibleBackend, view: View, call: &Call) -> Call {
-    let params = match view {
-        View::Merged => tasks_of(&call.params, &seen.entry.id),
-        View::Own => call.params.clone(),
-    };
-    Call { params, ..call.clone() }
+    let ids = listen::task_ids(&call.params);
+    let own = ids.iter().filter_map(|shown| match view {
+        View::Merged => names::split_task_id(shown).filter(|(of, _)| *of == seen.entry.id.as_str()).map(|(_, id)| id),
+        View::Own => Some(shown.as_str()),
+    });
+    let own: Vec<String> = own.map(str::to_owned).collect();
+    Call { params: listen::for_tasks(&own), ..call.clone() }
 }
 
 /// One backend's listen, opened again where it ends. Changes of lists go to the catalog, which tells of those that are.
-/// Where the listen names tasks, the first that comes to that is an acknowledgement, and none follows.
+/// If the listen names tasks or resources, the first that comes is an acknowledgement, and none follows.
 fn follow(seen: VisibleBackend, view: View, call: Call) -> BackendEvents {
     Box::pin(async_stream::stream! {
         let rewriter = seen.rewriter();

@@ -1,10 +1,15 @@
-//! What `subscriptions/listen` can choose beside resources (2026-07-28, subscriptions; tasks extension, *Task Status
-//! Notifications*), and the parameters and acknowledgements that name tasks. Data alone.
+//! The filter of `subscriptions/listen` and of its acknowledgement (2026-07-28, subscriptions; tasks extension, *Task Status
+//! Notifications*). Data alone.
+//!
+//! A listen without parameters is told of everything and not acknowledged, as the stream of a session is. One with a filter
+//! begins with its acknowledgement.
+
+use std::collections::BTreeSet;
 
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use super::{Event, Method, Notification, Payload, Reply, Revision};
+use super::{Event, Method, Notification, Payload, Reply, Revision, uri::covers};
 
 /// The lists whose changes can be listened to: the member of the filter, the capability, the notification.
 pub const LISTS: [(&str, &str, Method); 3] = [
@@ -21,6 +26,76 @@ pub const RESOURCES: &str = "resourceSubscriptions";
 /// The member of the filter that names the methods, used inside the gateway alone.
 const METHODS: &str = "methods";
 
+/// A filter, as a client chooses it or as it is acknowledged.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// The lists, by their members of the filter.
+    pub lists: BTreeSet<&'static str>,
+    /// The URIs of resources.
+    pub resources: BTreeSet<String>,
+    /// The ids of tasks.
+    pub tasks: BTreeSet<String>,
+}
+
+// === impl Filter ===
+
+impl Filter {
+    /// The filter in these parameters; what is malformed is left out.
+    pub fn of(params: &Payload) -> Self {
+        let params: Value = params.view().unwrap_or_default();
+        let filter = &params["notifications"];
+        let lists = LISTS.iter().map(|(member, ..)| *member).filter(|member| filter[*member] == true).collect();
+        let names = |member: &str| strings(&filter[member]).into_iter().collect();
+        Self { lists, resources: names(RESOURCES), tasks: names(TASK_IDS) }
+    }
+
+    /// The part of this filter that is in `chosen`.
+    #[must_use]
+    pub fn within(&self, chosen: &Self) -> Self {
+        Self {
+            lists: &self.lists & &chosen.lists,
+            resources: &self.resources & &chosen.resources,
+            tasks: &self.tasks & &chosen.tasks,
+        }
+    }
+
+    /// Adds what another filter has.
+    pub fn add(&mut self, other: Self) {
+        self.lists.extend(other.lists);
+        self.resources.extend(other.resources);
+        self.tasks.extend(other.tasks);
+    }
+
+    /// Parameters with this filter, without the kinds of which it names none.
+    pub fn params(&self) -> Payload {
+        let mut filter: serde_json::Map<String, Value> =
+            self.lists.iter().map(|member| ((*member).to_owned(), Value::Bool(true))).collect();
+        for (member, names) in [(RESOURCES, &self.resources), (TASK_IDS, &self.tasks)] {
+            if !names.is_empty() {
+                filter.insert(member.to_owned(), json!(names));
+            }
+        }
+        Payload::of(Revision::V2026_07_28, &json!({ "notifications": filter }))
+    }
+
+    /// The acknowledgement of this filter.
+    pub fn acknowledged(&self) -> Event {
+        Event::Notified(Notification { method: Method::SubscriptionsAcknowledged, params: self.params() })
+    }
+
+    /// Whether a notification is one that was chosen. An update may be of something beneath a resource that was.
+    pub fn tells(&self, method: &Method, params: &Payload) -> bool {
+        match method {
+            Method::ResourceUpdated => {
+                let uri = params.string("uri").unwrap_or_default();
+                self.resources.iter().any(|chosen| covers(chosen, &uri))
+            }
+            Method::Tasks => params.string("taskId").is_some_and(|id| self.tasks.contains(&id)),
+            _ => LISTS.iter().any(|(member, _, told)| told == method && self.lists.contains(member)),
+        }
+    }
+}
+
 /// The tasks that the filter of a listen names, or that of its acknowledgement; none where it is malformed.
 pub fn task_ids(params: &Payload) -> Vec<String> {
     let params: Value = params.view().unwrap_or_default();
@@ -33,12 +108,12 @@ pub fn resources(params: &Payload) -> Vec<String> {
     strings(&params["notifications"][RESOURCES])
 }
 
-/// The parameters of a listen inside the gateway that keeps up a subscription: it is told of nothing but its
+/// The parameters of a listen inside the gateway that keeps up subscriptions: it is told of nothing but its
 /// acknowledgement, and ends with an error if the server cannot be listened to. Updates come on the listens of the same
 /// client that are told of everything.
-pub fn for_resource(uri: &str) -> Payload {
+pub fn for_resources(uris: &[&str]) -> Payload {
     let methods = [Method::SubscriptionsAcknowledged.as_str()];
-    Payload::of(Revision::V2026_07_28, &json!({ "notifications": { RESOURCES: [uri], METHODS: methods } }))
+    Payload::of(Revision::V2026_07_28, &json!({ "notifications": { RESOURCES: uris, METHODS: methods } }))
 }
 
 /// The parameters of a listen inside the gateway that is told of these methods alone and asked nothing. It begins with an
@@ -73,14 +148,6 @@ pub fn for_tasks<'a>(ids: impl IntoIterator<Item = &'a String>) -> Payload {
 pub fn honouring<'a>(ids: impl IntoIterator<Item = &'a str>) -> Event {
     let ids: Vec<&str> = ids.into_iter().collect();
     let params = Payload::of(Revision::V2026_07_28, &json!({ "notifications": { TASK_IDS: ids } }));
-    Event::Notified(Notification { method: Method::SubscriptionsAcknowledged, params })
-}
-
-/// The acknowledgement that names the resources and the tasks that will be told of.
-pub fn acknowledging<'a>(resources: impl Iterator<Item = &'a str>, tasks: impl Iterator<Item = &'a str>) -> Event {
-    let (resources, tasks): (Vec<&str>, Vec<&str>) = (resources.collect(), tasks.collect());
-    let filter = json!({ "notifications": { RESOURCES: resources, TASK_IDS: tasks } });
-    let params = Payload::of(Revision::V2026_07_28, &filter);
     Event::Notified(Notification { method: Method::SubscriptionsAcknowledged, params })
 }
 

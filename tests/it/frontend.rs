@@ -33,6 +33,7 @@ use lockkeeper::{
     frontend::{Deps, Frontend, Routes, Settings},
     mcp::{
         Call, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Question, Reply, Revision, Server,
+        listen::Filter,
         observer::{LifecycleEvent, Observer},
     },
     model::{BackendId, Caller, ClientId, Requester, Target, UserId},
@@ -350,7 +351,14 @@ impl Server for Scripted {
                     return Reply::new(stream::poll_fn(move |cx| heard.poll_recv(cx)));
                 }
                 let (mut told, revision) = (self.told.subscribe(), call.params.revision);
+                let mut filter = Filter::of(&call.params);
+                filter.lists.retain(|list| *list == "toolsListChanged");
+                filter.tasks.clear();
+                let acknowledged = (!call.params.is_absent()).then(|| filter.acknowledged());
                 Reply::new(async_stream::stream! {
+                    if let Some(acknowledged) = acknowledged {
+                        yield acknowledged;
+                    }
                     while let Ok((method, params)) = told.recv().await {
                         let params = Payload::of(revision, &params);
                         yield Event::Notified(Notification { method, params });

@@ -1,7 +1,7 @@
 //! A server without sessions (2026-07-28): it serves requests that stand alone, and tells what a listen chooses. All listens
 //! at a connection share one at the server.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use futures_util::{Stream, StreamExt as _, stream};
 
@@ -9,7 +9,10 @@ use crate::{
     backend::{
         connection::ServerConnection, error::too_many_subscriptions, key::Key, remote::Backend, subscriptions::Topic,
     },
-    mcp::{Call, Context, Era, ErrorObject, Event, Method, Outcome, Reply, Server, listen},
+    mcp::{
+        Call, Context, Era, ErrorObject, Event, Method, Outcome, Reply, Server,
+        listen::{self, Filter},
+    },
     model::Requester,
 };
 
@@ -26,6 +29,15 @@ struct Interest {
     key: Key,
     holder: Requester,
     topics: Vec<Topic>,
+}
+
+/// Notifications that a listen is told of beside what it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Breadth {
+    /// All that are for its client.
+    Everything,
+    /// Those of some methods: it is the gateway's own, and ends if the server cannot be listened to.
+    Methods,
 }
 
 impl Server for RequestServer {
@@ -51,13 +63,13 @@ impl RequestServer {
         let methods = listen::methods(&params);
         let resources = listen::resources(&params).into_iter().map(Topic::Resource);
         let topics: Vec<Topic> = resources.chain(listen::task_ids(&params).into_iter().map(Topic::Task)).collect();
-        let is_narrow = !methods.is_empty();
+        let breadth = if methods.is_empty() { Breadth::Everything } else { Breadth::Methods };
         let heard = self.0.listens.listen(&key, context.requester.clone(), methods);
         let heard = heard.take_until(self.0.era.clone().turned_from(ERA));
-        match (topics.is_empty(), is_narrow) {
-            (true, false) => Reply::new(heard),
-            (true, true) => Reply::new(stream::iter([listen::honouring([])]).chain(heard)),
-            (false, _) => self.listen_for((key, topics), (context, is_narrow), heard),
+        match (topics.is_empty(), breadth) {
+            (true, Breadth::Everything) => Reply::new(heard),
+            (true, Breadth::Methods) => Reply::new(stream::iter([listen::honouring([])]).chain(heard)),
+            (false, _) => self.listen_for((key, topics), (context, breadth), heard),
         }
     }
 
@@ -65,21 +77,20 @@ impl RequestServer {
     fn listen_for(
         self,
         (key, topics): (Key, Vec<Topic>),
-        (context, is_narrow): (Context, bool),
+        (context, breadth): (Context, Breadth),
         heard: impl Stream<Item = Event> + Send + 'static,
     ) -> Reply {
         Reply::new(async_stream::stream! {
             let mut interest = Interest { backend: self.0, key, holder: context.requester.clone(), topics: Vec::new() };
             match Box::pin(interest.add(topics, &context)).await {
-                Err(error) if is_narrow => {
+                Err(error) if breadth == Breadth::Methods && interest.topics.is_empty() => {
                     yield Event::Done(Outcome::Failed(error));
                     return;
                 }
-                // others are told of the rest
+                // it is told of the rest
                 Err(_) | Ok(()) => {}
             }
-            let (uris, tasks) = (interest.topics.iter().filter_map(Topic::uri), interest.topics.iter().filter_map(Topic::task));
-            yield listen::acknowledging(uris, tasks);
+            yield interest.filter().acknowledged();
             for await event in heard {
                 yield event;
             }
@@ -137,6 +148,12 @@ impl Interest {
             return Some(ErrorObject::method_not_found(Method::ResourcesSubscribe.as_str()));
         }
         (!self.backend.subscriptions.has_room(&self.key)).then(too_many_subscriptions)
+    }
+
+    /// The filter of these topics.
+    fn filter(&self) -> Filter {
+        let names = |name: fn(&Topic) -> Option<&str>| self.topics.iter().filter_map(name).map(str::to_owned).collect();
+        Filter { lists: BTreeSet::new(), resources: names(Topic::uri), tasks: names(Topic::task) }
     }
 
     /// Leaves all but these.

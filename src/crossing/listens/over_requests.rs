@@ -53,7 +53,8 @@ impl<S: Server + Clone> SessionOverRequests<S> {
         if self.listens.is_subscribed(&session, &uri) {
             return done();
         }
-        let mut listen = self.server.call(Call { method: Method::Listen, params: listen::for_resource(&uri), ..call });
+        let mut listen =
+            self.server.call(Call { method: Method::Listen, params: listen::for_resources(&[&uri]), ..call });
         while let Some(event) = listen.next_event().await {
             match event {
                 Event::Notified(told) if told.method == Method::SubscriptionsAcknowledged => {

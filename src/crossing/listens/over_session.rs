@@ -1,15 +1,27 @@
 //! A server with sessions for clients without one (2026-07-28): the level that a call asks for itself is one of the session
-//! for as long as the call runs. Knows nothing of whose session it is.
+//! for as long as the call runs, and the resources that a listen names are subscribed to for as long as it is open. Knows nothing of whose session it is.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{StreamExt as _, stream};
+use tokio::time::timeout;
 
 use super::Listens;
 use crate::{
-    mcp::{Call, Context, Level, Method, Payload, Reply, Revision, Server, meta},
+    mcp::{
+        Call, Context, Event, Level, Method, Outcome, Payload, Reply, Revision, Server,
+        listen::{self, Filter},
+        meta,
+    },
     model::Requester,
 };
 
-/// A server with sessions, with the levels of requests.
+/// The time in which a server has to accept a subscription; what it has not accepted then is not acknowledged.
+const SUBSCRIBE_TIMEOUT: Duration = Duration::from_millis(3_500);
+/// Subscriptions that are asked for at once.
+const AT_ONCE: usize = 16;
+
+/// A server with sessions, with the levels and the listens of requests.
 #[derive(Clone)]
 pub(in crate::crossing) struct RequestsOverSession<S> {
     pub(in crate::crossing) server: S,
@@ -24,6 +36,10 @@ struct Hold {
 
 impl<S: Server + Clone + 'static> Server for RequestsOverSession<S> {
     fn call(&self, call: Call) -> Reply {
+        if call.method == Method::Listen {
+            let uris = listen::resources(&call.params);
+            return if uris.is_empty() { self.server.call(call) } else { self.clone().subscribe(uris, call) };
+        }
         match meta::log_level(&call.params) {
             Some(level) => self.clone().call_with_level(level, call),
             None => self.server.call(call),
@@ -42,6 +58,28 @@ impl<S: Server + 'static> RequestsOverSession<S> {
             drop(self.server.call(set).outcome().await);
             for await event in self.server.call(call) {
                 yield event;
+            }
+        })
+    }
+
+    /// Serves a listen that keeps up subscriptions: first those that the server accepts in time.
+    fn subscribe(self, uris: Vec<String>, call: Call) -> Reply {
+        Reply::new(async_stream::stream! {
+            let _hold = self.hold(&call.context);
+            let asked = stream::iter(uris).map(|uri| async {
+                let params = Payload::of(Revision::NEWEST_LEGACY, &serde_json::json!({ "uri": uri }));
+                let subscribe = Call { method: Method::ResourcesSubscribe, params, context: call.context.clone() };
+                let outcome = timeout(SUBSCRIBE_TIMEOUT, self.server.call(subscribe).outcome()).await;
+                matches!(outcome, Ok(Outcome::Complete(_))).then_some(uri)
+            });
+            let accepted: Vec<Option<String>> = asked.buffer_unordered(AT_ONCE).collect().await;
+            yield Filter { resources: accepted.into_iter().flatten().collect(), ..Filter::default() }.acknowledged();
+            // it ends with the session
+            let params = listen::for_methods(&[Method::SubscriptionsAcknowledged]);
+            for await event in self.server.call(Call { params, ..call }) {
+                if matches!(event, Event::Done(_)) {
+                    yield event;
+                }
             }
         })
     }

@@ -4,35 +4,30 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt as _, stream};
-use serde_json::{Value, json};
+use futures_util::Stream;
+use serde_json::Value;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::early::Early;
 use crate::{
     frontend::requests::RequestPermit,
     mcp::{
-        Call, ClientInfo, Context, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId,
-        Revision, Server,
+        Call, ClientInfo, Context, ErrorObject, Event, Message, Method, Notification, Payload, RequestId, Server,
         client_translator::ClientTranslator,
         json::draft::Draft,
-        listen::{self, LISTS, TASK_IDS},
+        listen::{Filter, LISTS, RESOURCES, TASK_IDS},
         meta,
         observer::{LifecycleEvent, Observer},
-        uri::covers,
     },
     model::Requester,
 };
 
 /// How many resources one listen can name, and how long each URI can be, in bytes.
-const MOST: (usize, usize) = (1_000, 8 * 1024);
+const MAX_RESOURCES: (usize, usize) = (1_000, 8 * 1024);
 /// How many tasks one listen can name, and how long each id can be, in bytes.
-const MOST_TASKS: (usize, usize) = (1_000, 1024);
-/// How long a server may take to accept the subscriptions; what it has not accepted then is not acknowledged.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How many subscriptions are asked for at once.
-const AT_ONCE: usize = 16;
+const MAX_TASKS: (usize, usize) = (1_000, 1024);
+/// How long the gateway may take to acknowledge; it takes less itself.
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// One listen.
 pub(super) struct Listen {
@@ -46,14 +41,6 @@ pub(super) struct Listen {
     pub(super) server: Arc<dyn Server>,
     /// The observer of its end, so that subscriptions end.
     pub(super) observer: Observer,
-}
-
-/// What the client chose.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Filter {
-    lists: BTreeSet<&'static str>,
-    uris: BTreeSet<String>,
-    tasks: BTreeSet<String>,
 }
 
 /// Ends the subscriptions of a listen however it ends.
@@ -78,18 +65,26 @@ impl Listen {
         async_stream::stream! {
             let _permit = permit;
             let hold = Hold(self.observer.clone(), self.context.requester.clone());
-            let params = listen::for_tasks(&chosen.tasks);
-            let call = Call { method: Method::Listen, params, context: self.context.clone() };
+            let call = Call { method: Method::Listen, params: chosen.params(), context: self.context.clone() };
             let mut told = self.server.call(call);
-            let (honoured, mut early) =
-                Early::until(&mut told, &chosen.tasks, PATIENCE, self.honoured(&chosen)).await;
-            let honoured = Filter { tasks: early.tasks.take().unwrap_or_default(), ..honoured };
-            yield self.tagged(Method::SubscriptionsAcknowledged, &Payload::of(Revision::V2026_07_28, &honoured.acknowledged()));
+            // the first that comes is the acknowledgement; a server that says nothing tells of nothing
+            let first = tokio::select! {
+                biased;
+                () = drained.cancelled() => None,
+                first = timeout(ACKNOWLEDGE_TIMEOUT, told.next_event()) => first.ok().flatten(),
+            };
+            let honoured = match &first {
+                Some(Event::Notified(told)) if told.method == Method::SubscriptionsAcknowledged => {
+                    Filter::of(&told.params).within(&chosen)
+                }
+                _ => Filter::default(),
+            };
+            yield self.tagged(Method::SubscriptionsAcknowledged, &honoured.params());
             loop {
                 let event = tokio::select! {
                     biased;
                     () = drained.cancelled() => break,
-                    event = early.next(&mut told) => event,
+                    event = told.next_event() => event,
                 };
                 match event {
                     Some(Event::Notified(told)) => {
@@ -111,42 +106,7 @@ impl Listen {
     /// What is told, where it was chosen, as the client's version writes it.
     fn shown(&self, told: Notification, honoured: &Filter) -> Option<Message> {
         let Notification { method, params } = self.spoken.notification(told)?;
-        honoured.wants(&method, &params).then(|| self.tagged(method, &params))
-    }
-
-    /// The part of what the client chose that the server has, tasks left aside.
-    async fn honoured(&self, chosen: &Filter) -> Filter {
-        let capabilities = self.capabilities().await;
-        let has = |name: &str, part: &str| capabilities[name][part] == true;
-        let lists = LISTS
-            .iter()
-            .filter(|(member, capability, _)| chosen.lists.contains(member) && has(capability, "listChanged"));
-        let lists = lists.map(|(member, ..)| *member).collect();
-        let uris = chosen.uris.clone();
-        let uris = if has("resources", "subscribe") { self.subscribe(uris).await } else { BTreeSet::new() };
-        Filter { lists, uris, tasks: BTreeSet::new() }
-    }
-
-    async fn capabilities(&self) -> Value {
-        let params = Payload::absent(Revision::V2026_07_28);
-        let call = Call { method: Method::Discover, params, context: self.context.clone() };
-        match self.server.call(call).outcome().await {
-            Outcome::Complete(result) => {
-                result.view::<Value>().map(|mut all| all["capabilities"].take()).unwrap_or_default()
-            }
-            _ => Value::Null,
-        }
-    }
-
-    /// Subscribes to each; gives those that the server accepted in time.
-    async fn subscribe(&self, uris: BTreeSet<String>) -> BTreeSet<String> {
-        let asked = stream::iter(uris).map(|uri| async move {
-            let params = Payload::of(Revision::NEWEST_LEGACY, &json!({ "uri": uri }));
-            let call = Call { method: Method::ResourcesSubscribe, params, context: self.context.clone() };
-            let outcome = timeout(PATIENCE, self.server.call(call).outcome()).await;
-            matches!(outcome, Ok(Outcome::Complete(_))).then_some(uri)
-        });
-        asked.buffer_unordered(AT_ONCE).filter_map(async |accepted| accepted).collect().await
+        honoured.tells(&method, &params).then(|| self.tagged(method, &params))
     }
 
     /// The result, which the gateway gives of its own accord.
@@ -171,67 +131,39 @@ impl Listen {
     }
 }
 
-// === impl Filter ===
-
-impl Filter {
-    /// What the parameters of `client` choose.
-    ///
-    /// # Errors
-    ///
-    /// `-32602` where `notifications` is no filter, or names too much; `-32021` where it names tasks, and the client did
-    /// not declare the extension (tasks extension, *Task Status Notifications*).
-    pub(super) fn read(params: &Payload, client: &ClientInfo) -> Result<Self, ErrorObject> {
-        let malformed = || ErrorObject::invalid_params("Invalid params: `notifications` must be a filter");
-        let all: Value = params.view().ok_or_else(malformed)?;
-        let filter = all["notifications"].as_object().ok_or_else(malformed)?;
-        let mut lists = BTreeSet::new();
-        for (member, ..) in &LISTS {
-            match filter.get(*member) {
-                None | Some(Value::Bool(false)) => {}
-                Some(Value::Bool(true)) => drop(lists.insert(*member)),
-                Some(_) => return Err(malformed()),
-            }
+/// Reads the filter in the parameters of `client`.
+///
+/// # Errors
+///
+/// `-32602` where `notifications` is no filter, or names too much; `-32021` where it names tasks, and the client did
+/// not declare the extension (tasks extension, *Task Status Notifications*).
+pub(super) fn filter(params: &Payload, client: &ClientInfo) -> Result<Filter, ErrorObject> {
+    let malformed = || ErrorObject::invalid_params("Invalid params: `notifications` must be a filter");
+    let all: Value = params.view().ok_or_else(malformed)?;
+    let filter = all["notifications"].as_object().ok_or_else(malformed)?;
+    let mut lists = BTreeSet::new();
+    for (member, ..) in &LISTS {
+        match filter.get(*member) {
+            None | Some(Value::Bool(false)) => {}
+            Some(Value::Bool(true)) => drop(lists.insert(*member)),
+            Some(_) => return Err(malformed()),
         }
-        let named = |member: &str, what: &str, (count, length): (usize, usize)| {
-            let named = match filter.get(member) {
-                None => BTreeSet::new(),
-                Some(names) => serde_json::from_value::<BTreeSet<String>>(names.clone()).map_err(|_| malformed())?,
-            };
-            if named.len() > count || named.iter().any(|name| name.len() > length) {
-                let message = format!("Invalid params: at most {count} {what}, each of at most {length} bytes");
-                return Err(ErrorObject::invalid_params(&message));
-            }
-            Ok(named)
+    }
+    let named = |member: &str, what: &str, (count, length): (usize, usize)| {
+        let named = match filter.get(member) {
+            None => BTreeSet::new(),
+            Some(names) => serde_json::from_value::<BTreeSet<String>>(names.clone()).map_err(|_| malformed())?,
         };
-        let uris = named("resourceSubscriptions", "resources", MOST)?;
-        let tasks = named(TASK_IDS, "ids of tasks", MOST_TASKS)?;
-        if !tasks.is_empty() && !client.takes_tasks() {
-            return Err(ErrorObject::undeclared_tasks());
+        if named.len() > count || named.iter().any(|name| name.len() > length) {
+            let message = format!("Invalid params: at most {count} {what}, each of at most {length} bytes");
+            return Err(ErrorObject::invalid_params(&message));
         }
-        Ok(Self { lists, uris, tasks })
+        Ok(named)
+    };
+    let resources = named(RESOURCES, "resources", MAX_RESOURCES)?;
+    let tasks = named(TASK_IDS, "ids of tasks", MAX_TASKS)?;
+    if !tasks.is_empty() && !client.takes_tasks() {
+        return Err(ErrorObject::undeclared_tasks());
     }
-
-    /// Whether this was chosen. An update may be of something beneath a resource that was.
-    fn wants(&self, method: &Method, params: &Payload) -> bool {
-        if *method == Method::ResourceUpdated {
-            let uri = params.string("uri").unwrap_or_default();
-            return self.uris.iter().any(|chosen| covers(chosen, &uri));
-        }
-        if *method == Method::Tasks {
-            return params.string("taskId").is_some_and(|id| self.tasks.contains(&id));
-        }
-        LISTS.iter().any(|(member, _, told)| told == method && self.lists.contains(member))
-    }
-
-    fn acknowledged(&self) -> Value {
-        let mut filter: serde_json::Map<String, Value> =
-            self.lists.iter().map(|member| ((*member).to_owned(), Value::Bool(true))).collect();
-        if !self.uris.is_empty() {
-            filter.insert("resourceSubscriptions".to_owned(), json!(self.uris));
-        }
-        if !self.tasks.is_empty() {
-            filter.insert(TASK_IDS.to_owned(), json!(self.tasks));
-        }
-        json!({ "notifications": filter })
-    }
+    Ok(Filter { lists, resources, tasks })
 }

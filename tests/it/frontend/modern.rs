@@ -495,7 +495,10 @@ async fn a_listen_for_tasks_is_acknowledged_with_those_that_the_server_tells_of(
     *world.server.heard.lock() = Some(heard);
     let client = Modern::of(&world, "ann", DECLARES);
     for event in [
-        told(Method::SubscriptionsAcknowledged, &json!({ "notifications": { "taskIds": ["T1", "T3"] } })),
+        told(
+            Method::SubscriptionsAcknowledged,
+            &json!({ "notifications": { "taskIds": ["T1", "T3"], "toolsListChanged": true } }),
+        ),
         told(Method::Tasks, &json!({ "taskId": "T2", "status": "working", "ttl": 1 })),
         told(Method::Tasks, &json!({ "taskId": "T1", "status": "completed", "ttl": 1, "result": { "content": [] } })),
     ] {
@@ -512,12 +515,15 @@ async fn a_listen_for_tasks_is_acknowledged_with_those_that_the_server_tells_of(
     assert_eq!(came["params"], expected);
     let calls = world.server.calls.lock();
     let listen = calls.iter().find(|call| call.method == Method::Listen).unwrap();
-    assert_eq!(listen.params.json(), r#"{"notifications":{"taskIds":["T1","T2"]}}"#);
+    let chosen = json!({ "notifications": { "taskIds": ["T1", "T2"], "toolsListChanged": true } });
+    assert_eq!(listen.params.view::<Value>(), Some(chosen), "the whole filter goes down");
 }
 
 #[tokio::test]
 async fn a_server_that_says_nothing_of_tasks_is_not_waited_for_long() {
     let world = World::new().await;
+    let (_silent, heard) = tokio::sync::mpsc::unbounded_channel();
+    *world.server.heard.lock() = Some(heard);
     let client = Modern::of(&world, "ann", DECLARES);
     tokio::time::pause();
     let chosen = json!({ "notifications": { "taskIds": ["T1"] } });

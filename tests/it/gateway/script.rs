@@ -15,7 +15,8 @@ use lockkeeper::{
     gateway::{Deps, Gateway, Mount, Settings},
     mcp::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Farewell, Method, Notification, Outcome, Payload,
-        Reply, Revision, Server, Step, listen,
+        Reply, Revision, Server, Step,
+        listen::{self, Filter},
         observer::{LifecycleEvent, Observer},
         translate::Profile,
     },
@@ -138,13 +139,16 @@ impl Backend {
         let tasks = self.tasks.lock().clone().filter(|_| !ids.is_empty());
         let acknowledged =
             tasks.map(|tasks| listen::honouring(tasks.into_iter().filter(|id| ids.iter().any(|i| i == id))));
+        let resources = listen::resources(&call.params).into_iter().filter(|uri| !uri.starts_with("no:"));
+        let resources = Filter { resources: resources.collect(), ..Filter::default() };
+        let subscribed = (!listen::resources(&call.params).is_empty()).then(|| resources.acknowledged());
         let session = call.context.requester.session().map(|session| session.as_str().to_owned());
         let told = tokio_stream::wrappers::BroadcastStream::new(self.tells.subscribe());
         let told = told.filter_map(move |told| {
             let told = told.ok().filter(|(to, _)| *to == session).map(|(_, told)| Event::Notified(told));
             std::future::ready(told)
         });
-        Reply::new(stream::iter(acknowledged).chain(told))
+        Reply::new(stream::iter(acknowledged.or(subscribed)).chain(told))
     }
 }
 

@@ -32,7 +32,7 @@ async fn acknowledged(reply: Reply) -> (Vec<String>, Reply) {
     let (told, rest) = heard(reply).await;
     let params = told.strip_prefix("notifications/subscriptions/acknowledged ").expect("an acknowledgement");
     let params: Value = serde_json::from_str(params).unwrap();
-    let mut ids: Vec<String> = serde_json::from_value(params["notifications"]["taskIds"].clone()).unwrap();
+    let mut ids: Vec<String> = serde_json::from_value(params["notifications"]["taskIds"].clone()).unwrap_or_default();
     ids.sort();
     (ids, rest)
 }
@@ -114,4 +114,27 @@ async fn at_a_servers_own_endpoint_ids_are_as_they_are() {
     assert_eq!(asked(&backend), [filter(&["b1.T1", "T2"])]);
     backend.tell(Some("session-1"), Method::Tasks, r#"{"taskId":"b1.T1","status":"working"}"#);
     assert_eq!(heard(rest).await.0, r#"notifications/tasks {"taskId":"b1.T1","status":"working"}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_backend_is_asked_for_its_own_resources_and_they_are_acknowledged_as_the_client_names_them() {
+    let (one, two) = (telling(&[]), telling(&[]));
+    for backend in [&one, &two] {
+        *backend.about.lock() =
+            r#"{"supportedVersions":["2025-11-25"],"capabilities":{"resources":{"subscribe":true}}}"#.to_owned();
+    }
+    let client = Client::new(gateway(vec![mount("b1", &one), mount("b2", &two)]).merged());
+    let filter =
+        |uris: &[&str]| json!({ "notifications": { "resourceSubscriptions": uris, "resourcesListChanged": true } });
+    let chosen = filter(&["b1+x:y", "b1+no:z", "b2+a:b", "b3+a:b", "x:y"]).to_string();
+    let (told, rest) = heard(client.call(Method::Listen, &chosen)).await;
+    let params = told.strip_prefix("notifications/subscriptions/acknowledged ").expect("an acknowledgement");
+    assert_eq!(serde_json::from_str::<Value>(params).unwrap(), filter(&["b1+x:y", "b2+a:b"]));
+    let named = |backend: &Backend| {
+        let asked = asked(backend).into_iter().map(|params| serde_json::from_str::<Value>(&params).unwrap());
+        asked.map(|params| params["notifications"]["resourceSubscriptions"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((named(&one), named(&two)), (vec![json!(["no:z", "x:y"])], vec![json!(["a:b"])]));
+    two.tell(Some("session-1"), Method::ResourceUpdated, r#"{"uri":"a:b"}"#);
+    assert_eq!(heard(rest).await.0, r#"notifications/resources/updated {"uri":"b2+a:b"}"#);
 }
