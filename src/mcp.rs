@@ -4,12 +4,12 @@
 //! made of servers; a scripted test double is one too.
 
 pub mod call;
+pub mod cancel_reason;
 pub(crate) mod client_translator;
 mod control;
 pub(crate) mod declared;
 pub(crate) mod deferred_requests;
 pub mod error;
-pub mod farewell;
 pub mod json;
 pub mod jsonrpc;
 pub mod level;
@@ -31,8 +31,8 @@ pub mod translate;
 pub mod uri;
 
 pub use call::{Call, Capabilities, ClientInfo, Context, Server};
+pub use cancel_reason::CancelReason;
 pub use error::ErrorObject;
-pub use farewell::Farewell;
 pub use jsonrpc::{Message, RequestId};
 pub use level::Level;
 pub use method::Method;

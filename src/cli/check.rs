@@ -18,8 +18,8 @@ use crate::{
     config::{Config, Given},
     gateway::{self, Gateway, Mount},
     mcp::{
-        Call, ClientInfo, Context, ErrorObject, Farewell, Method, Outcome, Payload, Revision, Step, observer::Observer,
-        translate::Profile,
+        Call, CancelReason, ClientInfo, Context, ErrorObject, Method, Outcome, Payload, Revision, Step,
+        observer::Observer, translate::Profile,
     },
     model::{
         BackendId, BackendSpec, Caller, Requester,
@@ -164,7 +164,7 @@ impl Probe {
             mirror: None,
             client: Arc::new(ClientInfo::gateway()),
             profile: Profile::default(),
-            farewell: Farewell::default(),
+            cancel_reason: CancelReason::default(),
             revoked: None,
         };
         let Some(server) = self.gateway.single(id) else { return Ok(()) };

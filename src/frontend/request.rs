@@ -26,7 +26,7 @@ use crate::{
         state::{FrontendState, Sender},
     },
     mcp::{
-        Call, ClientInfo, Context, ErrorObject, Event, Farewell, Level, Message, Method, Notification, Outcome,
+        Call, CancelReason, ClientInfo, Context, ErrorObject, Event, Level, Message, Method, Notification, Outcome,
         Payload, Reply, RequestId, Server, client_translator::ClientTranslator, meta, mirrored::Mirror,
     },
     model::Requester,
@@ -50,7 +50,7 @@ pub(crate) struct StatelessRequest<'a> {
     /// The parameters that the transport mirrored; `None` if it mirrors none.
     pub(crate) mirror: Option<Arc<Mirror>>,
     /// The reason for the server if the request is cancelled.
-    pub(crate) farewell: Farewell,
+    pub(crate) cancel_reason: CancelReason,
 }
 
 /// The answer to a request.
@@ -153,7 +153,7 @@ impl StatelessRequest<'_> {
             profile: self.state.profile(&client),
             client,
             mirror: self.mirror.clone(),
-            farewell: self.farewell.clone(),
+            cancel_reason: self.cancel_reason.clone(),
             revoked: Some(Arc::clone(&self.sender.admission.lease.revoked)),
         }
     }

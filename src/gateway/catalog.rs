@@ -38,7 +38,7 @@ use self::{
 };
 use crate::{
     mcp::{
-        Capabilities, ClientInfo, Context, Farewell, Payload, Server,
+        CancelReason, Capabilities, ClientInfo, Context, Payload, Server,
         translate::{LeftOut, Profile},
     },
     model::{BackendId, Caller, Requester, SessionId, Share},
@@ -88,7 +88,7 @@ impl Catalog {
             mirror: None,
             client: Arc::new(ClientInfo { capabilities: capabilities.clone(), ..ClientInfo::gateway() }),
             profile: Profile::default(),
-            farewell: Farewell::default(),
+            cancel_reason: CancelReason::default(),
             revoked: None,
         }
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Era, Farewell, Feature, Method, Payload, Reply, Revision,
+    CancelReason, Era, Feature, Method, Payload, Reply, Revision,
     json::{Object, draft::Draft},
     meta,
     mirrored::Mirror,
@@ -50,7 +50,7 @@ pub struct Context {
     /// What becomes of members of its messages that the server's version does not define.
     pub profile: Profile,
     /// What the server is told where the call is given up.
-    pub farewell: Farewell,
+    pub cancel_reason: CancelReason,
     /// Cancelled when the credential is revoked; `None` if nothing outlives the request that rests on it.
     pub revoked: Option<Arc<CancellationToken>>,
 }

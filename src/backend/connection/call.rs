@@ -15,7 +15,8 @@ use super::{
 use crate::{
     backend::transport::{NotSent, TransportError},
     mcp::{
-        ClientInfo, Context, ErrorObject, Event, Facts, Farewell, Message, Method, Outcome, Payload, RequestId, meta,
+        CancelReason, ClientInfo, Context, ErrorObject, Event, Facts, Message, Method, Outcome, Payload, RequestId,
+        meta,
         mirrored::Mirror,
         translate::{Kind, Profile},
     },
@@ -38,7 +39,7 @@ pub(crate) struct OutboundCall {
     /// What becomes of members that the server's version does not define.
     pub(crate) profile: Profile,
     /// What the server is told if the call is given up.
-    pub(crate) farewell: Farewell,
+    pub(crate) cancel_reason: CancelReason,
 }
 
 /// The caller's side of an open call. Dropping it before the end cancels the call at the server.
@@ -46,7 +47,7 @@ struct Ticket {
     connection: Arc<ServerConnection>,
     id: u64,
     events: mpsc::Receiver<Event>,
-    farewell: Farewell,
+    cancel_reason: CancelReason,
 }
 
 // === impl OutboundCall ===
@@ -61,14 +62,14 @@ impl OutboundCall {
             client: Some(Arc::clone(&context.client)),
             mirror: context.mirror.clone(),
             profile: context.profile,
-            farewell: context.farewell.clone(),
+            cancel_reason: context.cancel_reason.clone(),
         }
     }
 
     /// A call of the gateway's own.
     pub(crate) fn of_gateway(method: Method, params: Payload) -> Self {
-        let (profile, farewell) = (Profile::default(), Farewell::default());
-        Self { method, params, holder: Requester::Gateway, client: None, mirror: None, profile, farewell }
+        let (profile, cancel_reason) = (Profile::default(), CancelReason::default());
+        Self { method, params, holder: Requester::Gateway, client: None, mirror: None, profile, cancel_reason }
     }
 }
 
@@ -136,11 +137,11 @@ impl ServerConnection {
             {
                 listening.await;
             }
-            let OutboundCall { method, holder, mirror, farewell, .. } = call;
+            let OutboundCall { method, holder, mirror, cancel_reason, .. } = call;
             let token = meta::progress_token(&params);
             let level = connection.about.protocol.level(&params);
             let open = OpenCall { token: token.clone(), holder, level, ..OpenCall::new(method.clone(), kind) };
-            let mut ticket = match Ticket::open(connection, open, farewell) {
+            let mut ticket = match Ticket::open(connection, open, cancel_reason) {
                 Ok(ticket) => ticket,
                 Err(reason) => {
                     yield Err(TransportError::Gone(reason));
@@ -214,13 +215,13 @@ impl ServerConnection {
 // === impl Ticket ===
 
 impl Ticket {
-    fn open(connection: Arc<ServerConnection>, call: OpenCall, farewell: Farewell) -> Result<Self, String> {
+    fn open(connection: Arc<ServerConnection>, call: OpenCall, cancel_reason: CancelReason) -> Result<Self, String> {
         let kind = call.kind;
         let (id, events) = connection.calls.open(call, || connection.end.has_come().then(|| connection.reason()))?;
         if kind == CallKind::Asking {
             connection.requests.put_deferred(id);
         }
-        Ok(Self { connection, id, events, farewell })
+        Ok(Self { connection, id, events, cancel_reason })
     }
 
     /// What came on the exchange of this call: what is for it is given at once, the rest goes where it belongs.
@@ -275,7 +276,7 @@ impl Drop for Ticket {
         self.connection.calls.given_up(self.id, call);
         // translation 4b.6: what the server asked in it is answered first
         let mut messages = self.connection.requests.close_of(self.id);
-        messages.push(cancellation(self.id, &self.farewell));
+        messages.push(cancellation(self.id, &self.cancel_reason));
         self.connection.sender.tell_in_order(messages);
     }
 }

@@ -9,7 +9,7 @@ use tokio::{sync::mpsc, time::Instant};
 use super::ownership::{Owner, Ownership};
 use crate::{
     mcp::{
-        ErrorObject, Event, Farewell, Level, Message, Method, Outcome,
+        CancelReason, ErrorObject, Event, Level, Message, Method, Outcome,
         error::{Retry, Unavailable},
         json,
     },
@@ -304,8 +304,8 @@ pub(super) fn timed_out(backend: &BackendId, timeout: Duration) -> Event {
 }
 
 /// The message that tells the server that the call `id` is given up.
-pub(super) fn cancellation(id: u64, farewell: &Farewell) -> Message {
-    let reason = json::quote(farewell.reason());
+pub(super) fn cancellation(id: u64, cancel_reason: &CancelReason) -> Message {
+    let reason = json::quote(cancel_reason.reason());
     let params = format!(r#"{{"requestId":{id},"reason":{reason}}}"#);
     Message::Notification { method: Method::Cancelled, params: params.into() }
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{calls::cancellation, server_requests::ServerRequests};
 use crate::{
-    mcp::{ErrorObject, Event, Farewell, Outcome},
+    mcp::{CancelReason, ErrorObject, Event, Outcome},
     model::BackendId,
 };
 
@@ -51,7 +51,7 @@ impl ServerRequests {
                 continue;
             }
             let mut messages = self.close_of(id);
-            messages.push(cancellation(id, &Farewell::new("its question was closed and it did not end")));
+            messages.push(cancellation(id, &CancelReason::new("its question was closed and it did not end")));
             self.sender().tell_in_order(messages);
         }
     }

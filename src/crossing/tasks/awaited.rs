@@ -14,7 +14,7 @@ use tokio::{
 
 use super::{progress::OwnToken, shared::SharedTasks, tool_modes::ToolMode};
 use crate::mcp::{
-    Call, Context, ErrorObject, Event, Farewell, Method, Outcome, Payload, Reply, Revision, Server, listen,
+    Call, CancelReason, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server, listen,
     task::{self, TaskStatus},
     translate::Profile,
 };
@@ -245,8 +245,8 @@ impl Drop for RunningTask {
 
 impl Task {
     fn new(inner: Arc<dyn Server>, context: Context, id: String) -> Self {
-        let (profile, farewell) = (Profile::default(), Farewell::default());
-        Self { inner, context: Context { mirror: None, profile, farewell, ..context }, id }
+        let (profile, cancel_reason) = (Profile::default(), CancelReason::default());
+        Self { inner, context: Context { mirror: None, profile, cancel_reason, ..context }, id }
     }
 
     /// A request about it.

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::*;
 use crate::{
     crossing::pairs::awaits_tasks,
-    mcp::{Capabilities, ClientInfo, Context, Farewell, Payload, listen, translate::Profile},
+    mcp::{CancelReason, Capabilities, ClientInfo, Context, Payload, listen, translate::Profile},
     model::{Caller, Requester},
     support::SystemClock,
 };
@@ -41,7 +41,7 @@ pub(super) fn context(revision: Revision, capabilities: &'static str) -> Context
         client: Arc::new(ClientInfo { revision, capabilities, ..ClientInfo::gateway() }),
         mirror: None,
         profile: Profile::default(),
-        farewell: Farewell::default(),
+        cancel_reason: CancelReason::default(),
     }
 }
 

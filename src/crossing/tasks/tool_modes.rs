@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use parking_lot::RwLock;
 
 use crate::mcp::{
-    Call, Context, Farewell, Method, Outcome, Payload, Revision, Server, json::Object, translate::Profile,
+    Call, CancelReason, Context, Method, Outcome, Payload, Revision, Server, json::Object, translate::Profile,
 };
 
 /// How many tools are known at once; beyond, all are forgotten.
@@ -73,8 +73,8 @@ impl ToolModes {
 
     /// Reads the whole list.
     async fn read(&self, server: &dyn Server, context: &Context) {
-        let (profile, farewell) = (Profile::default(), Farewell::default());
-        let context = Context { mirror: None, profile, farewell, ..context.clone() };
+        let (profile, cancel_reason) = (Profile::default(), CancelReason::default());
+        let context = Context { mirror: None, profile, cancel_reason, ..context.clone() };
         let mut params = Payload::absent(Revision::NEWEST_LEGACY);
         for _ in 0..MAX_PAGES {
             let call = Call { method: Method::ToolsList, params, context: context.clone() };

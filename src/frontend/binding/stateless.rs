@@ -18,7 +18,7 @@ use crate::{
         request::{RequestEnvelope, RequestMessages, Served, StatelessRequest},
         state::{FrontendState, Sender},
     },
-    mcp::{ErrorObject, Farewell, Message, Method, RequestId, json::Object, mirrored::Mirror},
+    mcp::{CancelReason, ErrorObject, Message, Method, RequestId, json::Object, mirrored::Mirror},
     wire::headers,
 };
 
@@ -48,7 +48,7 @@ pub(super) async fn serve(
         envelope,
         mirror: Some(Arc::new(mirrored(&head.headers))),
         // whoever closes the answer says nothing more
-        farewell: Farewell::new("client disconnected"),
+        cancel_reason: CancelReason::new("client disconnected"),
     };
     Ok(match request.serve(params) {
         Ok(Served::Call(messages)) => match response::start(messages, ResponseForm::Request).await {

@@ -38,7 +38,7 @@ use crate::{
         state::{FrontendState, Sender},
     },
     mcp::{
-        ErrorObject, Farewell, Message, Method, RequestId,
+        CancelReason, ErrorObject, Message, Method, RequestId,
         jsonrpc::{Frame as Text, Malformed},
     },
 };
@@ -169,14 +169,14 @@ impl WebSocketConnection {
 
     /// Begins to serve a request that stands alone.
     fn request(&self, (id, method): (RequestId, Method), params: Bytes, envelope: &Bytes) -> Vec<AnswerStream> {
-        let farewell = Farewell::new("client disconnected");
+        let cancel_reason = CancelReason::new("client disconnected");
         let served = RequestEnvelope::read(envelope).and_then(|envelope| {
             envelope.check(&method)?;
-            let guard = self.requests.begin(Some((id.clone(), farewell.clone()))).ok_or_else(|| {
+            let guard = self.requests.begin(Some((id.clone(), cancel_reason.clone()))).ok_or_else(|| {
                 ErrorObject::retryable("too many requests run on this connection; wait until some have ended")
             })?;
             let (state, sender, id) = (&self.state, &self.sender, id.clone());
-            let request = StatelessRequest { state, sender, id, method, envelope, mirror: None, farewell };
+            let request = StatelessRequest { state, sender, id, method, envelope, mirror: None, cancel_reason };
             let (Served::Call(messages) | Served::Listen(messages)) = request.serve(params)?;
             let cancelled = guard.cancelled.clone().cancelled_owned();
             Ok(AnswerStream::Request(Box::pin(messages.take_until(cancelled).map(move |message| {

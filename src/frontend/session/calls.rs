@@ -9,7 +9,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::mcp::{Farewell, RequestId, json::Object};
+use crate::mcp::{CancelReason, RequestId, json::Object};
 
 /// The calls that run in one session, or on one connection.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct CallGuard {
 struct ListedCall {
     serial: u64,
     /// The id by which the client cancels it, and the reason for its server.
-    cancelled_by: Option<(RequestId, Farewell)>,
+    cancelled_by: Option<(RequestId, CancelReason)>,
     cancelled: CancellationToken,
 }
 
@@ -53,7 +53,7 @@ impl RunningCalls {
     }
 
     /// Lists a call; one without an id cannot be cancelled by the client. `None` if too many run.
-    pub(crate) fn begin(self: &Arc<Self>, cancelled_by: Option<(RequestId, Farewell)>) -> Option<CallGuard> {
+    pub(crate) fn begin(self: &Arc<Self>, cancelled_by: Option<(RequestId, CancelReason)>) -> Option<CallGuard> {
         let mut inner = self.inner.lock();
         if inner.running.len() >= self.max {
             return None;
@@ -71,13 +71,17 @@ impl RunningCalls {
     pub(crate) fn cancel(&self, id: &RequestId, reason: Option<&str>) {
         let inner = self.inner.lock();
         let id_of = |listed: &ListedCall| {
-            listed.cancelled_by.as_ref().filter(|(running, _)| running == id).map(|(_, farewell)| farewell.clone())
+            listed
+                .cancelled_by
+                .as_ref()
+                .filter(|(running, _)| running == id)
+                .map(|(_, cancel_reason)| cancel_reason.clone())
         };
         let mut meant = inner.running.iter().filter_map(|listed| Some((id_of(listed)?, &listed.cancelled)));
         match (meant.next(), meant.next()) {
-            (Some((farewell, cancelled)), None) => {
+            (Some((cancel_reason, cancelled)), None) => {
                 if let Some(reason) = reason {
-                    farewell.say(reason);
+                    cancel_reason.say(reason);
                 }
                 cancelled.cancel();
             }
@@ -114,15 +118,15 @@ mod tests {
     #[test]
     fn a_cancel_that_could_mean_two_calls_cancels_none() {
         let calls = RunningCalls::new(8, CancellationToken::new());
-        let farewell = Farewell::default();
-        let begin = || calls.begin(Some((RequestId::number(1), farewell.clone()))).unwrap();
+        let cancel_reason = CancelReason::default();
+        let begin = || calls.begin(Some((RequestId::number(1), cancel_reason.clone()))).unwrap();
         let (one, two) = (begin(), begin());
         calls.cancel(&RequestId::number(1), Some("both?"));
         assert!(!one.cancelled.is_cancelled() && !two.cancelled.is_cancelled());
         drop(one);
         calls.cancel(&RequestId::number(1), Some("this one"));
         assert!(two.cancelled.is_cancelled());
-        assert_eq!(farewell.reason(), "this one");
+        assert_eq!(cancel_reason.reason(), "this one");
     }
 
     #[test]

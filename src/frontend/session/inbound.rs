@@ -14,7 +14,7 @@ use super::{
 use crate::{
     frontend::state::{FrontendState, Sender},
     mcp::{
-        Call, ClientInfo, Context, ErrorObject, Farewell, Feature, Message, Method, Payload, Reply, RequestId,
+        Call, CancelReason, ClientInfo, Context, ErrorObject, Feature, Message, Method, Payload, Reply, RequestId,
         client_translator::ClientTranslator, jsonrpc::Malformed,
     },
     model::Requester,
@@ -146,9 +146,10 @@ impl Inbound<'_> {
 
     fn forward(&self, id: RequestId, method: Method, params: Payload, client: &Arc<ClientInfo>) -> SessionExchange {
         let call = Call { method, params, context: self.context(client) };
-        let (context, farewell) = (self.exchange_context(self.on_disconnect(), &call), call.context.farewell.clone());
+        let (context, cancel_reason) =
+            (self.exchange_context(self.on_disconnect(), &call), call.context.cancel_reason.clone());
         let reply = self.call(call);
-        self.exchange((id.clone(), Some((id, farewell))), reply, context)
+        self.exchange((id.clone(), Some((id, cancel_reason))), reply, context)
     }
 
     /// Drives the reply to a notification: at once if it is ready, else in the background.
@@ -174,7 +175,7 @@ impl Inbound<'_> {
     /// The exchange of a reply, answered under the one id and cancelled by the client by the other.
     pub(super) fn exchange(
         &self,
-        (id, cancelled_by): (RequestId, Option<(RequestId, Farewell)>),
+        (id, cancelled_by): (RequestId, Option<(RequestId, CancelReason)>),
         reply: Reply,
         context: ExchangeContext,
     ) -> SessionExchange {
@@ -220,7 +221,7 @@ impl Inbound<'_> {
             mirror: None,
             client: Arc::clone(client),
             profile: self.state.profile(client),
-            farewell: Farewell::default(),
+            cancel_reason: CancelReason::default(),
             // its session ends then
             revoked: None,
         }

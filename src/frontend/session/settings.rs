@@ -62,7 +62,8 @@ impl Inbound<'_> {
     /// Forwards a setting, and stores it once it is granted.
     fn set(&self, id: RequestId, setting: Setting, params: Payload, client: &Arc<ClientInfo>) -> SessionExchange {
         let call = Call { method: setting.method(), params, context: self.context(client) };
-        let (context, farewell) = (self.exchange_context(self.on_disconnect(), &call), call.context.farewell.clone());
+        let (context, cancel_reason) =
+            (self.exchange_context(self.on_disconnect(), &call), call.context.cancel_reason.clone());
         let mut reply = self.call(call);
         let (state, session) = (self.state.clone(), Arc::clone(self.session));
         let noted = Reply::new(async_stream::stream! {
@@ -79,7 +80,7 @@ impl Inbound<'_> {
                 yield event;
             }
         });
-        self.exchange((id.clone(), Some((id, farewell))), noted, context)
+        self.exchange((id.clone(), Some((id, cancel_reason))), noted, context)
     }
 
     /// Sets again everything that the client had set in the process before this one: the level before anything else, the

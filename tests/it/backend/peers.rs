@@ -14,8 +14,8 @@ use futures_util::StreamExt as _;
 use lockkeeper::{
     backend::{Deps, SlotLimits, Supervisor},
     mcp::{
-        Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Farewell, Method, Notification, Outcome, Payload,
-        Reply, Revision, Server,
+        Call, CancelReason, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome,
+        Payload, Reply, Revision, Server,
         observer::{LifecycleEvent, Observer},
         translate::Profile,
     },
@@ -237,7 +237,7 @@ fn context(requester: Requester, capabilities: &'static str) -> Context {
         mirror: None,
         client: Arc::new(client),
         profile: Profile::default(),
-        farewell: Farewell::default(),
+        cancel_reason: CancelReason::default(),
         revoked: None,
     }
 }

@@ -158,8 +158,8 @@ async fn a_cancel_ends_the_call_and_nothing_answers_it() {
         let cancel = json!({ "requestId": 7, "reason": "enough" });
         socket.tell(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel })).await;
         assert_eq!(world.server.fate().await, "dropped");
-        let farewell = world.server.calls.lock().last().unwrap().context.farewell.clone();
-        assert_eq!(farewell.reason(), "enough");
+        let cancel_reason = world.server.calls.lock().last().unwrap().context.cancel_reason.clone();
+        assert_eq!(cancel_reason.reason(), "enough");
     }
     assert_eq!(legacy.ask(json!({ "jsonrpc": "2.0", "id": 8, "method": "ping" })).await["id"], 8);
     let echo = client.message(8, "tools/call", json!({ "name": "echo", "arguments": { "say": "on" } }));

@@ -14,8 +14,8 @@ use futures_util::{StreamExt as _, stream};
 use lockkeeper::{
     gateway::{Deps, Gateway, Mount, Settings},
     mcp::{
-        Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Farewell, Method, Notification, Outcome, Payload,
-        Reply, Revision, Server, Step,
+        Call, CancelReason, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome,
+        Payload, Reply, Revision, Server, Step,
         listen::{self, Filter},
         observer::{LifecycleEvent, Observer},
         translate::Profile,
@@ -207,7 +207,7 @@ impl Client {
             mirror: None,
             client: Arc::new(ClientInfo::gateway()),
             profile: Profile::default(),
-            farewell: Farewell::default(),
+            cancel_reason: CancelReason::default(),
             revoked: None,
         };
         Self { server, context }

@@ -7,12 +7,12 @@ const LONGEST: usize = 1_000;
 
 /// What whoever gives up a call says about it. All clones are one.
 #[derive(Debug, Clone)]
-pub struct Farewell {
+pub struct CancelReason {
     said: Arc<OnceLock<Box<str>>>,
     otherwise: &'static str,
 }
 
-impl Farewell {
+impl CancelReason {
     /// The reason is `otherwise`, unless another is said.
     pub fn new(otherwise: &'static str) -> Self {
         Self { said: Arc::default(), otherwise }
@@ -29,7 +29,7 @@ impl Farewell {
     }
 }
 
-impl Default for Farewell {
+impl Default for CancelReason {
     fn default() -> Self {
         Self::new("the client gave up the request")
     }
@@ -41,10 +41,10 @@ mod tests {
 
     #[test]
     fn the_first_word_counts() {
-        let farewell = Farewell::default();
-        let other = farewell.clone();
+        let cancel_reason = CancelReason::default();
+        let other = cancel_reason.clone();
         assert_eq!(other.reason(), "the client gave up the request");
-        farewell.say("tired");
+        cancel_reason.say("tired");
         other.say("late");
         assert_eq!(other.reason(), "tired");
     }
