@@ -151,6 +151,14 @@ pub fn honouring<'a>(ids: impl IntoIterator<Item = &'a str>) -> Event {
     Event::Notified(Notification { method: Method::SubscriptionsAcknowledged, params })
 }
 
+/// The acknowledgement that names the resources and the tasks that will be told of, in this order.
+pub fn acknowledging<'a>(resources: impl Iterator<Item = &'a str>, tasks: impl Iterator<Item = &'a str>) -> Event {
+    let (resources, tasks): (Vec<&str>, Vec<&str>) = (resources.collect(), tasks.collect());
+    let filter = json!({ "notifications": { RESOURCES: resources, TASK_IDS: tasks } });
+    let params = Payload::of(Revision::V2026_07_28, &filter);
+    Event::Notified(Notification { method: Method::SubscriptionsAcknowledged, params })
+}
+
 /// The same reply to a listen of these parameters, by who tells of no task.
 #[must_use]
 pub fn without_tasks(params: &Payload, reply: Reply) -> Reply {

@@ -1,7 +1,7 @@
 //! A server without sessions (2026-07-28): it serves requests that stand alone, and tells what a listen chooses. All listens
 //! at a connection share one at the server.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt as _, stream};
 
@@ -9,10 +9,7 @@ use crate::{
     backend::{
         connection::ServerConnection, error::too_many_subscriptions, key::Key, remote::Backend, subscriptions::Topic,
     },
-    mcp::{
-        Call, Context, Era, ErrorObject, Event, Method, Outcome, Reply, Server,
-        listen::{self, Filter},
-    },
+    mcp::{Call, Context, Era, ErrorObject, Event, Method, Outcome, Reply, Server, listen},
     model::Requester,
 };
 
@@ -90,7 +87,7 @@ impl RequestServer {
                 // it is told of the rest
                 Err(_) | Ok(()) => {}
             }
-            yield interest.filter().acknowledged();
+            yield interest.acknowledged();
             for await event in heard {
                 yield event;
             }
@@ -150,10 +147,9 @@ impl Interest {
         (!self.backend.subscriptions.has_room(&self.key)).then(too_many_subscriptions)
     }
 
-    /// The filter of these topics.
-    fn filter(&self) -> Filter {
-        let names = |name: fn(&Topic) -> Option<&str>| self.topics.iter().filter_map(name).map(str::to_owned).collect();
-        Filter { lists: BTreeSet::new(), resources: names(Topic::uri), tasks: names(Topic::task) }
+    /// The acknowledgement of these topics.
+    fn acknowledged(&self) -> Event {
+        listen::acknowledging(self.topics.iter().filter_map(Topic::uri), self.topics.iter().filter_map(Topic::task))
     }
 
     /// Leaves all but these.
