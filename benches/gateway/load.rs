@@ -28,10 +28,6 @@ pub(crate) enum Work {
     Session,
 }
 
-/// The handshake of a session.
-pub(crate) const HELLO: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
-pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-
 /// One batch: how long each call took, and the CPU time of what stands between and of the backend meanwhile.
 pub(crate) struct Batch {
     pub(crate) latencies: Vec<Duration>,

@@ -38,6 +38,8 @@ pub enum Feature {
     CacheHints,
     /// Tasks are a part of the core protocol, `tasks` a capability (2025-11-25 alone).
     CoreTasks,
+    /// Client and server share a session (up to 2025-11-25).
+    Sessions,
     /// Results have a `resultType` (2026-07-28 and later).
     ResultTypes,
     /// Results name their server in `_meta` (2026-07-28 and later).
@@ -114,6 +116,7 @@ impl Revision {
             Feature::ProtocolVersionHeader => self >= Self::V2025_06_18,
             Feature::PrimingEvent | Feature::CoreTasks => self == Self::V2025_11_25,
             Feature::IdlessErrors | Feature::UrlElicitation => self >= Self::V2025_11_25,
+            Feature::Sessions => self <= Self::NEWEST_LEGACY,
             Feature::ResultTypes
             | Feature::NamedServers
             | Feature::CacheHints

@@ -19,7 +19,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{pair::Pair, wire};
 use crate::{
-    load,
+    client, load,
     peers::Era,
     process::{Gateway, this_program},
 };
@@ -163,10 +163,10 @@ impl Client {
     }
 
     async fn open_session(&mut self) -> Result<()> {
-        let answer = self.post("", load::HELLO).await?;
+        let answer = self.post("", client::HELLO).await?;
         let session = wire::field(answer.head, "mcp-session-id").context("no session")?.to_owned();
         let _ = write!(self.fields, "mcp-session-id: {session}\r\nmcp-protocol-version: 2025-11-25\r\n");
-        self.post("", load::INITIALIZED).await?;
+        self.post("", client::INITIALIZED).await?;
         Ok(())
     }
 

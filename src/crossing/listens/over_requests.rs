@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use super::Listens;
+use super::settings::Listens;
 use crate::mcp::{Call, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, Server, listen, meta};
 
 /// A server without sessions, with what a session has beside calls.
 #[derive(Clone)]
-pub(in crate::crossing) struct SessionOverRequests<S> {
-    pub(in crate::crossing) server: S,
-    pub(in crate::crossing) listens: Arc<Listens>,
+pub(crate) struct SessionOverRequests<S> {
+    pub(crate) server: S,
+    pub(crate) listens: Arc<Listens>,
 }
 
 impl<S: Server + Clone + 'static> Server for SessionOverRequests<S> {

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{StreamExt as _, stream};
 use tokio::time::timeout;
 
-use super::Listens;
+use super::settings::Listens;
 use crate::{
     mcp::{
         Call, Context, Event, Level, Method, Outcome, Payload, Reply, Revision, Server,
@@ -23,9 +23,9 @@ const AT_ONCE: usize = 16;
 
 /// A server with sessions, with the levels and the listens of requests.
 #[derive(Clone)]
-pub(in crate::crossing) struct RequestsOverSession<S> {
-    pub(in crate::crossing) server: S,
-    pub(in crate::crossing) listens: Arc<Listens>,
+pub(crate) struct RequestsOverSession<S> {
+    pub(crate) server: S,
+    pub(crate) listens: Arc<Listens>,
 }
 
 /// What a request holds at the server; it ends when this is dropped.

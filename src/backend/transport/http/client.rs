@@ -18,7 +18,7 @@ use percent_encoding::percent_decode_str;
 
 use super::connector::{ClientError, Connector};
 use crate::{
-    backend::{error::StartError, transport::TransportError},
+    backend::{error::StartError, transport::interface::TransportError},
     model::HttpSpec,
     support::Secret,
 };
@@ -104,7 +104,7 @@ impl Client {
 }
 
 /// The configured headers, marked as secrets.
-pub(in super::super) fn configured_headers(spec: &HttpSpec) -> Result<HeaderMap, StartError> {
+pub(crate) fn configured_headers(spec: &HttpSpec) -> Result<HeaderMap, StartError> {
     let header = |(name, value): (&String, &Secret)| {
         let wrong =
             || StartError::Refused(format!("the configured header `{name}` is no HTTP header: correct `headers`"));

@@ -6,10 +6,7 @@ use futures_util::{StreamExt as _, future};
 use http_body_util::BodyExt as _;
 use tokio::time::{Instant, sleep};
 
-use super::{
-    Endpoint, Turned,
-    answer::{Cursor, is_events},
-};
+use super::{answer::Cursor, endpoint::Endpoint, refusal::Refused, response::is_events};
 use crate::{
     backend::transport::interface::{Arrival, Incoming, TransportError, messages},
     wire::events::events,
@@ -58,18 +55,18 @@ pub(super) fn incoming(endpoint: Arc<Endpoint>) -> Incoming {
                     }
                 }
                 // before there was a stream, 404 may as well mean that the server knows no GET; the next call will tell
-                Err(Turned::Error(TransportError::Gone(reason))) if offered => {
+                Err(Refused::Error(TransportError::Gone(reason))) if offered => {
                     yield Arrival::Lost(reason);
                     return;
                 }
-                Err(Turned::Error(TransportError::Unreachable(reason))) if unreachable >= MOST_UNREACHABLE => {
+                Err(Refused::Error(TransportError::Unreachable(reason))) if unreachable >= MOST_UNREACHABLE => {
                     yield Arrival::Lost(reason);
                     return;
                 }
-                Err(Turned::Error(TransportError::Unreachable(_))) => unreachable += 1,
-                Err(Turned::Error(TransportError::Unavailable(_) | TransportError::Lost(_))) => {}
+                Err(Refused::Error(TransportError::Unreachable(_))) => unreachable += 1,
+                Err(Refused::Error(TransportError::Unavailable(_) | TransportError::Lost(_))) => {}
                 // 405 means that there is none (2025-03-26 and later, transports), and no other refusal changes by itself
-                Ok(_) | Err(Turned::Message(_) | Turned::Error(TransportError::Refused(_) | TransportError::Denied(_) | TransportError::Gone(_))) => {
+                Ok(_) | Err(Refused::Message(_) | Refused::Error(TransportError::Refused(_) | TransportError::Denied(_) | TransportError::Gone(_))) => {
                     tracing::debug!("the server offers no stream for unsolicited messages");
                     future::pending::<()>().await;
                 }

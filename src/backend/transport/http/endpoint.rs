@@ -1,0 +1,106 @@
+//! One Streamable HTTP endpoint: its requests, and what the handshake settled for them. Knows nothing of what messages say.
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method as Verb, Request, header};
+use http_body_util::Full;
+
+use super::{
+    client::{Client, Target},
+    mirrored,
+    refusal::{self, Refused},
+    response::Response,
+    standalone::{LateStreams, Opening},
+};
+use crate::{
+    backend::transport::interface::TransportError,
+    mcp::{Feature, Message, Method, Revision, mirrored::Mirror},
+    wire::headers::{JSON_AND_EVENTS, LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
+};
+
+/// Room for the headers of most requests.
+const HEADERS: usize = 16;
+
+/// One endpoint, and the session at it if there is one.
+pub(super) struct Endpoint {
+    client: Client,
+    target: Target,
+    pub(super) session: OnceLock<HeaderValue>,
+    pub(super) revision: OnceLock<Revision>,
+    pub(super) opening: Opening,
+}
+
+// === impl Endpoint ===
+
+impl Endpoint {
+    /// The endpoint before its first request. `late` is shared by all connections to this server.
+    pub(super) fn new(client: Client, target: Target, late: &LateStreams) -> Self {
+        Self { client, target, session: OnceLock::new(), revision: OnceLock::new(), opening: Opening::new(late) }
+    }
+
+    /// The headers of every request, and the one for what the client accepts.
+    pub(super) fn headers(&self, accept: &'static str) -> HeaderMap {
+        let mut headers = HeaderMap::with_capacity(HEADERS);
+        headers.extend(self.target.headers.clone());
+        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+        if let Some(session) = self.session.get() {
+            headers.insert(SESSION_ID, session.clone());
+        }
+        if let Some(revision) = self.revision.get().filter(|revision| revision.has(Feature::ProtocolVersionHeader)) {
+            headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
+        }
+        headers
+    }
+
+    pub(super) async fn send(&self, verb: Verb, headers: HeaderMap, body: Bytes) -> Result<Response, TransportError> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = verb;
+        *request.uri_mut() = self.target.uri.clone();
+        *request.headers_mut() = headers;
+        self.client.send(request).await
+    }
+
+    /// Posts one message and gives the response where the server took it.
+    pub(super) async fn post(&self, message: &Message, mirror: Option<&Mirror>) -> Result<Response, Refused> {
+        let mut headers = self.headers(JSON_AND_EVENTS);
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if self.is_sessionless() {
+            mirrored::insert(&mut headers, message, mirror);
+        }
+        let response = self.send(Verb::POST, headers, message.encode()).await.map_err(Refused::Error)?;
+        if response.status().is_success() {
+            if matches!(message, Message::Request { method: Method::Initialize, .. }) {
+                self.keep_session(&response);
+            }
+            return Ok(response);
+        }
+        Err(refusal::read(response, self.session.get().is_some()).await)
+    }
+
+    /// Whether every request stands alone (2026-07-28).
+    pub(super) fn is_sessionless(&self) -> bool {
+        self.revision.get().is_some_and(|revision| !revision.has(Feature::Sessions))
+    }
+
+    /// Opens a stream of events: the one for unsolicited messages, or the rest of one that broke off.
+    pub(super) async fn stream(&self, after: Option<&str>) -> Result<Response, Refused> {
+        let mut headers = self.headers("text/event-stream");
+        if let Some(id) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
+            headers.insert(LAST_EVENT_ID, id);
+        }
+        let response = self.send(Verb::GET, headers, Bytes::new()).await.map_err(Refused::Error)?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(refusal::read(response, self.session.get().is_some()).await)
+    }
+
+    /// The session id is taken from a 2xx to `initialize` alone; it is visible ASCII (2025-03-26 and later, transports).
+    fn keep_session(&self, response: &Response) {
+        let id = response.headers().get(SESSION_ID);
+        if let Some(id) = id.filter(|id| !id.is_empty() && id.as_bytes().iter().all(u8::is_ascii_graphic)) {
+            let _ = self.session.set(id.clone());
+        }
+    }
+}
