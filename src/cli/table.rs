@@ -94,12 +94,13 @@ mod tests {
     }
 
     #[test]
-    fn colours_change_no_width() {
-        let text = table().render(Style::Colours);
-        assert!(text.contains("\x1b[38;5;1mfailed"), "{text:?}");
-        assert!(text.lines().all(|line| !line.contains("\x1b[2J")), "{text:?}");
-        let plain: Vec<String> =
-            text.split("\x1b[").map(|part| part.split_once('m').map_or(part, |(_, rest)| rest).to_owned()).collect();
-        assert_eq!(plain.concat().lines().next().map(str::trim_end), Some("NAME    STATE   WHY"));
+    fn styles_change_no_width() {
+        let mut table = Table::new(&["NAME", "STATE"]);
+        table.row([Cell::from("git").ink(Ink::Strong), Cell::from("\x1b[2Jready")]);
+        // colours beside attributes would depend on `NO_COLOR`, as they do outside of tests
+        assert_eq!(
+            table.render(Style::Colours),
+            "\x1b[2mNAME  \x1b[0m\x1b[2mSTATE      \x1b[0m\n\x1b[1mgit   \x1b[0m?[2Jready\n"
+        );
     }
 }
