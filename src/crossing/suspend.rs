@@ -26,7 +26,7 @@ use self::{
     exchange::{Exchange, Shared},
     limits::Limits,
     registry::SuspendedCalls,
-    request_state::{Sealer, State, invalid},
+    request_state::{Sealer, ServerState, State, invalid},
 };
 use super::{
     deferred::{Deferred, Respondent},
@@ -88,8 +88,13 @@ impl Suspension {
         let opened = state.and_then(|state| self.shared.sealer.open(&state, &exchange.binding()));
         match opened {
             Err(error) => Reply::failed(error),
-            Ok(State::OfServer(state)) => {
-                let params = call.params.with("requestState", &state);
+            Ok(State::OfServer(ServerState { text, backend })) => {
+                let params = call.params.with("requestState", &text);
+                // the mark of a further round: a server that has sessions by now cannot go on with it
+                let params = match &backend {
+                    Some(backend) => params.of_backend(backend),
+                    None => params,
+                };
                 self.begin(server, exchange, Call { params, ..call })
             }
             Ok(State::Suspended(id)) => {

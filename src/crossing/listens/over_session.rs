@@ -1,5 +1,6 @@
 //! A server with sessions for clients without one (2026-07-28): the level that a call asks for itself is one of the session
-//! for as long as the call runs, and the resources that a listen names are subscribed to for as long as it is open. Knows nothing of whose session it is.
+//! for as long as the call runs, and the resources that a listen names are subscribed to for as long as it is open. Knows
+//! nothing of whose session it is.
 
 use std::{sync::Arc, time::Duration};
 

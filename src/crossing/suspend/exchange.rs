@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     call::{Next, SuspendedCall},
     registry::SuspendedCalls,
-    request_state::{Binding, Sealer, State},
+    request_state::{Binding, Sealer, ServerState, State},
 };
 use crate::{
     crossing::{
@@ -172,7 +172,8 @@ impl Exchange {
         let Outcome::InputRequired(result) = outcome else { return outcome };
         let state = result.object().and_then(|result| result.get("requestState").map(str::to_owned));
         let Some(state) = state.filter(|state| state != "null") else { return Outcome::InputRequired(result) };
-        match self.shared.sealer.seal(&State::OfServer(state), &self.binding()) {
+        let state = State::OfServer(ServerState { text: state, backend: result.origin().cloned() });
+        match self.shared.sealer.seal(&state, &self.binding()) {
             Some(sealed) => Outcome::InputRequired(result.with("requestState", &quote(&sealed))),
             None => Outcome::Failed(ErrorObject::internal(
                 "the server's requestState is too large: about 48 kB of it can be carried",

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     mcp::{ErrorObject, Method, Payload, meta},
-    model::{Caller, ClientId, KeyId, Target},
+    model::{BackendId, Caller, ClientId, KeyId, Target},
     support::{Clock, Digest, Random, SealingKey, Timestamp},
 };
 
@@ -29,8 +29,17 @@ pub(super) struct Sealer {
 pub(super) enum State {
     /// A suspended call waits in a process.
     Suspended(CallId),
-    /// The JSON text of the server's own `requestState`; nothing waits anywhere.
-    OfServer(String),
+    /// A server has ended the call and keeps its own state; nothing waits anywhere.
+    OfServer(ServerState),
+}
+
+/// The state of a server that ended a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ServerState {
+    /// The JSON text of its `requestState`.
+    pub(super) text: String,
+    /// The backend, if it is known.
+    pub(super) backend: Option<BackendId>,
 }
 
 /// Id of a suspended call: the process in which it waits, and its id there.
@@ -93,7 +102,11 @@ impl State {
         let until = until.as_millis().to_be_bytes();
         match self {
             Self::Suspended(name) => [&[0], until.as_slice(), &name.process, &name.wait].concat(),
-            Self::OfServer(text) => [&[1], until.as_slice(), text.as_bytes()].concat(),
+            Self::OfServer(ServerState { text, backend }) => {
+                let backend = backend.as_ref().map_or("", BackendId::as_str);
+                // no name of a backend holds a zero
+                [&[2], until.as_slice(), backend.as_bytes(), &[0], text.as_bytes()].concat()
+            }
         }
     }
 
@@ -105,7 +118,10 @@ impl State {
                 let (process, wait) = rest.split_first_chunk::<8>()?;
                 Self::Suspended(CallId { process: *process, wait: wait.try_into().ok()? })
             }
-            1 => Self::OfServer(String::from_utf8(rest.to_vec()).ok()?),
+            2 => {
+                let (backend, text) = std::str::from_utf8(rest).ok()?.split_once('\0')?;
+                Self::OfServer(ServerState { text: text.to_owned(), backend: BackendId::parse(backend).ok() })
+            }
             _ => return None,
         };
         Some((state, Timestamp::from_millis(i64::from_be_bytes(*until))))
@@ -164,6 +180,11 @@ mod tests {
         }
     }
 
+    fn of_server(text: &str, backend: Option<&str>) -> State {
+        let backend = backend.map(|backend| BackendId::parse(backend).unwrap());
+        State::OfServer(ServerState { text: text.to_owned(), backend })
+    }
+
     fn binding(caller: &Caller, target: &Target, params: &'static str) -> Binding {
         Binding::new(caller, target, &Method::ToolsCall, &Payload::new(Revision::V2026_07_28, params.into()))
     }
@@ -174,7 +195,7 @@ mod tests {
         let (one, other) = (sealer(1, &clock), sealer(2, &clock));
         let bound = binding(&caller("ann", None, "k"), &Target::Merged, r#"{"name":"t"}"#);
         let suspended = State::Suspended(CallId { process: [3; 8], wait: [4; 16] });
-        for state in [suspended, State::OfServer(r#""\u0053T""#.to_owned())] {
+        for state in [suspended, of_server(r#""\u0053T""#, Some("git")), of_server("1", None)] {
             let text = one.seal(&state, &bound).unwrap();
             assert_eq!(sealer(1, &clock).open(&text, &bound), Ok(state.clone()), "another process on the same store");
             assert_eq!(other.open(&text, &bound), Err(invalid()));
@@ -182,7 +203,7 @@ mod tests {
                 assert_eq!(one.open(&changed, &bound), Err(invalid()));
             }
         }
-        let text = one.seal(&State::OfServer("1".to_owned()), &bound).unwrap();
+        let text = one.seal(&of_server("1", None), &bound).unwrap();
         clock.advance(Duration::from_secs(599));
         assert!(one.open(&text, &bound).is_ok());
         clock.advance(Duration::from_secs(1));
@@ -192,7 +213,7 @@ mod tests {
     #[test]
     fn a_state_is_bound_to_who_asks_where_for_what() {
         let ann = caller("ann", None, "k");
-        let git = Target::Backend(crate::model::BackendId::parse("git").unwrap());
+        let git = Target::Backend(BackendId::parse("git").unwrap());
         let bound = binding(&ann, &Target::Merged, r#"{"name":"t","arguments":{"a":1,"b":2}}"#);
         let same = r#"{ "arguments":{"b":2, "a":1},"_meta":{"x":1},"inputResponses":{},"requestState":"s","name":"t"}"#;
         assert_eq!(binding(&ann, &Target::Merged, same), bound);
@@ -209,7 +230,7 @@ mod tests {
     fn what_is_too_long_is_not_sealed() {
         let sealer = sealer(1, &Arc::new(ManualClock::default()));
         let bound = binding(&caller("ann", None, "k"), &Target::Merged, "{}");
-        let seal = |length: usize| sealer.seal(&State::OfServer("s".repeat(length)), &bound);
+        let seal = |length: usize| sealer.seal(&of_server(&"s".repeat(length), None), &bound);
         assert!(seal(48_000).is_some());
         assert_eq!(seal(50_000), None);
     }

@@ -12,8 +12,10 @@ use axum::{body::Body, response::Response};
 use futures_util::{StreamExt as _, stream};
 use http::Method as Verb;
 use lockkeeper::{
-    mcp::{ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server},
-    model::{BackendSpec, EraChoice},
+    crossing::{self, Crossing},
+    mcp::{Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server},
+    model::{BackendSpec, EraChoice, Target},
+    support::{SealingKey, SeededRandom, SystemClock},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -22,7 +24,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::{
     endpoint::{Peer, Seen, event, events, greeting, named, open_events, reply, status, text_of},
-    peers::{call, client, failure, gateway, next, result, started, text, tool, until},
+    peers::{call, client, failure, gateway, next, request, result, started, text, tool, until},
 };
 
 const NONE: &str = "{}";
@@ -299,8 +301,8 @@ async fn a_server_that_turns_to_sessions_is_found_out_and_the_call_is_made_there
     assert_eq!(supervisor.status().remove(0).era.unwrap().era, "legacy");
 }
 
-#[tokio::test]
-async fn a_call_that_goes_on_at_a_server_with_sessions_ends_and_is_not_begun_anew() {
+/// A server that ends calls with a request, and turns to sessions.
+async fn turning() -> (Peer, Arc<AtomicUsize>) {
     let turned = Arc::new(AtomicUsize::new(0));
     let flag = Arc::clone(&turned);
     let peer = Peer::start(move |seen| {
@@ -317,14 +319,43 @@ async fn a_call_that_goes_on_at_a_server_with_sessions_ends_and_is_not_begun_ane
         }
     })
     .await;
+    (peer, turned)
+}
+
+fn is_not_begun_anew(error: &ErrorObject, peer: &Peer) {
+    assert_eq!(error.code(), ErrorObject::INTERNAL_ERROR);
+    assert!(error.message().contains("replaced while it waited for input"), "{error}");
+    assert!(peer.seen_of("tools/call").iter().all(|seen| seen.header("mcp-method").is_some()), "it was not begun anew");
+}
+
+#[tokio::test]
+async fn a_call_that_goes_on_at_a_server_with_sessions_ends_and_is_not_begun_anew() {
+    let (peer, turned) = turning().await;
     let (_supervisor, server) = started(spec(&peer)).await;
-    let server = lockkeeper::crossing::around_backend(server);
+    let server = crossing::around_backend(server);
     let mut called = tool(&server, client("s1", r#"{"roots":{}}"#), &named("x"));
     let Event::Asked(question) = next(&mut called).await else { panic!("a question") };
     turned.store(1, Ordering::SeqCst);
     question.answer.give(Ok(Payload::of(Revision::V2025_11_25, &json!({ "roots": [] }))));
-    let error = failure(called).await;
-    assert_eq!(error.code(), ErrorObject::INTERNAL_ERROR);
-    assert!(error.message().contains("replaced while it waited for input"), "{error}");
-    assert!(peer.seen_of("tools/call").iter().all(|seen| seen.header("mcp-method").is_some()), "it was not begun anew");
+    is_not_begun_anew(&failure(called).await, &peer);
+}
+
+#[tokio::test]
+async fn the_state_of_a_server_that_has_sessions_by_now_is_good_for_nothing() {
+    let (peer, turned) = turning().await;
+    let (_supervisor, server) = started(spec(&peer)).await;
+    let deps = crossing::Deps {
+        clock: Arc::new(SystemClock),
+        random: Arc::new(SeededRandom::new(1)),
+        state_key: SealingKey::new([7; 32]),
+    };
+    let crossing = Crossing::new(&crossing::Settings::default(), deps);
+    let server = crossing.around_endpoint(Target::Merged, crossing::around_backend(server));
+    let context = || Context { requester: request("r"), ..client("s1", r#"{"roots":{}}"#) };
+    let Outcome::InputRequired(asked) = tool(&server, context(), &named("x")).outcome().await else {
+        panic!("a request for input")
+    };
+    turned.store(1, Ordering::SeqCst);
+    let again = json!({ "name": "x", "inputResponses": { "a": { "roots": [] } }, "requestState": asked.string("requestState") });
+    is_not_begun_anew(&failure(tool(&server, context(), &again)).await, &peer);
 }
