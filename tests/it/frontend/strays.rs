@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::mcp::{Answered, Event, Method, Payload, Question, Revision};
+use lockkeeper::mcp::{Answered, Event, Method, Payload, Question, Revision, listen::Filter};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -10,10 +10,11 @@ use super::{Events, World, body, broken::done, modern::Modern};
 
 const ALL: &str = r#"{"sampling":{},"elicitation":{},"roots":{}}"#;
 
-/// A listen that is open, and what the server says on it.
+/// A listen that the server has acknowledged, and what the server says on it.
 async fn listening(world: &World, client: &Modern) -> (Events, UnboundedSender<Event>) {
     let (say, said) = tokio::sync::mpsc::unbounded_channel();
     *world.server.heard.lock() = Some(said);
+    say.send(Filter::default().acknowledged()).unwrap();
     let mut events = Events::of(client.ask("l", "subscriptions/listen", json!({ "notifications": {} })).await);
     assert!(events.message().await.is_some());
     (events, say)
