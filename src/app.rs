@@ -1,4 +1,4 @@
-//! The application: builds every part in order, and the router. The only room where all parts meet.
+//! The application: builds every part in order, and the service. The only room where all parts meet.
 //!
 //! The order is the order of need: the socket (so that the port is known), the store, the authorization server, the
 //! backends, the gateway in front of them, the clients' side, the pages, the layers. What is spawned is owned by one
@@ -6,6 +6,7 @@
 
 mod control;
 mod events;
+mod http_service;
 mod known_servers;
 mod machine;
 mod settings;
@@ -17,7 +18,7 @@ use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use url::Url;
 
-pub use self::control::Control;
+pub use self::{control::Control, http_service::HttpService};
 use self::{
     events::{EventHandler, Inbox},
     known_servers::{KnownServers, ServerRecords},
@@ -29,11 +30,12 @@ use crate::{
     crossing::{self, Crossing},
     frontend::{self, Frontend, Routes},
     gateway::{self, Gateway, Mount},
-    http, listener,
+    http::Guard,
+    listener,
     mcp::Server,
     model::{BackendId, BackendSpec, SessionId, Target, status::Status},
     oauth::{self, OAuth, seal},
-    resource::{self, Gate},
+    resource::Gate,
     storage::Storage,
     support::{Clock, OsRandom, Random, SealingKey, Secret, SystemClock},
     telemetry::Telemetry,
@@ -43,7 +45,7 @@ use crate::{
 /// A gateway that listens and is ready to serve.
 pub struct App {
     listener: TcpListener,
-    router: axum::Router,
+    service: HttpService,
     connections: listener::Settings,
     public_url: PublicUrl,
     first_key: Option<Secret>,
@@ -145,14 +147,14 @@ impl App {
             known,
             connections: connections.connections,
         };
-        let (router, parts, background) = foundation.assemble(world)?;
+        let (service, parts, background) = foundation.assemble(world)?;
         tell_shared_users(&parts.oauth).await?;
         // last of all: a key that is made must be shown, and so nothing may fail between the two
         let first_key = parts.oauth.keys().first().await?;
         let data_dir = config.data_dir;
         Ok(Self {
             listener,
-            router,
+            service,
             connections,
             public_url,
             first_key,
@@ -169,9 +171,9 @@ impl App {
         &self.public_url
     }
 
-    /// The routes with all layers around them, to be served on other streams than the listening socket's.
-    pub fn router(&self) -> axum::Router {
-        self.router.clone()
+    /// What answers requests, to be served on other streams than the listening socket's.
+    pub fn service(&self) -> HttpService {
+        self.service.clone()
     }
 
     /// The operator's key, if this start created it. It is returned once.
@@ -182,7 +184,7 @@ impl App {
     /// Serves until `stop`; then no new connection is accepted, running calls get the configured time, and everything
     /// is ended in the order of its making, backwards.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
-        let Self { listener, router, connections, control, data_dir, parts, background, shutdown, .. } = self;
+        let Self { listener, service, connections, control, data_dir, parts, background, shutdown, .. } = self;
         parts.watch(background);
         let drain = CancellationToken::new();
         let lifecycle = listener::Lifecycle {
@@ -190,7 +192,7 @@ impl App {
             drain: drain.clone(),
             cancel: parts.cancel.child_token(),
         };
-        let serving = listener::serve(listener, router, connections, lifecycle);
+        let serving = listener::serve(listener, service, connections, lifecycle);
         let stopping = async {
             stop.await;
             tracing::info!("stopping: running calls may finish");
@@ -259,8 +261,8 @@ async fn end_lost(frontend: Frontend, mut lost: mpsc::Receiver<SessionId>) {
 // === impl Foundation ===
 
 impl Foundation<'_> {
-    /// Builds the backends, the gateway, the frontends, and the router around them.
-    fn assemble(self, world: World) -> anyhow::Result<(axum::Router, Parts, Background)> {
+    /// Builds the backends, the gateway, the frontends, and the service around them.
+    fn assemble(self, world: World) -> anyhow::Result<(HttpService, Parts, Background)> {
         let supervisor = Arc::new(Supervisor::start(self.config.backends.clone(), self.backend_deps(&world))?);
         world.events.set_eras(|| supervisor.eras());
         let gateway = self.gateway(&supervisor, &world);
@@ -286,19 +288,16 @@ impl Foundation<'_> {
             status,
         };
         world.tracker.spawn(web.clone().sweep_sessions(world.cancel.clone()));
-        let router = resource::protect(frontend.router(), gate)
-            .merge(self.oauth.router())
-            .merge(machine::router(machine))
-            .merge(web::router(web));
-        let layers = settings::http(self.config, public_url, self.bound, Arc::clone(&world.random));
-        let router = http::layers(router, &layers);
+        let others = self.oauth.router().merge(machine::router(machine)).merge(web::router(web));
+        let guard = Guard::new(&settings::http(self.config, public_url, self.bound, Arc::clone(&world.random)));
+        let service = HttpService::new(guard, gate, frontend.router(), others);
         let World { telemetry, inbox, tracker, cancel, .. } = world;
         let Self { config, storage, oauth, known, .. } = self;
         let known_servers = KnownServers::new(storage.clone(), &config.backends, inbox.known, known.eras);
         let background = Background { known_servers, lost: inbox.lost };
         let ended = CancellationToken::new();
         let parts = Parts { storage, oauth, supervisor, crossing, frontend, telemetry, tracker, cancel, ended };
-        Ok((router, parts, background))
+        Ok((service, parts, background))
     }
 
     fn backend_deps(&self, world: &World) -> backend::Deps {

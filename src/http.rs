@@ -1,8 +1,7 @@
-//! The layers around every route: request id, log, panics, and what is refused before anybody looks at the request.
+//! The guard around every route: request id, log, panics, and what is refused before anybody looks at the request.
 //! Knows nothing of MCP, OAuth and pages.
 //!
-//! All checks run in one middleware, cheapest first, so that the hot path pays for one boxed future and not for seven.
-//! Nothing here ever answers with a redirect: clients of `/mcp` and of the discovery documents follow none (`OA-17`).
+//! All checks run in one function, cheapest first, and nothing in it is boxed: it is passed by every call. Nothing here ever answers with a redirect: clients of `/mcp` and of the discovery documents follow none (`OA-17`).
 
 pub mod client_ip;
 pub mod forwarded;
@@ -16,10 +15,8 @@ pub mod trace;
 use std::sync::Arc;
 
 use axum::{
-    Router,
     body::Body,
-    extract::{DefaultBodyLimit, Request, State},
-    middleware::{Next, from_fn_with_state},
+    extract::Request,
     response::{IntoResponse as _, Response},
 };
 use http::{StatusCode, header};
@@ -35,8 +32,8 @@ use crate::{
 };
 use refusal::Refusal;
 
-/// The settings, prepared for the request path.
-struct Guard {
+/// What is around every route.
+pub struct Guard {
     hosts: host::Hosts,
     origins: origin::Origins,
     proxies: Vec<IpNet>,
@@ -45,34 +42,6 @@ struct Guard {
     forwarded: forwarded::Forwarded,
     random: Arc<dyn Random>,
     answers: trace::Answers,
-}
-
-/// Puts the layers around all routes of `router`, its fallback included. `ConnectInfo<SocketAddr>` is expected on the
-/// requests; where it is absent the client counts as loopback.
-pub fn layers(router: Router, settings: &Settings) -> Router {
-    let guard = Arc::new(Guard::new(settings));
-    // axum's own limit of 2 MB is lifted: the guard has one
-    router.layer(DefaultBodyLimit::disable()).layer(from_fn_with_state(guard, stand_guard))
-}
-
-async fn stand_guard(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
-    let id = RequestId::mint(&*guard.random);
-    let from = client_ip::of(&request, &guard.proxies);
-    let span = trace::span(&request, id, from);
-    request.extensions_mut().insert(id);
-    request.extensions_mut().insert(from);
-    let mut answer = async {
-        let answer = match guard.admit(&request, from) {
-            Ok(permit) => forwarded::hold(permit, panics::caught(next.run(guard.limited(request)), server_error).await),
-            Err(refusal) => refusal.into_response(),
-        };
-        guard.answers.add(&answer);
-        answer
-    }
-    .instrument(span)
-    .await;
-    guard.headers.dress(&mut answer, id);
-    answer
 }
 
 /// The response in place of a handler's that panics: it tells nothing of the inside (`OA-142`).
@@ -84,7 +53,8 @@ fn server_error() -> Response {
 // === impl Guard ===
 
 impl Guard {
-    fn new(settings: &Settings) -> Self {
+    /// A guard with these settings.
+    pub fn new(settings: &Settings) -> Self {
         Self {
             hosts: host::Hosts::new(settings),
             origins: origin::Origins::new(settings),
@@ -95,6 +65,34 @@ impl Guard {
             random: Arc::clone(&settings.random),
             answers: trace::Answers::register(),
         }
+    }
+
+    /// Answers a request by what `handler` returns, or with a refusal. The handler finds the [`RequestId`] and the
+    /// [`ClientIp`] in the request's extensions. `ConnectInfo<SocketAddr>` is expected among them; where it is absent the
+    /// client counts as loopback.
+    pub async fn answer<F>(&self, mut request: Request, handler: impl FnOnce(Request) -> F + Send) -> Response
+    where
+        F: Future<Output = Response> + Send,
+    {
+        let id = RequestId::mint(&*self.random);
+        let from = client_ip::of(&request, &self.proxies);
+        let span = trace::span(&request, id, from);
+        request.extensions_mut().insert(id);
+        request.extensions_mut().insert(from);
+        let mut answer = async {
+            let answer = match self.admit(&request, from) {
+                Ok(permit) => {
+                    forwarded::hold(permit, panics::caught(handler(self.limited(request)), server_error).await)
+                }
+                Err(refusal) => refusal.into_response(),
+            };
+            self.answers.add(&answer);
+            answer
+        }
+        .instrument(span)
+        .await;
+        self.headers.dress(&mut answer, id);
+        answer
     }
 
     /// Checks the request, and counts it where a proxy forwards it.

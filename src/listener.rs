@@ -34,15 +34,27 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 pub use self::{
     accept::Lifecycle,
     addresses::{AddressPermit, Addresses},
     socket::Accept,
 };
-use axum::Router;
+use axum::{extract::Request, response::Response};
 use ipnet::IpNet;
+use tower::Service;
+
+/// A service that answers every request, such as a router.
+pub trait Serve:
+    Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
+{
+}
+
+impl<S> Serve for S where
+    S: Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
+{
+}
 
 /// The bounds of connections.
 #[derive(Debug, Clone)]
@@ -74,7 +86,7 @@ impl Default for Timeouts {
     }
 }
 
-/// Serves `router` on what `listener` accepts until `lifecycle.drain` is cancelled and all connections have ended.
-pub async fn serve<A: Accept>(listener: A, router: Router, settings: Settings, lifecycle: Lifecycle) {
-    accept::run(listener, router, settings, lifecycle).await;
+/// Answers by `service` on what `listener` accepts until `lifecycle.drain` is cancelled and all connections have ended.
+pub async fn serve<A: Accept>(listener: A, service: impl Serve, settings: Settings, lifecycle: Lifecycle) {
+    accept::run(listener, service, settings, lifecycle).await;
 }

@@ -14,7 +14,7 @@ use std::{
 
 use axum::{
     Router,
-    extract::{OriginalUri, Request, State},
+    extract::{Request, State},
     middleware::{self, Next},
     response::Response,
 };
@@ -73,6 +73,50 @@ impl Gate {
         Self { oauth, settings, tickets: Arc::default() }
     }
 
+    /// Answers a request for a protected endpoint: one that passes goes to `handler` with its [`Admission`]; another is
+    /// answered 400, 401, 403, 429 or 503 with its challenge (`OA-106` to `OA-124`). `OPTIONS` is answered 204 without
+    /// authentication, every answer has its CORS headers (`OA-23`, `OA-24`). No credential reaches the handler: for an API
+    /// key of the query the request carries an `Arc<`[`Ticket`]`>`. Reads [`ClientIp`] from the request extensions.
+    pub async fn answer<F>(&self, request: Request, handler: impl FnOnce(Request) -> F + Send) -> Response
+    where
+        F: Future<Output = Response> + Send,
+    {
+        cors::around(request, |request| self.admit(request, handler)).await
+    }
+
+    async fn admit<F>(&self, mut request: Request, handler: impl FnOnce(Request) -> F + Send) -> Response
+    where
+        F: Future<Output = Response> + Send,
+    {
+        let Some(endpoint) = endpoint_of(request.uri().path()) else { return Refusal::no_endpoint() };
+        let credential = Credential::of(request.headers(), request.uri(), &endpoint, self.settings.query_key);
+        let by_query = matches!(credential, Credential::Query(_));
+        let checked = self.check(credential, client_ip(&request)).await;
+        let checked =
+            checked.and_then(|verified| opened(&verified, &endpoint, is_messages(&request)).map(|()| verified));
+        if let Some(uri) = without_key(request.uri()) {
+            *request.uri_mut() = uri;
+        }
+        let mut response = match checked {
+            Ok(verified) => {
+                // nothing behind the gate has a use for credentials (OA-117); cookies are never read there (OA-25)
+                request.headers_mut().remove(header::AUTHORIZATION);
+                request.headers_mut().remove(header::COOKIE);
+                request.extensions_mut().insert(Admission::of(&verified));
+                if by_query {
+                    let ticket = self.tickets.issue(self.oauth.nonce(), verified);
+                    request.extensions_mut().insert(Arc::new(ticket));
+                }
+                handler(request).await
+            }
+            Err(refusal) => refusal.answer(&self.challenge(&endpoint, policy::baseline(&endpoint))),
+        };
+        if by_query {
+            mark_query_key(&mut response);
+        }
+        response
+    }
+
     async fn check(&self, credential: Credential, from: IpAddr) -> Result<Arc<Verified>, Refusal> {
         let presented = match credential {
             Credential::Header(presented) | Credential::Query(presented) => presented,
@@ -114,13 +158,17 @@ impl Default for GateSettings {
     }
 }
 
-/// Puts the gate before `/mcp`, `/mcp/{backend}`, `/sse`, `/sse/{backend}` and `/messages` of `router`: a request that
-/// passes carries its [`Admission`]; another is answered 400, 401, 403, 429 or 503 with its challenge (`OA-106` to
-/// `OA-124`). `OPTIONS` is answered 204 without authentication, every answer has its CORS headers (`OA-23`, `OA-24`). No
-/// credential reaches what stands behind: for an API key of the query the request carries an `Arc<`[`Ticket`]`>`. Reads
-/// [`ClientIp`] from the request extensions.
-pub fn protect(router: Router, gate: Gate) -> Router {
-    cors::open(router.route_layer(middleware::from_fn_with_state(gate, admit)))
+/// Whether this is the path of a protected endpoint: `/mcp`, `/mcp/{backend}`, with a slash at the end or without; `/sse`,
+/// `/sse/{backend}`, `/messages`, `/ws`, `/ws/{backend}`. Below them are documents that need no credential (`OA-16`).
+pub fn is_protected(path: &str) -> bool {
+    let Some(path) = path.strip_prefix('/') else { return false };
+    let Some((root, below)) = path.split_once('/') else { return matches!(path, "mcp" | "sse" | "messages" | "ws") };
+    let is_segment = |text: &str| !text.is_empty() && !text.contains('/');
+    match root {
+        "mcp" => below.is_empty() || is_segment(below.strip_suffix('/').unwrap_or(below)),
+        "sse" | "ws" => is_segment(below),
+        _ => false,
+    }
 }
 
 /// Puts the gate before routes of `router` that administer the gateway, such as `/api/status`: an access token for the
@@ -128,37 +176,6 @@ pub fn protect(router: Router, gate: Gate) -> Router {
 /// `Authorization` header.
 pub fn protect_administration(router: Router, gate: Gate) -> Router {
     router.route_layer(middleware::from_fn_with_state(gate, admit_administrator))
-}
-
-async fn admit(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
-    let Some(endpoint) = endpoint_of(request.uri().path()) else { return Refusal::no_endpoint() };
-    let credential = Credential::of(request.headers(), request.uri(), &endpoint, gate.settings.query_key);
-    let by_query = matches!(credential, Credential::Query(_));
-    let checked = gate.check(credential, client_ip(&request)).await;
-    let checked = checked.and_then(|verified| opened(&verified, &endpoint, is_messages(&request)).map(|()| verified));
-    if let Some(uri) = without_key(request.uri()) {
-        // axum keeps what it saw first in an extension of its own
-        request.extensions_mut().remove::<OriginalUri>();
-        *request.uri_mut() = uri;
-    }
-    let mut response = match checked {
-        Ok(verified) => {
-            // nothing behind the gate has a use for credentials (OA-117); cookies are never read there (OA-25)
-            request.headers_mut().remove(header::AUTHORIZATION);
-            request.headers_mut().remove(header::COOKIE);
-            request.extensions_mut().insert(Admission::of(&verified));
-            if by_query {
-                let ticket = gate.tickets.issue(gate.oauth.nonce(), verified);
-                request.extensions_mut().insert(Arc::new(ticket));
-            }
-            next.run(request).await
-        }
-        Err(refusal) => refusal.answer(&gate.challenge(&endpoint, policy::baseline(&endpoint))),
-    };
-    if by_query {
-        mark_query_key(&mut response);
-    }
-    response
 }
 
 async fn admit_administrator(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {

@@ -6,7 +6,7 @@ use tokio::time::sleep;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Settings,
+    Serve, Settings,
     admission::Admission,
     drive::{self, Service},
     refuse::Refusals,
@@ -29,12 +29,11 @@ pub struct Lifecycle {
 }
 
 /// Accepts connections until `lifecycle.drain`, then waits until all of them have ended.
-pub(super) async fn run<A: Accept>(mut listener: A, router: axum::Router, settings: Settings, lifecycle: Lifecycle) {
+pub(super) async fn run<A: Accept>(mut listener: A, service: impl Serve, settings: Settings, lifecycle: Lifecycle) {
     let Lifecycle { tracker, drain, cancel } = lifecycle;
     let mut admission = Admission::new(settings.connections, settings.connections_per_address, settings.proxies);
     let refusals = Refusals::new(tracker.clone());
-    // not for each request: prepares the routes for a router without state
-    let service = Service { router: router.with_state(()), timeouts: settings.timeouts, drain: drain.clone() };
+    let service = Service { inner: service, timeouts: settings.timeouts, drain: drain.clone() };
     while let Some(accepted) = drain.run_until_cancelled(listener.accept()).await {
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,

@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use axum::Router;
 use hyper::{
     server::conn::http1,
     service::{HttpService, service_fn},
@@ -22,7 +21,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Timeouts,
+    Serve, Timeouts,
     admission::Admitted,
     body::ResponseBody,
     connection::{Connection, End, Next},
@@ -49,8 +48,8 @@ const FAR: Duration = Duration::from_hours(24);
 
 /// What every connection is given.
 #[derive(Debug, Clone)]
-pub(super) struct Service {
-    pub(super) router: Router,
+pub(super) struct Service<S> {
+    pub(super) inner: S,
     pub(super) timeouts: Timeouts,
     /// Cancelled when connections end with the response that they send.
     pub(super) drain: CancellationToken,
@@ -65,16 +64,17 @@ enum Ended {
 }
 
 /// Serves the requests on `stream` until it ends.
-pub(super) async fn connection<T>(stream: T, peer: SocketAddr, admitted: Admitted, service: Service)
+pub(super) async fn connection<T, S>(stream: T, peer: SocketAddr, admitted: Admitted, service: Service<S>)
 where
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    S: Serve,
 {
-    let Service { router, timeouts, drain } = service;
+    let Service { inner, timeouts, drain } = service;
     let connection = Arc::new(Connection::new(admitted.entry(), timeouts));
     let stream = TokioIo::new(Observed::new(stream, Arc::clone(&connection), admitted));
     let handle = {
         let connection = Arc::clone(&connection);
-        service_fn(move |request| service::answer(router.clone(), request, peer, Arc::clone(&connection)))
+        service_fn(move |request| service::answer(inner.clone(), request, peer, Arc::clone(&connection)))
     };
     let mut builder = http1::Builder::new();
     builder.header_read_timeout(None).max_header_size(MAX_HEAD);

@@ -1,18 +1,17 @@
-//! One request through the router. Knows nothing of routes.
+//! One request through the service. Knows nothing of routes.
 
 use std::{future::poll_fn, net::SocketAddr, pin::pin, sync::Arc, task::Poll};
 
 use axum::{
-    Router,
     body::Body,
     extract::{ConnectInfo, Request},
     response::{IntoResponse as _, Response},
 };
 use http::{HeaderMap, StatusCode, header};
 use hyper::body::Incoming;
-use tower::Service as _;
 
 use super::{
+    Serve,
     body::{Invitation, RequestBody, ResponseBody},
     connection::Connection,
     table::Evicted,
@@ -23,14 +22,14 @@ const TIMEOUT: &str = r#"{"error":"request_timeout","error_description":"The bod
 
 /// Answers `request`.
 pub(super) async fn answer(
-    mut router: Router,
+    mut service: impl Serve,
     request: http::Request<Incoming>,
     peer: SocketAddr,
     connection: Arc<Connection>,
 ) -> Result<http::Response<ResponseBody>, Evicted> {
     connection.begin(request.body())?;
     let mut response = {
-        let handler = router.call(extended(request, peer, &connection));
+        let handler = service.call(extended(request, peer, &connection));
         let mut handler = pin!(handler);
         poll_fn(|cx| match handler.as_mut().poll(cx) {
             Poll::Ready(Ok(response)) => Poll::Ready(response),

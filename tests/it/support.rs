@@ -1,5 +1,6 @@
 //! What the tests share.
 
+pub(crate) mod http;
 pub(crate) mod oauth;
 pub(crate) mod strict;
 

@@ -135,7 +135,7 @@ impl Served {
             drain: CancellationToken::new(),
             cancel: CancellationToken::new(),
         };
-        let serving = listener::serve(Streams(streams), app.router(), limits, lifecycle);
+        let serving = listener::serve(Streams(streams), app.service(), limits, lifecycle);
         tasks.spawn(async move {
             serving.await;
             Ok(())

@@ -10,15 +10,18 @@ use http::{HeaderMap, Request, StatusCode, Uri};
 use insta::assert_snapshot;
 use lockkeeper::{
     model::{Direct, NewKey, Rights, UserId},
-    resource::{Admission, Gate, GateSettings, Ticket, protect, protect_administration},
+    resource::{Admission, Gate, GateSettings, Ticket, protect_administration},
     storage::Storage,
     support::Clock as _,
 };
 
-use crate::support::oauth::{Answer, Authority, HOME, send};
+use crate::support::{
+    http::{Serve, protected},
+    oauth::{Answer, Authority, HOME, send},
+};
 
 /// What stands behind the gate: it tells who came in, and by which URI.
-fn gated(authority: &Authority) -> Router {
+fn gated(authority: &Authority) -> impl Serve {
     let who = async |Extension(admission): Extension<Admission>,
                      headers: HeaderMap,
                      uri: Uri,
@@ -31,8 +34,8 @@ fn gated(authority: &Authority) -> Router {
     let router = paths.iter().fold(Router::new(), |router, path| router.route(path, any(who)));
     let gate = Gate::new(authority.oauth.clone(), GateSettings::default());
     // discovery lies beside it, as in the gateway
-    let protected = protect(router, gate.clone()).merge(authority.router.clone());
-    protected.merge(protect_administration(Router::new().route("/api/status", any(who)), gate))
+    let administration = protect_administration(Router::new().route("/api/status", any(who)), gate.clone());
+    protected(gate, router, authority.router.clone().merge(administration))
 }
 
 async fn knock(authority: &Authority, uri: &str, authorization: Option<&str>) -> Answer {
@@ -150,7 +153,7 @@ async fn a_key_opens_sse_by_header_or_query_and_leaves_no_trace() {
     let authority = Authority::new().await;
     let key = authority.key.expose();
     let answer = knock(&authority, &format!("/sse?api_key={key}&x=1"), None).await;
-    assert_eq!(answer.body, "ada /sse?x=1 ");
+    assert_eq!(answer.body, "ada /sse?x=1 /sse?x=1");
     assert_eq!(answer.header("cache-control"), Some("no-store"));
     assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
     assert!(answer.header("deprecation").is_some());
@@ -170,7 +173,7 @@ async fn a_key_opens_sse_by_header_or_query_and_leaves_no_trace() {
 }
 
 /// Streams at `/sse` that stay open as long as their ticket is kept, and what tells who posts to `/messages`.
-fn ticketed(authority: &Authority) -> (Router, Arc<Mutex<Option<Arc<Ticket>>>>) {
+fn ticketed(authority: &Authority) -> (impl Serve, Arc<Mutex<Option<Arc<Ticket>>>>) {
     let open = Arc::new(Mutex::new(None));
     let stream = {
         let open = Arc::clone(&open);
@@ -182,8 +185,8 @@ fn ticketed(authority: &Authority) -> (Router, Arc<Mutex<Option<Arc<Ticket>>>>) 
     };
     let who = async |Extension(admission): Extension<Admission>, uri: Uri| format!("{} {uri}", admission.caller.user);
     let router = Router::new().route("/sse", any(stream)).route("/messages", any(who)).route("/mcp", any(who));
-    let router = protect(router, Gate::new(authority.oauth.clone(), GateSettings::default()));
-    (router, open)
+    let gate = Gate::new(authority.oauth.clone(), GateSettings::default());
+    (protected(gate, router, Router::new()), open)
 }
 
 #[tokio::test]

@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 use url::{Url, form_urlencoded};
 
+use super::http::Serve;
+
 /// The public URL of the gateway in tests.
 pub(crate) const ISSUER: &str = "https://gw.example";
 /// Where the client of the tests is answered.
@@ -189,8 +191,8 @@ impl Answer {
 }
 
 /// Sends a request through a router and reads the answer whole.
-pub(crate) async fn send(router: &Router, request: Request<Body>) -> Answer {
-    let (parts, body) = router.clone().oneshot(request).await.unwrap().into_parts();
+pub(crate) async fn send(service: &impl Serve, request: Request<Body>) -> Answer {
+    let (parts, body) = service.clone().oneshot(request).await.unwrap().into_parts();
     let body = body.collect().await.unwrap().to_bytes();
     Answer { status: parts.status, headers: parts.headers, body: String::from_utf8(body.to_vec()).unwrap() }
 }

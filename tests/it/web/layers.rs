@@ -16,12 +16,14 @@ use axum::{
 use http::{Request, StatusCode, Version};
 use http_body_util::BodyExt as _;
 use lockkeeper::{
-    http::{Bound, ClientIp, Settings, layers},
+    http::{Bound, ClientIp, Settings},
     support::{SeededRandom, late_fields::WithLateFields},
 };
 use tower::ServiceExt as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 use url::Url;
+
+use crate::support::http::guarded;
 
 type Answer = axum::response::Response;
 
@@ -52,7 +54,7 @@ async fn ask(settings: &Settings, mut request: http::request::Builder) -> Answer
 
 /// Sends a request as it is.
 async fn bare(settings: &Settings, request: http::request::Builder) -> Answer {
-    layers(routes(), settings).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+    guarded(routes(), settings).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
 }
 
 async fn text(answer: Answer) -> String {
@@ -143,7 +145,7 @@ async fn a_body_may_not_be_too_large() {
         if let Some(length) = announced {
             request = request.header("content-length", length);
         }
-        layers(routes(), &settings).oneshot(request.body(body).unwrap()).await.unwrap()
+        guarded(routes(), &settings).oneshot(request.body(body).unwrap()).await.unwrap()
     };
     assert_eq!(text(send(Body::from(vec![b'x'; 100]), None).await).await, "100");
     let announced = send(Body::empty(), Some("101")).await;
@@ -157,7 +159,7 @@ async fn a_body_may_not_be_too_large() {
         .header("content-length", "101")
         .body(Body::from(vec![b'x'; 101]))
         .unwrap();
-    let page = layers(routes(), &settings).oneshot(page).await.unwrap();
+    let page = guarded(routes(), &settings).oneshot(page).await.unwrap();
     assert_eq!(page.status(), StatusCode::PAYLOAD_TOO_LARGE);
     assert!(!text(page).await.contains("jsonrpc"));
     let chunks = futures_util::stream::iter((0..3).map(|_| Ok::<_, io::Error>(Bytes::from(vec![b'x'; 40]))));
@@ -168,7 +170,7 @@ async fn a_body_may_not_be_too_large() {
 async fn large_messages_pass_up_to_the_limit() {
     let body = Body::from(vec![b'x'; 15 * 1024 * 1024]);
     let request = Request::post("/mcp").header("host", "mcp.example.com").body(body).unwrap();
-    let answer = layers(routes(), &settings()).oneshot(request).await.unwrap();
+    let answer = guarded(routes(), &settings()).oneshot(request).await.unwrap();
     assert_eq!(text(answer).await, (15 * 1024 * 1024).to_string());
 }
 
@@ -183,7 +185,7 @@ async fn a_panic_tells_nothing_of_the_inside() {
 
 #[tokio::test]
 async fn every_answer_has_a_request_id_of_its_own() {
-    let app = layers(routes(), &settings());
+    let app = guarded(routes(), &settings());
     let mut seen = Vec::new();
     for path in ["/mcp", "/nowhere", "/mcp"] {
         let request = Request::get(path)
@@ -289,7 +291,7 @@ async fn the_requests_of_one_address_behind_a_proxy_are_bounded_while_their_answ
     let mut settings = settings();
     settings.trusted_proxies = vec!["10.0.0.0/8".parse().unwrap()];
     settings.requests_per_address = 1;
-    let app = layers(routes(), &settings);
+    let app = guarded(routes(), &settings);
     let send = async |peer: &str, client: &'static str| {
         let peer = ConnectInfo(SocketAddr::new(peer.parse().unwrap(), 1));
         let request =

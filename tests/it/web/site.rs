@@ -6,7 +6,7 @@ use axum::{Router, body::Body};
 use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use lockkeeper::{
-    http::{Bound, Settings, layers},
+    http::{Bound, Settings},
     model::{
         Direct, KeyId, NewKey, Rights, UserId,
         status::{BackendState, BackendStatus, Counts, SessionStatus, Status},
@@ -18,6 +18,8 @@ use lockkeeper::{
 };
 use tower::ServiceExt as _;
 use url::{Url, form_urlencoded};
+
+use crate::support::http::guarded;
 
 /// Where the client of these tests is answered: an app on this computer.
 pub(super) const CALLBACK: &str = "http://127.0.0.1:33418/callback";
@@ -68,7 +70,7 @@ impl Site {
             status: Arc::new(status),
         };
         let app = web::router(state).merge(oauth.router());
-        let app = layers(app, &Settings::new(public_url, Bound::Network, random));
+        let app = guarded(app, &Settings::new(public_url, Bound::Network, random));
         let (key_id, key) = make_key(&oauth, "owner's key", (Some("owner"), Rights::all_backends())).await;
         Self { oauth, clock, key, key_id, app }
     }

@@ -1,0 +1,85 @@
+//! Everything that is served over HTTP, as one service: the guard, then the gate and the MCP endpoints, or the other routes.
+//! Knows nothing of what is on a route.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Request},
+    response::Response,
+};
+use tower::Service;
+
+use crate::{
+    http::Guard,
+    resource::{self, Gate},
+};
+
+/// The service of a gateway. Cheap to clone.
+#[derive(Clone)]
+pub struct HttpService(Arc<Routes>);
+
+struct Routes {
+    guard: Guard,
+    gate: Gate,
+    /// The MCP endpoints, behind the gate.
+    endpoints: Router,
+    /// All other routes.
+    others: Router,
+}
+
+// === impl HttpService ===
+
+impl HttpService {
+    /// The guard around the gate with the MCP endpoints, and around all other routes.
+    pub(super) fn new(guard: Guard, gate: Gate, endpoints: Router, others: Router) -> Self {
+        // axum's own limit of 2 MB is lifted: the guard has one
+        let others = others.layer(DefaultBodyLimit::disable());
+        // once, and not for each request: prepares the routes of a router without state
+        let (endpoints, others) = (endpoints.with_state(()), others.with_state(()));
+        Self(Arc::new(Routes { guard, gate, endpoints, others }))
+    }
+}
+
+impl Service<Request> for HttpService {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let routes = Arc::clone(&self.0);
+        Box::pin(async move { Ok(routes.answer(request).await) })
+    }
+}
+
+// === impl Routes ===
+
+impl Routes {
+    async fn answer(&self, request: Request) -> Response {
+        self.guard
+            .answer(request, async |request: Request| {
+                if resource::is_protected(request.uri().path()) {
+                    self.gate.answer(request, |request| route(&self.endpoints, request)).await
+                } else {
+                    route(&self.others, request).await
+                }
+            })
+            .await
+    }
+}
+
+async fn route(router: &Router, request: Request) -> Response {
+    match router.clone().call(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
