@@ -28,7 +28,7 @@ use crate::{
     backend::{self, Supervisor},
     config::{self, Config, PublicUrl},
     crossing::{self, Crossing},
-    frontend::{self, Frontend, Routes},
+    frontend::{self, EndpointServers, Frontend, Routes},
     gateway::{self, Gateway, Mount},
     http::Guard,
     listener,
@@ -317,7 +317,7 @@ impl Foundation<'_> {
             title: id.to_string(),
             introduction: self.known.descriptions.get(&id).cloned(),
             id,
-            server: crossing::around_backend(server),
+            server,
             share: spec.share,
             read_only_tools: spec.read_only_tools.clone(),
         };
@@ -339,12 +339,16 @@ impl Foundation<'_> {
 
     /// The server of each endpoint.
     fn routes(&self, gateway: &Arc<Gateway>, crossing: &Crossing) -> Routes {
+        let around = |target, server: Arc<dyn Server>| EndpointServers {
+            requests: crossing.around_endpoint(target, Arc::clone(&server)),
+            sessions: server,
+        };
         let single = |spec: &BackendSpec| {
             let target = Target::Backend(spec.id.clone());
-            Some((spec.id.clone(), crossing.around_endpoint(target, gateway.single(&spec.id)?)))
+            Some((spec.id.clone(), around(target, gateway.single(&spec.id)?)))
         };
         Routes {
-            merged: crossing.around_endpoint(Target::Merged, gateway.merged()),
+            merged: around(Target::Merged, gateway.merged()),
             backends: self.config.backends.iter().filter_map(single).collect(),
         }
     }

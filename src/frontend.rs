@@ -29,7 +29,11 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use self::state::FrontendState;
-pub use self::{sessions::Deps, settings::Settings, state::Routes};
+pub use self::{
+    sessions::Deps,
+    settings::Settings,
+    state::{EndpointServers, Routes},
+};
 use crate::model::{SessionId, status::SessionStatus};
 
 /// The clients' side of the gateway. Cheap to clone.

@@ -73,10 +73,12 @@ impl Backend {
             (Pair::Alike, Era::Legacy) => SessionServer(self).serve(key, call),
             (Pair::Alike, Era::Modern) => RequestServer(self).serve(key, call),
             (Pair::Differ(decorators), Era::Legacy) => {
-                Arc::clone(crossing).serve(decorators, SessionServer(self), call)
+                let further = BackendServer(Arc::clone(&self));
+                Arc::clone(crossing).serve(decorators, (SessionServer(self), further), call)
             }
             (Pair::Differ(decorators), Era::Modern) => {
-                Arc::clone(crossing).serve(decorators, RequestServer(self), call)
+                let further = BackendServer(Arc::clone(&self));
+                Arc::clone(crossing).serve(decorators, (RequestServer(self), further), call)
             }
             (Pair::NotMet, _) => Reply::later(self.meet_first((era, key), call)),
             // it may have run up to what it asked

@@ -5,7 +5,7 @@
 
 mod round;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use futures_util::{
     StreamExt as _,
@@ -30,8 +30,8 @@ const MAX_ROUNDS: u32 = 10;
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(250));
 
 /// A call that is made again for each round.
-struct MultiRoundTrip {
-    server: Arc<dyn Server>,
+struct MultiRoundTrip<S> {
+    server: S,
     /// The call as the client made it.
     call: Call,
     /// The progress of the first call.
@@ -44,16 +44,16 @@ struct SentRequest {
     answered: Answered,
 }
 
-/// Calls `server`, and calls it again with the client's answers whenever it ends the call with requests. Dropping the reply
-/// withdraws the requests that are open and cancels the call that runs.
-pub(super) fn call(server: &Arc<dyn Server>, call: Call) -> Reply {
-    let reply = server.call(call.clone());
-    pass_through::until(reply, MultiRoundTrip { server: Arc::clone(server), call, progress: Rising::new() })
+/// The reply to a call of a client with a session, whose first round has this reply: `server` is called again with the
+/// client's answers whenever a round ends with requests. Dropping the reply withdraws the requests that are open and cancels
+/// the round that runs.
+pub fn repeated<S: Server + Unpin + 'static>(first: Reply, server: S, call: Call) -> Reply {
+    pass_through::until(first, MultiRoundTrip { server, call, progress: Rising::new() })
 }
 
 // === impl MultiRoundTrip ===
 
-impl Turn for MultiRoundTrip {
+impl<S: Server + Unpin + 'static> Turn for MultiRoundTrip<S> {
     fn turns_with(&mut self, event: &Event) -> bool {
         match event {
             // progress of the first call passes as it is
@@ -76,7 +76,7 @@ impl Turn for MultiRoundTrip {
     }
 }
 
-impl MultiRoundTrip {
+impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
     /// The reply from the first round on.
     fn rounds(mut self, mut ended: Payload) -> Reply {
         Reply::new(async_stream::stream! {

@@ -41,9 +41,9 @@ use crate::{
 /// How a server has tasks, as its handshake says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ServerTasks {
-    era: Era,
+    pub(super) era: Era,
     /// It has tasks, in the form of its version.
-    has_tasks: bool,
+    pub(super) has_tasks: bool,
     /// It runs tools as tasks that its clients ask for (2025-11-25).
     runs_tools: bool,
 }
@@ -121,11 +121,6 @@ impl ServerTasks {
     /// Whether it has tasks, in the form of its version.
     pub(crate) const fn has_tasks(self) -> bool {
         self.has_tasks
-    }
-
-    /// Whether it has those of 2025-11-25.
-    pub(super) fn is_of_core(self) -> bool {
-        self.era == Era::Legacy && self.has_tasks
     }
 
     fn code(self) -> u8 {

@@ -107,7 +107,8 @@ impl StatelessRequest<'_> {
         let client = user.note(caller, &self.sender.endpoint, &self.envelope.client, self.state.now());
         let kind = if self.method == Method::Listen { RequestKind::Listen } else { RequestKind::Call };
         let permit = user.begin(kind)?;
-        let Some(server) = self.state.server(&self.sender.endpoint.target).map(Arc::clone) else {
+        let servers = self.state.servers(&self.sender.endpoint.target);
+        let Some(server) = servers.map(|servers| Arc::clone(&servers.requests)) else {
             return Err(ErrorObject::internal("the backend of this endpoint is not configured"));
         };
         let context = self.context(client);

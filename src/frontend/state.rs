@@ -30,13 +30,22 @@ pub(crate) struct Sender {
     pub(crate) endpoint: Endpoint,
 }
 
-/// The server at each endpoint.
+/// The servers at each endpoint.
 #[derive(Clone)]
 pub struct Routes {
     /// At `/mcp` and `/sse`.
-    pub merged: Arc<dyn Server>,
+    pub merged: EndpointServers,
     /// At `/mcp/{backend}` and `/sse/{backend}`.
-    pub backends: BTreeMap<BackendId, Arc<dyn Server>>,
+    pub backends: BTreeMap<BackendId, EndpointServers>,
+}
+
+/// The server at an endpoint, as each kind of client needs it.
+#[derive(Clone)]
+pub struct EndpointServers {
+    /// For clients with a session.
+    pub sessions: Arc<dyn Server>,
+    /// For clients without one.
+    pub requests: Arc<dyn Server>,
 }
 
 struct Inner {
@@ -68,8 +77,8 @@ impl FrontendState {
         }))
     }
 
-    /// The server at an endpoint.
-    pub(crate) fn server(&self, target: &Target) -> Option<&Arc<dyn Server>> {
+    /// The servers at an endpoint.
+    pub(crate) fn servers(&self, target: &Target) -> Option<&EndpointServers> {
         match target {
             Target::Merged => Some(&self.0.routes.merged),
             Target::Backend(backend) => self.0.routes.backends.get(backend),

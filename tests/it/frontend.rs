@@ -30,7 +30,7 @@ use futures_util::stream;
 use http::{HeaderMap, Method as Verb, Request, Response, StatusCode};
 use lockkeeper::{
     crossing::{self, Crossing},
-    frontend::{Deps, Frontend, Routes, Settings},
+    frontend::{Deps, EndpointServers, Frontend, Routes, Settings},
     mcp::{
         Call, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Question, Reply, Revision, Server,
         listen::Filter,
@@ -135,7 +135,10 @@ impl World {
             state_key: SealingKey::new([7; 32]),
         };
         let crossing = Crossing::new(&crossing, deps);
-        let around = |target, server: Arc<Scripted>| crossing.around_endpoint(target, crossing::around_backend(server));
+        let around = |target, server: Arc<Scripted>| EndpointServers {
+            requests: crossing.around_endpoint(target, Arc::clone(&server) as _),
+            sessions: Arc::new(Repeated(Again(server))),
+        };
         let routes = Routes {
             merged: around(Target::Merged, Arc::clone(&server)),
             backends: BTreeMap::from([(git.clone(), around(Target::Backend(git), Scripted::new("git")))]),
@@ -336,6 +339,31 @@ fn ask(revision: Revision, arguments: &Value) -> Reply {
         };
         yield Event::Done(Outcome::Complete(Payload::of(revision, &answer)));
     })
+}
+
+/// The same server for clients with a session, as a backend serves them whose server has none.
+struct Repeated(Again);
+
+/// The same server for further rounds.
+#[derive(Clone)]
+struct Again(Arc<Scripted>);
+
+impl Server for Repeated {
+    fn call(&self, call: Call) -> Reply {
+        let first = self.0.call(call.clone());
+        match call.method {
+            Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead => {
+                crossing::repeated(first, self.0.clone(), call)
+            }
+            _ => first,
+        }
+    }
+}
+
+impl Server for Again {
+    fn call(&self, call: Call) -> Reply {
+        self.0.call(call)
+    }
 }
 
 impl Server for Scripted {

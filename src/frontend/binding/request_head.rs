@@ -122,7 +122,7 @@ impl FromRequestParts<FrontendState> for RequestHead {
         let endpoint = match parts.uri.path() {
             "/messages" => Endpoint { binding: Binding::Sse, ..Endpoint::MERGED },
             path => Endpoint::from_path(path)
-                .filter(|endpoint| state.server(&endpoint.target).is_some())
+                .filter(|endpoint| state.servers(&endpoint.target).is_some())
                 .ok_or_else(|| RequestRefusal::no_endpoint().toward(revision).into_response())?,
         };
         Ok(Self {

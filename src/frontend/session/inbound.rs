@@ -208,8 +208,8 @@ impl Inbound<'_> {
     }
 
     pub(super) fn call(&self, call: Call) -> Reply {
-        match self.state.server(&self.session.endpoint.target) {
-            Some(server) => server.call(call),
+        match self.state.servers(&self.session.endpoint.target) {
+            Some(servers) => servers.sessions.call(call),
             None => Reply::failed(ErrorObject::internal("the backend of this session is no longer configured")),
         }
     }

@@ -128,7 +128,8 @@ async fn a_result_that_asks_is_given_on_whole_and_only_methods_that_may_ask_do()
     }))
     .await;
     let (_supervisor, server) = started(spec(&peer)).await;
-    let outcome = tool(&server, client("s1", NONE), &named("x")).outcome().await;
+    let without_session = Context { requester: request("r"), ..client("s1", NONE) };
+    let outcome = tool(&server, without_session, &named("x")).outcome().await;
     let Outcome::InputRequired(questions) = outcome else { panic!("{outcome:?}") };
     assert_eq!(questions.view::<Value>(), Some(asking));
     let completion = json!({ "ref": { "type": "ref/prompt", "name": "p" }, "argument": { "name": "a", "value": "" } });
@@ -332,7 +333,6 @@ fn is_not_begun_anew(error: &ErrorObject, peer: &Peer) {
 async fn a_call_that_goes_on_at_a_server_with_sessions_ends_and_is_not_begun_anew() {
     let (peer, turned) = turning().await;
     let (_supervisor, server) = started(spec(&peer)).await;
-    let server = crossing::around_backend(server);
     let mut called = tool(&server, client("s1", r#"{"roots":{}}"#), &named("x"));
     let Event::Asked(question) = next(&mut called).await else { panic!("a question") };
     turned.store(1, Ordering::SeqCst);
@@ -350,7 +350,7 @@ async fn the_state_of_a_server_that_has_sessions_by_now_is_good_for_nothing() {
         state_key: SealingKey::new([7; 32]),
     };
     let crossing = Crossing::new(&crossing::Settings::default(), deps);
-    let server = crossing.around_endpoint(Target::Merged, crossing::around_backend(server));
+    let server = crossing.around_endpoint(Target::Merged, server);
     let context = || Context { requester: request("r"), ..client("s1", r#"{"roots":{}}"#) };
     let Outcome::InputRequired(asked) = tool(&server, context(), &named("x")).outcome().await else {
         panic!("a request for input")
