@@ -11,7 +11,7 @@ mod known_servers;
 mod machine;
 mod settings;
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{net::SocketAddr, num::NonZero, path::PathBuf, sync::Arc, thread, time::Duration};
 
 use anyhow::Context as _;
 use tokio::{net::TcpListener, sync::mpsc};
@@ -181,13 +181,15 @@ impl App {
         self.first_key.take()
     }
 
-    /// Serves until `stop`; then no new connection is accepted, running calls get the configured time, and everything
-    /// is ended in the order of its making, backwards.
+    /// Serves on a thread for each core until `stop`; then no new connection is accepted, running calls get the configured
+    /// time, and everything is ended in the order of its making, backwards. A thread that panics ends it too.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
         let Self { listener, service, connections, control, data_dir, parts, background, shutdown, .. } = self;
+        let threads = listener::WorkerThreads::start(thread::available_parallelism().map_or(1, NonZero::get))?;
         parts.watch(background);
         let drain = CancellationToken::new();
         let lifecycle = listener::Lifecycle {
+            workers: threads.workers(),
             tracker: parts.tracker.clone(),
             drain: drain.clone(),
             cancel: parts.cancel.child_token(),
@@ -200,13 +202,15 @@ impl App {
             drain.cancel();
             tokio::time::sleep(shutdown).await;
         };
-        tokio::select! {
-            () = serving => {}
-            () = stopping => {}
-        }
+        let outcome = tokio::select! {
+            () = serving => Ok(()),
+            () = stopping => Ok(()),
+            () = threads.failed() => Err(anyhow::anyhow!("a worker thread panicked: the log tells where")),
+        };
         control.remove(&data_dir);
         parts.end().await;
-        Ok(())
+        drop(threads);
+        outcome
     }
 }
 

@@ -92,7 +92,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: Process) 
             return if asked_for && printed.is_ok() { Exit::Done } else { Exit::Usage };
         }
     };
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return process.output.failure(&Failure::failed("no threads can be started").why(error)),
     };

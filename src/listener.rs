@@ -13,9 +13,13 @@
 //! | the response | none in time; a client that takes nothing for 90 s is gone |
 //! | the wait for the next request | [`Timeouts::idle`] |
 //!
+//! Each connection is handed to the worker thread that has the fewest, and stays there. There is one listening socket and
+//! no `SO_REUSEPORT`: with that, a second gateway on the same port would start without a word, and a worker that is busy
+//! would keep its share of the new connections.
+//!
 //! When all places are taken, connections without a complete request make room first, then idle ones, then heads and
-//! bodies that began less than a second ago, then those whose client takes none of the response that waits for it. Any other connection with a request, which may be a stream of
-//! hours, never does.
+//! bodies that began less than a second ago, then those whose client takes none of the response that waits for it. Any
+//! other connection with a request, which may be a stream of hours, never does.
 
 mod accept;
 mod addresses;
@@ -33,6 +37,7 @@ mod state;
 mod table;
 #[cfg(test)]
 mod tests;
+mod workers;
 
 use std::{convert::Infallible, time::Duration};
 
@@ -40,6 +45,7 @@ pub use self::{
     accept::Lifecycle,
     addresses::{AddressPermit, Addresses},
     socket::Accept,
+    workers::{WorkerThreads, Workers},
 };
 use axum::{extract::Request, response::Response};
 use ipnet::IpNet;

@@ -7,6 +7,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 #[derive(Debug, Clone)]
 pub(crate) struct TaskGroup {
     tracker: TaskTracker,
+    /// For tasks that are begun outside of any runtime.
     runtime: Handle,
     end: CancellationToken,
 }
@@ -14,14 +15,16 @@ pub(crate) struct TaskGroup {
 // === impl TaskGroup ===
 
 impl TaskGroup {
-    /// Tasks on the present runtime, which end when `end` is cancelled.
+    /// Tasks that end when `end` is cancelled.
     pub(crate) fn new(end: CancellationToken) -> Self {
         Self { tracker: TaskTracker::new(), runtime: Handle::current(), end }
     }
 
-    /// Runs `task`. It must end soon after [`TaskGroup::end`] is cancelled.
+    /// Runs `task` on the present thread's runtime: what a call starts stays with its thread. It must end soon after
+    /// [`TaskGroup::end`] is cancelled.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tracker.spawn_on(task, &self.runtime);
+        let runtime = Handle::try_current().unwrap_or_else(|_| self.runtime.clone());
+        self.tracker.spawn_on(task, &runtime);
     }
 
     /// Runs `task` until it ends or every task is to end.

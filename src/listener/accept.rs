@@ -1,4 +1,4 @@
-//! The accept loop: admits connections and starts their tasks. Knows nothing of what they say.
+//! The accept loop: admits connections and starts their tasks on the workers. Knows nothing of what they say.
 
 use std::{io, time::Duration};
 
@@ -11,15 +11,18 @@ use super::{
     drive::{self, Service},
     refuse::Refusals,
     socket::Accept,
+    workers::Workers,
 };
 
 /// How long nothing is accepted after the system refused to (`EMFILE` and its like): the error stays until a descriptor
 /// is closed, and the loop must not spin on it.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
-/// What ends the loop and the connections, and who owns their tasks.
+/// What ends the loop and the connections, who owns their tasks, and where they run.
 #[derive(Debug, Clone)]
 pub struct Lifecycle {
+    /// Where connections are served.
+    pub workers: Workers,
     /// Owns the task of each connection.
     pub tracker: TaskTracker,
     /// Cancelled when no connection is accepted any more, and connections end with the response that they send.
@@ -30,7 +33,7 @@ pub struct Lifecycle {
 
 /// Accepts connections until `lifecycle.drain`, then waits until all of them have ended.
 pub(super) async fn run<A: Accept>(mut listener: A, service: impl Serve, settings: Settings, lifecycle: Lifecycle) {
-    let Lifecycle { tracker, drain, cancel } = lifecycle;
+    let Lifecycle { workers, tracker, drain, cancel } = lifecycle;
     let mut admission = Admission::new(settings.connections, settings.connections_per_address, settings.proxies);
     let refusals = Refusals::new(tracker.clone());
     let service = Service { inner: service, timeouts: settings.timeouts, drain: drain.clone() };
@@ -51,11 +54,23 @@ pub(super) async fn run<A: Accept>(mut listener: A, service: impl Serve, setting
         };
         let (index, network) = (admitted.index(), admitted.network());
         let (service, cancel) = (service.clone(), cancel.clone());
+        let assignment = workers.assign();
+        let runtime = assignment.runtime().clone();
+        let mut admitted = admitted.to(assignment);
         // boxed: its memory is freed at its end, although the handle stays until the slot has another connection
-        let connection = Box::pin(drive::connection(stream, peer, admitted, service));
-        let task = tracker.spawn(async move {
-            cancel.run_until_cancelled(connection).await;
+        let connection = Box::pin(async move {
+            admitted.begin();
+            match A::attach(stream) {
+                Ok(stream) => drive::connection(stream, peer, admitted, service).await,
+                Err(error) => tracing::warn!(%error, "an accepted connection cannot be served"),
+            }
         });
+        let task = tracker.spawn_on(
+            async move {
+                cancel.run_until_cancelled(connection).await;
+            },
+            &runtime,
+        );
         admission.admitted(index, network, task.abort_handle());
     }
     drop(listener);

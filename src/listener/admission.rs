@@ -10,6 +10,7 @@ use super::{
     addresses::{AddressPermit, Addresses},
     refuse::Refusal,
     table::{Entry, Slot, Table},
+    workers::Assignment,
 };
 use crate::model::ClientIp;
 
@@ -41,6 +42,7 @@ pub(super) struct Admitted {
     // the count per address first: who waits for the slot finds it lowered
     permit: Option<AddressPermit>,
     slot: Slot,
+    worker: Option<Assignment>,
 }
 
 // === impl Admission ===
@@ -67,7 +69,7 @@ impl Admission {
             Some(slot) => slot,
             None => self.make_room(|_| true, Table::take).await.ok_or(Refusal::Full)?,
         };
-        Ok(Admitted { permit, slot })
+        Ok(Admitted { permit, slot, worker: None })
     }
 
     /// Notes the task of an admitted connection, by which it is ended.
@@ -137,6 +139,18 @@ impl Admission {
 // === impl Admitted ===
 
 impl Admitted {
+    /// Assigned to a worker, where it counts as long.
+    pub(super) fn to(self, worker: Assignment) -> Self {
+        Self { worker: Some(worker), ..self }
+    }
+
+    /// The worker begins to serve the connection.
+    pub(super) fn begin(&mut self) {
+        if let Some(worker) = &mut self.worker {
+            worker.begin();
+        }
+    }
+
     /// Access to the state of the connection.
     pub(super) fn entry(&self) -> Entry {
         self.slot.entry()

@@ -24,6 +24,11 @@ pub trait Accept {
 
     /// The next connection. Cancel safe.
     fn accept(&mut self) -> impl Future<Output = io::Result<(Self::Stream, SocketAddr)>> + Send;
+
+    /// Moves a connection that was accepted on another runtime to the present one.
+    fn attach(stream: Self::Stream) -> io::Result<Self::Stream> {
+        Ok(stream)
+    }
 }
 
 impl Accept for TcpListener {
@@ -36,6 +41,10 @@ impl Accept for TcpListener {
             tracing::debug!(%error, "the options of an accepted socket cannot be set");
         }
         Ok((stream, peer))
+    }
+
+    fn attach(stream: TcpStream) -> io::Result<TcpStream> {
+        TcpStream::from_std(stream.into_std()?)
     }
 }
 

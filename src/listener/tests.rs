@@ -2,6 +2,7 @@
 
 mod places;
 mod steps;
+mod threads;
 
 use std::{
     io,
@@ -33,7 +34,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Lifecycle, Settings, Timeouts, accept, socket::Accept};
+use super::{Lifecycle, Settings, Timeouts, Workers, accept, socket::Accept};
 
 /// The server's end of a connection. Counts writes.
 struct ServerEnd {
@@ -103,6 +104,7 @@ fn routes(answer: Arc<Notify>, tasks: TaskTracker) -> Router {
     };
     Router::new()
         .route("/", get(async || "hello"))
+        .route("/thread", get(async || format!("{}\n\n", std::thread::current().name().unwrap_or_default())))
         .route("/length", post(async |body: Bytes| body.len().to_string()))
         .route("/refuse", post(async || (StatusCode::UNAUTHORIZED, "who are you?")))
         .route("/stream", get(async move || stream()))
@@ -132,8 +134,13 @@ async fn upgrade(State(tasks): State<TaskTracker>, mut request: axum::extract::R
 
 impl Server {
     fn start(connections: usize, connections_per_address: usize) -> Self {
+        Self::on(Workers::present(), connections, connections_per_address)
+    }
+
+    fn on(workers: Workers, connections: usize, connections_per_address: usize) -> Self {
         let (arrivals, listener) = mpsc::unbounded_channel();
         let lifecycle = Lifecycle {
+            workers,
             tracker: TaskTracker::new(),
             drain: CancellationToken::new(),
             cancel: CancellationToken::new(),

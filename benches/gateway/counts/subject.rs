@@ -131,6 +131,7 @@ impl Served {
         let key = Gateway::create_key(&arguments.program, folder)?;
         let (connect, streams) = mpsc::unbounded_channel();
         let lifecycle = Lifecycle {
+            workers: listener::Workers::present(),
             tracker: TaskTracker::new(),
             drain: CancellationToken::new(),
             cancel: CancellationToken::new(),

@@ -47,7 +47,12 @@ impl Gateway {
         };
         let cancel = CancellationToken::new();
         let tracker = TaskTracker::new();
-        let lifecycle = Lifecycle { tracker: tracker.clone(), drain: CancellationToken::new(), cancel: cancel.clone() };
+        let lifecycle = Lifecycle {
+            workers: listener::Workers::present(),
+            tracker: tracker.clone(),
+            drain: CancellationToken::new(),
+            cancel: cancel.clone(),
+        };
         tracker.spawn(listener::serve(listener, router, settings, lifecycle));
         Self { address, admission, _cancel: cancel.drop_guard() }
     }

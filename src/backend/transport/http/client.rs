@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, error::Error, time::Duration};
+use std::{collections::BTreeMap, error::Error, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use percent_encoding::percent_decode_str;
+use thread_local::ThreadLocal;
 
 use super::connector::{ClientError, Connector};
 use crate::{
@@ -34,9 +35,12 @@ const RETRIES: u32 = 2;
 /// The proxies are those of the environment that it is made with; loopback addresses are always reached directly.
 #[derive(Clone)]
 pub(crate) struct Client {
-    connections: legacy::Client<Connector, Full<Bytes>>,
+    /// Those of each thread are its own: a request, and the task that reads its answer, wake no other thread.
+    connections: Arc<ThreadLocal<Connections>>,
     connector: Connector,
 }
+
+type Connections = legacy::Client<Connector, Full<Bytes>>;
 
 /// Where the requests of a connection go, and what all of them carry.
 #[derive(Clone)]
@@ -58,12 +62,18 @@ impl Client {
     }
 
     fn over(connector: Connector) -> Self {
-        let connections = legacy::Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .build(connector.clone());
-        Self { connections, connector }
+        Self { connections: Arc::default(), connector }
+    }
+
+    /// The connections of the present thread.
+    fn connections(&self) -> &Connections {
+        self.connections.get_or(|| {
+            legacy::Client::builder(TokioExecutor::new())
+                .timer(TokioTimer::new())
+                .pool_timer(TokioTimer::new())
+                .pool_idle_timeout(IDLE_TIMEOUT)
+                .build(self.connector.clone())
+        })
     }
 
     /// Where requests to a server go. The user and password of its URL become a header, and so do the credentials for a
@@ -94,12 +104,12 @@ impl Client {
         // HTTP/2 is negotiated by TLS alone
         let retries = if request.uri().scheme() == Some(&Scheme::HTTPS) { RETRIES } else { 0 };
         for _ in 0..retries {
-            match self.connections.request(request.clone()).await {
+            match self.connections().request(request.clone()).await {
                 Err(error) if is_not_taken_up(&error) => {}
                 sent => return sent.map_err(|error| broken(&error)),
             }
         }
-        self.connections.request(request).await.map_err(|error| broken(&error))
+        self.connections().request(request).await.map_err(|error| broken(&error))
     }
 }
 
