@@ -131,7 +131,7 @@ impl OpenRequests {
 
     /// Forwards the client's progress with a request; progress with an unknown token is ignored.
     pub(crate) fn progress(&self, params: &Payload) {
-        let token = params.object().and_then(|object| object.get("progressToken").map(str::to_owned));
+        let token = params.member("progressToken").map(str::to_owned);
         let id = token.and_then(|token| RequestId::read(&token.into()));
         let inner = self.inner.lock();
         let found = id.and_then(|id| inner.open.get(&id)).and_then(|open| Some((open, open.token.as_ref()?)));

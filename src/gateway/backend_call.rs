@@ -148,7 +148,7 @@ impl ToolCall {
     fn may_be_wrapped(&self, result: &Payload) -> bool {
         let has_any_output = |revision: Revision| revision.has(Feature::AnyOutput);
         let is_wrapped = has_any_output(result.revision) && !has_any_output(self.call.context.client.revision);
-        is_wrapped && result.object().is_some_and(|result| result.get("structuredContent").is_some())
+        is_wrapped && result.member("structuredContent").is_some()
     }
 
     /// True if the list says so. It is waited for only where what is at hand does not tell.

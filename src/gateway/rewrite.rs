@@ -125,7 +125,7 @@ impl Rewriter {
         } else {
             params
         };
-        let held = params.object().and_then(|object| object.get(meta::META).map(str::to_owned));
+        let held = params.member(meta::META).map(str::to_owned);
         let held = Bytes::from(held.unwrap_or_else(|| "{}".to_owned()));
         let named = json::with_member(&held, BACKEND_KEY, &json::quote(self.backend.as_str()));
         params.with(meta::META, &String::from_utf8_lossy(&named))

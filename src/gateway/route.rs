@@ -84,7 +84,7 @@ fn listed(shared: Arc<Shared>, backends: Arc<Backends>, uri: String, addressed: 
 
 /// `completion/complete`.
 pub(crate) fn completion(shared: &Arc<Shared>, call: Call) -> Reply {
-    let reference = call.params.object().and_then(|params| params.get("ref").map(str::to_owned));
+    let reference = call.params.member("ref").map(str::to_owned);
     let kind = reference.and_then(|text| Object::parse(text.as_bytes())?.string("type"));
     match kind.as_deref() {
         Some("ref/prompt") => by_name(shared, ListKind::Prompts, paths::REF_NAME, call),

@@ -6,11 +6,9 @@
 //! that folds to a control member is refused alone too: the gateway may add the one that it stands for. Members beside
 //! these, and everything inside `arguments`, are not compared.
 
-use std::borrow::Cow;
-
 use super::{
     Method,
-    json::{scan::Members, unquote},
+    json::{name_of, scan::Members},
     listen::TASK_IDS,
     meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, META, PROTOCOL_VERSION, RELATED_TASK, TASKS_EXTENSION},
     spelling::is_other_spelling,
@@ -127,7 +125,7 @@ pub(super) fn ambiguity(method: &Method, params: &[u8]) -> Option<Ambiguity> {
 fn find(object: &str, controls: &'static [Control]) -> Option<Ambiguity> {
     let mut seen = 0_u32;
     for (name, value) in Members::of(object) {
-        let name = text_of(name);
+        let name = name_of(name);
         for (place, control) in controls.iter().enumerate() {
             if is_other_spelling(&name, control.name) {
                 return Some(Ambiguity::Misspelled { written: name.into_owned(), meant: control.name });
@@ -146,14 +144,6 @@ fn find(object: &str, controls: &'static [Control]) -> Option<Ambiguity> {
         }
     }
     None
-}
-
-/// The name between its quotes. One with a lone surrogate is no control member, however it is read.
-fn text_of(written: &str) -> Cow<'_, str> {
-    if written.contains('\\') {
-        return Cow::Owned(unquote(written).unwrap_or_default());
-    }
-    Cow::Borrowed(written.trim_matches('"'))
 }
 
 // === impl Ambiguity ===

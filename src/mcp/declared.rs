@@ -32,7 +32,7 @@ pub(crate) fn missing(client: &ClientInfo, method: &Method, params: &Payload) ->
 /// The same toward a server that had to know what the client declared (2026-07-28): tools in sampling are declared too.
 pub(crate) fn missing_strictly(client: &ClientInfo, method: &Method, params: &Payload) -> Option<MissingCapability> {
     missing(client, method, params).or_else(|| {
-        let brings = |key| params.object().is_some_and(|params| params.get(key).is_some());
+        let brings = |key| params.member(key).is_some();
         let needs = *method == Method::CreateMessage && (brings("tools") || brings("toolChoice"));
         (needs && !declares(client, "sampling", "tools"))
             .then_some(MissingCapability { capability: "sampling", part: Some("tools") })

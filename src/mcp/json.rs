@@ -15,6 +15,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+use self::scan::Members;
+
 /// One step on the way to values inside a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
@@ -28,7 +30,7 @@ pub enum At {
 
 /// The members of one JSON object, in order, borrowed from its text.
 #[derive(Debug, Default)]
-pub struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub struct Object<'a>(Vec<(Cow<'a, str>, &'a str)>);
 
 /// Replacements that are collected first and then made in one go.
 #[derive(Debug, Default)]
@@ -42,31 +44,42 @@ pub struct Found(Vec<Range<usize>>);
 // === impl Object ===
 
 impl<'a> Object<'a> {
-    /// Reads the members of the object that `text` is; `None` where it is no JSON object.
+    /// Reads the members of the object that `text` is; `None` if it is something else. `text` must be valid JSON, such as
+    /// part of a message: of any other some members are read.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
-        serde_json::from_slice(text).ok()
+        let text = std::str::from_utf8(text).ok()?;
+        is_object(text).then(|| Self(Members::of(text).map(|(name, value)| (name_of(name), value)).collect()))
+    }
+
+    /// Reads the members of the object that `text` is, which may be anything.
+    ///
+    /// # Errors
+    ///
+    /// That of the parser. If `text` is JSON, but no object, it is one of data.
+    pub(crate) fn read(text: &'a str) -> serde_json::Result<Self> {
+        serde_json::from_str(text)
     }
 
     /// The text of the member `key`; the last one where the name is repeated, as JavaScript reads it.
     pub fn get(&self, key: &str) -> Option<&'a str> {
-        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.get())
+        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| *value)
     }
 
     /// The member `key` where it is a string.
     pub fn string(&self, key: &str) -> Option<String> {
-        self.get(key).and_then(|text| serde_json::from_str(text).ok())
+        self.get(key).and_then(unquote)
     }
 
     /// The members in order, with the text of their values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
-        self.0.iter().map(|(name, value)| (name.as_ref(), value.get()))
+        self.0.iter().map(|(name, value)| (name.as_ref(), *value))
     }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
             type Value = Object<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,12 +89,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
                 let mut members = Vec::new();
                 while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &'de RawValue>()? {
-                    members.push((name, value));
+                    members.push((name, value.get()));
                 }
                 Ok(Object(members))
             }
         }
-        deserializer.deserialize_map(Members)
+        deserializer.deserialize_map(InOrder)
     }
 }
 
@@ -168,15 +181,15 @@ impl Edits {
                 }
             }
             _ if paths.iter().any(|path| matches!(path.first(), Some(At::Key(_) | At::Member))) => {
-                let Some(object) = Object::parse(part.as_bytes()) else { return };
-                for (name, value) in &object.0 {
+                for (name, value) in Members::of(part) {
+                    let name = name_of(name);
                     let inside = after(paths, |step| match step {
-                        At::Key(key) => name == key,
+                        At::Key(key) => name == *key,
                         At::Member => true,
                         At::Each => false,
                     });
                     if !inside.is_empty() {
-                        self.descend(whole, value.get(), &inside, change);
+                        self.descend(whole, value, &inside, change);
                     }
                 }
             }
@@ -233,7 +246,7 @@ impl Found {
 
     /// The last of them, as JavaScript reads repeated members, where it is a string. `text` is the one that was looked at.
     pub fn string(&self, text: &[u8]) -> Option<String> {
-        serde_json::from_slice(text.get(self.0.last()?.clone())?).ok()
+        unquote(std::str::from_utf8(text.get(self.0.last()?.clone())?).ok()?)
     }
 
     /// The text with the JSON text `value` in the place of each. `text` is the one that was looked at.
@@ -253,7 +266,7 @@ pub fn with_member(text: &Bytes, key: &str, value: &str) -> Bytes {
     let Some(object) = Object::parse(text) else { return text.clone() };
     let mut edits = Edits::default();
     for (_, old) in object.0.iter().filter(|(name, _)| name == key) {
-        edits.0.push((offset(text, old.get()), value.as_bytes().to_vec()));
+        edits.0.push((offset(text, old), value.as_bytes().to_vec()));
     }
     if edits.is_empty() {
         let end = closing_brace(text);
@@ -275,7 +288,7 @@ pub fn without_member(text: &Bytes, key: &str) -> Bytes {
     let mut kept: Vec<&[u8]> = Vec::with_capacity(object.0.len());
     let mut start = open;
     for (index, (name, value)) in object.0.iter().enumerate() {
-        let after = offset(text, value.get()).end;
+        let after = offset(text, value).end;
         let end = if index + 1 == object.0.len() { close } else { comma_after(text, after) };
         if name != key {
             kept.push(&text[start..end]);
@@ -289,6 +302,25 @@ pub fn without_member(text: &Bytes, key: &str) -> Bytes {
     edited.freeze()
 }
 
+/// The text of the member `key` of the object that `text` is, the last one if the name is repeated, as JavaScript reads it.
+/// `text` must be valid JSON. Allocates nothing.
+pub fn member<'a>(text: &'a [u8], key: &str) -> Option<&'a str> {
+    let text = std::str::from_utf8(text).ok()?;
+    Members::of(text).filter(|(name, _)| name_of(name) == key).last().map(|(_, value)| value)
+}
+
+/// The name that is written so, with its quotes. A lone surrogate in it is read as U+FFFD.
+pub(crate) fn name_of(written: &str) -> Cow<'_, str> {
+    match written.get(1..written.len().saturating_sub(1)) {
+        Some(name) if memchr::memchr(b'\\', name.as_bytes()).is_none() => Cow::Borrowed(name),
+        _ => serde_json::from_str::<Name<'_>>(written).map(|Name(name)| name).unwrap_or_default(),
+    }
+}
+
+fn is_object(text: &str) -> bool {
+    text.bytes().find(|byte| !byte.is_ascii_whitespace()) == Some(b'{')
+}
+
 /// The JSON text of a string.
 pub fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string()
@@ -296,7 +328,12 @@ pub fn quote(text: &str) -> String {
 
 /// The string that a JSON text is; `None` where it is something else.
 pub fn unquote(text: &str) -> Option<String> {
-    serde_json::from_str(text).ok()
+    // most strings have nothing in them that is written otherwise than it is read
+    let plain = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    match plain.filter(|plain| plain.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\')) {
+        Some(plain) => Some(plain.to_owned()),
+        None => serde_json::from_str(text).ok(),
+    }
 }
 
 fn closing_brace(text: &[u8]) -> usize {

@@ -129,7 +129,8 @@ struct Envelope<'a> {
 impl Message {
     /// Reads one message; what it keeps are slices of `text`.
     pub fn parse(text: &Bytes) -> Result<Self, Malformed> {
-        match serde_json::from_slice::<Object<'_>>(text) {
+        let Ok(checked) = std::str::from_utf8(text) else { return Err(Malformed::NotJson) };
+        match Object::read(checked) {
             Ok(object) => Envelope::read(&object).into_message(text),
             Err(error) if error.is_data() => Err(malformed("it is no JSON object of a message's form")),
             Err(_) => Err(Malformed::NotJson),

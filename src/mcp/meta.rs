@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{
     Level, Payload,
-    json::{At, Object, draft::Draft, quote},
+    json::{self, At, draft::Draft, quote},
 };
 
 /// The server's name, in a result of 2026-07-28.
@@ -31,16 +31,15 @@ const PROGRESS_TOKEN: &[At] = &[At::Key(META), At::Key("progressToken")];
 /// The JSON text of the progress token that a request carries; `None` where there is none. A token is a string or an
 /// integer (all versions, progress).
 pub fn progress_token(params: &Payload) -> Option<Bytes> {
-    let meta = Object::parse(params.json())?.get(META)?;
-    let token = Object::parse(meta.as_bytes())?.get("progressToken")?;
+    let token = json::member(params.member(META)?.as_bytes(), "progressToken")?;
     let first = token.as_bytes().first()?;
     (*first == b'"' || *first == b'-' || first.is_ascii_digit()).then(|| Bytes::copy_from_slice(token.as_bytes()))
 }
 
 /// Which log messages a request of 2026-07-28 is to give; `None` where it does not say.
 pub fn log_level(params: &Payload) -> Option<Level> {
-    let meta = Object::parse(params.json())?.get(META)?;
-    Level::parse(&Object::parse(meta.as_bytes())?.string(LOG_LEVEL)?)
+    let level = json::member(params.member(META)?.as_bytes(), LOG_LEVEL)?;
+    Level::parse(&json::unquote(level)?)
 }
 
 /// The same parameters with their progress token, where there is one, replaced by the JSON text `token`.

@@ -117,9 +117,14 @@ impl Payload {
         Object::parse(&self.json)
     }
 
+    /// The text of the member `key`, the last one if the name is repeated.
+    pub fn member(&self, key: &str) -> Option<&str> {
+        json::member(&self.json, key)
+    }
+
     /// The member `key` where it is a string.
     pub fn string(&self, key: &str) -> Option<String> {
-        self.object()?.string(key)
+        self.member(key).and_then(json::unquote)
     }
 
     /// The same payload with the member `key` set to the JSON text `value`. Every other byte is kept.

@@ -202,10 +202,10 @@ impl Outcome {
     ///
     /// Questions where none can be, and types that nobody declared, are the server's fault: `-32603`.
     pub fn of_modern(method: &Method, result: Payload) -> Self {
-        let kind = result.object().and_then(|result| result.get("resultType").map(str::to_owned));
+        let kind = result.member("resultType").map(json::unquote);
         // required by the schema: clients refuse a result without one, though servers leave it out
         let Some(kind) = kind else { return Self::Complete(result.with("resultType", "\"complete\"")) };
-        match json::unquote(&kind).as_deref() {
+        match kind.as_deref() {
             Some("complete" | "task") => Self::Complete(result),
             Some("input_required") if method.may_require_input() => Self::InputRequired(result),
             Some("input_required") => Self::Failed(ErrorObject::internal(&format!(

@@ -169,8 +169,7 @@ pub(crate) fn params(id: &str) -> Payload {
 
 /// The id of the task that a call made, if it made one (2025-11-25, tasks).
 pub(crate) fn created(result: &Payload) -> Option<String> {
-    let task = result.object()?.get("task").map(str::to_owned)?;
-    Object::parse(task.as_bytes())?.string("taskId")
+    json::unquote(json::member(result.member("task")?.as_bytes(), "taskId")?)
 }
 
 /// A task of this status as the extension tells of it, made at this time and kept for `ttl`, without a bound if `None`.
@@ -190,7 +189,7 @@ pub(crate) fn poll_interval(millis: Option<&str>) -> Option<Duration> {
 
 /// The same payload, said to belong to this task (2025-11-25, tasks, *Related Task Metadata*).
 pub(crate) fn related(payload: &Payload, id: &str) -> Payload {
-    let held = payload.object().and_then(|object| object.get(meta::META).map(str::to_owned));
+    let held = payload.member(meta::META).map(str::to_owned);
     let held = Bytes::from(held.filter(|text| text.starts_with('{')).unwrap_or_else(|| "{}".to_owned()));
     let named = json::with_member(&held, meta::RELATED_TASK, &format!(r#"{{"taskId":{}}}"#, json::quote(id)));
     payload.with(meta::META, &String::from_utf8_lossy(&named))

@@ -53,7 +53,7 @@ impl Ownership {
 
 /// The tasks of a list that `keep` says, every other byte as it was.
 pub(super) fn own_tasks(result: &Payload, keep: impl Fn(&str) -> bool) -> Payload {
-    let Some(tasks) = result.object().and_then(|object| object.get("tasks").map(str::to_owned)) else {
+    let Some(tasks) = result.member("tasks").map(str::to_owned) else {
         return result.clone();
     };
     let Ok(tasks) = serde_json::from_str::<Vec<&serde_json::value::RawValue>>(&tasks) else { return result.clone() };

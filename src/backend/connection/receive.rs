@@ -91,8 +91,7 @@ impl ServerConnection {
 
     /// Progress goes to the call whose token it carries, under the client's own token (design rule 1).
     fn progressed(&self, params: &Payload) -> Option<(u64, Event)> {
-        let object = params.object()?;
-        let id = number(object.get("progressToken")?)?;
+        let id = number(params.member("progressToken")?)?;
         let Some(token) = self.calls.read(id, |call| call.token.clone()) else {
             self.progressed_later(id, params);
             return None;

@@ -18,7 +18,6 @@ use crate::{
     mcp::{
         Answered, ErrorObject, Event, Heard, Message, Method, Payload, Question, RequestId,
         deferred_requests::{DeferredLimits, DeferredRequests},
-        json,
     },
     model::BackendId,
 };
@@ -124,7 +123,7 @@ impl ServerRequests {
 
     /// The server takes a request back.
     pub(super) fn withdraw(&self, params: &Payload) {
-        let Some(id) = params.object().and_then(|object| object.get("requestId").map(str::to_owned)) else { return };
+        let Some(id) = params.member("requestId").map(str::to_owned) else { return };
         let request = RequestId::read(&id.into()).and_then(|id| self.open.lock().remove(&id));
         if let Some(request) = request {
             self.closed(&request);
@@ -209,8 +208,7 @@ impl ServerRequests {
         if let Some(request) = self.open.lock().get_mut(id) {
             (request.call, request.since) = (Some(call), Instant::now());
         }
-        let Some(elicitation) = params.object().and_then(|params| params.get("elicitationId").and_then(json::unquote))
-        else {
+        let Some(elicitation) = params.string("elicitationId") else {
             return;
         };
         let calls = &self.context.calls;

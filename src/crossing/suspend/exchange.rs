@@ -170,7 +170,7 @@ impl Exchange {
     /// and everything else is as the server wrote it. If it has no state, none is invented (`translation` section 5).
     fn sealed(&self, outcome: Outcome) -> Outcome {
         let Outcome::InputRequired(result) = outcome else { return outcome };
-        let state = result.object().and_then(|result| result.get("requestState").map(str::to_owned));
+        let state = result.member("requestState").map(str::to_owned);
         let Some(state) = state.filter(|state| state != "null") else { return Outcome::InputRequired(result) };
         let state = State::OfServer(ServerState { text: state, backend: result.origin().cloned() });
         match self.shared.sealer.seal(&state, &self.binding()) {

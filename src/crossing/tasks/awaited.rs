@@ -153,7 +153,7 @@ impl Server for AwaitedTasks {
         if call.method != Method::ToolsCall {
             return self.inner.call(call);
         }
-        if call.params.object().is_some_and(|params| params.get("task").is_some()) {
+        if call.params.member("task").is_some() {
             return self.call_as_task(call);
         }
         let Some(name) = call.params.string("name").filter(|_| self.runs_tools) else { return self.inner.call(call) };

@@ -134,7 +134,7 @@ impl CoreOverExtension {
 
     /// `tools/call`.
     fn call_tool(self, call: Call) -> Reply {
-        let asks = call.params.object().is_some_and(|params| params.get("task").is_some());
+        let asks = call.params.member("task").is_some();
         let wanted = if asks && self.bridges_tasks(&call.context) { Some(time_to_live(&call.params)) } else { None };
         let params = if asks && wanted.is_none() { call.params.without("task") } else { call.params };
         let call = Call { params, ..call };
@@ -242,7 +242,7 @@ impl CoreOverExtension {
 
 /// How long a call wants its task to be kept.
 fn time_to_live(params: &Payload) -> Duration {
-    let task = params.object().and_then(|params| params.get("task").map(str::to_owned)).unwrap_or_default();
+    let task = params.member("task").map(str::to_owned).unwrap_or_default();
     let ttl = json::Object::parse(task.as_bytes()).and_then(|task| task.get("ttl")?.parse::<u64>().ok());
     CACHED.within(ttl.map(Duration::from_millis), CACHED.default)
 }

@@ -99,7 +99,7 @@ impl CoreTasks {
 
 /// The same result, which does not say to which task it belongs.
 fn unrelated(result: &Payload) -> Payload {
-    let Some(held) = result.object().and_then(|result| result.get(meta::META).map(str::to_owned)) else {
+    let Some(held) = result.member(meta::META).map(str::to_owned) else {
         return result.clone();
     };
     let rest = json::without_member(&held.into(), meta::RELATED_TASK);

@@ -63,7 +63,7 @@ impl ExtensionOverCore {
 
     /// `tools/call`: a tool that can run as a task does.
     async fn call_tool(self, call: Call) -> Reply {
-        let asks = call.params.object().is_some_and(|params| params.get("task").is_some());
+        let asks = call.params.member("task").is_some();
         if !asks && !self.runs_as_task(&call).await {
             return self.tasks.server.call(call);
         }
@@ -110,7 +110,7 @@ impl ExtensionOverCore {
             Method::TasksGet => self.get(&id, &context).await,
             Method::TasksUpdate => match known {
                 Some(task) => {
-                    let responses = params.object().and_then(|params| params.get("inputResponses").map(str::to_owned));
+                    let responses = params.member("inputResponses").map(str::to_owned);
                     let responses = responses.unwrap_or_default();
                     task.input.answer(&id, &Object::parse(responses.as_bytes()).unwrap_or_default());
                     acknowledged()

@@ -34,7 +34,7 @@ impl OwnToken {
     pub(super) fn is_of(&self, event: &Event) -> bool {
         let Event::Notified(Notification { method: Method::Progress, params }) = event else { return false };
         let Some(Replaced { own, .. }) = &self.0 else { return false };
-        params.object().is_some_and(|params| params.get("progressToken") == Some(own.as_str()))
+        params.member("progressToken") == Some(own.as_str())
     }
 
     /// The same event under the client's token.

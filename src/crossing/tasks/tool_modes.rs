@@ -50,7 +50,7 @@ impl ToolModes {
 
     /// Notes what a page of the list of tools says.
     pub(super) fn note(&self, page: &Payload) {
-        let Some(tools) = page.object().and_then(|page| page.get("tools").map(str::to_owned)) else { return };
+        let Some(tools) = page.member("tools").map(str::to_owned) else { return };
         let tools: Vec<&serde_json::value::RawValue> = serde_json::from_str(&tools).unwrap_or_default();
         self.insert(tools.iter().filter_map(|tool| {
             let tool = Object::parse(tool.get().as_bytes())?;

@@ -9,7 +9,6 @@ use axum::{
 };
 use bytes::Bytes;
 use http::{HeaderMap, request::Parts};
-use memchr::memmem;
 
 use super::refusal::RequestRefusal;
 use crate::{
@@ -18,8 +17,7 @@ use crate::{
         state::{FrontendState, Sender},
     },
     mcp::{
-        ErrorObject, Message, Method, RequestId, Revision,
-        json::Object,
+        ErrorObject, Message, Method, RequestId, Revision, json,
         jsonrpc::{Frame, Malformed},
         meta,
     },
@@ -191,10 +189,8 @@ fn is_enveloped(message: &Result<Message, Malformed>) -> bool {
 
 /// The `_meta` of parameters, if it is an envelope: that alone makes a request one without a session.
 fn envelope(params: &Bytes) -> Option<Bytes> {
-    // one search over the text rules out most requests of sessions
-    memmem::find(params, meta::PROTOCOL_VERSION.as_bytes())?;
-    let text = Object::parse(params)?.get(meta::META)?;
-    Object::parse(text.as_bytes())?.get(meta::PROTOCOL_VERSION)?;
+    let text = json::member(params, meta::META)?;
+    json::member(text.as_bytes(), meta::PROTOCOL_VERSION)?;
     Some(params.slice_ref(text.as_bytes()))
 }
 
@@ -212,7 +208,7 @@ fn without_envelope(frame: &Result<Frame, Malformed>, id: RequestId) -> RequestR
 fn sessionless(frame: &Result<Frame, Malformed>) -> RequestRefusal {
     match frame {
         Ok(Frame::Single(Message::Request { id, method: Method::Initialize, params })) => {
-            let requested = Object::parse(params).and_then(|params| params.string("protocolVersion"));
+            let requested = json::member(params, "protocolVersion").and_then(json::unquote);
             RequestRefusal::modern(unsupported(&requested.unwrap_or_default()), id.clone())
         }
         Ok(Frame::Single(Message::Request { id, .. })) => without_envelope(frame, id.clone()),

@@ -296,11 +296,11 @@ impl<'a> Draft<'a> {
 impl<'a> Node<'a> {
     fn open(text: &'a str) -> Option<Self> {
         if text.starts_with('{') {
-            let object = Object::parse(text.as_bytes())?;
+            let object = Object::read(text).ok()?;
             Some(Node::Object(Level::read(text, object.0)))
         } else {
             let elements: Vec<&'a RawValue> = serde_json::from_str(text).ok()?;
-            Some(Node::Array(Level::read(text, elements.into_iter().map(|value| (Cow::Borrowed(""), value)))))
+            Some(Node::Array(Level::read(text, elements.into_iter().map(|value| (Cow::Borrowed(""), value.get())))))
         }
     }
 
@@ -326,20 +326,15 @@ impl Item<'_> {
 // === impl Level ===
 
 impl<'a> Level<'a> {
-    fn read(text: &'a str, values: impl IntoIterator<Item = (Cow<'a, str>, &'a RawValue)>) -> Self {
+    fn read(text: &'a str, values: impl IntoIterator<Item = (Cow<'a, str>, &'a str)>) -> Self {
         let close = text.len() - 1;
         let mut items: Vec<Item<'a>> = Vec::new();
         let mut at = 1;
         for (name, value) in values {
-            let value_at = span(text, value.get());
+            let value_at = span(text, value);
             let end = comma_after(text.as_bytes(), value_at.end).min(close);
             let head = Cow::Borrowed(&text[at..value_at.start]);
-            items.push(Item {
-                head,
-                name,
-                value: Draft::of(value.get()),
-                tail: Cow::Borrowed(&text[value_at.end..end]),
-            });
+            items.push(Item { head, name, value: Draft::of(value), tail: Cow::Borrowed(&text[value_at.end..end]) });
             at = end + 1;
         }
         let inner = if items.is_empty() { Cow::Borrowed(&text[1..close]) } else { Cow::Borrowed("") };
