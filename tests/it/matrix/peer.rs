@@ -354,9 +354,16 @@ impl Peer {
     }
 
     /// Passes over the notifications of this method that have come.
-    pub(super) fn pass_over(&mut self, method: &str) {
+    fn pass_over(&mut self, method: &str) {
         self.take_in();
         self.kept.retain(|(_, message)| message["method"] != method);
+    }
+
+    /// No message came that the feature did not ask for, but for a change of prompts: a connection that begins to listen
+    /// within a minute of a change is told of it.
+    pub(super) fn has_nothing_but_changes(&mut self) {
+        self.pass_over("notifications/prompts/list_changed");
+        self.nothing_is_left();
     }
 
     fn take_in(&mut self) {

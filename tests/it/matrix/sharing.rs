@@ -105,9 +105,7 @@ impl Trio {
     async fn nothing_is_left(&mut self) {
         for peer in &mut self.peers {
             peer.play(json!([])).await;
-            // who begins to listen a moment after a change is told of it
-            peer.pass_over("notifications/prompts/list_changed");
-            peer.nothing_is_left();
+            peer.has_nothing_but_changes();
         }
     }
 
@@ -273,7 +271,7 @@ impl Trio {
             assert_eq!(self.peers[0].play(until).await["last"]["uri"], Value::from("x:left"), "{:?}", self.peers[0]);
         }
         for mut peer in self.peers {
-            peer.nothing_is_left();
+            peer.has_nothing_but_changes();
             peer.close().await;
         }
     }
