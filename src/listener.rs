@@ -13,7 +13,7 @@
 //! | the response | none in time; a client that takes nothing for 90 s is gone |
 //! | the wait for the next request | [`Timeouts::idle`] |
 //!
-//! Each connection is handed to the worker thread that has the fewest, and stays there. There is one listening socket and
+//! Each connection is handed to the worker thread that has the fewest, and stays there once it has begun. There is one listening socket and
 //! no `SO_REUSEPORT`: with that, a second gateway on the same port would start without a word, and a worker that is busy
 //! would keep its share of the new connections.
 //!
@@ -29,6 +29,7 @@ mod connection;
 pub mod descriptors;
 mod drive;
 mod exchange;
+mod handover;
 mod io;
 mod refuse;
 mod service;

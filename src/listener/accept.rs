@@ -9,6 +9,7 @@ use super::{
     Serve, Settings,
     admission::Admission,
     drive::{self, Service},
+    handover::Handover,
     refuse::Refusals,
     socket::Accept,
     workers::Workers,
@@ -36,8 +37,9 @@ pub(super) async fn run<A: Accept>(mut listener: A, service: impl Serve, setting
     let Lifecycle { workers, tracker, drain, cancel } = lifecycle;
     let mut admission = Admission::new(settings.connections, settings.connections_per_address, settings.proxies);
     let refusals = Refusals::new(tracker.clone());
+    let mut handover = Handover::new(workers, tracker);
     let service = Service { inner: service, timeouts: settings.timeouts, drain: drain.clone() };
-    while let Some(accepted) = drain.run_until_cancelled(listener.accept()).await {
+    while let Some(accepted) = drain.run_until_cancelled(handover.beside(listener.accept())).await {
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -53,28 +55,23 @@ pub(super) async fn run<A: Accept>(mut listener: A, service: impl Serve, setting
             }
         };
         let (index, network) = (admitted.index(), admitted.network());
-        let (service, cancel) = (service.clone(), cancel.clone());
-        let assignment = workers.assign();
-        let runtime = assignment.runtime().clone();
-        let mut admitted = admitted.to(assignment);
-        // boxed: its memory is freed at its end, although the handle stays until the slot has another connection
-        let connection = Box::pin(async move {
-            admitted.begin();
-            match A::attach(stream) {
-                Ok(stream) => drive::connection(stream, peer, admitted, service).await,
-                Err(error) => tracing::warn!(%error, "an accepted connection cannot be served"),
-            }
-        });
-        let task = tracker.spawn_on(
-            async move {
-                cancel.run_until_cancelled(connection).await;
-            },
-            &runtime,
-        );
-        admission.admitted(index, network, task.abort_handle());
+        let (service, end) = (service.clone(), cancel.child_token());
+        admission.admitted(index, network, end.clone());
+        handover.begin(Box::new(move |worker| {
+            // one box for all of it: a connection is large, and is moved until it is polled
+            Box::pin(async move {
+                let connection = async {
+                    match A::attach(stream) {
+                        Ok(stream) => drive::connection(stream, peer, admitted.at(worker), service).await,
+                        Err(error) => tracing::warn!(%error, "an accepted connection cannot be served"),
+                    }
+                };
+                end.run_until_cancelled(connection).await;
+            })
+        }));
     }
     drop(listener);
-    admission.empty().await;
+    handover.beside(admission.empty()).await;
 }
 
 /// Takes note of an error of `accept`. None of them ends the loop: they are of one connection, or they pass.

@@ -4,7 +4,8 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use ipnet::IpNet;
-use tokio::{task::AbortHandle, time::timeout};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     addresses::{AddressPermit, Addresses},
@@ -33,7 +34,7 @@ pub(super) struct Admission {
 struct Tenant {
     /// The address that it counts for.
     network: Option<IpAddr>,
-    task: AbortHandle,
+    end: CancellationToken,
 }
 
 /// A place for one connection, until it is dropped.
@@ -42,7 +43,7 @@ pub(super) struct Admitted {
     // the count per address first: who waits for the slot finds it lowered
     permit: Option<AddressPermit>,
     slot: Slot,
-    worker: Option<Assignment>,
+    _worker: Option<Assignment>,
 }
 
 // === impl Admission ===
@@ -69,13 +70,13 @@ impl Admission {
             Some(slot) => slot,
             None => self.make_room(|_| true, Table::take).await.ok_or(Refusal::Full)?,
         };
-        Ok(Admitted { permit, slot, worker: None })
+        Ok(Admitted { permit, slot, _worker: None })
     }
 
-    /// Notes the task of an admitted connection, by which it is ended.
-    pub(super) fn admitted(&mut self, index: usize, network: Option<IpAddr>, task: AbortHandle) {
+    /// Notes what ends an admitted connection.
+    pub(super) fn admitted(&mut self, index: usize, network: Option<IpAddr>, end: CancellationToken) {
         if let Some(tenant) = self.tenants.get_mut(index) {
-            *tenant = Some(Tenant { network, task });
+            *tenant = Some(Tenant { network, end });
         }
     }
 
@@ -129,7 +130,7 @@ impl Admission {
         let tenant = |index: usize| self.tenants.get(index).and_then(Option::as_ref);
         let Some((index, state)) = self.table.evict(|index| tenant(index).is_some_and(&which)) else { return false };
         if let Some(tenant) = tenant(index) {
-            tenant.task.abort();
+            tenant.end.cancel();
         }
         metrics::counter!("lockkeeper_connections_evicted_total", "state" => state.label()).increment(1);
         true
@@ -139,16 +140,9 @@ impl Admission {
 // === impl Admitted ===
 
 impl Admitted {
-    /// Assigned to a worker, where it counts as long.
-    pub(super) fn to(self, worker: Assignment) -> Self {
-        Self { worker: Some(worker), ..self }
-    }
-
-    /// The worker begins to serve the connection.
-    pub(super) fn begin(&mut self) {
-        if let Some(worker) = &mut self.worker {
-            worker.begin();
-        }
+    /// The place at its worker, where the connection counts as long.
+    pub(super) fn at(self, worker: Assignment) -> Self {
+        Self { _worker: Some(worker), ..self }
     }
 
     /// Access to the state of the connection.

@@ -134,10 +134,11 @@ async fn upgrade(State(tasks): State<TaskTracker>, mut request: axum::extract::R
 
 impl Server {
     fn start(connections: usize, connections_per_address: usize) -> Self {
-        Self::on(Workers::present(), connections, connections_per_address)
+        Self::on(Workers::present(), (connections, connections_per_address), Router::new())
     }
 
-    fn on(workers: Workers, connections: usize, connections_per_address: usize) -> Self {
+    /// A server on `workers`, with these routes too.
+    fn on(workers: Workers, (connections, connections_per_address): (usize, usize), more: Router) -> Self {
         let (arrivals, listener) = mpsc::unbounded_channel();
         let lifecycle = Lifecycle {
             workers,
@@ -149,7 +150,7 @@ impl Server {
         let settings = Settings { connections, connections_per_address, proxies, timeouts: Timeouts::default() };
         let answer = Arc::new(Notify::new());
         let mut served = JoinSet::new();
-        let routes = routes(Arc::clone(&answer), lifecycle.tracker.clone());
+        let routes = routes(Arc::clone(&answer), lifecycle.tracker.clone()).merge(more);
         served.spawn(accept::run(Arrivals(listener), routes, settings, lifecycle.clone()));
         Self { arrivals, lifecycle, answer, served }
     }

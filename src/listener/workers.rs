@@ -114,7 +114,18 @@ impl Workers {
     pub(super) fn assign(&self) -> Assignment {
         let load = |worker: &Worker| (worker.waiting.load(Ordering::Relaxed), worker.open.load(Ordering::Relaxed));
         let least = self.0.iter().enumerate().min_by_key(|(_, worker)| load(worker));
-        let index = least.map_or(0, |(index, _)| index);
+        self.assign_to(least.map_or(0, |(index, _)| index))
+    }
+
+    /// Assigns a connection to a worker that keeps none waiting, if there is one.
+    pub(super) fn assign_promptly(&self) -> Option<Assignment> {
+        let prompt = |(_, worker): &(usize, &Worker)| worker.waiting.load(Ordering::Relaxed) == 0;
+        let open = |(_, worker): &(usize, &Worker)| worker.open.load(Ordering::Relaxed);
+        let (index, _) = self.0.iter().enumerate().filter(prompt).min_by_key(open)?;
+        Some(self.assign_to(index))
+    }
+
+    fn assign_to(&self, index: usize) -> Assignment {
         self.0[index].open.fetch_add(1, Ordering::Relaxed);
         self.0[index].waiting.fetch_add(1, Ordering::Relaxed);
         Assignment { workers: self.clone(), index, begun: false }

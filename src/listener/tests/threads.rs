@@ -1,5 +1,14 @@
 //! Connections on worker threads, under the real clock.
 
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, mpsc},
+};
+
+use axum::{Router, routing::get};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
 use super::{Client, Server};
 use crate::listener::WorkerThreads;
 
@@ -19,27 +28,26 @@ async fn thread(client: &mut Client) -> String {
 }
 
 #[tokio::test]
-async fn connections_are_spread_evenly_and_stay_where_they_are() {
+async fn connections_are_spread_over_the_threads_and_stay_where_they_are() {
     let threads = WorkerThreads::start(2).unwrap();
-    let server = Server::on(threads.workers(), 8, 8);
+    let server = Server::on(threads.workers(), (64, 64), Router::new());
     let mut clients = Vec::new();
-    for _ in 0..4 {
+    let mut names = BTreeSet::new();
+    while names.len() < 2 {
         let mut client = server.connect("192.0.2.1");
         let thread = thread(&mut client).await;
+        names.insert(thread.clone());
         clients.push((client, thread));
     }
     for (client, before) in &mut clients {
         assert_eq!(thread(client).await, *before);
     }
-    let mut names: Vec<_> = clients.into_iter().map(|(_, name)| name).collect();
-    names.sort();
-    assert_eq!(names, ["worker-0", "worker-0", "worker-1", "worker-1"]);
 }
 
 #[tokio::test]
 async fn the_bound_counts_the_connections_of_all_threads() {
     let threads = WorkerThreads::start(2).unwrap();
-    let server = Server::on(threads.workers(), 2, 2);
+    let server = Server::on(threads.workers(), (2, 2), Router::new());
     let streams = [streaming(&server, "192.0.2.1").await, streaming(&server, "192.0.2.2").await];
     assert!(server.connect("192.0.2.3").rest().await.starts_with("HTTP/1.1 503"));
     drop(streams);
@@ -48,7 +56,7 @@ async fn the_bound_counts_the_connections_of_all_threads() {
 #[tokio::test]
 async fn a_connection_on_another_thread_makes_room() {
     let threads = WorkerThreads::start(2).unwrap();
-    let server = Server::on(threads.workers(), 2, 2);
+    let server = Server::on(threads.workers(), (2, 2), Router::new());
     let stream = streaming(&server, "192.0.2.1").await;
     let mut idle = server.connect("192.0.2.2");
     idle.get("/").await;
@@ -68,7 +76,7 @@ async fn a_connection_on_another_thread_makes_room() {
 #[tokio::test]
 async fn a_drain_and_a_cancel_reach_the_connections_of_all_threads() {
     let threads = WorkerThreads::start(2).unwrap();
-    let mut server = Server::on(threads.workers(), 8, 8);
+    let mut server = Server::on(threads.workers(), (8, 8), Router::new());
     let streams = [streaming(&server, "192.0.2.1").await, streaming(&server, "192.0.2.2").await];
     let mut idle = Vec::new();
     for _ in 0..2 {
@@ -86,5 +94,32 @@ async fn a_drain_and_a_cancel_reach_the_connections_of_all_threads() {
         client.rest().await;
     }
     server.served.join_next().await.unwrap().unwrap();
-    assert!(server.lifecycle.tracker.is_empty());
+    server.lifecycle.tracker.close();
+    server.lifecycle.tracker.wait().await;
+}
+
+#[tokio::test]
+async fn a_thread_that_is_blocked_keeps_no_new_connection() {
+    let threads = WorkerThreads::start(2).unwrap();
+    let (release, released) = mpsc::channel::<()>();
+    let (blocked, released) = (Arc::new(Notify::new()), Arc::new(Mutex::new(released)));
+    let block = {
+        let blocked = Arc::clone(&blocked);
+        async move || {
+            blocked.notify_one();
+            let _ = released.lock().recv();
+        }
+    };
+    let server = Server::on(threads.workers(), (16, 16), Router::new().route("/block", get(block)));
+    let mut blocking = server.connect("192.0.2.1");
+    blocking.get("/block").await;
+    blocked.notified().await;
+    let mut others = Vec::new();
+    for _ in 0..8 {
+        let mut client = server.connect("192.0.2.1");
+        assert_eq!(thread(&mut client).await, "worker-1");
+        others.push(client);
+    }
+    drop(release);
+    assert!(blocking.until("\r\n\r\n").await.starts_with("HTTP/1.1 200"));
 }
