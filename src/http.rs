@@ -1,47 +1,73 @@
 //! The guard around every route: request id, log, panics, and what is refused before anybody looks at the request.
 //! Knows nothing of MCP, OAuth and pages.
 //!
-//! All checks run in one function, cheapest first, and nothing in it is boxed: it is passed by every call. Nothing here ever answers with a redirect: clients of `/mcp` and of the discovery documents follow none (`OA-17`).
+//! All checks run in one function, cheapest first, and nothing in it is boxed: it is passed by every call. Nothing here ever
+//! answers with a redirect: clients of `/mcp` and of the discovery documents follow none (`OA-17`).
 
-pub mod client_ip;
-pub mod forwarded;
-pub mod headers;
-pub mod host;
-pub mod origin;
-pub mod refusal;
+mod answers;
+mod client_ip;
+mod forwarded;
+mod host;
+mod origin;
+mod refusal;
 mod settings;
-pub mod trace;
 
-use std::sync::Arc;
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::Arc,
+};
 
 use axum::{
     body::Body,
-    extract::Request,
+    extract::{ConnectInfo, Request},
     response::{IntoResponse as _, Response},
 };
 use http::{StatusCode, header};
 use http_body_util::Limited;
 use ipnet::IpNet;
-use tracing::Instrument as _;
+use tracing::{
+    Instrument as _, Span,
+    field::{Empty, display},
+};
 
 pub use self::settings::{BODY_LIMIT, Bound, Settings};
 pub use crate::model::{ClientIp, RequestId};
 use crate::{
     listener::AddressPermit,
-    support::{Random, panics},
+    support::{Random, late_fields::record_late, panics},
 };
-use refusal::Refusal;
+use {answers::Answers, refusal::Refusal};
 
 /// What is around every route.
 pub struct Guard {
     hosts: host::Hosts,
     origins: origin::Origins,
     proxies: Vec<IpNet>,
-    headers: headers::Common,
     body_limit: usize,
     forwarded: forwarded::Forwarded,
     random: Arc<dyn Random>,
-    answers: trace::Answers,
+    answers: Answers,
+}
+
+/// The span in which a request is served. A query may hold a key (`OA-123`) and never reaches it.
+fn span(request: &Request, id: RequestId, from: ClientIp) -> Span {
+    let span = tracing::info_span!("request", method = Empty, path = Empty, request_id = Empty, client_ip = Empty);
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    record_late(&span, move || {
+        vec![
+            ("method", Box::new(display(method.clone()))),
+            ("path", Box::new(uri.path().to_owned())),
+            ("request_id", Box::new(display(id))),
+            ("client_ip", Box::new(display(from.0))),
+        ]
+    });
+    span
+}
+
+/// The address at the other end of the connection.
+fn peer(request: &Request) -> IpAddr {
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |ConnectInfo(peer)| peer.ip().to_canonical())
 }
 
 /// The response in place of a handler's that panics: it tells nothing of the inside (`OA-142`).
@@ -59,11 +85,10 @@ impl Guard {
             hosts: host::Hosts::new(settings),
             origins: origin::Origins::new(settings),
             proxies: settings.trusted_proxies.clone(),
-            headers: headers::Common::new(&settings.public_url),
             body_limit: settings.body_limit,
             forwarded: forwarded::Forwarded::new(settings),
             random: Arc::clone(&settings.random),
-            answers: trace::Answers::register(),
+            answers: Answers::new(&settings.public_url),
         }
     }
 
@@ -75,65 +100,64 @@ impl Guard {
         F: Future<Output = Response> + Send,
     {
         let id = RequestId::mint(&*self.random);
-        let from = client_ip::of(&request, &self.proxies);
-        let span = trace::span(&request, id, from);
+        let peer = peer(&request);
+        let proxies = self.proxies.as_slice();
+        let from =
+            ClientIp(if proxies.is_empty() { peer } else { client_ip::behind(peer, request.headers(), proxies) });
+        let span = span(&request, id, from);
         request.extensions_mut().insert(id);
         request.extensions_mut().insert(from);
         let mut answer = async {
-            let answer = match self.admit(&request, from) {
-                Ok(permit) => {
-                    forwarded::hold(permit, panics::caught(handler(self.limited(request)), server_error).await)
+            let answer = match self.admit(request, peer, from) {
+                Ok((request, permit)) => {
+                    let answer = panics::caught(handler(request), server_error).await;
+                    if let Some(permit) = permit { forwarded::hold(permit, answer) } else { answer }
                 }
                 Err(refusal) => refusal.into_response(),
             };
-            self.answers.add(&answer);
+            self.answers.log(&answer);
             answer
         }
         .instrument(span)
         .await;
-        self.headers.dress(&mut answer, id);
+        self.answers.add_headers(&mut answer, id);
         answer
     }
 
-    /// Checks the request, and counts it where a proxy forwards it.
-    fn admit(&self, request: &Request, from: ClientIp) -> Result<Option<AddressPermit>, Refusal> {
-        let permit = self.forwarded.enter(request, from)?;
-        self.hosts.check(request)?;
-        self.origins.check(request)?;
-        self.announced_size(request)?;
-        Ok(permit)
+    /// Checks the request, counts it if a proxy forwards it, and bounds its body.
+    fn admit(
+        &self,
+        request: Request,
+        peer: IpAddr,
+        from: ClientIp,
+    ) -> Result<(Request, Option<AddressPermit>), Refusal> {
+        let permit = if from.0 == peer { None } else { self.forwarded.enter(from)? };
+        self.hosts.check(&request)?;
+        if let Some(origin) = request.headers().get(header::ORIGIN) {
+            self.origins.check(origin, &request)?;
+        }
+        match announced(&request) {
+            // HTTP sees to it that the body is no longer than it announces
+            Some(length) if length <= self.body_limit => Ok((request, permit)),
+            Some(_) if origin::is_guarded(request.uri().path()) => Err(self.too_large(&request)),
+            Some(_) | None => Ok((request.map(|body| Body::new(Limited::new(body, self.body_limit))), permit)),
+        }
     }
 
-    /// Refuses a message that announces itself as too large, in JSON-RPC. Pages and OAuth endpoints have limits of their
-    /// own, and answer in their own form.
-    fn announced_size(&self, request: &Request) -> Result<(), Refusal> {
-        if !origin::is_guarded(request.uri().path()) || self.fits(announced(request)) {
-            return Ok(());
-        }
+    /// The refusal, in JSON-RPC, of a message that announces itself as too large. Pages and OAuth endpoints have limits of
+    /// their own, and answer in their own form.
+    fn too_large(&self, request: &Request) -> Refusal {
         let message =
             format!("The request body is larger than the {} bytes that this gateway accepts.", self.body_limit);
-        Err(Refusal::json_rpc(StatusCode::PAYLOAD_TOO_LARGE, message, request.headers()))
-    }
-
-    /// Whether nothing announces more than is accepted.
-    fn fits(&self, announced: Option<u64>) -> bool {
-        announced.is_none_or(|length| length <= u64::try_from(self.body_limit).unwrap_or(u64::MAX))
-    }
-
-    /// Cuts a body off that grows too large while it is read. One that announced a size cannot exceed that: HTTP sees to
-    /// it.
-    fn limited(&self, request: Request) -> Request {
-        match announced(&request) {
-            Some(length) if self.fits(Some(length)) => request,
-            Some(_) | None => request.map(|body| Body::new(Limited::new(body, self.body_limit))),
-        }
+        Refusal::json_rpc(StatusCode::PAYLOAD_TOO_LARGE, message, request.headers())
     }
 }
 
-/// The length of the body in bytes, where the request says it and nothing overrides it (RFC 9112 6.3).
-fn announced(request: &Request) -> Option<u64> {
+/// The length of the body in bytes, if the request says it and nothing overrides it (RFC 9112 6.3).
+fn announced(request: &Request) -> Option<usize> {
     if request.headers().contains_key(header::TRANSFER_ENCODING) {
         return None;
     }
-    request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+    let length: u64 = request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()?;
+    Some(usize::try_from(length).unwrap_or(usize::MAX))
 }

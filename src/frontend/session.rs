@@ -1,7 +1,10 @@
-//! One MCP session of a client with a handshake: its state. Knows nothing of transports and of the table of sessions.
+//! One MCP session of a client with a handshake: its state, and the calls that run in it. Knows nothing of transports, of
+//! replies and of the table of sessions.
+//!
+//! Ids of calls need not be unique: some clients give every request the same one (design rule 1). Answers are never looked
+//! up by id; ids serve to cancel alone.
 
 mod call_requests;
-pub(crate) mod calls;
 pub(crate) mod exchange;
 pub(crate) mod inbound;
 pub(crate) mod initialize;
@@ -14,26 +17,22 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicI64, Ordering},
     },
+    task::{Context, Poll, Waker},
 };
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use self::calls::RunningCalls;
 use super::{
     replay::{ReplayBuffer, streams::AnswerStreams},
     server_requests::OpenRequests,
 };
 use crate::{
-    mcp::{ClientInfo, Level, Revision},
+    mcp::{CancelReason, ClientInfo, Level, RequestId, Revision, json::Object},
     model::{Caller, Endpoint, SessionId},
     support::Timestamp,
 };
-
-/// The bound of one client's subscriptions.
-const MAX_SUBSCRIPTIONS: usize = 1_000;
-/// The longest URI that is stored, in bytes; subscriptions to longer ones last until the gateway restarts.
-const MAX_URI: usize = 8 * 1024;
 
 /// One session: its owner, its client, and everything that runs in it.
 #[derive(Debug)]
@@ -98,6 +97,39 @@ pub(crate) struct SessionParts {
     pub(crate) ended: CancellationToken,
 }
 
+/// The calls that run in one session, or on one connection.
+#[derive(Debug)]
+pub(crate) struct RunningCalls {
+    list: Mutex<CallList>,
+    max: usize,
+    /// Cancelled when no call may begin any more.
+    ended: CancellationToken,
+}
+
+/// A place on the list of running calls. Dropping it takes the call off the list.
+#[derive(Debug)]
+pub(crate) struct CallGuard {
+    calls: Arc<RunningCalls>,
+    serial: u64,
+}
+
+#[derive(Debug, Default)]
+struct CallList {
+    /// By their serial numbers.
+    running: Vec<ListedCall>,
+    last: u64,
+}
+
+/// A call on the list.
+#[derive(Debug)]
+struct ListedCall {
+    serial: u64,
+    /// The id by which the client cancels it, and the reason for its server.
+    cancelled_by: Option<(RequestId, CancelReason)>,
+    cancelled: bool,
+    waker: Option<Waker>,
+}
+
 // === impl Session ===
 
 impl Session {
@@ -151,49 +183,6 @@ impl Session {
         !self.initialized.swap(true, Ordering::AcqRel)
     }
 
-    /// The lowest level of log messages that the client wants; `None` if it set none.
-    pub(crate) fn level(&self) -> Option<Level> {
-        *self.level.lock()
-    }
-
-    /// Sets the lowest level of log messages that the client wants.
-    pub(crate) fn set_level(&self, level: Option<Level>) {
-        *self.level.lock() = level;
-        self.changed.store(true, Ordering::Release);
-    }
-
-    /// The client's subscriptions.
-    pub(crate) fn subscriptions(&self) -> Vec<String> {
-        self.subscriptions.lock().iter().cloned().collect()
-    }
-
-    /// Returns `true` if the client may subscribe to `uri`.
-    pub(crate) fn may_subscribe(&self, uri: &str) -> bool {
-        let subscriptions = self.subscriptions.lock();
-        subscriptions.len() < MAX_SUBSCRIPTIONS || subscriptions.contains(uri)
-    }
-
-    /// Adds a subscription.
-    pub(crate) fn add_subscription(&self, uri: String) {
-        if uri.len() <= MAX_URI && self.may_subscribe(&uri) && self.subscriptions.lock().insert(uri) {
-            self.changed.store(true, Ordering::Release);
-        }
-    }
-
-    /// Removes a subscription.
-    pub(crate) fn remove_subscription(&self, uri: &str) {
-        if self.subscriptions.lock().remove(uri) {
-            self.changed.store(true, Ordering::Release);
-        }
-    }
-
-    /// Restores the settings of the process before this one.
-    pub(crate) fn restore(&self, level: Option<Level>, subscriptions: Vec<String>) {
-        *self.level.lock() = level;
-        *self.subscriptions.lock() = subscriptions.into_iter().take(MAX_SUBSCRIPTIONS).collect();
-        self.restored.store(true, Ordering::Release);
-    }
-
     /// Returns `true` once if the servers have yet to get the session's settings.
     pub(crate) fn take_restored(&self) -> bool {
         self.restored.load(Ordering::Acquire) && self.restored.swap(false, Ordering::AcqRel)
@@ -240,5 +229,159 @@ impl Session {
     /// Notes that a change could not be written.
     pub(crate) fn set_changed(&self) {
         self.changed.store(true, Ordering::Release);
+    }
+}
+
+// === impl RunningCalls ===
+
+impl RunningCalls {
+    /// No calls yet, and at most `max` at once. A call that begins after `ended` is cancelled at once.
+    pub(crate) fn new(max: usize, ended: CancellationToken) -> Arc<Self> {
+        Arc::new(Self { list: Mutex::default(), max, ended })
+    }
+
+    /// Lists a call; one without an id cannot be cancelled by the client. `None` if too many run.
+    pub(crate) fn begin(self: &Arc<Self>, cancelled_by: Option<(RequestId, CancelReason)>) -> Option<CallGuard> {
+        let mut list = self.list.lock();
+        if list.running.len() >= self.max {
+            return None;
+        }
+        list.last += 1;
+        let serial = list.last;
+        list.running.push(ListedCall { serial, cancelled_by, cancelled: self.ended.is_cancelled(), waker: None });
+        Some(CallGuard { calls: Arc::clone(self), serial })
+    }
+
+    /// Cancels the call with this id. If several carry it, nobody can tell which is meant and none is cancelled; if none
+    /// does, it has ended already.
+    pub(crate) fn cancel(&self, id: &RequestId, reason: Option<&str>) {
+        let mut list = self.list.lock();
+        let mut named = list
+            .running
+            .iter_mut()
+            .filter(|listed| listed.cancelled_by.as_ref().is_some_and(|(running, _)| running == id));
+        match (named.next(), named.next()) {
+            (Some(call), None) => {
+                if let (Some(reason), Some((_, cancel_reason))) = (reason, &call.cancelled_by) {
+                    cancel_reason.say(reason);
+                }
+                let waker = call.cancel();
+                drop(list);
+                waker.into_iter().for_each(Waker::wake);
+            }
+            (Some(_), Some(_)) => metrics::counter!("lockkeeper_frontend_ambiguous_cancels_total").increment(1),
+            (None, _) => {}
+        }
+    }
+
+    /// Cancels the call that the parameters of `notifications/cancelled` name.
+    pub(crate) fn cancel_named(&self, params: &Bytes) {
+        let Some(params) = Object::parse(params) else { return };
+        let id = params.get("requestId").map(|id| Bytes::copy_from_slice(id.as_bytes()));
+        if let Some(id) = id.and_then(|id| RequestId::read(&id)) {
+            self.cancel(&id, params.string("reason").as_deref());
+        }
+    }
+
+    /// Cancels every call, after `ended`.
+    pub(crate) fn cancel_all(&self) {
+        let wakers: Vec<Waker> = self.list.lock().running.iter_mut().filter_map(ListedCall::cancel).collect();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Returns `true` if no call runs.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.lock().running.is_empty()
+    }
+}
+
+// === impl ListedCall ===
+
+impl ListedCall {
+    /// Cancels the call; returns the waker of its task.
+    fn cancel(&mut self) -> Option<Waker> {
+        self.cancelled = true;
+        self.waker.take()
+    }
+}
+
+// === impl CallGuard ===
+
+impl CallGuard {
+    /// Ready when the client cancels the call, or all of them end.
+    pub(crate) fn poll_cancelled(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut list = self.calls.list.lock();
+        let Some(call) = list.position(self.serial).and_then(|at| list.running.get_mut(at)) else {
+            return Poll::Ready(());
+        };
+        if call.cancelled {
+            return Poll::Ready(());
+        }
+        match &mut call.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for CallGuard {
+    fn drop(&mut self) {
+        let mut list = self.calls.list.lock();
+        if let Some(at) = list.position(self.serial) {
+            list.running.remove(at);
+        }
+    }
+}
+
+// === impl CallList ===
+
+impl CallList {
+    fn position(&self, serial: u64) -> Option<usize> {
+        self.running.binary_search_by_key(&serial, |listed| listed.serial).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_running(guard: &CallGuard) -> bool {
+        guard.poll_cancelled(&mut Context::from_waker(Waker::noop())).is_pending()
+    }
+
+    #[test]
+    fn a_cancel_that_could_mean_two_calls_cancels_none() {
+        let calls = RunningCalls::new(8, CancellationToken::new());
+        let cancel_reason = CancelReason::default();
+        let begin = || calls.begin(Some((RequestId::number(1), cancel_reason.clone()))).unwrap();
+        let (one, two) = (begin(), begin());
+        calls.cancel(&RequestId::number(1), Some("both?"));
+        assert!(is_running(&one) && is_running(&two));
+        drop(one);
+        calls.cancel(&RequestId::number(1), Some("this one"));
+        assert!(!is_running(&two));
+        assert_eq!(cancel_reason.reason(), "this one");
+    }
+
+    #[test]
+    fn calls_are_bounded_and_make_room_when_they_end() {
+        let calls = RunningCalls::new(1, CancellationToken::new());
+        let one = calls.begin(None).unwrap();
+        assert!(calls.begin(None).is_none());
+        drop(one);
+        assert!(calls.is_empty());
+        assert!(calls.begin(None).is_some());
+    }
+
+    #[test]
+    fn the_end_cancels_every_call_and_those_that_begin_later() {
+        let ended = CancellationToken::new();
+        let calls = RunningCalls::new(2, ended.clone());
+        let one = calls.begin(None).unwrap();
+        assert!(is_running(&one));
+        ended.cancel();
+        calls.cancel_all();
+        assert!(!is_running(&one) && !is_running(&calls.begin(None).unwrap()));
     }
 }

@@ -28,7 +28,7 @@ use self::{
 use super::{
     replay::{Bounds, Limits, Overflow, ReplayBuffer, event_id::EventIdPrefix, streams::AnswerStreams},
     server_requests::OpenRequests,
-    session::{Session, SessionOrigin, SessionParts, calls::RunningCalls},
+    session::{RunningCalls, Session, SessionOrigin, SessionParts},
     settings::Settings,
 };
 use crate::{
@@ -172,6 +172,9 @@ impl Sessions {
     /// Ends all calls and streams; the sessions themselves stay in the store.
     pub(crate) fn close(&self) {
         self.closed.cancel();
+        for session in self.table.all() {
+            session.calls.cancel_all();
+        }
     }
 
     /// Ends the sessions that are due, in memory and in the store, and writes the changes of the others.
@@ -334,6 +337,7 @@ impl Sessions {
     fn after_removal(&self, session: &Session) {
         metrics::counter!("lockkeeper_frontend_sessions_ended_total").increment(1);
         session.ended.cancel();
+        session.calls.cancel_all();
         self.deps.observer.notify(LifecycleEvent::RequesterEnded(&Requester::Session(session.id.clone())));
     }
 

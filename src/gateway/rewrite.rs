@@ -1,8 +1,9 @@
 //! What comes back from one backend, as the merged endpoint shows it. Knows nothing of routing.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
+use memchr::memmem::Finder;
 
 use super::{names, paths};
 use crate::{
@@ -36,7 +37,7 @@ impl Rewriter {
             Event::Notified(notification) => Event::Notified(self.notification(notification)),
             Event::Asked(question) => Event::Asked(self.question(question)),
             Event::Done(Outcome::Complete(result)) => {
-                let result = self.uris(&result, paths::uris_in_result(method));
+                let result = self.uris(result, || paths::uris_in_result(method));
                 // what a task of the extension wants to know (2026-07-28) is asked like any question
                 let result = if *method == Method::TasksGet { self.input_requests(&result) } else { result };
                 Event::Done(Outcome::Complete(
@@ -58,7 +59,7 @@ impl Rewriter {
             let logger = logger.map_or_else(|| self.backend.to_string(), |logger| format!("{}/{logger}", self.backend));
             params.with("logger", &json::quote(&logger))
         } else {
-            self.uris(&params, paths::uris_from_server(&method))
+            self.uris(params, || paths::uris_from_server(&method))
         };
         let params = if method == Method::Tasks { self.input_requests(&params) } else { params };
         let params = self.task_ids(params, |_| paths::task_ids_from_server(&method));
@@ -67,7 +68,7 @@ impl Rewriter {
 
     /// The same payload with the ids of tasks at `places` in it rewritten.
     fn task_ids(&self, payload: Payload, places: impl FnOnce(&Payload) -> paths::Paths) -> Payload {
-        if !may_hold_task_ids(&payload) {
+        if !may_hold_task_ids(payload.json()) {
             return payload;
         }
         payload.rewrite(places(&payload), |text| {
@@ -76,11 +77,11 @@ impl Rewriter {
     }
 
     /// The same payload with the URIs at `places` rewritten.
-    pub(crate) fn uris(&self, payload: &Payload, places: paths::Paths) -> Payload {
-        if places.is_empty() || !may_hold_uris(payload.json()) {
-            return payload.clone();
+    pub(crate) fn uris(&self, payload: Payload, places: impl FnOnce() -> paths::Paths) -> Payload {
+        if !may_hold_uris(payload.json()) {
+            return payload;
         }
-        payload.rewrite(places, |text| self.uri(text))
+        payload.rewrite(places(), |text| self.uri(text))
     }
 
     /// The JSON text of a URI, rewritten; `None` where it stays.
@@ -115,8 +116,9 @@ impl Rewriter {
     /// What is asked. A client must show which server asks and can see the gateway alone, so the message of an elicitation
     /// says it, and so does `_meta`.
     fn asked(&self, method: &Method, params: &Payload) -> Payload {
-        let params =
-            self.task_ids(self.uris(params, paths::uris_from_server(method)), |_| paths::task_ids_from_server(method));
+        let params = self.task_ids(self.uris(params.clone(), || paths::uris_from_server(method)), |_| {
+            paths::task_ids_from_server(method)
+        });
         let Some(title) = &self.asks_as else { return params };
         let params = if *method == Method::Elicit {
             params.rewrite(&[&[At::Key("message")]], |text| {
@@ -143,17 +145,17 @@ impl Rewriter {
     }
 }
 
-/// True if the text names a member that can hold a URI. Large results, which are mostly one string, are not parsed for
-/// nothing; a name written with escapes is found by its backslash.
+/// Returns `true` if the text names a member that can hold a URI. Large results, which are mostly one string, are not
+/// parsed for nothing; a name written with escapes is found by its backslash.
 fn may_hold_uris(json: &[u8]) -> bool {
-    std::str::from_utf8(json)
-        .is_ok_and(|text| ["uri\"", "Uri\"", "outputTemplate\"", "\\u"].iter().any(|name| text.contains(name)))
+    static NAMES: LazyLock<[Finder<'static>; 3]> = LazyLock::new(|| ["ri\"", "Template\"", "\\u"].map(Finder::new));
+    NAMES.iter().any(|name| name.find(json).is_some())
 }
 
-/// True if the text can name a task: most messages name none, and are not parsed for it.
-fn may_hold_task_ids(payload: &Payload) -> bool {
-    let names = ["taskId\"", "taskIds\"", "\\u"];
-    std::str::from_utf8(payload.json()).is_ok_and(|text| names.iter().any(|name| text.contains(name)))
+/// Returns `true` if the text can name a task: most messages name none, and are not parsed for it.
+fn may_hold_task_ids(json: &[u8]) -> bool {
+    static NAMES: LazyLock<[Finder<'static>; 2]> = LazyLock::new(|| ["taskId", "\\u"].map(Finder::new));
+    NAMES.iter().any(|name| name.find(json).is_some())
 }
 
 #[cfg(test)]

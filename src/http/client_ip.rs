@@ -1,26 +1,13 @@
-//! Where a request really came from (`OA-138`). Knows nothing of what is counted by it.
+//! The client's address behind trusted proxies (`OA-138`). Knows nothing of what is counted by it.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
-use axum::extract::{ConnectInfo, Request};
 use http::HeaderMap;
 use ipnet::IpNet;
 
-use crate::model::ClientIp;
-
-/// The address of the client: the peer's own, or, where the peer is a trusted proxy, the right-most address of
+/// The address of the client: the peer's own, or, if the peer is a trusted proxy, the right-most address of
 /// `X-Forwarded-For` that is no trusted proxy. Everything left of it was written by the client itself.
-pub fn of(request: &Request, trusted: &[IpNet]) -> ClientIp {
-    ClientIp(behind(peer(request), request.headers(), trusted))
-}
-
-/// The address at the other end of the connection.
-pub fn peer(request: &Request) -> IpAddr {
-    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-    peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |ConnectInfo(peer)| peer.ip().to_canonical())
-}
-
-fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
+pub(super) fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let is_trusted = |address: &IpAddr| trusted.iter().any(|net| net.contains(address));
     if !is_trusted(&peer) {
         return peer;

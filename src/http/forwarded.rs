@@ -1,5 +1,5 @@
-//! How many requests a trusted proxy may have running for one client: its connections say nothing about that, while those
-//! of other clients are bounded by the listener. Knows nothing of what is requested.
+//! The bound of the requests that a trusted proxy may have running for one client: its connections say nothing about that,
+//! while those of other clients are bounded by the listener. Knows nothing of what is requested.
 
 use std::{
     pin::Pin,
@@ -10,24 +10,23 @@ use std::{
 
 use axum::{
     body::{Body, Bytes, HttpBody},
-    extract::Request,
     response::Response,
 };
 use http::StatusCode;
 use ipnet::IpNet;
 
-use super::{client_ip, refusal::Refusal, settings::Settings};
+use super::{refusal::Refusal, settings::Settings};
 use crate::{
     listener::{AddressPermit, Addresses},
     model::ClientIp,
 };
 
-/// When a client may try again that has too many requests running.
+/// The delay after which a client may try again that has too many requests running.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// The requests that proxies forward, counted by the address that they forward.
 #[derive(Debug)]
-pub struct Forwarded {
+pub(super) struct Forwarded {
     requests: Arc<Addresses>,
     proxies: Vec<IpNet>,
 }
@@ -42,16 +41,15 @@ struct Held {
 
 impl Forwarded {
     /// None runs yet.
-    pub fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &Settings) -> Self {
         let requests = Addresses::new(settings.requests_per_address);
         Self { requests, proxies: settings.trusted_proxies.clone() }
     }
 
-    /// Counts a request that a proxy forwards, or refuses it with 429: it is one client that has too many running, not the
-    /// gateway that is overloaded (RFC 6585 4). Loopback and the proxies themselves are exempt.
-    pub fn enter(&self, request: &Request, from: ClientIp) -> Result<Option<AddressPermit>, Refusal> {
-        let own = || from.0.is_loopback() || self.proxies.iter().any(|proxy| proxy.contains(&from.0));
-        if from.0 == client_ip::peer(request) || own() {
+    /// Counts a request that a proxy forwards for `from`, or refuses it with 429: it is one client that has too many
+    /// running, not the gateway that is overloaded (RFC 6585 4). Loopback and the proxies themselves are exempt.
+    pub(super) fn enter(&self, from: ClientIp) -> Result<Option<AddressPermit>, Refusal> {
+        if from.0.is_loopback() || self.proxies.iter().any(|proxy| proxy.contains(&from.0)) {
             return Ok(None);
         }
         self.requests.enter(from).map(Some).ok_or_else(|| {
@@ -62,11 +60,8 @@ impl Forwarded {
 }
 
 /// Keeps the permit until the body of the response has ended: a stream counts as long as it is open.
-pub fn hold(permit: Option<AddressPermit>, response: Response) -> Response {
-    match permit {
-        Some(permit) => response.map(|body| Body::new(Held { body, _permit: permit })),
-        None => response,
-    }
+pub(super) fn hold(permit: AddressPermit, response: Response) -> Response {
+    response.map(|body| Body::new(Held { body, _permit: permit }))
 }
 
 // === impl Held ===

@@ -1,8 +1,8 @@
-//! Whose pages may call the MCP endpoints (`OA-25`; 2025-11-25 transports: servers MUST validate the `Origin` header).
+//! The origins whose pages may call the MCP endpoints (`OA-25`; 2025-11-25 transports: servers MUST validate the `Origin` header).
 //! Knows nothing of CORS: that tells browsers what to show, this decides what is done.
 
 use axum::extract::Request;
-use http::{StatusCode, header};
+use http::{HeaderValue, StatusCode};
 use url::{Host, Origin, Url};
 
 use super::{refusal::Refusal, settings::Settings};
@@ -12,19 +12,18 @@ const GUARDED: [&str; 4] = ["/mcp", "/sse", "/messages", "/ws"];
 
 /// The origins that may call.
 #[derive(Debug)]
-pub struct Origins(Vec<Origin>);
+pub(super) struct Origins(Vec<Origin>);
 
 impl Origins {
     /// The gateway's own origin and the configured ones; loopback origins of any port always belong to them, since
     /// local tools serve their pages there.
-    pub fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &Settings) -> Self {
         let configured = settings.origins.iter().filter_map(|origin| Url::parse(origin).ok());
         Self(configured.chain([settings.public_url.clone()]).map(|url| url.origin()).collect())
     }
 
-    /// Refuses a foreign `Origin`, `null` included, with 403. A request without one passes: it comes from no page.
-    pub fn check(&self, request: &Request) -> Result<(), Refusal> {
-        let Some(origin) = request.headers().get(header::ORIGIN) else { return Ok(()) };
+    /// Refuses a foreign `Origin`, `null` included, with 403. A request without one comes from no page.
+    pub(super) fn check(&self, origin: &HeaderValue, request: &Request) -> Result<(), Refusal> {
         if !is_guarded(request.uri().path()) || origin.to_str().is_ok_and(|origin| self.allows(origin)) {
             return Ok(());
         }
@@ -38,8 +37,8 @@ impl Origins {
     }
 }
 
-/// Whether the path is that of an MCP endpoint.
-pub fn is_guarded(path: &str) -> bool {
+/// Returns `true` if the path is that of an MCP endpoint.
+pub(super) fn is_guarded(path: &str) -> bool {
     GUARDED.iter().any(|root| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 

@@ -12,7 +12,7 @@ const IDLESS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 
 /// Why a request is refused before it reaches a route.
 #[derive(Debug)]
-pub struct Refusal {
+pub(super) struct Refusal {
     status: StatusCode,
     body: String,
     retry_after: Option<Duration>,
@@ -20,21 +20,21 @@ pub struct Refusal {
 
 impl Refusal {
     /// A refusal in the form that OAuth errors have too (RFC 6749 5.2).
-    pub fn new(status: StatusCode, error: &str, description: impl AsRef<str>) -> Self {
+    pub(super) fn new(status: StatusCode, error: &str, description: impl AsRef<str>) -> Self {
         let body = json!({ "error": error, "error_description": description.as_ref() }).to_string();
         Self { status, body, retry_after: None }
     }
 
     /// Says when the client may try again (RFC 9110 10.2.3), in whole seconds.
     #[must_use]
-    pub fn retry_after(mut self, wait: Duration) -> Self {
+    pub(super) fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
     }
 
     /// A refusal in the form that MCP clients show (JSON-RPC 2.0, 5.1); it answers no particular request. `asked` are the
     /// headers of the request.
-    pub fn json_rpc(status: StatusCode, message: impl AsRef<str>, asked: &HeaderMap) -> Self {
+    pub(super) fn json_rpc(status: StatusCode, message: impl AsRef<str>, asked: &HeaderMap) -> Self {
         let error = json!({ "code": -32000, "message": message.as_ref() });
         let version = asked.get("mcp-protocol-version").and_then(|version| version.to_str().ok());
         let body = if version.is_some_and(|version| IDLESS.contains(&version)) {

@@ -3,12 +3,13 @@
 
 use axum::{
     Extension, RequestPartsExt as _,
-    body::{Body, to_bytes},
+    body::Body,
     extract::FromRequestParts,
     response::{IntoResponse as _, Response},
 };
-use bytes::Bytes;
-use http::{HeaderMap, request::Parts};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, header, request::Parts};
+use http_body_util::BodyExt as _;
 
 use super::refusal::RequestRefusal;
 use crate::{
@@ -69,7 +70,10 @@ impl RequestHead {
     ///
     /// 406 unless the client accepts both forms of an answer, 415 unless the body is JSON.
     pub(super) fn check_post(&self) -> Result<(), RequestRefusal> {
-        if !headers::accepts(&self.headers, headers::JSON) || !headers::accepts(&self.headers, sse::MEDIA_TYPE) {
+        let accepts = |media_type| headers::accepts(&self.headers, media_type);
+        // what the official SDKs send needs no look at its parts
+        let is_usual = self.headers.get_all(header::ACCEPT).iter().eq([headers::JSON_AND_EVENTS]);
+        if !is_usual && (!accepts(headers::JSON) || !accepts(sse::MEDIA_TYPE)) {
             return Err(RequestRefusal::not_acceptable("both application/json and text/event-stream"));
         }
         self.check_json()
@@ -98,9 +102,10 @@ impl RequestHead {
 
     /// The session that the request names.
     pub(crate) fn session(&self) -> Option<&str> {
+        let mut values = self.headers.get_all(headers::SESSION_ID).iter();
+        let (first, second) = (values.next()?, values.next());
         // an id that is not visible ASCII, or one of two, is one that nobody was given
-        let given = self.headers.contains_key(headers::SESSION_ID);
-        given.then(|| headers::sole(&self.headers, &headers::SESSION_ID).unwrap_or_default())
+        Some(first.to_str().ok().filter(|_| second.is_none()).map(str::trim).unwrap_or_default())
     }
 }
 
@@ -137,10 +142,26 @@ impl FromRequestParts<FrontendState> for RequestHead {
 /// # Errors
 ///
 /// 413.
-pub(super) async fn read(state: &FrontendState, body: Body) -> Result<Bytes, RequestRefusal> {
+pub(super) async fn read(state: &FrontendState, mut body: Body) -> Result<Bytes, RequestRefusal> {
     let max = state.settings().body;
-    // a body that breaks off is refused in the same way: nobody reads that answer
-    to_bytes(body, max).await.map_err(|_| RequestRefusal::too_large(max))
+    let mut text = Bytes::new();
+    let mut joined = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        // a body that breaks off is refused in the same way: nobody reads that answer
+        let frame = frame.map_err(|_| RequestRefusal::too_large(max))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if text.len() + joined.len() + data.len() > max {
+            return Err(RequestRefusal::too_large(max));
+        }
+        // most bodies are one piece, and stay it
+        if text.is_empty() && joined.is_empty() {
+            text = data;
+        } else {
+            joined.extend_from_slice(&std::mem::take(&mut text));
+            joined.extend_from_slice(&data);
+        }
+    }
+    Ok(if joined.is_empty() { text } else { joined.freeze() })
 }
 
 /// Chooses by the first rule of `translation` 2.8 that matches.

@@ -6,7 +6,7 @@
 //! cancellation from its call.
 
 use std::{
-    future::pending,
+    future::{pending, poll_fn},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -34,7 +34,7 @@ use crate::{
     frontend::{
         replay::{ReplayBuffer, ReplayReader},
         request::{RequestEnvelope, RequestMessages, Served, StatelessRequest},
-        session::{Session, calls::RunningCalls, exchange::SessionExchange, inbound::Inbound},
+        session::{RunningCalls, Session, exchange::SessionExchange, inbound::Inbound},
         state::{FrontendState, Sender},
     },
     mcp::{
@@ -178,11 +178,8 @@ impl WebSocketConnection {
             let (state, sender, id) = (&self.state, &self.sender, id.clone());
             let request = StatelessRequest { state, sender, id, method, envelope, mirror: None, cancel_reason };
             let (Served::Call(messages) | Served::Listen(messages)) = request.serve(params)?;
-            let cancelled = guard.cancelled.clone().cancelled_owned();
-            Ok(AnswerStream::Request(Box::pin(messages.take_until(cancelled).map(move |message| {
-                let _ = &guard;
-                message
-            }))))
+            let cancelled = poll_fn(move |cx| guard.poll_cancelled(cx));
+            Ok(AnswerStream::Request(Box::pin(messages.take_until(cancelled))))
         });
         match served {
             Ok(answer) => vec![answer],

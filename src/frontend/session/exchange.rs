@@ -22,7 +22,7 @@ use tokio_util::{
     task::TaskTracker,
 };
 
-use super::{Session, call_requests::CallRequests, calls::CallGuard};
+use super::{CallGuard, Session, call_requests::CallRequests};
 use crate::mcp::{
     ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId,
     client_translator::ClientTranslator, declared::can_be_asked, pending_request::PendingRequest,
@@ -78,20 +78,11 @@ pin_project! {
     #[derive(Debug)]
     struct Driven {
         #[pin]
-        stop: StopSignal,
-        call: CallInProgress,
-    }
-}
-
-pin_project! {
-    /// Ends if the call is to be stopped.
-    #[derive(Debug)]
-    struct StopSignal {
-        // by the client, or because the session ended
-        #[pin]
-        cancelled: WaitForCancellationFutureOwned,
-        #[pin]
         revoked: WaitForCancellationFutureOwned,
+        // the end of a listen; a request has a guard
+        #[pin]
+        cancelled: Option<WaitForCancellationFutureOwned>,
+        call: CallInProgress,
     }
 }
 
@@ -108,6 +99,7 @@ struct CallInProgress {
     on_disconnect: OnDisconnect,
     tracker: TaskTracker,
     translator: ClientTranslator,
+    revoked: Arc<CancellationToken>,
     /// `None` once the outcome is known.
     reply: Option<Reply>,
     /// The server's requests that this call carries, from the first one on.
@@ -129,8 +121,7 @@ impl SessionExchange {
         reply: Reply,
         context: ExchangeContext,
     ) -> Self {
-        let cancelled = guard.cancelled.clone();
-        Self::new(session, (ExchangeSubject::Request(id), Some(guard)), (reply, cancelled), context)
+        Self::new(session, (ExchangeSubject::Request(id), Some(guard)), (reply, None), context)
     }
 
     /// The messages of a listen, until it is `cancelled` or the credential is revoked.
@@ -140,7 +131,7 @@ impl SessionExchange {
         cancelled: CancellationToken,
         context: ExchangeContext,
     ) -> Self {
-        Self::new(session, (ExchangeSubject::Listen, None), (reply, cancelled), context)
+        Self::new(session, (ExchangeSubject::Listen, None), (reply, Some(cancelled)), context)
     }
 
     /// The exchange of this one message.
@@ -151,27 +142,26 @@ impl SessionExchange {
     fn new(
         session: Arc<Session>,
         (subject, guard): (ExchangeSubject, Option<CallGuard>),
-        (reply, cancelled): (Reply, CancellationToken),
+        (reply, cancelled): (Reply, Option<CancellationToken>),
         context: ExchangeContext,
     ) -> Self {
         let ExchangeContext { revoked, on_disconnect, translator, tracker } = context;
-        let stop = StopSignal {
-            cancelled: cancelled.cancelled_owned(),
-            revoked: CancellationToken::clone(&revoked).cancelled_owned(),
-        };
         let call = CallInProgress {
             session,
             subject,
             on_disconnect,
             tracker,
             translator,
+            revoked: Arc::clone(&revoked),
             reply: Some(reply),
             requests: None,
             ready: VecDeque::new(),
             detached: false,
             guard,
         };
-        Self(ExchangeState::Call(Box::pin(Driven { stop, call })))
+        let revoked = CancellationToken::clone(&revoked).cancelled_owned();
+        let cancelled = cancelled.map(CancellationToken::cancelled_owned);
+        Self(ExchangeState::Call(Box::pin(Driven { revoked, cancelled, call })))
     }
 }
 
@@ -219,8 +209,13 @@ impl Driven {
             if call.reply.is_none() {
                 return Poll::Ready(None);
             }
-            if let Poll::Ready(cause) = this.stop.as_mut().poll(cx) {
-                call.stop(cause);
+            let listen_ends = this.cancelled.as_mut().as_pin_mut().is_some_and(|end| end.poll(cx).is_ready());
+            if listen_ends || call.guard.as_ref().is_some_and(|guard| guard.poll_cancelled(cx).is_ready()) {
+                call.stop(StopCause::Cancelled);
+                continue;
+            }
+            if call.revoked.is_cancelled() {
+                call.stop(StopCause::Revoked);
                 continue;
             }
             if let Some(requests) = &mut call.requests
@@ -230,6 +225,8 @@ impl Driven {
             }
             let Some(reply) = &mut call.reply else { return Poll::Ready(None) };
             let message = match reply.poll_next_unpin(cx) {
+                // watched only by those who wait: most replies wait once
+                Poll::Pending if this.revoked.as_mut().poll(cx).is_ready() => continue,
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(event)) => call.receive(event),
                 Poll::Ready(None) => call.finish(Err(ErrorObject::internal("the call ended without an answer"))),
@@ -238,18 +235,6 @@ impl Driven {
                 return Poll::Ready(message);
             }
         }
-    }
-}
-
-// === impl StopSignal ===
-
-impl StopSignal {
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<StopCause> {
-        let this = self.project();
-        if this.cancelled.poll(cx).is_ready() {
-            return Poll::Ready(StopCause::Cancelled);
-        }
-        this.revoked.poll(cx).map(|()| StopCause::Revoked)
     }
 }
 

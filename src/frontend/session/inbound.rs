@@ -1,7 +1,7 @@
 //! Messages of a client with a session, turned into calls: pings, cancellations and answers end here, everything else goes
 //! on to the server. Knows nothing of transports.
 
-use std::sync::Arc;
+use std::{future::poll_fn, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::{FutureExt as _, stream::SelectAll};
@@ -166,7 +166,7 @@ impl Inbound<'_> {
         self.state.tracker().spawn(async move {
             tokio::select! {
                 _ = outcome => {}
-                () = guard.cancelled.cancelled() => {}
+                () = poll_fn(|cx| guard.poll_cancelled(cx)) => {}
                 () = revoked.cancelled() => {}
             }
         });

@@ -1,7 +1,7 @@
 //! Settings of a client for its whole session: the log level and its subscriptions. They are kept in the session and its
 //! row, and set again if a session is found in the store (design rule 9).
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use futures_util::{StreamExt, future::join_all};
 
@@ -15,6 +15,11 @@ use crate::mcp::{
     json::{self, Object},
 };
 
+/// The bound of one client's subscriptions.
+const MAX_SUBSCRIPTIONS: usize = 1_000;
+/// The longest URI that is stored, in bytes; subscriptions to longer ones last until the gateway restarts.
+const MAX_URI: usize = 8 * 1024;
+
 /// A setting of a client.
 enum Setting {
     /// The lowest level of log messages that it reads.
@@ -23,6 +28,53 @@ enum Setting {
     Subscribed(String),
     /// The end of such a subscription.
     Unsubscribed(String),
+}
+
+// === impl Session ===
+
+impl Session {
+    /// The lowest level of log messages that the client wants; `None` if it set none.
+    pub(crate) fn level(&self) -> Option<Level> {
+        *self.level.lock()
+    }
+
+    /// Sets the lowest level of log messages that the client wants.
+    pub(crate) fn set_level(&self, level: Option<Level>) {
+        *self.level.lock() = level;
+        self.changed.store(true, Ordering::Release);
+    }
+
+    /// The client's subscriptions.
+    pub(crate) fn subscriptions(&self) -> Vec<String> {
+        self.subscriptions.lock().iter().cloned().collect()
+    }
+
+    /// Returns `true` if the client may subscribe to `uri`.
+    pub(crate) fn may_subscribe(&self, uri: &str) -> bool {
+        let subscriptions = self.subscriptions.lock();
+        subscriptions.len() < MAX_SUBSCRIPTIONS || subscriptions.contains(uri)
+    }
+
+    /// Adds a subscription.
+    pub(crate) fn add_subscription(&self, uri: String) {
+        if uri.len() <= MAX_URI && self.may_subscribe(&uri) && self.subscriptions.lock().insert(uri) {
+            self.changed.store(true, Ordering::Release);
+        }
+    }
+
+    /// Removes a subscription.
+    pub(crate) fn remove_subscription(&self, uri: &str) {
+        if self.subscriptions.lock().remove(uri) {
+            self.changed.store(true, Ordering::Release);
+        }
+    }
+
+    /// Restores the settings of the process before this one.
+    pub(crate) fn restore(&self, level: Option<Level>, subscriptions: Vec<String>) {
+        *self.level.lock() = level;
+        *self.subscriptions.lock() = subscriptions.into_iter().take(MAX_SUBSCRIPTIONS).collect();
+        self.restored.store(true, Ordering::Release);
+    }
 }
 
 // === impl Inbound ===

@@ -1,0 +1,86 @@
+//! Additions to every answer: its headers, and those of pages (`OA-26`, `OA-27`); its line in the log and its count. Knows
+//! nothing of what is on a page.
+
+use axum::response::Response;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use metrics::Counter;
+use url::Url;
+
+use crate::model::RequestId;
+
+/// What pages may load and who may frame them. There is no `form-action` in it (`OA-28`): Chromium and Safari apply it
+/// to the whole chain of redirects after a form was sent, so that the way back to the client would silently die.
+const CONTENT_SECURITY_POLICY: &str =
+    "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The classes of status codes, from 100 on.
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// The parts of the additions that depend on the gateway alone.
+pub(super) struct Answers {
+    transport_security: Option<HeaderValue>,
+    /// The number of answers, by class of status.
+    counters: [Counter; CLASSES.len()],
+}
+
+// === impl Answers ===
+
+impl Answers {
+    /// The additions of a gateway at `public_url`: `Strict-Transport-Security` only if that is https.
+    pub(super) fn new(public_url: &Url) -> Self {
+        let https = public_url.scheme() == "https";
+        Self {
+            transport_security: https.then(|| HeaderValue::from_static("max-age=31536000")),
+            counters: CLASSES.map(|class| metrics::counter!("lockkeeper_http_requests_total", "class" => class)),
+        }
+    }
+
+    /// Logs and counts an answer: faults of the gateway as errors, the rest for those who look closely.
+    pub(super) fn log(&self, answer: &Response) {
+        let status = answer.status();
+        let code = status.as_u16();
+        if let Some(counter) = self.counters.get(usize::from(code / 100).saturating_sub(1)) {
+            counter.increment(1);
+        }
+        if status.is_server_error() {
+            tracing::error!(status = code, "the request failed");
+        } else if status.is_client_error() {
+            tracing::info!(status = code, "the request was refused");
+        } else {
+            tracing::debug!(status = code, "the request was answered");
+        }
+    }
+
+    /// Adds the headers that the answer has not set itself.
+    pub(super) fn add_headers(&self, answer: &mut Response, id: RequestId) {
+        let is_page = answer.headers().get(header::CONTENT_TYPE).is_some_and(is_html);
+        let leads_on = answer.status().is_redirection();
+        let headers = answer.headers_mut();
+        if let Ok(id) = HeaderValue::from_bytes(&id.digits()) {
+            headers.insert(REQUEST_ID, id);
+        }
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if let Some(value) = &self.transport_security {
+            headers.insert(header::STRICT_TRANSPORT_SECURITY, value.clone());
+        }
+        if is_page {
+            default(headers, header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY);
+            default(headers, header::X_FRAME_OPTIONS, "DENY");
+        }
+        if is_page || leads_on {
+            default(headers, header::REFERRER_POLICY, "no-referrer");
+            default(headers, header::CACHE_CONTROL, "no-store");
+            default(headers, header::PRAGMA, "no-cache");
+        }
+    }
+}
+
+fn is_html(kind: &HeaderValue) -> bool {
+    kind.as_bytes().starts_with(b"text/html")
+}
+
+fn default(headers: &mut HeaderMap, name: HeaderName, value: &'static str) {
+    headers.entry(name).or_insert(HeaderValue::from_static(value));
+}
