@@ -22,7 +22,7 @@ pub use caller::{Caller, Owner};
 pub use client::{Client, ClientAuth, GrantType};
 pub use client_ip::ClientIp;
 pub use endpoint::{Binding, Endpoint, Serves, Target};
-pub use era::{Era, KnownEra};
+pub use era::{Era, EraCell, KnownEra};
 pub use grant::Grant;
 pub use id::{BackendId, ClientId, GrantId, InvalidBackendId, InvalidUserName, KeyId, SessionId, UserId};
 pub use key::{ApiKey, Direct, KeyRotation, NewKey, Rotated, RotatedUser};

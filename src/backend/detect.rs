@@ -64,7 +64,7 @@ impl Detection<'_> {
     /// Notes of which era the server was found to be, and ends what is left of another.
     pub(super) fn found(&self, era: Era) {
         self.era.found(era);
-        self.pool.end_others(era);
+        self.pool.serve(era);
     }
 
     /// Opens it as one that was found to be modern. It is asked who it is, and so the answer tells if it is not; but it may
@@ -116,7 +116,7 @@ impl Detection<'_> {
     /// Notes that the server is what it was, and ends what is left of another era.
     fn holds(&self, verdict: Verdict) {
         self.era.holds(verdict);
-        self.pool.end_others(verdict.era);
+        self.pool.serve(verdict.era);
     }
 
     async fn find_out(&self, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {

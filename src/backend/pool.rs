@@ -18,13 +18,18 @@ use super::{
     key::{Key, Scope},
     slots::SlotLimits,
 };
-use crate::{mcp::Era, model::SessionId};
+use crate::{
+    mcp::Era,
+    model::{EraCell, SessionId},
+};
 
 /// The sessions of one backend.
 pub(crate) struct Pool {
     base: Arc<Slot>,
     slots: Mutex<HashMap<Key, Arc<Slot>>>,
     most: usize,
+    /// The era of the connections that serve calls.
+    era: EraCell,
 }
 
 /// The place of one session: it outlives the session, to know that there was one.
@@ -59,12 +64,32 @@ pub(crate) struct Full(usize);
 /// The right to use a slot; while it is held, the session is not idle.
 pub(crate) struct Lease(Arc<Slot>);
 
+/// A connection, and the right to use it.
+pub(crate) struct LeasedConnection {
+    /// The right.
+    pub(crate) lease: Lease,
+    /// The connection.
+    pub(crate) connection: Arc<ServerConnection>,
+}
+
 // === impl Pool ===
 
 impl Pool {
-    /// A pool of up to `most` sessions beside the base one.
-    pub(crate) fn new(most: usize) -> Self {
-        Self { base: Arc::new(Slot::new()), slots: Mutex::default(), most }
+    /// A pool of up to `most` sessions beside the base one. The era of the server is known if it is configured.
+    pub(crate) fn new(most: usize, era: Option<Era>) -> Self {
+        Self { base: Arc::new(Slot::new()), slots: Mutex::default(), most, era: EraCell::new(era) }
+    }
+
+    /// The era of the connections that serve calls; `None` if it is not known yet.
+    pub(crate) fn era(&self) -> Option<Era> {
+        self.era.get()
+    }
+
+    /// Leases the connection of `key` if it can be used at once.
+    pub(crate) fn ready(&self, key: &Key) -> Option<LeasedConnection> {
+        let lease = if key.is_base() { Lease::new(&self.base) } else { Lease::new(self.slots.lock().get(key)?) };
+        let connection = lease.0.connection()?;
+        Some(LeasedConnection { lease, connection })
     }
 
     /// The slot of the base session.
@@ -128,8 +153,9 @@ impl Pool {
         }
     }
 
-    /// Ends everything that is of another era than `era`.
-    pub(crate) fn end_others(&self, era: Era) {
+    /// Serves calls by connections of this era from now on, and ends those of the other.
+    pub(crate) fn serve(&self, era: Era) {
+        self.era.set(era);
         let slots = self.slots.lock();
         for connection in slots.values().chain([&self.base]).filter_map(|slot| slot.connection()) {
             if connection.era() != era {

@@ -3,6 +3,7 @@
 
 mod era_changes;
 mod request;
+mod route;
 mod session;
 mod waiting;
 
@@ -15,14 +16,13 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, future::Either};
-use tokio::time::timeout;
 
-use self::{request::RequestServer, session::SessionServer};
+use self::{request::RequestServer, route::Route, session::SessionServer};
 use super::{
-    connection::{OutboundCall, ServerConnection, call_through},
+    connection::{OutboundCall, call_through},
     error::DispatchError,
     key::Key,
-    pool::Lease,
+    pool::LeasedConnection,
     remote::Backend,
     slots::{SlotGuard, SlotRequest},
     transport::NotSent,
@@ -59,19 +59,23 @@ enum Next {
 impl Server for BackendServer {
     fn call(&self, call: Call) -> Reply {
         let backend = Arc::clone(&self.0);
-        let Some(era) = backend.era.now() else { return backend.call_at_start(call) };
-        let key = backend.key(era, &call.context);
-        if backend.pool.is_there(&key) { backend.dispatch((era, key), call) } else { backend.call_at_start(call) }
+        let Some(era) = backend.pool.era() else { return backend.call_at_start(call) };
+        let route = backend.route(era, &call.context);
+        if route.ready.is_some() || backend.pool.is_there(&route.key) {
+            backend.dispatch(route, call)
+        } else {
+            backend.call_at_start(call)
+        }
     }
 }
 
 impl Backend {
-    /// Serves a call at a server of this era, through the decorators that the pair needs.
-    fn dispatch(self: Arc<Self>, (era, key): (Era, Key), call: Call) -> Reply {
+    /// Serves a call through the decorators that its client needs at this server.
+    fn dispatch(self: Arc<Self>, route: Route, call: Call) -> Reply {
         let crossing = &self.crossing;
-        match (crossing.pair(&call, era), era) {
-            (Pair::Alike, Era::Legacy) => SessionServer(self).serve(key, call),
-            (Pair::Alike, Era::Modern) => RequestServer(self).serve(key, call),
+        match (crossing.pair(&call, route.era), route.era) {
+            (Pair::Alike, Era::Legacy) => SessionServer(self).serve(route, call),
+            (Pair::Alike, Era::Modern) => RequestServer(self).serve(route, call),
             (Pair::Differ(decorators), Era::Legacy) => {
                 let further = BackendServer(Arc::clone(&self));
                 Arc::clone(crossing).serve(decorators, (SessionServer(self), further), call)
@@ -80,7 +84,7 @@ impl Backend {
                 let further = BackendServer(Arc::clone(&self));
                 Arc::clone(crossing).serve(decorators, (RequestServer(self), further), call)
             }
-            (Pair::NotMet, _) => Reply::later(self.meet_first((era, key), call)),
+            (Pair::NotMet, _) => Reply::later(self.meet_first(route, call)),
             // it may have run up to what it asked
             (Pair::Gone, _) => {
                 Reply::failed(self.unavailable("its server was replaced while it waited for input; call again"))
@@ -88,19 +92,25 @@ impl Backend {
         }
     }
 
-    /// The key of the connection that serves this client at a server of this era.
-    fn key(&self, era: Era, context: &Context) -> Key {
-        match era {
+    /// The way of a call of this client to a server of this era.
+    fn route(&self, era: Era, context: &Context) -> Route {
+        let key = match era {
             Era::Legacy => Key::of(self.spec.share, context),
             Era::Modern => Key::of_modern(&self.spec, context),
-        }
+        };
+        let ready = self.pool.ready(&key).filter(|ready| ready.connection.era() == era);
+        Route { era, key, ready }
     }
 
-    /// Serves a call on the connection of `key`, in a question slot of its sharer if it needs one.
-    fn serve(self: Arc<Self>, era: Era, key: Key, call: Call) -> Reply {
-        if !self.needs_slot(&call.method, &key) {
-            return self.serve_on(era, key, None, call);
+    /// Serves a call on its connection, in a question slot of its sharer if it needs one.
+    fn serve(self: Arc<Self>, route: Route, call: Call) -> Reply {
+        if self.needs_slot(&call.method, &route.key) {
+            return self.serve_in_slot(route, call);
         }
+        self.serve_on(route, None, call)
+    }
+
+    fn serve_in_slot(self: Arc<Self>, Route { era, key, .. }: Route, call: Call) -> Reply {
         let (token, message) = (waiting::token(&call), format!("waiting for a free process of `{}`", self.spec.id));
         let has_slot = Arc::new(AtomicBool::new(false));
         let slot_found = Arc::clone(&has_slot);
@@ -108,7 +118,7 @@ impl Backend {
             let slot = self.slot(&call.method, &key, &call.context).await;
             slot_found.store(true, Ordering::Release);
             match slot {
-                Ok(slot) => self.serve_on(era, slot.key().clone(), Some(slot), call),
+                Ok(slot) => self.serve_on(Route::of(era, slot.key().clone()), Some(slot), call),
                 Err(error) => {
                     self.count(&call.method, "unavailable");
                     Reply::failed(error)
@@ -121,25 +131,26 @@ impl Backend {
         }
     }
 
-    /// Serves a call on the connection of `key`.
-    fn serve_on(self: Arc<Self>, era: Era, key: Key, mut slot: Option<SlotGuard>, call: Call) -> Reply {
+    /// Serves a call on its connection.
+    fn serve_on(self: Arc<Self>, route: Route, mut slot: Option<SlotGuard>, call: Call) -> Reply {
         Reply::new(async_stream::stream! {
+            let Route { era, key, mut ready } = route;
             let Call { method, params, context } = call;
+            let again = || Call { method: method.clone(), params: params.clone(), context: context.clone() };
             let mut retry = CallRetry::of(&self, &method);
-            let holder = context.requester.clone();
             loop {
-                let (_lease, connection) = match self.connection(era, &key, &context).await {
-                    Ok(found) => found,
+                let leased = match self.connection((era, &key), ready.take(), &context).await {
+                    Ok(leased) => leased,
                     Err(error) => {
-                        let call = Call { method: method.clone(), params: params.clone(), context: context.clone() };
-                        for await event in Arc::clone(&self).not_served(error, call) {
+                        for await event in Arc::clone(&self).not_served(error, again()) {
                             yield event;
                         }
                         return;
                     }
                 };
-                if method == Method::Discover
-                    && let Some(result) = self.discovered(&connection).await
+                let connection = &leased.connection;
+                if matches!(method, Method::Discover)
+                    && let Some(result) = self.discovered(connection).await
                 {
                     yield Event::Done(Outcome::Complete(result));
                     return;
@@ -150,8 +161,7 @@ impl Backend {
                 }
                 let bridge = self.crossing.around_connection(&context.client, connection.tasks());
                 let events = if let Some(bridge) = bridge {
-                    let call = Call { method: method.clone(), params: params.clone(), context: context.clone() };
-                    Either::Left(call_through(&connection, bridge, call, self.spec.call_timeout))
+                    Either::Left(call_through(connection, bridge, again(), self.spec.call_timeout))
                 } else {
                     let call = OutboundCall::by(&context, &method, &params);
                     Either::Right(connection.call(call, self.spec.call_timeout))
@@ -165,10 +175,10 @@ impl Backend {
                     {
                         slot.answered();
                     }
-                    yield connection.own_part(&method, event, &holder);
+                    yield connection.own_part(&method, event, &context.requester);
                 }
                 if retry.is_lost() && !connection.is_over() {
-                    self.ask_again(&connection).await;
+                    self.ask_again(connection).await;
                 }
                 match retry.next() {
                     Next::Again => {}
@@ -199,56 +209,28 @@ impl Backend {
         slot.map_err(|_| self.unavailable(busy))
     }
 
-    /// Leases the connection of `key` at a server of this era. Waits up to `start_timeout`.
+    /// Leases the connection of `key` at a server of this era: the one that is `ready`, if it can still be used. It is brought
+    /// to the level that a call asks for itself; that of a session was set before.
     pub(super) async fn connection(
         self: &Arc<Self>,
-        era: Era,
-        key: &Key,
+        (era, key): (Era, &Key),
+        ready: Option<LeasedConnection>,
         context: &Context,
-    ) -> Result<(Lease, Arc<ServerConnection>), DispatchError> {
-        let unavailable = |reason: &str| DispatchError::Unavailable(self.unavailable(reason));
-        let lease = self.pool.lease(key).map_err(|full| unavailable(&full.to_string()))?;
+    ) -> Result<LeasedConnection, DispatchError> {
+        let is_usable = |leased: &LeasedConnection| leased.connection.era() == era && !leased.connection.is_over();
+        let leased = match ready.or_else(|| self.pool.ready(key)).filter(is_usable) {
+            Some(leased) => leased,
+            None => self.opened((era, key), context).await?,
+        };
         if let (OnLoss::End, Some(session)) = (self.spec.on_loss, context.requester.session())
             && self.can_lose_state()
         {
-            lease.slot().bind(session);
+            leased.lease.slot().bind(session);
         }
-        if self.era.now() == Some(era)
-            && let Some(connection) = lease.slot().connection().filter(|connection| connection.era() == era)
-        {
-            self.settle(key, &connection, context).await;
-            return Ok((lease, connection));
-        }
-        let found = async {
-            loop {
-                if let Some(other) = self.era.now().filter(|now| *now != era) {
-                    return Err(DispatchError::Turned(other));
-                }
-                if !key.is_base() && lease.slot().begin() {
-                    self.open(lease.slot(), key, &context.client);
-                }
-                match lease.slot().wait().await {
-                    Ok(Some(connection)) if connection.era() == era => return Ok(connection),
-                    // it is of another era and being ended, unless the server is
-                    Ok(Some(connection)) if self.era.now() == Some(era) => drop(connection.over().await),
-                    Ok(_) => {}
-                    Err(error) => return Err(DispatchError::Unavailable(error.of_call(&self.spec.id))),
-                }
-            }
-        };
-        let patience = self.spec.start_timeout;
-        let found = timeout(patience, found).await;
-        let late = || unavailable(&format!("it is still starting after {} s", patience.as_secs()));
-        let connection = found.unwrap_or_else(|_| Err(late()))?;
-        self.settle(key, &connection, context).await;
-        Ok((lease, connection))
-    }
-
-    /// Brings a connection to the level that a call asks for itself; that of a session was set before.
-    async fn settle(&self, key: &Key, connection: &Arc<ServerConnection>, context: &Context) {
         if context.requester.is_sessionless() {
-            self.settings.bring_to_level(key, connection).await;
+            self.settings.bring_to_level(key, &leased.connection).await;
         }
+        Ok(leased)
     }
 
     /// Whether what serves calls may remember something of its clients. If nothing of a request but its answer comes back on

@@ -1,5 +1,7 @@
 //! In which manner a server is spoken to. Knows nothing of how it is found out.
 
+use std::sync::atomic::{AtomicU8, Ordering};
+
 use crate::support::{Digest, Timestamp};
 
 /// Who keeps the state of a conversation.
@@ -20,4 +22,43 @@ pub struct KnownEra {
     pub era: Era,
     /// When that was found out.
     pub found: Timestamp,
+}
+
+/// An era that is known at some time and may change, read without a lock.
+#[derive(Debug)]
+pub struct EraCell(AtomicU8);
+
+impl EraCell {
+    const UNKNOWN: u8 = 0;
+    const LEGACY: u8 = 1;
+    const MODERN: u8 = 2;
+
+    /// A cell with this era.
+    pub const fn new(era: Option<Era>) -> Self {
+        Self(AtomicU8::new(match era {
+            None => Self::UNKNOWN,
+            Some(era) => Self::code(era),
+        }))
+    }
+
+    /// The era; `None` if it is not known.
+    pub fn get(&self) -> Option<Era> {
+        match self.0.load(Ordering::Acquire) {
+            Self::LEGACY => Some(Era::Legacy),
+            Self::MODERN => Some(Era::Modern),
+            _ => None,
+        }
+    }
+
+    /// Changes it.
+    pub fn set(&self, era: Era) {
+        self.0.store(Self::code(era), Ordering::Release);
+    }
+
+    const fn code(era: Era) -> u8 {
+        match era {
+            Era::Legacy => Self::LEGACY,
+            Era::Modern => Self::MODERN,
+        }
+    }
 }

@@ -218,7 +218,7 @@ impl Ticket {
     fn open(connection: Arc<ServerConnection>, call: OpenCall, cancel_reason: CancelReason) -> Result<Self, String> {
         let kind = call.kind;
         let (id, events) = connection.calls.open(call, || connection.end.has_come().then(|| connection.reason()))?;
-        if kind == CallKind::Asking {
+        if kind == CallKind::Asking && !connection.deferred.is_empty() {
             connection.requests.put_deferred(id);
         }
         Ok(Self { connection, id, events, cancel_reason })

@@ -32,7 +32,7 @@ pub(crate) struct ServerRequests {
     open: Mutex<HashMap<RequestId, PendingRequest>>,
     /// Requests that came outside of any call while nobody listened: each waits for the next call in which the client can be
     /// asked (`translation` 4b.2 (v)). Servers ask for the roots so, as soon as the handshake is done.
-    deferred: Arc<DeferredRequests<RequestId>>,
+    pub(super) deferred: Arc<DeferredRequests<RequestId>>,
     context: RequestContext,
 }
 

@@ -19,6 +19,7 @@ use crate::{
     mcp::{
         Capabilities, Context, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload,
         RequestId, Revision,
+        deferred_requests::DeferredRequests,
         error::{Retry, Unavailable},
     },
     model::{BackendId, Requester, TransportAbilities},
@@ -31,11 +32,15 @@ pub(crate) struct ServerConnection {
     pub(super) transport: Arc<dyn Transport>,
     pub(super) calls: Arc<Calls>,
     pub(super) requests: Arc<ServerRequests>,
+    /// Those of them that wait for a call.
+    pub(super) deferred: Arc<DeferredRequests<RequestId>>,
     /// The shared `subscriptions/listen`; `None` if the server is told of each subscription.
     listening: Option<Arc<Listening>>,
     pub(super) sender: BackgroundSender,
     /// What the handshake found.
     server: OnceLock<ServerInfo>,
+    /// How the server has tasks, as its latest account says.
+    tasks: Mutex<ServerTasks>,
     level: Mutex<Option<Level>>,
     /// Whether the log says that the server sends requests, which its version does not have.
     pub(super) sent_request: AtomicBool,
@@ -163,10 +168,12 @@ impl ServerConnection {
             about,
             transport,
             calls,
+            deferred: Arc::clone(&requests.deferred),
             requests,
             listening,
             sender,
             server: OnceLock::new(),
+            tasks: Mutex::new(ServerTasks::NONE),
             level: Mutex::default(),
             sent_request: AtomicBool::new(false),
             end,
@@ -180,6 +187,7 @@ impl ServerConnection {
 
     /// Takes the server's account of itself. Whether it is the first.
     pub(super) fn set_server(&self, info: ServerInfo) -> bool {
+        *self.tasks.lock() = info.tasks();
         match self.server.set(info) {
             Ok(()) => true,
             Err(later) => {
@@ -193,7 +201,7 @@ impl ServerConnection {
 
     /// How the server has tasks.
     pub(crate) fn tasks(&self) -> ServerTasks {
-        self.server().map_or(ServerTasks::NONE, ServerInfo::tasks)
+        *self.tasks.lock()
     }
 
     /// A summary of the server for people; `None` before the handshake.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use super::waiting;
+use super::{route::Route, waiting};
 use crate::{
     backend::{
         connection::{
@@ -13,6 +13,7 @@ use crate::{
         },
         error::{DispatchError, StartError},
         key::Key,
+        pool::LeasedConnection,
         remote::Backend,
     },
     mcp::{Call, Context, Era, ErrorObject, Method, Payload, Reply},
@@ -34,14 +35,14 @@ impl Backend {
 
     fn begin_call(self: Arc<Self>, call: Call) -> Reply {
         if let Some(era) = self.era.now() {
-            let key = self.key(era, &call.context);
-            return self.dispatch((era, key), call);
+            let route = self.route(era, &call.context);
+            return self.dispatch(route, call);
         }
         Reply::later(async move {
             match self.found_era(&call.method).await {
                 Ok(era) => {
-                    let key = self.key(era, &call.context);
-                    self.dispatch((era, key), call)
+                    let route = self.route(era, &call.context);
+                    self.dispatch(route, call)
                 }
                 Err(error) => Reply::failed(error),
             }
@@ -50,7 +51,7 @@ impl Backend {
 
     /// Whether what serves this client is there.
     fn is_there(&self, context: &Context) -> bool {
-        self.era.now().is_some_and(|era| self.pool.is_there(&self.key(era, context)))
+        self.era.now().is_some_and(|era| self.pool.is_there(&self.route(era, context).key))
     }
 
     /// Waits until the era is known: up to `start_timeout`, except for a listen, which waits for good.
@@ -78,12 +79,43 @@ impl Backend {
         }
     }
 
+    /// Leases the connection of `key` at a server of this era, opened if there is none. Waits up to `start_timeout`.
+    pub(super) async fn opened(
+        self: &Arc<Self>,
+        (era, key): (Era, &Key),
+        context: &Context,
+    ) -> Result<LeasedConnection, DispatchError> {
+        let unavailable = |reason: &str| DispatchError::Unavailable(self.unavailable(reason));
+        let lease = self.pool.lease(key).map_err(|full| unavailable(&full.to_string()))?;
+        let found = async {
+            loop {
+                if let Some(other) = self.era.now().filter(|now| *now != era) {
+                    return Err(DispatchError::Turned(other));
+                }
+                if !key.is_base() && lease.slot().begin() {
+                    self.open(lease.slot(), key, &context.client);
+                }
+                match lease.slot().wait().await {
+                    Ok(Some(connection)) if connection.era() == era => return Ok(connection),
+                    // it is of another era and being ended, unless the server is
+                    Ok(Some(connection)) if self.era.now() == Some(era) => drop(connection.over().await),
+                    Ok(_) => {}
+                    Err(error) => return Err(DispatchError::Unavailable(error.of_call(&self.spec.id))),
+                }
+            }
+        };
+        let patience = self.spec.start_timeout;
+        let late = || unavailable(&format!("it is still starting after {} s", patience.as_secs()));
+        let connection = timeout(patience, found).await.unwrap_or_else(|_| Err(late()))?;
+        Ok(LeasedConnection { lease, connection })
+    }
+
     /// Waits for a connection, so that it is known what the pair needs.
-    pub(super) async fn meet_first(self: Arc<Self>, (era, key): (Era, Key), call: Call) -> Reply {
-        match self.connection(era, &key, &call.context).await {
-            Ok((_lease, connection)) => {
-                self.crossing.met(connection.tasks());
-                self.dispatch((era, key), call)
+    pub(super) async fn meet_first(self: Arc<Self>, Route { era, key, ready }: Route, call: Call) -> Reply {
+        match self.connection((era, &key), ready, &call.context).await {
+            Ok(leased) => {
+                self.crossing.met(leased.connection.tasks());
+                self.dispatch(Route { era, key, ready: Some(leased) }, call)
             }
             Err(error) => self.not_served(error, call),
         }
@@ -94,8 +126,8 @@ impl Backend {
     pub(super) fn not_served(self: Arc<Self>, error: DispatchError, call: Call) -> Reply {
         match error {
             DispatchError::Turned(era) if !(call.method.is_of_core_tasks() || call.method == Method::TasksUpdate) => {
-                let key = self.key(era, &call.context);
-                self.dispatch((era, key), call)
+                let route = self.route(era, &call.context);
+                self.dispatch(route, call)
             }
             error => {
                 self.count(&call.method, "unavailable");

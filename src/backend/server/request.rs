@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt as _, stream};
 
+use super::route::Route;
 use crate::{
     backend::{
-        connection::ServerConnection, error::too_many_subscriptions, key::Key, remote::Backend, subscriptions::Topic,
+        connection::ServerConnection, error::too_many_subscriptions, key::Key, pool::LeasedConnection, remote::Backend,
+        subscriptions::Topic,
     },
     mcp::{Call, Context, Era, ErrorObject, Event, Method, Outcome, Reply, Server, listen},
     model::Requester,
@@ -39,18 +41,18 @@ enum Breadth {
 
 impl Server for RequestServer {
     fn call(&self, call: Call) -> Reply {
-        let key = Key::of_modern(&self.0.spec, &call.context);
-        self.clone().serve(key, call)
+        let route = self.0.route(ERA, &call.context);
+        self.clone().serve(route, call)
     }
 }
 
 impl RequestServer {
-    /// Serves a call of the sharer `key` as the server itself serves it.
-    pub(super) fn serve(self, key: Key, call: Call) -> Reply {
+    /// Serves a call as the server itself serves it.
+    pub(super) fn serve(self, route: Route, call: Call) -> Reply {
         match call.method {
             Method::Initialize => Reply::failed(ErrorObject::method_not_found("initialize")),
-            Method::Listen => self.listen(key, call),
-            _ => self.0.serve(ERA, key, call),
+            Method::Listen => self.listen(route.key, call),
+            _ => self.0.serve(route, call),
         }
     }
 
@@ -106,8 +108,8 @@ impl Interest {
     /// The first reason why something is not told of, if it is not the server's own choice.
     async fn add(&mut self, topics: Vec<Topic>, context: &Context) -> Result<(), ErrorObject> {
         let (backend, key) = (Arc::clone(&self.backend), self.key.clone());
-        let connection = backend.connection(ERA, &key, context).await;
-        let (_lease, connection) = connection.map_err(|error| backend.not_begun(error))?;
+        let leased = backend.connection((ERA, &key), None, context).await;
+        let LeasedConnection { lease: _lease, connection } = leased.map_err(|error| backend.not_begun(error))?;
         let mut refused = Ok(());
         for topic in topics {
             match self.refusal(&topic, &connection) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, future::join_all, stream};
 
+use super::route::Route;
 use crate::{
     backend::{
         connection::session::made_task, error::too_many_subscriptions, key::Key, remote::Backend, subscriptions::Topic,
@@ -21,36 +22,34 @@ pub(super) struct SessionServer(pub(super) Arc<Backend>);
 
 impl Server for SessionServer {
     fn call(&self, call: Call) -> Reply {
-        self.clone().serve(self.key(&call), call)
+        let route = self.0.route(ERA, &call.context);
+        self.clone().serve(route, call)
     }
 }
 
 impl SessionServer {
-    /// Serves a call of the sharer `key` as the server itself serves it.
-    pub(super) fn serve(self, key: Key, call: Call) -> Reply {
+    /// Serves a call as the server itself serves it.
+    pub(super) fn serve(self, route: Route, call: Call) -> Reply {
+        let key = || route.key.clone();
         match call.method {
             Method::Initialize => Reply::failed(ErrorObject::method_not_found("initialize")),
-            Method::Listen => self.listen(&key, &call),
+            Method::Listen => self.listen(&route.key, &call),
             Method::SetLevel => Reply::later(async move { self.0.settings.set_level(&call).await }),
-            Method::ResourcesSubscribe => Reply::later(self.subscribe(key, call)),
-            Method::ResourcesUnsubscribe => Reply::later(self.unsubscribe(key, call)),
-            ref method if method.is_notification() => Reply::later(self.notify(key, call)),
-            _ => {
-                let home = self.home(key, &call);
-                self.0.serve(ERA, home, call)
+            Method::ResourcesSubscribe => Reply::later(self.subscribe(key(), call)),
+            Method::ResourcesUnsubscribe => Reply::later(self.unsubscribe(key(), call)),
+            ref method if method.is_notification() => Reply::later(self.notify(key(), call)),
+            ref method if method.is_of_core_tasks() => {
+                let home = self.home(route.key, &call);
+                self.0.serve(Route::of(ERA, home), call)
             }
+            _ => self.0.serve(route, call),
         }
     }
 
-    fn key(&self, call: &Call) -> Key {
-        Key::of(self.0.spec.share, &call.context)
-    }
-
-    /// The connection that a call is for, the first of its sharer's if any will do: what is asked of a task is asked where it
+    /// The connection that a request about a task is for, the first of its sharer's if any will do: what is asked of a task is asked where it
     /// was made, since no other process knows of it (2025-11-25, tasks).
     fn home(&self, key: Key, call: &Call) -> Key {
-        let task = if call.method.is_of_core_tasks() { call.params.string("taskId") } else { None };
-        let Some(task) = task else { return key };
+        let Some(task) = call.params.string("taskId") else { return key };
         let sessions = self.0.pool.sessions(&key);
         sessions.iter().find(|session| made_task(session, &task)).map_or(key, |one| one.about.key.clone())
     }
@@ -81,7 +80,7 @@ impl SessionServer {
     /// The first subscriber subscribes, the others join.
     async fn subscribe(self, key: Key, call: Call) -> Reply {
         let holder = call.context.requester.clone();
-        let Some(uri) = call.params.string("uri") else { return self.0.serve(ERA, key, call) };
+        let Some(uri) = call.params.string("uri") else { return self.0.serve(Route::of(ERA, key), call) };
         let topic = Topic::Resource(uri);
         let subscriptions = Arc::clone(&self.0.subscriptions);
         let turn = subscriptions.turn(&key).await;
@@ -92,7 +91,7 @@ impl SessionServer {
         if !subscriptions.has_room(&key) {
             return Reply::failed(too_many_subscriptions());
         }
-        self.0.serve(ERA, key.clone(), call).map(move |event| {
+        self.0.serve(Route::of(ERA, key.clone()), call).map(move |event| {
             let _turn = &turn;
             if matches!(event, Event::Done(Outcome::Complete(_))) {
                 subscriptions.subscribed(&key, holder.clone(), topic.clone());
@@ -104,7 +103,7 @@ impl SessionServer {
     /// The last subscriber to leave unsubscribes.
     async fn unsubscribe(self, key: Key, call: Call) -> Reply {
         let holder = call.context.requester.clone();
-        let Some(uri) = call.params.string("uri") else { return self.0.serve(ERA, key, call) };
+        let Some(uri) = call.params.string("uri") else { return self.0.serve(Route::of(ERA, key), call) };
         let topic = Topic::Resource(uri);
         let subscriptions = Arc::clone(&self.0.subscriptions);
         let turn = subscriptions.turn(&key).await;
@@ -113,7 +112,7 @@ impl SessionServer {
         if others && !key.is_of_one_client() {
             return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
         }
-        self.0.serve(ERA, key.clone(), call).map(move |event| {
+        self.0.serve(Route::of(ERA, key.clone()), call).map(move |event| {
             let _turn = &turn;
             event
         })
