@@ -9,13 +9,13 @@
 pub(crate) mod background;
 pub(crate) mod call;
 pub(crate) mod calls;
+pub(crate) mod closed_requests;
+mod connection_server;
 pub(crate) mod discover;
 mod fan_in;
 pub(crate) mod handshake;
-mod leased;
 mod listen;
-mod listening;
-pub(crate) mod overdue;
+mod listen_state;
 mod ownership;
 pub(crate) mod receive;
 pub(crate) mod request;
@@ -25,6 +25,6 @@ pub(crate) mod session;
 pub(crate) mod state;
 
 pub(crate) use call::OutboundCall;
-pub(crate) use leased::call_through;
+pub(crate) use connection_server::call_through;
 pub(crate) use server_info::{ServerInfo, ServerSummary};
 pub(crate) use state::ServerConnection;

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    connection::{ServerConnection, calls::LINGER, overdue::FINISH_TIMEOUT},
+    connection::{ServerConnection, calls::LINGER, closed_requests::FINISH_TIMEOUT},
     error::StartError,
     key::{Key, Scope},
     slots::SlotLimits,

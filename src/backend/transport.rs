@@ -10,7 +10,7 @@ mod websocket;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-pub(crate) use interface::{Incoming, NotSent, Transport, TransportError, pump};
+pub(crate) use interface::{Arrival, Exchange, Incoming, NotSent, Transport, TransportError, well_formed};
 
 use super::{error::StartError, task_group::TaskGroup};
 use crate::model::{BackendSpec, TransportSpec};

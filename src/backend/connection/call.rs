@@ -1,6 +1,6 @@
 //! One call on one connection: its parameters on the wire, its id, its progress token, its silence, its cancellation.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::pending, sync::Arc, time::Duration};
 
 use futures_util::{Stream, StreamExt as _};
 use tokio::{
@@ -13,7 +13,7 @@ use super::{
     state::ServerConnection,
 };
 use crate::{
-    backend::transport::{NotSent, TransportError},
+    backend::transport::{Exchange, NotSent, TransportError},
     mcp::{
         CancelReason, ClientInfo, Context, ErrorObject, Event, Facts, Message, Method, Outcome, Payload, RequestId,
         meta,
@@ -152,13 +152,13 @@ impl ServerConnection {
             let params = if token.is_some() { meta::with_progress_token(&params, &ticket.id.to_string()) } else { params };
             let request = Message::Request { id: RequestId::number(ticket.id), method, params: params.json().clone() };
             let transport = Arc::clone(&ticket.connection.transport);
-            let mut exchange = transport.request(request, mirror).fuse();
+            let mut exchange = transport.request(request, mirror);
             let mut silent_until = Instant::now() + timeout;
             loop {
                 let step = tokio::select! {
                     biased;
                     event = ticket.events.recv() => Some(Ok(event.unwrap_or_else(|| ticket.lost()))),
-                    arrived = exchange.select_next_some(), if !exchange.is_done() => ticket.arrived(arrived),
+                    arrived = arrived(&mut exchange) => ticket.arrived(arrived),
                     () = sleep_until(silent_until) => match ticket.waits_until(timeout) {
                         Some(until) => {
                             silent_until = until;
@@ -210,6 +210,17 @@ impl ServerConnection {
             tracing::debug!(backend = %self.about.backend, %error, "a client's notification was not delivered");
         }
     }
+}
+
+/// The next that comes on the exchange of a call; on a channel nothing does.
+async fn arrived(exchange: &mut Exchange) -> Result<Message, TransportError> {
+    if let Exchange::Own(messages) = exchange {
+        if let Some(message) = messages.next().await {
+            return message;
+        }
+        *exchange = Exchange::Channel;
+    }
+    pending().await
 }
 
 // === impl Ticket ===

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{
     call::OutboundCall,
     fan_in::{Events, Heard, ListenFanIn},
-    listening::Listening,
+    listen_state::ListenState,
     state::ServerConnection,
 };
 use crate::{
@@ -34,7 +34,7 @@ const EVER: Duration = Duration::from_hours(24 * 365);
 /// The listen of one connection.
 struct Listen {
     connection: Arc<ServerConnection>,
-    listening: Arc<Listening>,
+    listening: Arc<ListenState>,
 }
 
 /// What becomes of a listen that was asked for.
@@ -48,7 +48,7 @@ enum Answer {
 }
 
 /// Listens for as long as the connection lasts.
-pub(super) async fn run(connection: Arc<ServerConnection>, listening: Arc<Listening>) {
+pub(super) async fn run(connection: Arc<ServerConnection>, listening: Arc<ListenState>) {
     Listen { connection, listening }.run().await;
 }
 

@@ -1,19 +1,21 @@
 //! Messages of a server: an answer goes to its call, progress under its token; the rest is for the protocol of the server's
 //! era to attribute.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 
 use super::{
     ownership::{Owner, Thing},
     state::{About, ServerConnection},
 };
 use crate::{
-    backend::transport::{Incoming, Transport, pump},
+    backend::transport::{Arrival, Incoming, Transport, well_formed},
     mcp::{
         ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId,
         json::{self, At},
+        jsonrpc::Frame,
     },
 };
 
@@ -23,13 +25,22 @@ pub(crate) fn begin(about: About, transport: Arc<dyn Transport>, mut incoming: I
     let connection = ServerConnection::new(about, transport);
     let received = Arc::clone(&connection);
     connection.about.tasks.spawn(async move {
-        let take = |message| {
-            if let Some((call, event)) = received.receive(message, None) {
-                received.deliver(call, event);
+        let reason = {
+            let mut end = pin!(received.end.token().cancelled());
+            loop {
+                let arrival = tokio::select! {
+                    biased;
+                    arrival = incoming.next() => arrival,
+                    () = &mut end => break "the gateway ended the connection".to_owned(),
+                };
+                match arrival {
+                    Some(Arrival::Text(text)) => received.take(&text),
+                    Some(Arrival::Lost(reason)) => break reason,
+                    None => break "the connection ended".to_owned(),
+                }
             }
         };
-        let reason = pump(&mut incoming, received.end.token(), take).await;
-        received.end(reason.as_deref().unwrap_or("the gateway ended the connection"));
+        received.end(&reason);
         drop(incoming);
         received.transport.close().await;
     });
@@ -37,6 +48,19 @@ pub(crate) fn begin(about: About, transport: Arc<dyn Transport>, mut incoming: I
 }
 
 impl ServerConnection {
+    /// Takes in what came outside of any exchange.
+    fn take(&self, text: &Bytes) {
+        let take = |message| {
+            if let Some((call, event)) = self.receive(message, None) {
+                self.deliver(call, event);
+            }
+        };
+        match Frame::parse(text) {
+            Ok(Frame::Single(message)) => take(message),
+            several => well_formed(several, text).into_iter().for_each(take),
+        }
+    }
+
     /// Takes in one message; `on` is the call on whose exchange it came, if it came on one. Gives the call that it is for and
     /// what to tell it; everything else is seen to here.
     pub(super) fn receive(&self, message: Message, on: Option<u64>) -> Option<(u64, Event)> {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::{
     calls::{CallKind, Sharing},
-    listening::Listening,
+    listen_state::ListenState,
     receive::{number, unreadable},
     state::{About, Protocol, ServerConnection},
 };
@@ -36,8 +36,8 @@ impl Protocol for RequestProtocol {
         Revision::NEWEST_MODERN
     }
 
-    fn listening(&self) -> Option<Listening> {
-        Some(Listening::default())
+    fn listening(&self) -> Option<ListenState> {
+        Some(ListenState::default())
     }
 
     fn sharing(&self, about: &About) -> Sharing {

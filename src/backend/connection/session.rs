@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::{
     calls::{CallKind, Callers, Sharing},
-    listening::Listening,
+    listen_state::ListenState,
     ownership::{Owner, Thing, own_tasks},
     receive::unreadable,
     state::{About, Protocol, ServerConnection},
@@ -43,7 +43,7 @@ impl Protocol for SessionProtocol {
         Revision::NEWEST_LEGACY
     }
 
-    fn listening(&self) -> Option<Listening> {
+    fn listening(&self) -> Option<ListenState> {
         None
     }
 

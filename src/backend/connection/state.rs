@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     background::BackgroundSender,
     calls::{CallKind, Calls, Sharing},
-    listening::Listening,
+    listen_state::ListenState,
     server_info::{ServerInfo, ServerSummary},
     server_requests::{RequestContext, ServerRequests},
 };
@@ -35,7 +35,7 @@ pub(crate) struct ServerConnection {
     /// Those of them that wait for a call.
     pub(super) deferred: Arc<DeferredRequests<RequestId>>,
     /// The shared `subscriptions/listen`; `None` if the server is told of each subscription.
-    listening: Option<Arc<Listening>>,
+    listening: Option<Arc<ListenState>>,
     pub(super) sender: BackgroundSender,
     /// What the handshake found.
     server: OnceLock<ServerInfo>,
@@ -84,7 +84,7 @@ pub(crate) trait Protocol: Send + Sync {
     fn newest(&self) -> Revision;
 
     /// The listen that all who listen to the server share; `None` if the server is told of each subscription.
-    fn listening(&self) -> Option<Listening>;
+    fn listening(&self) -> Option<ListenState>;
 
     /// Whether a message that names no call may be of several client sessions.
     fn sharing(&self, about: &About) -> Sharing;
@@ -245,7 +245,7 @@ impl ServerConnection {
     }
 
     /// The shared `subscriptions/listen` (2026-07-28); `None` if the server is told of each subscription.
-    pub(crate) const fn listening(&self) -> Option<&Arc<Listening>> {
+    pub(crate) const fn listening(&self) -> Option<&Arc<ListenState>> {
         self.listening.as_ref()
     }
 

@@ -18,12 +18,12 @@ pub(crate) use standalone::LateStreams;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture};
 use http::Method as Verb;
 use tokio::time::timeout;
 
 use self::{endpoint::Endpoint, refusal::Refused};
-use super::interface::{Incoming, Transport, TransportError};
+use super::interface::{Exchange, Incoming, Transport, TransportError};
 use crate::{
     backend::error::StartError,
     mcp::{Message, Revision, mirrored::Mirror},
@@ -52,12 +52,8 @@ pub(crate) fn connect(
 // === impl HttpTransport ===
 
 impl Transport for HttpTransport {
-    fn request(
-        &self,
-        request: Message,
-        mirror: Option<Arc<Mirror>>,
-    ) -> BoxStream<'static, Result<Message, TransportError>> {
-        answer::answer(Arc::clone(&self.0), request, mirror).boxed()
+    fn request(&self, request: Message, mirror: Option<Arc<Mirror>>) -> Exchange {
+        Exchange::Own(answer::answer(Arc::clone(&self.0), request, mirror).boxed())
     }
 
     fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>> {

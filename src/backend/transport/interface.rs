@@ -8,13 +8,12 @@ use futures_util::{
     future::BoxFuture,
     stream::{self, BoxStream},
 };
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     mcp::{
         ErrorObject, Message, Revision,
         error::{Retry, Unavailable},
-        jsonrpc::Frame,
+        jsonrpc::{Frame, Malformed},
         mirrored::Mirror,
     },
     model::BackendId,
@@ -23,14 +22,12 @@ use crate::{
 /// One connection to one server. A session has one and closes it. The methods that have a body are those of a channel.
 pub(crate) trait Transport: Send + Sync {
     /// Sends a request; what `mirror` holds of its parameters goes beside it where the transport has a place for it
-    /// (2026-07-28). What comes on the exchange that it opens is given by the stream, which need not end; on a
-    /// channel nothing does, and the answer arrives with everything else. Nothing is sent before the stream is polled.
-    fn request(&self, request: Message, _: Option<Arc<Mirror>>) -> BoxStream<'static, Result<Message, TransportError>> {
-        let sent = self.send(request).into_stream();
-        sent.filter_map(async |sent| sent.err().map(Err)).chain(stream::pending()).boxed()
+    /// (2026-07-28). It may be sent at once, or when the exchange is polled.
+    fn request(&self, request: Message, _: Option<Arc<Mirror>>) -> Exchange {
+        Exchange::after(self.send(request))
     }
 
-    /// Sends a notification or an answer.
+    /// Sends a notification or an answer when the future is polled.
     fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>>;
 
     /// The handshake settled on this revision: from here on, messages are sent as it says.
@@ -54,37 +51,25 @@ pub(crate) trait Transport: Send + Sync {
     }
 }
 
+/// What a request opens.
+pub(crate) enum Exchange {
+    /// Nothing: it is sent, and its answer arrives with everything else.
+    Channel,
+    /// An exchange: what comes on it. It need not end.
+    Own(BoxStream<'static, Result<Message, TransportError>>),
+}
+
 /// What comes from a server outside of any exchange.
 #[derive(Debug)]
 pub(crate) enum Arrival {
-    /// A message.
-    Message(Message),
+    /// The text of a message, or of a batch.
+    Text(Bytes),
     /// The connection is gone, and nothing follows.
     Lost(String),
 }
 
 /// Everything that comes from a server outside of any exchange.
 pub(crate) type Incoming = BoxStream<'static, Arrival>;
-
-/// Hands every message that comes to `take`, until `end` comes, or the connection is gone for the reason that it gives.
-pub(crate) async fn pump(
-    incoming: &mut Incoming,
-    end: &CancellationToken,
-    take: impl Fn(Message) + Send,
-) -> Option<String> {
-    loop {
-        let arrival = tokio::select! {
-            biased;
-            () = end.cancelled() => return None,
-            arrival = incoming.next() => arrival,
-        };
-        match arrival {
-            Some(Arrival::Message(message)) => take(message),
-            Some(Arrival::Lost(reason)) => return Some(reason),
-            None => return Some("the connection ended".to_owned()),
-        }
-    }
-}
 
 /// Why a message did not get through, or its answer did not come.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -134,10 +119,25 @@ impl TransportError {
     }
 }
 
-/// The messages in one text. What is no message is logged and left out: a server's slips end neither its session nor
-/// other calls.
+// === impl Exchange ===
+
+impl Exchange {
+    /// What a request opens on a channel once it is sent: nothing, unless it cannot be.
+    pub(crate) fn after(sent: impl Future<Output = Result<(), TransportError>> + Send + 'static) -> Self {
+        let failed = sent.into_stream().filter_map(async |sent| sent.err().map(Err));
+        Self::Own(failed.chain(stream::pending()).boxed())
+    }
+}
+
+/// The messages in one text, as [`well_formed`].
 pub(crate) fn messages(text: &Bytes) -> Vec<Message> {
-    let frames = match Frame::parse(text) {
+    well_formed(Frame::parse(text), text)
+}
+
+/// The messages that were read from `text`. What is no message is logged and left out: a server's slips end neither its
+/// session nor other calls.
+pub(crate) fn well_formed(read: Result<Frame, Malformed>, text: &Bytes) -> Vec<Message> {
+    let frames = match read {
         Ok(Frame::Single(message)) => vec![Ok(message)],
         Ok(Frame::Batch(messages)) => messages,
         Err(malformed) => vec![Err(malformed)],

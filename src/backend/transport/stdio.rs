@@ -1,35 +1,74 @@
-//! A server that is a child process and speaks on its standard input and output (all versions, transports: stdio).
+//! A server that is a child process and speaks on its standard input and output (all versions, transports: stdio): the way
+//! of a message to it and from it. Knows nothing of how a process is started and ended.
 
 pub(crate) mod environment;
 mod process;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
-use tokio::{sync::mpsc, sync::watch, time::timeout};
+use parking_lot::Mutex;
+use tokio::{
+    net::unix::pipe,
+    process::{ChildStdin, ChildStdout},
+    sync::{
+        mpsc::{self, error::TrySendError},
+        watch,
+    },
+    time::timeout,
+};
 use tokio_util::{codec::FramedRead, sync::CancellationToken};
 
 use self::process::{Process, Tail};
-use super::interface::{Arrival, Incoming, Transport, TransportError, messages};
+use super::interface::{Arrival, Exchange, Incoming, Transport, TransportError};
 use crate::{
     backend::{error::StartError, task_group::TaskGroup},
-    mcp::Message,
+    mcp::{Message, mirrored::Mirror},
     model::{BackendId, StdioSpec},
     wire::lines::{Lines, line},
 };
 
-/// How many messages wait for a child that does not read. Callers wait beyond that, each for itself.
+/// Messages that wait for a child that does not read. Callers wait beyond that, each for itself.
 const QUEUE: usize = 64;
-/// How long the status of a child is waited for that closed its standard output.
-const EXIT_WAIT: Duration = Duration::from_secs(2);
+/// The wait for the status of a child that closed its standard output.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The connection to one child process.
 pub(crate) struct StdioTransport {
-    queue: mpsc::Sender<Bytes>,
+    input: Input,
     tail: Tail,
     stop: CancellationToken,
     exit: watch::Receiver<Option<String>>,
+}
+
+/// Standard input of a child. A line is written at once by its sender if the child takes it; otherwise it is queued for
+/// [`Writer`]. Cheap to clone.
+#[derive(Clone)]
+struct Input {
+    pipe: Arc<Mutex<Pipe>>,
+    queue: mpsc::Sender<Bytes>,
+}
+
+/// The pipe to a child.
+struct Pipe {
+    /// `None` if nothing is written any more.
+    sender: Option<Arc<pipe::Sender>>,
+    /// Lines that are queued or wait for room in the queue.
+    waiting: usize,
+}
+
+/// A line that waits for room in the queue. Dropping it before that gives it up.
+struct Waiting {
+    input: Input,
+    line: Option<Bytes>,
+}
+
+/// Writes what is queued. Dropping it closes standard input.
+struct Writer {
+    pipe: Arc<Mutex<Pipe>>,
+    sender: Arc<pipe::Sender>,
+    queued: mpsc::Receiver<Bytes>,
 }
 
 /// Starts the child process.
@@ -40,47 +79,51 @@ pub(crate) fn connect(
     tasks: &TaskGroup,
 ) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     let environment = environment::of_child(environment, &spec.env);
-    let (process, stdout) = Process::start(backend, spec, &environment)?;
-    let (queue, outgoing) = mpsc::channel(QUEUE);
+    let (process, stdin, stdout) = Process::start(backend, spec, &environment)?;
+    let no_pipe = |error: io::Error| StartError::Unreachable(format!("the child has no pipes ({error})"));
+    let (input, writer) = Input::new(stdin_pipe(stdin).map_err(no_pipe)?);
     let (exited, exit) = watch::channel(None);
     let stop = tasks.end().child_token();
     let tail = process.tail();
-    tasks.spawn(process.run(outgoing, stop.clone(), exited));
-    let link = StdioTransport { queue, tail, stop, exit: exit.clone() };
-    Ok((Arc::new(link), incoming(FramedRead::new(stdout, Lines::default()), backend.clone(), exit)))
+    tasks.spawn(process.run(writer.run(), stop.clone(), exited));
+    let transport = StdioTransport { input, tail, stop, exit: exit.clone() };
+    Ok((Arc::new(transport), incoming(FramedRead::new(stdout, Lines::default()), backend.clone(), exit)))
 }
 
-/// The messages that the child writes, and why they end.
+/// A child's standard input as a pipe to which a line can be written without waiting.
+fn stdin_pipe(stdin: ChildStdin) -> io::Result<pipe::Sender> {
+    pipe::Sender::from_owned_fd(stdin.into_owned_fd()?)
+}
+
+/// The lines that the child writes, and why they end.
 fn incoming(
-    lines: FramedRead<tokio::process::ChildStdout, Lines>,
+    mut lines: FramedRead<ChildStdout, Lines>,
     backend: BackendId,
     exit: watch::Receiver<Option<String>>,
 ) -> Incoming {
-    let mut warned = false;
-    let read = lines.flat_map(move |line| {
-        let arrivals = match line {
-            Ok(line) if line.first().is_some_and(|first| matches!(first, b'{' | b'[')) => {
-                messages(&line).into_iter().map(Arrival::Message).collect()
-            }
-            Ok(line) => {
-                let text: String = String::from_utf8_lossy(&line).chars().take(200).collect();
-                if !std::mem::replace(&mut warned, true) {
-                    tracing::warn!(%backend, "the server writes something else than messages on its standard output");
+    let arrivals = async_stream::stream! {
+        let mut is_first = true;
+        while let Some(line) = lines.next().await {
+            match line {
+                Ok(line) if matches!(line.first(), Some(b'{' | b'[')) => yield Arrival::Text(line),
+                Ok(line) => {
+                    if std::mem::take(&mut is_first) {
+                        tracing::warn!(%backend, "the server writes something else than messages on its standard output");
+                    }
+                    let text: String = String::from_utf8_lossy(&line).chars().take(200).collect();
+                    tracing::debug!(%backend, text, "passed over on standard output");
                 }
-                tracing::debug!(%backend, text, "passed over on standard output");
-                Vec::new()
+                Err(error) => yield Arrival::Lost(format!("its standard output cannot be read: {error}")),
             }
-            Err(error) => vec![Arrival::Lost(format!("its standard output cannot be read: {error}"))],
-        };
-        stream::iter(arrivals)
-    });
-    let ended = async move { Arrival::Lost(ended(exit).await) };
-    read.chain(ended.into_stream()).boxed()
+        }
+        yield Arrival::Lost(ended(exit).await);
+    };
+    arrivals.boxed()
 }
 
-/// Why a child's standard output ended.
+/// The reason for which a child's standard output ended.
 async fn ended(mut exit: watch::Receiver<Option<String>>) -> String {
-    let told = timeout(EXIT_WAIT, exit.wait_for(Option::is_some)).await;
+    let told = timeout(EXIT_TIMEOUT, exit.wait_for(Option::is_some)).await;
     let status = told.ok().and_then(|status| status.ok().and_then(|status| status.clone()));
     status.unwrap_or_else(|| "the process closed its standard output".to_owned())
 }
@@ -88,11 +131,21 @@ async fn ended(mut exit: watch::Receiver<Option<String>>) -> String {
 // === impl StdioTransport ===
 
 impl Transport for StdioTransport {
+    fn request(&self, request: Message, _: Option<Arc<Mirror>>) -> Exchange {
+        match self.input.send(line(&request.encode())) {
+            Ok(None) => Exchange::Channel,
+            Ok(Some(waiting)) => Exchange::after(waiting.queued()),
+            Err(error) => Exchange::Own(stream::iter([Err(error)]).boxed()),
+        }
+    }
+
     fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>> {
-        let (queue, line) = (self.queue.clone(), line(&message.encode()));
+        let (input, line) = (self.input.clone(), line(&message.encode()));
         async move {
-            let sent = queue.send(line).await;
-            sent.map_err(|_| TransportError::Gone("the process does not read its standard input any more".to_owned()))
+            match input.send(line)? {
+                None => Ok(()),
+                Some(waiting) => waiting.queued().await,
+            }
         }
         .boxed()
     }
@@ -108,5 +161,158 @@ impl Transport for StdioTransport {
 
     fn stderr_tail(&self) -> Vec<String> {
         self.tail.lines()
+    }
+}
+
+// === impl Input ===
+
+impl Input {
+    fn new(sender: pipe::Sender) -> (Self, Writer) {
+        let sender = Arc::new(sender);
+        let pipe = Arc::new(Mutex::new(Pipe { sender: Some(Arc::clone(&sender)), waiting: 0 }));
+        let (queue, queued) = mpsc::channel(QUEUE);
+        (Self { pipe: Arc::clone(&pipe), queue }, Writer { pipe, sender, queued })
+    }
+
+    /// Writes a line, or queues what the child does not take at once. Returns what there is no room for in the queue.
+    ///
+    /// # Errors
+    ///
+    /// If the child reads no more.
+    fn send(&self, mut line: Bytes) -> Result<Option<Waiting>, TransportError> {
+        let mut pipe = self.pipe.lock();
+        let Some(sender) = &pipe.sender else { return Err(gone()) };
+        // nobody overtakes what waits
+        if pipe.waiting == 0 {
+            match sender.try_write(&line) {
+                Ok(length) if length == line.len() => return Ok(None),
+                Ok(length) => line.advance(length),
+                Err(error) if is_passing(&error) => {}
+                Err(_) => {
+                    pipe.sender = None;
+                    return Err(gone());
+                }
+            }
+        }
+        let waiting = match self.queue.try_send(line) {
+            Ok(()) => None,
+            Err(TrySendError::Full(line)) => Some(Waiting { input: self.clone(), line: Some(line) }),
+            Err(TrySendError::Closed(_)) => return Err(gone()),
+        };
+        pipe.waiting += 1;
+        Ok(waiting)
+    }
+}
+
+/// Whether a line may be written later.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+fn gone() -> TransportError {
+    TransportError::Gone("the process does not read its standard input any more".to_owned())
+}
+
+// === impl Waiting ===
+
+impl Waiting {
+    async fn queued(mut self) -> Result<(), TransportError> {
+        let room = self.input.queue.reserve().await.map_err(|_| gone())?;
+        if let Some(line) = self.line.take() {
+            room.send(line);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if self.line.is_some() {
+            self.input.pipe.lock().waiting -= 1;
+        }
+    }
+}
+
+// === impl Writer ===
+
+impl Writer {
+    /// Writes until the child reads no more or there is nothing more to come.
+    async fn run(mut self) {
+        while let Some(mut line) = self.queued.recv().await {
+            while !line.is_empty() {
+                match self.sender.try_write(&line) {
+                    Ok(length) => line.advance(length),
+                    Err(error) if is_passing(&error) => {
+                        if self.sender.writable().await.is_err() {
+                            return;
+                        }
+                    }
+                    Err(_) => return,
+                }
+            }
+            self.pipe.lock().waiting -= 1;
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.pipe.lock().sender = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    /// More than a pipe holds.
+    const LONG: usize = 100_000;
+
+    #[tokio::test]
+    async fn lines_reach_a_slow_reader_whole_and_in_order() {
+        let (sender, mut receiver) = pipe::pipe().unwrap();
+        let (input, writer) = Input::new(sender);
+        let lines: Vec<Bytes> = (0..100_u8).map(|number| vec![number; LONG].into()).collect();
+        let expected = lines.concat();
+        let sending = async move {
+            for line in lines {
+                if let Some(waiting) = input.send(line).unwrap() {
+                    waiting.queued().await.unwrap();
+                }
+            }
+        };
+        let mut read = Vec::new();
+        let (.., length) = tokio::join!(sending, writer.run(), receiver.read_to_end(&mut read));
+        assert_eq!(length.unwrap(), expected.len());
+        assert!(read == expected);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_given_up_is_not_written() {
+        let (sender, mut receiver) = pipe::pipe().unwrap();
+        let (input, writer) = Input::new(sender);
+        for _ in 0..QUEUE {
+            assert!(input.send(Bytes::from(vec![b'a'; LONG])).unwrap().is_none());
+        }
+        let waiting = [(); 2].map(|()| input.send(Bytes::from_static(b"b")).unwrap().unwrap());
+        drop(waiting);
+        drop(input);
+        let mut read = Vec::new();
+        let ((), length) = tokio::join!(writer.run(), receiver.read_to_end(&mut read));
+        length.unwrap();
+        assert!(!read.contains(&b'b'));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_sent_to_a_child_that_reads_no_more() {
+        let (sender, receiver) = pipe::pipe().unwrap();
+        sender.writable().await.unwrap();
+        let (input, _writer) = Input::new(sender);
+        drop(receiver);
+        for _ in 0..2 {
+            assert!(matches!(input.send(Bytes::from_static(b"a")), Err(TransportError::Gone(_))));
+        }
     }
 }

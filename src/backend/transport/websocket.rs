@@ -21,7 +21,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     http::configured_headers,
-    interface::{Arrival, Incoming, Transport, TransportError, messages},
+    interface::{Arrival, Incoming, Transport, TransportError},
 };
 use crate::{
     backend::{error::StartError, task_group::TaskGroup},
@@ -96,11 +96,7 @@ fn incoming(request: Request, outgoing: Outgoing, tasks: TaskGroup) -> Incoming 
         tasks.spawn(outgoing.run(sink));
         loop {
             match timeout(SILENCE_TIMEOUT, frames.next()).await {
-                Ok(Some(Ok(Frame::Text(text)))) => {
-                    for message in messages(&Bytes::from(text)) {
-                        yield Arrival::Message(message);
-                    }
-                }
+                Ok(Some(Ok(Frame::Text(text)))) => yield Arrival::Text(text.into()),
                 Ok(Some(Ok(Frame::Close(_))) | None) => {
                     yield Arrival::Lost("the server closed the connection".to_owned());
                     return;

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{answer::Cursor, endpoint::Endpoint, refusal::Refused, response::is_events};
 use crate::{
-    backend::transport::interface::{Arrival, Incoming, TransportError, messages},
+    backend::transport::interface::{Arrival, Incoming, TransportError},
     wire::events::events,
 };
 
@@ -45,9 +45,7 @@ pub(super) fn incoming(endpoint: Arc<Endpoint>) -> Incoming {
                         cursor.note(&event);
                         if event.is_message() {
                             fruitful = true;
-                            for message in messages(&event.data) {
-                                yield Arrival::Message(message);
-                            }
+                            yield Arrival::Text(event.data);
                         }
                     }
                     if fruitful || began.elapsed() >= LONG_LIFE {

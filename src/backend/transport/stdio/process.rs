@@ -1,4 +1,4 @@
-//! One child process: its group, what it is fed, its last words, its end. Knows nothing of messages.
+//! One child process: its birth, its group, the end of its standard error, its death. Knows nothing of messages.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -8,16 +8,15 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use nix::{
     sys::signal::{Signal, killpg},
     unistd::Pid,
 };
 use parking_lot::Mutex;
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader},
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
-    sync::{mpsc, watch},
+    sync::watch,
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
@@ -39,7 +38,6 @@ const GRACE: Duration = Duration::from_secs(2);
 pub(super) struct Process {
     backend: BackendId,
     child: Child,
-    stdin: ChildStdin,
     stderr: ChildStderr,
     group: Group,
     tail: Tail,
@@ -60,7 +58,7 @@ impl Process {
         backend: &BackendId,
         spec: &StdioSpec,
         environment: &BTreeMap<String, Secret>,
-    ) -> Result<(Self, ChildStdout), StartError> {
+    ) -> Result<(Self, ChildStdin, ChildStdout), StartError> {
         if let Some(cwd) = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
             let text = format!("the working directory `{}` does not exist: create it or correct `cwd`", cwd.display());
             return Err(StartError::NoCommand(text));
@@ -81,8 +79,8 @@ impl Process {
             return Err(StartError::Unreachable("the child has no pipes".to_owned()));
         };
         tracing::info!(%backend, command = spec.command, pid = pid.map(Pid::as_raw), "process started");
-        let process = Self { backend: backend.clone(), child, stdin, stderr, group, tail: Tail::default() };
-        Ok((process, stdout))
+        let process = Self { backend: backend.clone(), child, stderr, group, tail: Tail::default() };
+        Ok((process, stdin, stdout))
     }
 
     /// Its last words, now and later.
@@ -90,22 +88,22 @@ impl Process {
         self.tail.clone()
     }
 
-    /// Feeds the child what comes from `outgoing` until it exits or `stop` is cancelled, ends what is left of its group,
-    /// and tells `exited` what became of it.
+    /// Runs `writer`, which holds the child's standard input, until the child exits or `stop` is cancelled; ends what is left
+    /// of its group, and tells `exited` what became of it.
     pub(super) async fn run(
         self,
-        outgoing: mpsc::Receiver<Bytes>,
+        writer: impl Future<Output = ()>,
         stop: CancellationToken,
         exited: watch::Sender<Option<String>>,
     ) {
-        let Self { backend, mut child, stdin, stderr, mut group, tail } = self;
-        let fed = CancellationToken::new();
+        let Self { backend, mut child, stderr, mut group, tail } = self;
+        let over = CancellationToken::new();
         let live = async {
             let status = tokio::select! {
                 status = child.wait() => Some(status),
                 () = stop.cancelled() => None,
             };
-            fed.cancel();
+            over.cancel();
             let asked_to_stop = status.is_none();
             let status = match status {
                 Some(status) => status,
@@ -122,39 +120,21 @@ impl Process {
             text
         };
         // what it wrote last is still in the pipe when it has exited
-        let reading = until_late(&fed, tail.read(stderr, &backend));
-        let (text, (), ()) = tokio::join!(live, feed(stdin, outgoing, &fed), reading);
+        let reading = until_late(&over, tail.read(stderr, &backend));
+        let (text, _, ()) = tokio::join!(live, over.run_until_cancelled(writer), reading);
         exited.send_replace(Some(text));
     }
 }
 
-/// Runs `task` to its end, at most for a while after `fed` is cancelled.
-async fn until_late(fed: &CancellationToken, task: impl Future<Output = ()>) {
+/// Runs `task` to its end, at most for a while after `over` is cancelled.
+async fn until_late(over: &CancellationToken, task: impl Future<Output = ()>) {
     let late = async {
-        fed.cancelled().await;
+        over.cancelled().await;
         tokio::time::sleep(GRACE * 3).await;
     };
     tokio::select! {
         () = task => {}
         () = late => {}
-    }
-}
-
-/// Writes to the child until it does not read any more or there is nothing more to come; then closes its standard input.
-async fn feed(mut stdin: ChildStdin, mut outgoing: mpsc::Receiver<Bytes>, until: &CancellationToken) {
-    loop {
-        let line = tokio::select! {
-            () = until.cancelled() => return,
-            line = outgoing.recv() => line,
-        };
-        let Some(line) = line else { return };
-        let written = tokio::select! {
-            () = until.cancelled() => return,
-            written = stdin.write_all(&line) => written,
-        };
-        if written.is_err() {
-            return;
-        }
     }
 }
 

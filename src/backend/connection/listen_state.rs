@@ -12,7 +12,7 @@ const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is wanted of the listen, and what the server has acknowledged.
 #[derive(Debug)]
-pub(crate) struct Listening {
+pub(crate) struct ListenState {
     /// Counts the changes of what is wanted.
     pub(super) wanted: watch::Sender<u64>,
     pub(super) acknowledged: watch::Sender<Acknowledged>,
@@ -27,13 +27,13 @@ pub(super) struct Acknowledged {
     pub(super) topics: HashSet<Topic>,
 }
 
-impl Default for Listening {
+impl Default for ListenState {
     fn default() -> Self {
         Self { wanted: watch::Sender::new(0), acknowledged: watch::Sender::new(Acknowledged::default()) }
     }
 }
 
-impl Listening {
+impl ListenState {
     /// Sees to it that what the clients want is listened to; gives those of `topics` that the server tells of, or `None` if it
     /// does not say so in time.
     pub(crate) async fn honoured(&self, topics: Vec<Topic>) -> Option<Vec<Topic>> {
