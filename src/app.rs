@@ -294,7 +294,7 @@ impl Foundation<'_> {
         world.tracker.spawn(web.clone().sweep_sessions(world.cancel.clone()));
         let others = self.oauth.router().merge(machine::router(machine)).merge(web::router(web));
         let guard = Guard::new(&settings::http(self.config, public_url, self.bound, Arc::clone(&world.random)));
-        let service = HttpService::new(guard, gate, frontend.router(), others);
+        let service = HttpService::new((guard, gate), (frontend.streamable(), frontend.router()), others);
         let World { telemetry, inbox, tracker, cancel, .. } = world;
         let Self { config, storage, oauth, known, .. } = self;
         let known_servers = KnownServers::new(storage.clone(), &config.backends, inbox.known, known.eras);

@@ -24,12 +24,15 @@ mod sessions;
 mod settings;
 mod state;
 
+use std::sync::Arc;
+
 use axum::Router;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use self::state::FrontendState;
 pub use self::{
+    binding::StreamableHttp,
     sessions::Deps,
     settings::Settings,
     state::{EndpointServers, Routes},
@@ -38,42 +41,47 @@ use crate::model::{SessionId, status::SessionStatus};
 
 /// The clients' side of the gateway. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Frontend(FrontendState);
+pub struct Frontend(Arc<FrontendState>);
 
 // === impl Frontend ===
 
 impl Frontend {
     /// The client side of these servers.
     pub fn new(routes: Routes, settings: Settings, deps: Deps) -> Self {
-        Self(FrontendState::new(routes, settings, deps))
+        Self(Arc::new(FrontendState::new(routes, settings, deps)))
     }
 
     /// The routes of the MCP endpoints.
     pub fn router(&self) -> Router {
-        binding::router(self.0.clone())
+        binding::router(Arc::clone(&self.0))
+    }
+
+    /// The endpoints of Streamable HTTP without a router, for nearly every request.
+    pub fn streamable(&self) -> StreamableHttp {
+        StreamableHttp::new(Arc::clone(&self.0))
     }
 
     /// The sessions in memory, oldest first, then the recent clients without sessions.
     pub fn status(&self) -> Vec<SessionStatus> {
-        let mut clients = self.0.sessions().status();
-        clients.extend(self.0.requests().status(self.0.now()));
+        let mut clients = self.0.sessions.status();
+        clients.extend(self.0.requests.status(self.0.clock.now()));
         clients
     }
 
     /// Ends a session whose state at a backend is lost (`on_loss = "end"`): from now on it is answered 404.
     pub async fn end_session(&self, id: &SessionId) {
-        self.0.sessions().end_by_id(id).await;
+        self.0.sessions.end_by_id(id).await;
     }
 
     /// Ends the sessions that are due, and writes the activity of the others to the store.
     pub async fn sweep(&self) {
-        self.0.sessions().sweep().await;
-        self.0.requests().sweep(self.0.now());
+        self.0.sessions.sweep().await;
+        self.0.requests.sweep(self.0.clock.now());
     }
 
     /// Sweeps at its interval until `cancel`, and once more then.
     pub async fn run_reaper(&self, cancel: CancellationToken) {
-        let mut sweeps = tokio::time::interval(self.0.settings().sweep_every);
+        let mut sweeps = tokio::time::interval(self.0.settings.sweep_every);
         sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
@@ -86,15 +94,15 @@ impl Frontend {
 
     /// Ends the standalone streams and the HTTP+SSE sessions, which would keep connections open for ever; calls continue.
     pub fn drain(&self) {
-        self.0.drained().cancel();
+        self.0.drained.cancel();
     }
 
     /// Ends everything that runs and waits until it has ended. Sessions stay in the store, for the next process.
     pub async fn close(&self) {
         self.drain();
-        self.0.sessions().close();
-        self.0.requests().close();
-        self.0.tracker().close();
-        self.0.tracker().wait().await;
+        self.0.sessions.close();
+        self.0.requests.close();
+        self.0.tracker.close();
+        self.0.tracker.wait().await;
     }
 }

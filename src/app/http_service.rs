@@ -16,6 +16,7 @@ use axum::{
 use tower::Service;
 
 use crate::{
+    frontend::StreamableHttp,
     http::Guard,
     resource::{self, Gate},
 };
@@ -27,7 +28,8 @@ pub struct HttpService(Arc<Routes>);
 struct Routes {
     guard: Guard,
     gate: Gate,
-    /// The MCP endpoints, behind the gate.
+    /// The MCP endpoints, behind the gate: a POST by Streamable HTTP passes no router.
+    streamable: StreamableHttp,
     endpoints: Router,
     /// All other routes.
     others: Router,
@@ -37,12 +39,16 @@ struct Routes {
 
 impl HttpService {
     /// The guard around the gate with the MCP endpoints, and around all other routes.
-    pub(super) fn new(guard: Guard, gate: Gate, endpoints: Router, others: Router) -> Self {
+    pub(super) fn new(
+        (guard, gate): (Guard, Gate),
+        (streamable, endpoints): (StreamableHttp, Router),
+        others: Router,
+    ) -> Self {
         // axum's own limit of 2 MB is lifted: the guard has one
         let others = others.layer(DefaultBodyLimit::disable());
         // once, and not for each request: prepares the routes of a router without state
         let (endpoints, others) = (endpoints.with_state(()), others.with_state(()));
-        Self(Arc::new(Routes { guard, gate, endpoints, others }))
+        Self(Arc::new(Routes { guard, gate, streamable, endpoints, others }))
     }
 }
 
@@ -68,12 +74,20 @@ impl Routes {
         self.guard
             .answer(request, async |request: Request| {
                 if resource::is_protected(request.uri().path()) {
-                    self.gate.answer(request, |request| route(&self.endpoints, request)).await
+                    self.gate.answer(request, |request| self.endpoint(request)).await
                 } else {
                     route(&self.others, request).await
                 }
             })
             .await
+    }
+
+    async fn endpoint(&self, request: Request) -> Response {
+        if self.streamable.takes(&request) {
+            self.streamable.post(request).await
+        } else {
+            route(&self.endpoints, request).await
+        }
     }
 }
 

@@ -9,16 +9,19 @@ mod stateless;
 mod streamable;
 mod websocket;
 
+use std::sync::Arc;
+
 use axum::{
     Router,
     routing::{self, MethodRouter},
 };
 
+pub use self::streamable::StreamableHttp;
 use super::state::FrontendState;
 
 /// The routes of the MCP endpoints.
-pub(super) fn router(state: FrontendState) -> Router {
-    let mcp = || -> MethodRouter<FrontendState> {
+pub(super) fn router(state: Arc<FrontendState>) -> Router {
+    let mcp = || -> MethodRouter<Arc<FrontendState>> {
         routing::post(streamable::post).get(streamable::get).delete(streamable::delete)
     };
     Router::new()

@@ -27,7 +27,7 @@ use crate::{
     },
     mcp::{
         Call, CancelReason, ClientInfo, Context, ErrorObject, Event, Level, Message, Method, Notification, Outcome,
-        Payload, Reply, RequestId, Server, client_translator::ClientTranslator, meta, mirrored::Mirror,
+        Payload, Reply, RequestId, client_translator::ClientTranslator, meta, mirrored::Mirror,
     },
     model::Requester,
 };
@@ -101,21 +101,18 @@ impl StatelessRequest<'_> {
     ///
     /// `-32603` if the user has too many requests running, or listens open; those of [`filter`].
     pub(crate) fn serve(self, params: Bytes) -> Result<Served, ErrorObject> {
-        let requests = self.state.requests();
+        let requests = &self.state.requests;
         let caller = &self.sender.admission.caller;
         let user = requests.user(&caller.user);
-        let client = user.note(caller, &self.sender.endpoint, &self.envelope.client, self.state.now());
+        let client = user.note(caller, &self.sender.endpoint, &self.envelope.client, self.state.clock.now());
         let kind = if self.method == Method::Listen { RequestKind::Listen } else { RequestKind::Call };
         let permit = user.begin(kind)?;
-        let servers = self.state.servers(&self.sender.endpoint.target);
-        let Some(server) = servers.map(|servers| Arc::clone(&servers.requests)) else {
-            return Err(ErrorObject::internal("the backend of this endpoint is not configured"));
-        };
+        let server = &self.sender.servers.requests;
         let context = self.context(client);
         let params = Payload::new(context.client.revision, params);
         tracing::debug!(method = %self.method, user = %context.caller.user, "request without a session");
         if self.method == Method::Listen {
-            return self.listen(&params, context, server, permit).map(Served::Listen);
+            return self.listen(&params, context, permit).map(Served::Listen);
         }
         let exchange = RequestExchange {
             id: self.id,
@@ -133,25 +130,20 @@ impl StatelessRequest<'_> {
     }
 
     /// The answer to `subscriptions/listen`.
-    fn listen(
-        self,
-        params: &Payload,
-        context: Context,
-        server: Arc<dyn Server>,
-        permit: RequestPermit,
-    ) -> Result<RequestMessages, ErrorObject> {
+    fn listen(self, params: &Payload, context: Context, permit: RequestPermit) -> Result<RequestMessages, ErrorObject> {
         let chosen = filter(params, &context.client)?;
         let spoken = ClientTranslator::new(&context.client, context.profile, &Method::Listen, params);
-        let observer = self.state.requests().observer.clone();
+        let observer = self.state.requests.observer.clone();
+        let server = Arc::clone(&self.sender.servers.requests);
         let listen = Listen { id: self.id, context, spoken, server, observer };
-        Ok(Box::pin(listen.messages(chosen, self.state.drained().clone(), permit)))
+        Ok(Box::pin(listen.messages(chosen, self.state.drained.clone(), permit)))
     }
 
     fn context(&self, client: Arc<ClientInfo>) -> Context {
         Context {
             caller: Arc::clone(&self.sender.admission.caller),
-            requester: Requester::Request(self.state.requests().number()),
-            profile: self.state.profile(&client),
+            requester: Requester::Request(self.state.requests.number()),
+            profile: self.state.settings.profile(&client),
             client,
             mirror: self.mirror.clone(),
             cancel_reason: self.cancel_reason.clone(),

@@ -27,9 +27,10 @@ use tokio_util::sync::CancellationToken;
 use super::{
     replay::{ReplayBuffer, streams::AnswerStreams},
     server_requests::OpenRequests,
+    settings::Settings,
 };
 use crate::{
-    mcp::{CancelReason, ClientInfo, Level, RequestId, Revision, json::Object},
+    mcp::{CancelReason, ClientInfo, Level, RequestId, Revision, json::Object, translate::Profile},
     model::{Caller, Endpoint, SessionId},
     support::Timestamp,
 };
@@ -57,7 +58,7 @@ pub(crate) struct Session {
     pub(crate) answers: AnswerStreams,
     /// The caller whose listen is open, and the token that ends it.
     pub(crate) listen: Mutex<Option<(Arc<Caller>, CancellationToken)>>,
-    client: OnceLock<Arc<ClientInfo>>,
+    client: OnceLock<(Arc<ClientInfo>, Profile)>,
     initialized: AtomicBool,
     level: Mutex<Option<Level>>,
     subscriptions: Mutex<BTreeSet<String>>,
@@ -158,13 +159,19 @@ impl Session {
     }
 
     /// Sets the client; `false` if it is set already.
-    pub(crate) fn set_client(&self, client: ClientInfo) -> bool {
-        self.client.set(Arc::new(client)).is_ok()
+    pub(crate) fn set_client(&self, client: ClientInfo, settings: &Settings) -> bool {
+        let profile = settings.profile(&client);
+        self.client.set((Arc::new(client), profile)).is_ok()
     }
 
     /// The client, once it has sent `initialize`.
     pub(crate) fn client(&self) -> Option<&Arc<ClientInfo>> {
-        self.client.get()
+        self.client.get().map(|(client, _)| client)
+    }
+
+    /// The fate of members that the client's version does not define.
+    pub(crate) fn profile(&self) -> Profile {
+        self.client.get().map_or_else(Profile::default, |(_, profile)| *profile)
     }
 
     /// The negotiated version; before that the one of the transport's own time.

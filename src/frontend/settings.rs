@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use crate::model::Serves;
+use crate::{
+    mcp::{ClientInfo, translate::Profile},
+    model::Serves,
+};
 
 /// The bounds of everything that clients can make the gateway hold.
 #[derive(Debug, Clone)]
@@ -56,6 +59,17 @@ pub struct Settings {
     pub serves: Serves,
     /// The interval at which idle sessions are ended and `last_seen` is written. 30 seconds.
     pub sweep_every: Duration,
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// The fate of members that the client's version does not define.
+    pub(crate) fn profile(&self, client: &ClientInfo) -> Profile {
+        let strict = &self.strict_clients;
+        let is_strict = !strict.is_empty() && client.name().is_some_and(|name| strict.contains(&name));
+        if is_strict { Profile::Strict } else { Profile::Faithful }
+    }
 }
 
 impl Default for Settings {

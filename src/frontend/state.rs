@@ -11,23 +11,39 @@ use super::{
     settings::Settings,
 };
 use crate::{
-    mcp::{ClientInfo, Server, translate::Profile},
-    model::{BackendId, Endpoint, Target},
+    mcp::Server,
+    model::{BackendId, Endpoint},
     resource::Admission,
-    support::{Clock, Timestamp},
+    support::Clock,
 };
 
-/// The state of the clients' side. Cheap to clone.
-#[derive(Clone)]
-pub(crate) struct FrontendState(Arc<Inner>);
+/// The state of the clients' side.
+pub(crate) struct FrontendState {
+    /// The servers.
+    pub(crate) routes: Routes,
+    /// The bounds.
+    pub(crate) settings: Settings,
+    /// The sessions of legacy clients.
+    pub(crate) sessions: Sessions,
+    /// The time.
+    pub(crate) clock: Arc<dyn Clock>,
+    /// The requests of clients without sessions.
+    pub(crate) requests: StatelessRequests,
+    /// The owner of everything that continues without a reader: listens, and calls whose client disconnected.
+    pub(crate) tracker: TaskTracker,
+    /// Cancelled when no stream may stay open.
+    pub(crate) drained: CancellationToken,
+}
 
 /// The sender of a message, and the endpoint that it was sent to.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Sender {
     /// The caller, and the lifetime of its credential.
     pub(crate) admission: Admission,
     /// The endpoint; that of `/messages` is the session's.
     pub(crate) endpoint: Endpoint,
+    /// The servers at the endpoint.
+    pub(crate) servers: EndpointServers,
 }
 
 /// The servers at each endpoint.
@@ -48,25 +64,13 @@ pub struct EndpointServers {
     pub requests: Arc<dyn Server>,
 }
 
-struct Inner {
-    routes: Routes,
-    settings: Settings,
-    sessions: Sessions,
-    clock: Arc<dyn Clock>,
-    requests: StatelessRequests,
-    /// Owns everything that continues without a reader: listens, and calls whose client disconnected.
-    tracker: TaskTracker,
-    /// Cancelled when no stream may stay open.
-    drained: CancellationToken,
-}
-
 // === impl FrontendState ===
 
 impl FrontendState {
     /// The state of a gateway that has just started.
     pub(crate) fn new(routes: Routes, settings: Settings, deps: Deps) -> Self {
         let tracker = TaskTracker::new();
-        Self(Arc::new(Inner {
+        Self {
             routes,
             requests: StatelessRequests::new(&settings, deps.observer.clone()),
             clock: Arc::clone(&deps.clock),
@@ -74,58 +78,20 @@ impl FrontendState {
             settings,
             tracker,
             drained: CancellationToken::new(),
-        }))
-    }
-
-    /// The servers at an endpoint.
-    pub(crate) fn servers(&self, target: &Target) -> Option<&EndpointServers> {
-        match target {
-            Target::Merged => Some(&self.0.routes.merged),
-            Target::Backend(backend) => self.0.routes.backends.get(backend),
         }
-    }
-
-    /// The sessions of legacy clients.
-    pub(crate) fn sessions(&self) -> &Sessions {
-        &self.0.sessions
-    }
-
-    /// The present moment.
-    pub(crate) fn now(&self) -> Timestamp {
-        self.0.clock.now()
-    }
-
-    /// The requests of clients without sessions.
-    pub(crate) fn requests(&self) -> &StatelessRequests {
-        &self.0.requests
-    }
-
-    /// The bounds.
-    pub(crate) fn settings(&self) -> &Settings {
-        &self.0.settings
-    }
-
-    /// The fate of members that the client's version does not define.
-    pub(crate) fn profile(&self, client: &ClientInfo) -> Profile {
-        let strict = &self.0.settings.strict_clients;
-        let is_strict = !strict.is_empty() && client.name().is_some_and(|name| strict.contains(&name));
-        if is_strict { Profile::Strict } else { Profile::Faithful }
-    }
-
-    /// The owner of everything that continues without a reader.
-    pub(crate) fn tracker(&self) -> &TaskTracker {
-        &self.0.tracker
-    }
-
-    /// Cancelled when no stream may stay open.
-    pub(crate) fn drained(&self) -> &CancellationToken {
-        &self.0.drained
     }
 }
 
 impl fmt::Debug for FrontendState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FrontendState").field("settings", self.settings()).finish_non_exhaustive()
+        f.debug_struct("FrontendState").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { admission, endpoint, servers: _ } = self;
+        f.debug_struct("Sender").field("admission", admission).field("endpoint", endpoint).finish_non_exhaustive()
     }
 }
 

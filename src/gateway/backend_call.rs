@@ -27,9 +27,8 @@ struct ToolCall {
     name: String,
 }
 
-/// Calls the backend. What only servers of 2026-07-28 need costs calls of others nothing.
-pub(crate) fn call(seen: &VisibleBackend, mut call: Call) -> Reply {
-    call.context.mirror = None;
+/// Calls the backend. A [plain](VisibleBackend::plain_server) one is called without this.
+pub(crate) fn call(seen: &VisibleBackend, call: Call) -> Reply {
     if !seen.entry.catalog.mirrors_params() {
         return seen.entry.server.call(call);
     }
@@ -41,14 +40,18 @@ pub(crate) fn call(seen: &VisibleBackend, mut call: Call) -> Reply {
     seen.entry.server.call(call).map(move |event| without_leg_fault(&backend, event))
 }
 
-/// Holds the call of a tool of one of `seen`, shown in the names of `view`, against what was mirrored of it. A tool that
-/// is not listed is for its server to judge.
+/// Holds the call of a tool of one of `seen`, shown in the names of `view`, against its `mirror`. A tool that is not listed
+/// is for its server to judge.
 ///
 /// # Errors
 ///
 /// `-32020` where they differ.
-pub(crate) async fn check_mirrored(view: View, seen: &[VisibleBackend], call: &Call) -> Result<(), ErrorObject> {
-    let Some(mirror) = &call.context.mirror else { return Ok(()) };
+pub(crate) async fn check_mirrored(
+    view: View,
+    seen: &[VisibleBackend],
+    call: &Call,
+    mirror: &Mirror,
+) -> Result<(), ErrorObject> {
     let Some(params) = call.params.object() else { return Ok(()) };
     let Some(shown) = params.string("name") else { return Ok(()) };
     let (one, name) = match view {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use tokio_util::sync::CancellationToken;
@@ -159,9 +159,23 @@ impl VisibleBackend {
         }
     }
 
-    /// True if this client is shown the tool of this (own) name, and so may call it.
+    /// Returns `true` if this client is shown the tool of this (own) name, and so may call it.
     pub(crate) fn offers_tool(&self, context: &Context, name: &str) -> bool {
-        self.allows_tool(name) && !self.entry.catalog.leaves_out_tool(context, name)
+        self.allows_tool(name) && (self.has_plain_calls() || !self.entry.catalog.leaves_out_tool(context, name))
+    }
+
+    /// Returns `true` if every client may call every tool.
+    pub(crate) fn offers_all_tools(&self) -> bool {
+        self.access == Access::Full && (self.has_plain_calls() || !self.entry.catalog.leaves_out_tools())
+    }
+
+    /// The server itself, if a call needs nothing that only the lists know.
+    pub(crate) fn plain_server(&self) -> Option<&Arc<dyn Server>> {
+        self.has_plain_calls().then_some(&self.entry.server)
+    }
+
+    fn has_plain_calls(&self) -> bool {
+        self.entry.catalog.has_plain_calls.load(Ordering::Relaxed)
     }
 
     /// Shows the backend's messages on the merged endpoint.

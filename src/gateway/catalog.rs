@@ -22,7 +22,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -52,6 +52,8 @@ const JUST_CHANGED: Duration = Duration::from_mins(1);
 /// The lists of one backend.
 pub(crate) struct Catalog {
     source: Arc<Source>,
+    /// True if a call needs nothing that only the lists know, as far as the backend has listed anything.
+    pub(crate) has_plain_calls: Arc<AtomicBool>,
     share: Share,
     caches: RwLock<HashMap<ListCacheKey, Arc<ListCache>>>,
     uses: AtomicU64,
@@ -76,7 +78,8 @@ impl Catalog {
     pub(crate) fn new(backend: CatalogBackend, settings: CatalogSettings) -> Self {
         let CatalogBackend { id, server, share, introduction } = backend;
         let source = Arc::new(Source::new(id, server, introduction, settings));
-        Self { source, share, caches: RwLock::default(), uses: AtomicU64::new(0) }
+        let has_plain_calls = Arc::clone(&source.has_plain_calls);
+        Self { source, has_plain_calls, share, caches: RwLock::default(), uses: AtomicU64::new(0) }
     }
 
     /// A context of the gateway's own that can be asked what `capabilities` say. Without any it is the one whose backend

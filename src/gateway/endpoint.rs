@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::{
     backend_call,
-    backends::{View, VisibleBackend},
+    backends::{Backends, View, VisibleBackend},
     catalog::ListKind,
     discover, fanout, listen, lists, paths, route,
     shared::Shared,
 };
 use crate::{
     mcp::{Call, ErrorObject, Method, Payload, Reply, Revision, Server, json},
-    model::{Access, Target},
+    model::Target,
 };
 
 /// The server at one endpoint.
@@ -21,16 +21,18 @@ pub(crate) struct EndpointServer {
 }
 
 impl Server for EndpointServer {
-    fn call(&self, call: Call) -> Reply {
+    fn call(&self, mut call: Call) -> Reply {
         // a server that reads names without case would serve what was not checked under this name
         if call.method.is_misspelled() {
             return Reply::failed(ErrorObject::method_not_found(call.method.as_str()));
         }
-        if call.method == Method::ToolsCall && call.context.mirror.is_some() {
+        // from here on it is what is to be mirrored toward the server
+        let mirror = call.context.mirror.take();
+        if let (Method::ToolsCall, Some(mirror)) = (&call.method, mirror) {
             let (shared, target) = (Arc::clone(&self.shared), self.target.clone());
             return Reply::later(async move {
                 let (view, seen) = shared.backends.load().visible_at(&target, &call.context.caller);
-                match backend_call::check_mirrored(view, &seen, &call).await {
+                match backend_call::check_mirrored(view, &seen, &call, &mirror).await {
                     Ok(()) => dispatch(&shared, &target, call),
                     Err(error) => Reply::failed(error),
                 }
@@ -43,7 +45,7 @@ impl Server for EndpointServer {
 fn dispatch(shared: &Arc<Shared>, target: &Target, call: Call) -> Reply {
     let backends = shared.backends.load();
     match backends.view(target) {
-        View::Merged => merged(shared, call),
+        View::Merged => merged(shared, &backends, call),
         View::Own => match backends.one_at(target, &call.context.caller) {
             Some(one) => own(shared, target, one, call),
             None => absent(&call),
@@ -51,10 +53,10 @@ fn dispatch(shared: &Arc<Shared>, target: &Target, call: Call) -> Reply {
     }
 }
 
-fn merged(shared: &Arc<Shared>, call: Call) -> Reply {
+fn merged(shared: &Arc<Shared>, backends: &Backends, call: Call) -> Reply {
     match &call.method {
-        Method::ToolsCall => route::by_name(shared, ListKind::Tools, paths::NAME, call),
-        Method::PromptsGet => route::by_name(shared, ListKind::Prompts, paths::NAME, call),
+        Method::ToolsCall => route::by_name(backends, ListKind::Tools, paths::NAME, call),
+        Method::PromptsGet => route::by_name(backends, ListKind::Prompts, paths::NAME, call),
         Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
             route::by_uri(shared, paths::RESOURCE_URI, call)
         }
@@ -64,7 +66,7 @@ fn merged(shared: &Arc<Shared>, call: Call) -> Reply {
         }
         Method::Listen => listen::listen(Arc::clone(shared), Target::Merged, call),
         Method::SetLevel => {
-            let seen = shared.backends.load().all_visible(&call.context.caller);
+            let seen = backends.all_visible(&call.context.caller);
             fanout::set_level(shared, seen, call)
         }
         Method::Ping => Reply::complete(Payload::empty(Revision::NEWEST_LEGACY)),
@@ -94,10 +96,8 @@ fn own(shared: &Arc<Shared>, target: &Target, one: VisibleBackend, call: Call) -
         Method::Discover => Reply::later(async move { Reply::done(discover::own(&one, &call.context).await) }),
         Method::Listen => listen::listen(Arc::clone(shared), target.clone(), call),
         Method::SetLevel => fanout::set_level(shared, vec![one], call),
+        Method::ToolsCall if one.offers_all_tools() => send(&one, call),
         Method::ToolsCall => {
-            if one.access == Access::Full && !one.entry.catalog.leaves_out_tools() {
-                return backend_call::call(&one, call);
-            }
             let found = call.params.find(paths::NAME);
             let name = found.string(call.params.json()).unwrap_or_default();
             if !one.offers_tool(&call.context, &name) {
@@ -105,12 +105,19 @@ fn own(shared: &Arc<Shared>, target: &Target, one: VisibleBackend, call: Call) -
             }
             // a repeated member must not be read otherwise than it was checked
             let params = call.params.replaced(found, &json::quote(&name));
-            backend_call::call(&one, Call { params, ..call })
+            send(&one, Call { params, ..call })
         }
         method => match ListKind::listed_by(method) {
             Some(kind) => own_list(shared, one, kind, call),
-            None => backend_call::call(&one, call),
+            None => send(&one, call),
         },
+    }
+}
+
+fn send(one: &VisibleBackend, call: Call) -> Reply {
+    match one.plain_server() {
+        Some(server) => server.call(call),
+        None => backend_call::call(one, call),
     }
 }
 

@@ -25,10 +25,9 @@ struct AddressedCall {
 }
 
 /// `tools/call` and `prompts/get`, and completions of a prompt's arguments.
-pub(crate) fn by_name(shared: &Arc<Shared>, kind: ListKind, place: &[At], call: Call) -> Reply {
+pub(crate) fn by_name(backends: &Backends, kind: ListKind, place: &[At], call: Call) -> Reply {
     let found = call.params.find(place);
     let Some(shown) = found.string(call.params.json()) else { return Reply::failed(missing("name")) };
-    let backends = shared.backends.load();
     let Some((seen, rest)) = names::split_name(&shown)
         .and_then(|(backend, rest)| Some((backends.visible(&call.context.caller, backend)?, rest)))
     else {
@@ -87,7 +86,7 @@ pub(crate) fn completion(shared: &Arc<Shared>, call: Call) -> Reply {
     let reference = call.params.member("ref").map(str::to_owned);
     let kind = reference.and_then(|text| Object::parse(text.as_bytes())?.string("type"));
     match kind.as_deref() {
-        Some("ref/prompt") => by_name(shared, ListKind::Prompts, paths::REF_NAME, call),
+        Some("ref/prompt") => by_name(&shared.backends.load(), ListKind::Prompts, paths::REF_NAME, call),
         Some("ref/resource") => by_uri(shared, paths::REF_URI, call),
         _ => Reply::failed(ErrorObject::invalid_params("`ref.type` must be `ref/prompt` or `ref/resource`")),
     }
@@ -128,7 +127,7 @@ fn missing(key: &str) -> ErrorObject {
 
 impl AddressedCall {
     fn send_named(self, seen: &VisibleBackend, kind: ListKind, shown: &str, name: &str) -> Reply {
-        if kind == ListKind::Tools && !seen.offers_tool(&self.call.context, name) {
+        if matches!(kind, ListKind::Tools) && !seen.offers_tool(&self.call.context, name) {
             return Reply::failed(unknown(kind, shown));
         }
         self.send(seen, name)
@@ -142,6 +141,11 @@ impl AddressedCall {
         let method = call.method.clone();
         let params = call.params.replaced(found, &json::quote(original));
         tracing::debug!(backend = %seen.entry.id, %method, user = %call.context.caller.user, "call");
-        backend_call::call(seen, Call { params, ..call }).map(move |event| rewriter.event(&method, event))
+        let call = Call { params, ..call };
+        let reply = match seen.plain_server() {
+            Some(server) => server.call(call),
+            None => backend_call::call(seen, call),
+        };
+        reply.map(move |event| rewriter.event(&method, event))
     }
 }

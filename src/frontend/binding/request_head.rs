@@ -1,28 +1,25 @@
 //! The head of a request, and the choice by head and body between a session and a request without one. Knows nothing of how
 //! either is served.
 
-use axum::{
-    Extension, RequestPartsExt as _,
-    body::Body,
-    extract::FromRequestParts,
-    response::{IntoResponse as _, Response},
-};
+use std::sync::Arc;
+
+use axum::{body::Body, extract::FromRequestParts};
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, header, request::Parts};
+use http::{HeaderMap, StatusCode, header, request::Parts};
 use http_body_util::BodyExt as _;
 
 use super::refusal::RequestRefusal;
 use crate::{
     frontend::{
         request::unsupported,
-        state::{FrontendState, Sender},
+        state::{EndpointServers, FrontendState, Routes, Sender},
     },
     mcp::{
         ErrorObject, Message, Method, RequestId, Revision, json,
         jsonrpc::{Frame, Malformed},
         meta,
     },
-    model::{Binding, Endpoint, Serves},
+    model::{Binding, Endpoint, Serves, Target},
     resource::Admission,
     wire::{headers, sse},
 };
@@ -64,6 +61,40 @@ pub(super) enum Semantics {
 // === impl RequestHead ===
 
 impl RequestHead {
+    /// Reads the head of a request, which must carry its [`Admission`].
+    ///
+    /// # Errors
+    ///
+    /// The refusal of a path that is no endpoint.
+    pub(super) fn read(parts: &mut Parts, state: &FrontendState) -> Result<Self, RequestRefusal> {
+        let Some(admission) = parts.extensions.get::<Admission>().cloned() else {
+            tracing::error!("a request came past the gate");
+            let message = "Internal error: nobody was admitted";
+            return Err(RequestRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorObject::INTERNAL_ERROR, message));
+        };
+        let revision = headers::sole(&parts.headers, &headers::PROTOCOL_VERSION).and_then(Revision::parse);
+        let version = match revision {
+            None if !parts.headers.contains_key(headers::PROTOCOL_VERSION) => VersionHeader::Absent,
+            None => VersionHeader::Unknown,
+            Some(revision) if Revision::LEGACY.contains(&revision) => VersionHeader::Legacy,
+            Some(_) => VersionHeader::Modern,
+        };
+        let endpoint = match parts.uri.path() {
+            "/messages" => Some(Endpoint { binding: Binding::Sse, ..Endpoint::MERGED }),
+            path => Endpoint::from_path(path),
+        };
+        let found = endpoint
+            .and_then(|endpoint| Some((servers_at(&state.routes, &endpoint.target)?.clone(), endpoint)))
+            .ok_or_else(|| RequestRefusal::no_endpoint().toward(revision));
+        let (servers, endpoint) = found?;
+        Ok(Self {
+            sender: Sender { admission, endpoint, servers },
+            headers: std::mem::take(&mut parts.headers),
+            version,
+            revision,
+        })
+    }
+
     /// Checks the form of a POST of Streamable HTTP.
     ///
     /// # Errors
@@ -109,31 +140,19 @@ impl RequestHead {
     }
 }
 
-impl FromRequestParts<FrontendState> for RequestHead {
-    type Rejection = Response;
+impl FromRequestParts<Arc<FrontendState>> for RequestHead {
+    type Rejection = RequestRefusal;
 
-    async fn from_request_parts(parts: &mut Parts, state: &FrontendState) -> Result<Self, Response> {
-        let Extension(admission) =
-            parts.extract::<Extension<Admission>>().await.map_err(axum::response::IntoResponse::into_response)?;
-        let revision = headers::sole(&parts.headers, &headers::PROTOCOL_VERSION).and_then(Revision::parse);
-        let version = match revision {
-            None if !parts.headers.contains_key(headers::PROTOCOL_VERSION) => VersionHeader::Absent,
-            None => VersionHeader::Unknown,
-            Some(revision) if Revision::LEGACY.contains(&revision) => VersionHeader::Legacy,
-            Some(_) => VersionHeader::Modern,
-        };
-        let endpoint = match parts.uri.path() {
-            "/messages" => Endpoint { binding: Binding::Sse, ..Endpoint::MERGED },
-            path => Endpoint::from_path(path)
-                .filter(|endpoint| state.servers(&endpoint.target).is_some())
-                .ok_or_else(|| RequestRefusal::no_endpoint().toward(revision).into_response())?,
-        };
-        Ok(Self {
-            sender: Sender { admission, endpoint },
-            headers: std::mem::take(&mut parts.headers),
-            version,
-            revision,
-        })
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<FrontendState>) -> Result<Self, RequestRefusal> {
+        Self::read(parts, state)
+    }
+}
+
+/// The servers at an endpoint.
+pub(super) fn servers_at<'a>(routes: &'a Routes, target: &Target) -> Option<&'a EndpointServers> {
+    match target {
+        Target::Merged => Some(&routes.merged),
+        Target::Backend(backend) => routes.backends.get(backend),
     }
 }
 
@@ -143,7 +162,7 @@ impl FromRequestParts<FrontendState> for RequestHead {
 ///
 /// 413.
 pub(super) async fn read(state: &FrontendState, mut body: Body) -> Result<Bytes, RequestRefusal> {
-    let max = state.settings().body;
+    let max = state.settings.body;
     let mut text = Bytes::new();
     let mut joined = BytesMut::new();
     while let Some(frame) = body.frame().await {

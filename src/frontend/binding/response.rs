@@ -185,7 +185,7 @@ pub(super) fn session_end(
     session: &Session,
     credential_end: impl Future<Output = ()> + Send + 'static,
 ) -> impl Future<Output = ()> + Send + 'static {
-    let (ended, drained) = (session.ended.clone(), state.drained().clone());
+    let (ended, drained) = (session.ended.clone(), state.drained.clone());
     async move {
         tokio::select! {
             () = ended.cancelled() => {}

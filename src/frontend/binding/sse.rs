@@ -14,13 +14,13 @@ use serde::Deserialize;
 
 use super::{
     refusal::RequestRefusal,
-    request_head::{RequestHead, read},
+    request_head::{RequestHead, read, servers_at},
     response::{self, EventSource, StreamOptions, credential_end, session_end},
 };
 use crate::{
     frontend::{
         session::{Session, exchange::SessionExchange, inbound::Inbound},
-        state::FrontendState,
+        state::{FrontendState, Sender},
     },
     mcp::jsonrpc::Frame,
     model::Serves,
@@ -36,7 +36,7 @@ pub(super) struct MessagesQuery {
 
 /// Ends the session when its connection does.
 struct SseConnection {
-    state: FrontendState,
+    state: Arc<FrontendState>,
     session: Arc<Session>,
     /// Opens `/messages` to a client that brought its key in the query.
     ticket: Option<Arc<Ticket>>,
@@ -44,17 +44,17 @@ struct SseConnection {
 
 /// Opens a session and its stream.
 pub(super) async fn get(
-    State(state): State<FrontendState>,
+    State(state): State<Arc<FrontendState>>,
     ticket: Option<Extension<Arc<Ticket>>>,
     head: RequestHead,
 ) -> Result<Response, RequestRefusal> {
     head.check_event_stream()?;
-    if state.settings().serves == Serves::ModernAlone {
+    if state.settings.serves == Serves::ModernAlone {
         return Err(RequestRefusal::method_not_allowed());
     }
     let owner = Arc::clone(&head.sender.admission.caller);
-    let session = state.sessions().open(head.sender.endpoint.clone(), owner).await.map_err(RequestRefusal::full)?;
-    let credential_end = credential_end(&head.sender.admission.lease, state.now());
+    let session = state.sessions.open(head.sender.endpoint.clone(), owner).await.map_err(RequestRefusal::full)?;
+    let credential_end = credential_end(&head.sender.admission.lease, state.clock.now());
     let end = session_end(&state, &session, credential_end);
     let source = EventSource::Standalone(session.queue.attach());
     let connection = SseConnection { state, session, ticket: ticket.map(|Extension(ticket)| ticket) };
@@ -69,7 +69,7 @@ pub(super) async fn get(
 
 /// A message for the session that the query names.
 pub(super) async fn post(
-    State(state): State<FrontendState>,
+    State(state): State<Arc<FrontendState>>,
     Query(query): Query<MessagesQuery>,
     head: RequestHead,
     body: Body,
@@ -78,20 +78,22 @@ pub(super) async fn post(
 }
 
 async fn receive(
-    state: &FrontendState,
+    state: &Arc<FrontendState>,
     query: MessagesQuery,
     head: &RequestHead,
     body: Body,
 ) -> Result<Response, RequestRefusal> {
     head.check_json()?;
     let id = query.session_id.ok_or_else(|| RequestRefusal::invalid("Bad Request: the query has no session_id"))?;
-    let found = state.sessions().find_connected(&id, &head.sender.admission.caller);
+    let found = state.sessions.find_connected(&id, &head.sender.admission.caller);
     let session = found.map_err(RequestRefusal::missing)?;
     let refuse = |refusal: RequestRefusal| refusal.toward(session.client().map(|client| client.revision));
     let body = read(state, body).await.map_err(refuse)?;
     let frame = Frame::parse(&body).and_then(Frame::unambiguous);
     let frame = frame.map_err(|malformed| refuse(RequestRefusal::malformed(&malformed)))?;
-    let inbound = Inbound { state, session: &session, sender: &head.sender };
+    let servers = servers_at(&state.routes, &session.endpoint.target).ok_or_else(RequestRefusal::no_endpoint)?;
+    let sender = Sender { servers: servers.clone(), ..head.sender.clone() };
+    let inbound = Inbound { state, session: &session, sender: &sender };
     match frame {
         Frame::Single(message) => {
             if let Some(exchange) = inbound.message(message).await {
@@ -110,12 +112,12 @@ async fn receive(
 /// Drives a call: its messages go down the one stream, whether that is read or not. A stream that was closed because its
 /// reader is too slow ends the session here: nobody looks at the connection before its peer reads on.
 fn run(inbound: &Inbound<'_>, mut exchange: SessionExchange) {
-    let (state, session) = (inbound.state.clone(), Arc::clone(inbound.session));
-    inbound.tracker().spawn(async move {
+    let (state, session) = (Arc::clone(inbound.state), Arc::clone(inbound.session));
+    inbound.state.tracker.spawn(async move {
         while let Some(message) = exchange.next().await {
             session.queue.push(message);
             if session.queue.open_streams() == 0 {
-                state.sessions().forget(&session);
+                state.sessions.forget(&session);
             }
         }
     });
@@ -131,6 +133,6 @@ impl SseConnection {
 
 impl Drop for SseConnection {
     fn drop(&mut self) {
-        self.state.sessions().forget(&self.session);
+        self.state.sessions.forget(&self.session);
     }
 }

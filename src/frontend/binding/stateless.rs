@@ -62,7 +62,7 @@ pub(super) async fn serve(
 
 /// A stream that nobody can come back to. When its reader goes, so does the request.
 fn stream(state: &FrontendState, sender: &Sender, ready: Vec<Message>, rest: RequestMessages) -> Response {
-    let end = credential_end(&sender.admission.lease, state.now());
+    let end = credential_end(&sender.admission.lease, state.clock.now());
     response::stream(EventSource::Request(ready.into_iter(), rest), StreamOptions::default(), end)
 }
 

@@ -5,9 +5,13 @@
 
 use std::{future::pending, sync::Arc};
 
-use axum::{body::Body, extract::State, response::Response};
+use axum::{
+    body::Body,
+    extract::{Request, State},
+    response::{IntoResponse as _, Response},
+};
 use futures_util::{Stream, StreamExt as _};
-use http::{HeaderValue, StatusCode};
+use http::{HeaderValue, Method as Verb, StatusCode};
 
 use super::{
     refusal::RequestRefusal,
@@ -34,20 +38,47 @@ use crate::{
     wire::headers,
 };
 
-/// A message, a batch of them, or the `initialize` that opens a session.
-pub(super) async fn post(
-    State(state): State<FrontendState>,
-    head: RequestHead,
-    body: Body,
-) -> Result<Response, RequestRefusal> {
-    serve(&state, &head, body).await.map_err(|refusal| refusal.toward(head.revision))
+/// The endpoints, for POST.
+pub struct StreamableHttp(Arc<FrontendState>);
+
+// === impl StreamableHttp ===
+
+impl StreamableHttp {
+    pub(crate) const fn new(state: Arc<FrontendState>) -> Self {
+        Self(state)
+    }
+
+    /// Returns `true` if the request is a POST to one of the endpoints.
+    pub fn takes(&self, request: &Request) -> bool {
+        let below = request.uri().path().strip_prefix("/mcp");
+        request.method() == Verb::POST && below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+    }
+
+    /// Answers a POST, which must carry its [`Admission`](crate::resource::Admission) as an extension: a message, a batch
+    /// of them, or the `initialize` that opens a session.
+    pub async fn post(&self, request: Request) -> Response {
+        let (mut parts, body) = request.into_parts();
+        let head = match RequestHead::read(&mut parts, &self.0) {
+            Ok(head) => head,
+            Err(refusal) => return refusal.into_response(),
+        };
+        match serve(&self.0, &head, body).await {
+            Ok(response) => response,
+            Err(refusal) => refusal.toward(head.revision).into_response(),
+        }
+    }
 }
 
-async fn serve(state: &FrontendState, head: &RequestHead, body: Body) -> Result<Response, RequestRefusal> {
+/// A POST behind a router.
+pub(super) async fn post(State(state): State<Arc<FrontendState>>, request: Request) -> Response {
+    StreamableHttp(state).post(request).await
+}
+
+async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Body) -> Result<Response, RequestRefusal> {
     head.check_post()?;
     let body = read(state, body).await?;
     let frame = Frame::parse(&body).and_then(Frame::unambiguous);
-    let frame = match choose(state.settings().serves, head.version, frame)? {
+    let frame = match choose(state.settings.serves, head.version, frame)? {
         Semantics::Request(Message::Request { id, method, params }, Some(envelope)) => {
             return stateless::serve(state, head, (id, method), params, &envelope).await;
         }
@@ -73,11 +104,14 @@ async fn serve(state: &FrontendState, head: &RequestHead, body: Body) -> Result<
 }
 
 /// A standalone stream: what the servers say outside any call.
-pub(super) async fn get(State(state): State<FrontendState>, head: RequestHead) -> Result<Response, RequestRefusal> {
+pub(super) async fn get(
+    State(state): State<Arc<FrontendState>>,
+    head: RequestHead,
+) -> Result<Response, RequestRefusal> {
     stream(&state, &head).await.map_err(|refusal| refusal.toward(head.revision))
 }
 
-async fn stream(state: &FrontendState, head: &RequestHead) -> Result<Response, RequestRefusal> {
+async fn stream(state: &Arc<FrontendState>, head: &RequestHead) -> Result<Response, RequestRefusal> {
     head.check_event_stream()?;
     let session = named(state, head).await?;
     let inbound = Inbound { state, session: &session, sender: &head.sender };
@@ -86,7 +120,7 @@ async fn stream(state: &FrontendState, head: &RequestHead) -> Result<Response, R
     if session.take_restored() {
         inbound.restore_settings().await;
     }
-    let credential_end = credential_end(&head.sender.admission.lease, state.now());
+    let credential_end = credential_end(&head.sender.admission.lease, state.clock.now());
     Ok(match source {
         // the stream carries the end of the session, as it did for its first reader
         EventSource::Call(..) | EventSource::Request(..) => response::stream(source, options(&inbound), credential_end),
@@ -122,7 +156,7 @@ fn options(inbound: &Inbound<'_>) -> StreamOptions {
         opening: None,
         ids: Some(inbound.session.answers.prefix.clone()),
         priming: if resumable { Priming::First } else { Priming::Never },
-        lifetime: inbound.state.settings().stream_lifetime.filter(|_| resumable),
+        lifetime: inbound.state.settings.stream_lifetime.filter(|_| resumable),
     }
 }
 
@@ -142,7 +176,7 @@ where
         buffer.push(message);
     }
     let session = Arc::clone(inbound.session);
-    inbound.tracker().spawn(async move {
+    inbound.state.tracker.spawn(async move {
         while let Some(message) = rest.next().await {
             buffer.push(message);
         }
@@ -153,16 +187,19 @@ where
 }
 
 /// The end of a session.
-pub(super) async fn delete(State(state): State<FrontendState>, head: RequestHead) -> Result<Response, RequestRefusal> {
+pub(super) async fn delete(
+    State(state): State<Arc<FrontendState>>,
+    head: RequestHead,
+) -> Result<Response, RequestRefusal> {
     let session = named(&state, &head).await.map_err(|refusal| refusal.toward(head.revision))?;
-    state.sessions().end(&session).await;
+    state.sessions.end(&session).await;
     tracing::info!(session = ?session.id, user = %session.owner.user, "the client ends its session");
     Ok(response::empty(StatusCode::NO_CONTENT))
 }
 
 /// The session that a GET or DELETE names.
 async fn named(state: &FrontendState, head: &RequestHead) -> Result<Arc<Session>, RequestRefusal> {
-    let is_served = |_: &&str| state.settings().serves == Serves::BothEras;
+    let is_served = |_: &&str| state.settings.serves == Serves::BothEras;
     let id = head.session().filter(is_served).ok_or_else(RequestRefusal::method_not_allowed)?;
     let session = find(state, head, id).await?;
     if head.version == VersionHeader::Unknown {
@@ -172,17 +209,13 @@ async fn named(state: &FrontendState, head: &RequestHead) -> Result<Arc<Session>
 }
 
 async fn find(state: &FrontendState, head: &RequestHead, id: &str) -> Result<Arc<Session>, RequestRefusal> {
-    state
-        .sessions()
-        .find(id, &head.sender.endpoint, &head.sender.admission.caller)
-        .await
-        .map_err(RequestRefusal::missing)
+    state.sessions.find(id, &head.sender.endpoint, &head.sender.admission.caller).await.map_err(RequestRefusal::missing)
 }
 
 /// Serves a message without a session: it can only be the `initialize` that opens one. The version is negotiated in it; a
 /// header beside it is ignored (field: unknown versions are negotiated, not refused), unless it names a version that has
 /// no `initialize`.
-async fn open(state: &FrontendState, head: &RequestHead, frame: Frame) -> Result<Response, RequestRefusal> {
+async fn open(state: &Arc<FrontendState>, head: &RequestHead, frame: Frame) -> Result<Response, RequestRefusal> {
     let message = match frame {
         Frame::Single(message) => message,
         Frame::Batch(messages) => {
@@ -212,7 +245,7 @@ async fn open(state: &FrontendState, head: &RequestHead, frame: Frame) -> Result
         }
     };
     let owner = Arc::clone(&head.sender.admission.caller);
-    let opened = state.sessions().open(head.sender.endpoint.clone(), owner).await;
+    let opened = state.sessions.open(head.sender.endpoint.clone(), owner).await;
     let session = opened.map_err(|full| RequestRefusal::full(full).with_id(Some(id.clone())))?;
     let inbound = Inbound { state, session: &session, sender: &head.sender };
     let mut response = respond(&inbound, inbound.open(id, client), ResponseForm::Session).await;

@@ -52,7 +52,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// One connection.
 struct WebSocketConnection {
-    state: FrontendState,
+    state: Arc<FrontendState>,
     sender: Sender,
     /// Messages to be written.
     queue: Arc<ReplayBuffer>,
@@ -72,16 +72,16 @@ enum AnswerStream {
 
 /// Opens a connection.
 pub(super) async fn get(
-    State(state): State<FrontendState>,
+    State(state): State<Arc<FrontendState>>,
     upgrade: WebSocketUpgrade,
     head: RequestHead,
 ) -> Result<Response, RequestRefusal> {
-    let max = state.settings().body;
+    let max = state.settings.body;
     let upgrade = upgrade.protocols([SUBPROTOCOL]).max_message_size(max).max_frame_size(max);
     if upgrade.selected_protocol().is_none() {
         return Err(RequestRefusal::invalid("Bad Request: the WebSocket subprotocol `mcp` must be offered"));
     }
-    let token = state.tracker().token();
+    let token = state.tracker.token();
     Ok(upgrade.on_upgrade(move |socket| async move {
         WebSocketConnection::new(state, head.sender).serve(socket).await;
         drop(token);
@@ -91,9 +91,9 @@ pub(super) async fn get(
 // === impl WebSocketConnection ===
 
 impl WebSocketConnection {
-    fn new(state: FrontendState, sender: Sender) -> Self {
-        let queue = state.sessions().queue(sender.endpoint.binding);
-        let requests = RunningCalls::new(state.settings().calls_per_session, CancellationToken::new());
+    fn new(state: Arc<FrontendState>, sender: Sender) -> Self {
+        let queue = state.sessions.queue(sender.endpoint.binding);
+        let requests = RunningCalls::new(state.settings.calls_per_session, CancellationToken::new());
         Self { state, sender, queue, session: None, requests, last_frame: Instant::now() }
     }
 
@@ -103,8 +103,8 @@ impl WebSocketConnection {
         S: Stream<Item = Result<Frame, E>> + Sink<Frame>,
     {
         let (mut sink, mut frames) = socket.split();
-        let credential_end = credential_end(&self.sender.admission.lease, self.state.now());
-        let (drained, reader) = (self.state.drained().clone(), self.queue.attach());
+        let credential_end = credential_end(&self.sender.admission.lease, self.state.clock.now());
+        let (drained, reader) = (self.state.drained.clone(), self.queue.attach());
         tokio::select! {
             () = self.read(&mut frames) => {}
             () = write(reader, &mut sink) => {}
@@ -146,7 +146,7 @@ impl WebSocketConnection {
     /// Starts to serve a frame.
     async fn receive(&mut self, text: &Bytes) -> Vec<AnswerStream> {
         let text = Text::parse(text).and_then(Text::unambiguous);
-        let served = match choose(self.state.settings().serves, VersionHeader::Absent, text) {
+        let served = match choose(self.state.settings.serves, VersionHeader::Absent, text) {
             Ok(Semantics::Request(Message::Request { id, method, params }, Some(envelope))) => {
                 Ok(self.request((id, method), params, &envelope))
             }
@@ -196,7 +196,7 @@ impl WebSocketConnection {
             (Some(session), _) => session,
             (None, Message::Request { method: Method::Initialize, id, .. }) => {
                 let (endpoint, owner) = (self.sender.endpoint.clone(), Arc::clone(&self.sender.admission.caller));
-                let opened = self.state.sessions().open_on(Arc::clone(&self.queue), endpoint, owner).await;
+                let opened = self.state.sessions.open_on(Arc::clone(&self.queue), endpoint, owner).await;
                 self.session.insert(opened.map_err(|full| RequestRefusal::full(full).with_id(Some(id.clone())))?)
             }
             (None, Message::Request { id, .. }) => {
@@ -210,7 +210,7 @@ impl WebSocketConnection {
             }
             (None, _) => return Ok(Vec::new()),
         };
-        session.touch(self.state.now());
+        session.touch(self.state.clock.now());
         let inbound = Inbound { state: &self.state, session, sender: &self.sender };
         if let Message::Notification { method: Method::Cancelled, params } = &message {
             self.requests.cancel_named(params);
@@ -222,7 +222,7 @@ impl WebSocketConnection {
         let Some(session) = &self.session else {
             return Err(RequestRefusal::invalid("Invalid Request: the session begins with initialize"));
         };
-        session.touch(self.state.now());
+        session.touch(self.state.clock.now());
         let inbound = Inbound { state: &self.state, session, sender: &self.sender };
         Ok(inbound
             .batch(messages)
@@ -237,7 +237,7 @@ impl WebSocketConnection {
 impl Drop for WebSocketConnection {
     fn drop(&mut self) {
         if let Some(session) = &self.session {
-            self.state.sessions().forget(session);
+            self.state.sessions.forget(session);
         }
     }
 }

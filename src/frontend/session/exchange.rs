@@ -7,6 +7,8 @@
 //! Nothing is buffered here: an exchange that is not read does not read its reply. Messages of the server wait, or are
 //! dropped, where they are read from the wire.
 
+mod server_messages;
+
 use std::{
     collections::VecDeque,
     pin::Pin,
@@ -24,8 +26,7 @@ use tokio_util::{
 
 use super::{CallGuard, Session, call_requests::CallRequests};
 use crate::mcp::{
-    ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, Question, Reply, RequestId,
-    client_translator::ClientTranslator, declared::can_be_asked, pending_request::PendingRequest,
+    ErrorObject, Event, Message, Outcome, Payload, Reply, RequestId, client_translator::ClientTranslator,
 };
 
 /// One call: a stream of messages for the client, the response last.
@@ -262,45 +263,6 @@ impl CallInProgress {
         }
     }
 
-    fn notification(&self, notification: Notification) -> Option<Message> {
-        if self.detached || !is_wanted(&notification, self.session.level()) {
-            return None;
-        }
-        let Notification { method, params } = self.translator.notification(notification)?;
-        Some(Message::Notification { method, params: params.json().clone() })
-    }
-
-    /// Asks the client, if it can be asked: it declared the capability, its version has the request, and a stream leads to
-    /// it.
-    fn ask(&mut self, question: Question) -> Option<Message> {
-        if let Err(error) = self.may_ask(&question.method, &question.params) {
-            metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
-            if let Some(error) = error {
-                question.answer.give(Err(error));
-            }
-            return None;
-        }
-        match PendingRequest::new(question, &self.translator) {
-            Ok(pending) => self.requests.get_or_insert_default().send(&self.session, pending),
-            Err((answer, error)) => {
-                answer.give(Err(error));
-                None
-            }
-        }
-    }
-
-    /// Refuses with the error for the server, or with none if nobody is there to be asked.
-    fn may_ask(&self, method: &Method, params: &Payload) -> Result<(), Option<ErrorObject>> {
-        let Some(client) = self.session.client() else { return Err(None) };
-        can_be_asked(client, method, params).map_err(Some)?;
-        let reachable = match self.subject {
-            ExchangeSubject::Request(_) => !self.detached,
-            ExchangeSubject::Listen => self.session.queue.open_streams() > 0,
-        };
-        // 2025-11-25 lifecycle: before `initialized` a server asks nothing but pings
-        if reachable && self.session.is_initialized() { Ok(()) } else { Err(None) }
-    }
-
     fn stop(&mut self, cause: StopCause) {
         let error = match cause {
             // the end of the session cancels its calls
@@ -348,10 +310,4 @@ impl std::fmt::Debug for CallInProgress {
             .field("subject", &self.subject)
             .finish_non_exhaustive()
     }
-}
-
-/// Returns `false` for a log message below the client's level.
-fn is_wanted(notification: &Notification, level: Option<Level>) -> bool {
-    let (Method::LoggingMessage, Some(lowest)) = (&notification.method, level) else { return true };
-    notification.params.string("level").and_then(|name| Level::parse(&name)).is_none_or(|level| level >= lowest)
 }

@@ -5,7 +5,6 @@ use std::{future::poll_fn, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::{FutureExt as _, stream::SelectAll};
-use tokio_util::task::TaskTracker;
 
 use super::{
     Session,
@@ -24,7 +23,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Inbound<'a> {
     /// The servers and the bounds.
-    pub(crate) state: &'a FrontendState,
+    pub(crate) state: &'a Arc<FrontendState>,
     /// The session.
     pub(crate) session: &'a Arc<Session>,
     /// The sender of the message.
@@ -74,7 +73,7 @@ impl Inbound<'_> {
         if let Some(id) = initialize_in(&messages) {
             return reject("initialize must not be part of a batch", Some(id));
         }
-        let max = self.state.settings().batch;
+        let max = self.state.settings.batch;
         if messages.len() > max {
             return reject(&format!("a batch may have at most {max} messages"), None);
         }
@@ -122,7 +121,7 @@ impl Inbound<'_> {
         match method {
             Method::Initialized => {
                 if self.session.set_initialized() {
-                    self.state.sessions().save(self.session).await;
+                    self.state.sessions.save(self.session).await;
                 }
                 // what is said before the client opens a stream waits for it
                 self.listen();
@@ -131,7 +130,8 @@ impl Inbound<'_> {
             Method::Progress => self.session.requests.progress(&Payload::new(client.revision, params)),
             method => {
                 let params = Payload::new(client.revision, params);
-                self.forward_notification(self.call(Call { method, params, context: self.context(client) }));
+                let call = Call { method, params, context: self.context(client) };
+                self.forward_notification(self.sender.servers.sessions.call(call));
             }
         }
     }
@@ -148,7 +148,7 @@ impl Inbound<'_> {
         let call = Call { method, params, context: self.context(client) };
         let (context, cancel_reason) =
             (self.exchange_context(self.on_disconnect(), &call), call.context.cancel_reason.clone());
-        let reply = self.call(call);
+        let reply = self.sender.servers.sessions.call(call);
         self.exchange((id.clone(), Some((id, cancel_reason))), reply, context)
     }
 
@@ -163,7 +163,7 @@ impl Inbound<'_> {
             return;
         };
         let revoked = Arc::clone(&self.sender.admission.lease.revoked);
-        self.state.tracker().spawn(async move {
+        self.state.tracker.spawn(async move {
             tokio::select! {
                 _ = outcome => {}
                 () = poll_fn(|cx| guard.poll_cancelled(cx)) => {}
@@ -193,7 +193,7 @@ impl Inbound<'_> {
             revoked: Arc::clone(&self.sender.admission.lease.revoked),
             on_disconnect,
             translator: ClientTranslator::new(client, *profile, &call.method, &call.params),
-            tracker: self.state.tracker().clone(),
+            tracker: self.state.tracker.clone(),
         }
     }
 
@@ -202,25 +202,13 @@ impl Inbound<'_> {
         if self.session.is_connection() { OnDisconnect::Cancel } else { OnDisconnect::Continue }
     }
 
-    /// The owner of everything that continues without a reader.
-    pub(crate) fn tracker(&self) -> &TaskTracker {
-        self.state.tracker()
-    }
-
-    pub(super) fn call(&self, call: Call) -> Reply {
-        match self.state.servers(&self.session.endpoint.target) {
-            Some(servers) => servers.sessions.call(call),
-            None => Reply::failed(ErrorObject::internal("the backend of this session is no longer configured")),
-        }
-    }
-
     pub(super) fn context(&self, client: &Arc<ClientInfo>) -> Context {
         Context {
             caller: Arc::clone(&self.sender.admission.caller),
             requester: Requester::Session(self.session.id.clone()),
             mirror: None,
             client: Arc::clone(client),
-            profile: self.state.profile(client),
+            profile: self.session.profile(),
             cancel_reason: CancelReason::default(),
             // its session ends then
             revoked: None,

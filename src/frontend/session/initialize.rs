@@ -46,7 +46,7 @@ impl Inbound<'_> {
         // it is; and in a version without tasks the word means something else
         let has_tasks = self.session.endpoint.target != Target::Merged && revision.has(Feature::CoreTasks);
         let client = if has_tasks { client } else { client.without_tasks() };
-        if !self.session.set_client(client) {
+        if !self.session.set_client(client, &self.state.settings) {
             return refuse(id, ErrorObject::internal("the session is being initialized already"));
         }
         let Some(client) = self.session.client() else { return empty(id) };
@@ -58,12 +58,12 @@ impl Inbound<'_> {
         let translator =
             ClientTranslator::new(client, call.context.profile, &Method::Initialize, &Payload::absent(revision));
         let exchange = ExchangeContext { translator, ..self.exchange_context(self.on_disconnect(), &call) };
-        let reply = self.call(call);
-        let (state, session) = (self.state.clone(), Arc::clone(self.session));
+        let reply = self.sender.servers.sessions.call(call);
+        let (state, session) = (Arc::clone(self.state), Arc::clone(self.session));
         let reply = async move {
             let error = match reply.outcome().await {
                 Outcome::Complete(discovered) => {
-                    state.sessions().store(&session).await;
+                    state.sessions.store(&session).await;
                     return Reply::complete(result(&discovered, revision));
                 }
                 Outcome::Failed(error) => error,
@@ -71,7 +71,7 @@ impl Inbound<'_> {
             };
             // a session that is its connection ends with that: the error has yet to go down it
             if !session.is_connection() {
-                state.sessions().forget(&session);
+                state.sessions.forget(&session);
             }
             Reply::failed(error)
         };

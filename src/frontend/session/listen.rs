@@ -31,8 +31,13 @@ impl Inbound<'_> {
             Call { method: Method::Listen, params: Payload::absent(client.revision), context: self.context(client) };
         let context = self.exchange_context(OnDisconnect::Cancel, &call);
         let session = Arc::clone(self.session);
-        let mut messages = SessionExchange::listen(Arc::clone(&session), self.call(call), cancelled.clone(), context);
-        self.state.tracker().spawn(async move {
+        let mut messages = SessionExchange::listen(
+            Arc::clone(&session),
+            self.sender.servers.sessions.call(call),
+            cancelled.clone(),
+            context,
+        );
+        self.state.tracker.spawn(async move {
             while let Some(message) = messages.next().await {
                 session.queue.push(message);
             }

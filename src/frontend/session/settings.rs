@@ -116,8 +116,8 @@ impl Inbound<'_> {
         let call = Call { method: setting.method(), params, context: self.context(client) };
         let (context, cancel_reason) =
             (self.exchange_context(self.on_disconnect(), &call), call.context.cancel_reason.clone());
-        let mut reply = self.call(call);
-        let (state, session) = (self.state.clone(), Arc::clone(self.session));
+        let mut reply = self.sender.servers.sessions.call(call);
+        let (state, session) = (Arc::clone(self.state), Arc::clone(self.session));
         let noted = Reply::new(async_stream::stream! {
             let before = session.level();
             setting.begin(&session);
@@ -127,7 +127,7 @@ impl Inbound<'_> {
                         Outcome::Complete(_) => setting.granted(&session),
                         _ => setting.refused(&session, before),
                     }
-                    state.sessions().save(&session).await;
+                    state.sessions.save(&session).await;
                 }
                 yield event;
             }
@@ -141,7 +141,7 @@ impl Inbound<'_> {
         let Some(client) = self.session.client() else { return };
         let set = |method, params: String| {
             let params = Payload::new(client.revision, params.into());
-            self.call(Call { method, params, context: self.context(client) })
+            self.sender.servers.sessions.call(Call { method, params, context: self.context(client) })
         };
         if let Some(level) = self.session.level() {
             let _ = set(Method::SetLevel, format!(r#"{{"level":"{}"}}"#, level.as_str())).outcome().await;
@@ -155,7 +155,7 @@ impl Inbound<'_> {
             .map(|uri| set(Method::ResourcesSubscribe, format!(r#"{{"uri":{}}}"#, json::quote(uri))).outcome())
             .collect();
         let ended = self.session.ended.clone();
-        self.tracker().spawn(async move {
+        self.state.tracker.spawn(async move {
             ended.run_until_cancelled(join_all(granted)).await;
         });
     }

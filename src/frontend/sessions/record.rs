@@ -5,7 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{
-    frontend::session::{Session, SessionOrigin},
+    frontend::{
+        session::{Session, SessionOrigin},
+        settings::Settings,
+    },
     mcp::{Capabilities, ClientInfo, Level, Revision},
     model::{Caller, Endpoint, Rights, SessionId, status::SessionStatus},
     storage::sessions::{McpSession, McpSessionState},
@@ -53,12 +56,13 @@ pub(super) fn origin(row: &McpSession, id: SessionId, caller: &Caller) -> Option
 }
 
 /// Restores the client and the settings of the process before this one.
-pub(super) fn restore(session: &Session, row: &McpSession) {
-    session.set_client(ClientInfo {
+pub(super) fn restore(session: &Session, row: &McpSession, settings: &Settings) {
+    let client = ClientInfo {
         revision: Revision::parse(&row.revision).unwrap_or(Revision::NEWEST_LEGACY),
         implementation: Bytes::copy_from_slice(&row.implementation),
         capabilities: Capabilities::new(Bytes::copy_from_slice(&row.capabilities)),
-    });
+    };
+    session.set_client(client, settings);
     if row.state.initialized {
         session.set_initialized();
     }

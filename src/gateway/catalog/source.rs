@@ -52,6 +52,8 @@ pub(super) struct Source {
     settings: CatalogSettings,
     /// False if the version of its last list mirrors no parameters in headers.
     pub(super) mirrors_params: AtomicBool,
+    /// True if a call needs nothing that only the lists know: no parameter is mirrored, and no tool is left out.
+    pub(super) has_plain_calls: Arc<AtomicBool>,
     /// The entries that clients are not shown.
     pub(super) omissions: Omissions,
     /// What the backend last said of itself to the gateway, in an earlier process of it perhaps.
@@ -88,6 +90,7 @@ impl Source {
             server,
             settings,
             mirrors_params: AtomicBool::new(true),
+            has_plain_calls: Arc::default(),
             omissions: Omissions::default(),
             introduction: RwLock::new(introduction.map(|result| Arc::new(ServerInfo::new(result)))),
         }
@@ -119,6 +122,12 @@ impl Source {
         }
         self.settings.tracker.spawn(fetch_list(Arc::clone(self), Arc::clone(cache), kind));
         cached.look(refresh)
+    }
+
+    /// Notes what a page or a list tells about calls.
+    fn note_calls(&self) {
+        let plain = !self.mirrors_params.load(Ordering::Relaxed) && !self.omissions.may_have_tools();
+        self.has_plain_calls.store(plain, Ordering::Relaxed);
     }
 
     /// Notes what the backend says of itself to the gateway.
@@ -161,6 +170,7 @@ async fn fetch_list(source: Arc<Source>, cache: Arc<ListCache>, kind: ListKind) 
         let wanted = cache.take_wanted(kind);
         if let Ok(list) = &asked {
             source.omissions.note(&source.backend, kind, list.left_out());
+            source.note_calls();
         }
         let settled = cache.list(kind).finish(asked);
         if !settled.changed && wanted {
@@ -226,6 +236,7 @@ async fn whole(source: &Arc<Source>, cache: &Arc<ListCache>, kind: ListKind) -> 
             page => page?,
         };
         source.mirrors_params.store(page.revision.has(Feature::MirroredParams), Ordering::Relaxed);
+        source.note_calls();
         bytes += page.json().len();
         pages += 1;
         list.add(kind, &source.backend, &page);

@@ -1,0 +1,57 @@
+//! The server's messages during a call: notifications, and requests for the client. Knows nothing of the end of the call.
+
+use super::{CallInProgress, ExchangeSubject};
+use crate::mcp::{
+    ErrorObject, Level, Message, Method, Notification, Payload, Question, declared::can_be_asked,
+    pending_request::PendingRequest,
+};
+
+// === impl CallInProgress ===
+
+impl CallInProgress {
+    /// A notification for the client, if it wants it.
+    pub(super) fn notification(&self, notification: Notification) -> Option<Message> {
+        if self.detached || !is_wanted(&notification, self.session.level()) {
+            return None;
+        }
+        let Notification { method, params } = self.translator.notification(notification)?;
+        Some(Message::Notification { method, params: params.json().clone() })
+    }
+
+    /// Asks the client, if it can be asked: it declared the capability, its version has the request, and a stream leads to
+    /// it.
+    pub(super) fn ask(&mut self, question: Question) -> Option<Message> {
+        if let Err(error) = self.may_ask(&question.method, &question.params) {
+            metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
+            if let Some(error) = error {
+                question.answer.give(Err(error));
+            }
+            return None;
+        }
+        match PendingRequest::new(question, &self.translator) {
+            Ok(pending) => self.requests.get_or_insert_default().send(&self.session, pending),
+            Err((answer, error)) => {
+                answer.give(Err(error));
+                None
+            }
+        }
+    }
+
+    /// Refuses with the error for the server, or with none if nobody is there to be asked.
+    fn may_ask(&self, method: &Method, params: &Payload) -> Result<(), Option<ErrorObject>> {
+        let Some(client) = self.session.client() else { return Err(None) };
+        can_be_asked(client, method, params).map_err(Some)?;
+        let reachable = match self.subject {
+            ExchangeSubject::Request(_) => !self.detached,
+            ExchangeSubject::Listen => self.session.queue.open_streams() > 0,
+        };
+        // 2025-11-25 lifecycle: before `initialized` a server asks nothing but pings
+        if reachable && self.session.is_initialized() { Ok(()) } else { Err(None) }
+    }
+}
+
+/// Returns `false` for a log message below the client's level.
+fn is_wanted(notification: &Notification, level: Option<Level>) -> bool {
+    let (Method::LoggingMessage, Some(lowest)) = (&notification.method, level) else { return true };
+    notification.params.string("level").and_then(|name| Level::parse(&name)).is_none_or(|level| level >= lowest)
+}

@@ -1,0 +1,153 @@
+//! The ends of sessions: by their clients, by the sweep, and to make room. Knows nothing of how a session is opened or found.
+
+use std::sync::Arc;
+
+use tokio::{task::yield_now, time::Instant};
+
+use super::{Sessions, has_row, record};
+use crate::{
+    frontend::session::Session,
+    mcp::observer::LifecycleEvent,
+    model::{Requester, SessionId},
+    support::{Digest, Timestamp},
+};
+
+/// The sessions that the sweep looks at before it lets others run, and writes in one transaction.
+const SWEEP_BATCH: usize = 256;
+
+// === impl Sessions ===
+
+impl Sessions {
+    /// Ends a session: from now on it is unknown. Returns when its row is deleted; it is deleted too if the future is
+    /// dropped before.
+    pub(crate) async fn end(&self, session: &Session) {
+        if self.remove(session) {
+            self.delete(self.row_of(session).into_iter().collect()).await;
+        }
+    }
+
+    /// Ends the session of this id, if it is in memory.
+    pub(crate) async fn end_by_id(&self, id: &SessionId) {
+        if let Some(session) = self.in_memory(id.as_str()) {
+            self.end(&session).await;
+        }
+    }
+
+    /// Ends a session without waiting for the store.
+    pub(crate) fn forget(&self, session: &Session) {
+        if self.remove(session)
+            && let Some(row) = self.row_of(session)
+        {
+            drop(self.rows.delete(vec![row]));
+        }
+    }
+
+    /// Ends all calls and streams; the sessions themselves stay in the store.
+    pub(crate) fn close(&self) {
+        self.closed.cancel();
+        for session in self.table.all() {
+            session.calls.cancel_all();
+        }
+    }
+
+    /// Ends the sessions that are due, in memory and in the store, and writes the changes of the others.
+    pub(crate) async fn sweep(&self) {
+        let now = self.now();
+        for sessions in self.table.all().chunks(SWEEP_BATCH) {
+            self.sweep_some(sessions, now).await;
+            yield_now().await;
+        }
+        // those whose deletion failed before, or whose client did not wait for it
+        for rows in self.rows.undeleted().chunks(SWEEP_BATCH) {
+            self.delete(rows.to_vec()).await;
+        }
+        let (idle_since, unready_since) = (now - self.settings.session_idle, now - self.settings.handshake);
+        if let Err(error) = self.deps.storage.mcp_sessions().delete_idle(idle_since, unready_since).await {
+            tracing::warn!(%error, "idle sessions stay in the store until the next round");
+        }
+        metrics::gauge!("lockkeeper_frontend_sessions").set(u32::try_from(self.table.len()).unwrap_or(u32::MAX));
+    }
+
+    /// A session whose client never finished the handshake is due early, an open stream notwithstanding.
+    fn is_due(&self, session: &Session, now: Timestamp) -> bool {
+        let idle = now.since(session.last_seen());
+        if !session.is_initialized() && session.calls.is_empty() && idle >= self.settings.handshake {
+            return true;
+        }
+        !session.is_active() && idle >= self.settings.session_idle
+    }
+
+    async fn sweep_some(&self, sessions: &[Arc<Session>], now: Timestamp) {
+        let (due, alive): (Vec<_>, Vec<_>) = sessions.iter().partition(|session| self.is_due(session, now));
+        let mut rows = Vec::new();
+        for session in due.into_iter().filter(|session| self.remove(session)) {
+            tracing::info!(session = ?session.id, "the session was idle for too long and is ended");
+            rows.extend(self.row_of(session));
+        }
+        self.delete(rows).await;
+        for session in &alive {
+            if session.is_active() {
+                session.touch(now);
+            }
+            session.answers.sweep(Instant::now());
+        }
+        let changed = alive.into_iter().filter(|session| has_row(session) && session.take_changed());
+        self.write(&changed.map(AsRef::as_ref).collect::<Vec<_>>()).await;
+    }
+
+    pub(super) async fn write(&self, sessions: &[&Session]) {
+        if sessions.is_empty() {
+            return;
+        }
+        let changes = sessions.iter().map(|session| record::change(session)).collect();
+        if let Err(error) = self.rows.change(changes).await {
+            tracing::warn!(%error, "the activity of sessions is written with the next round");
+            for session in sessions {
+                session.set_changed();
+            }
+        }
+    }
+
+    /// Takes a session out of memory and ends it; `false` if it had ended.
+    fn remove(&self, session: &Session) -> bool {
+        let removed = self.table.remove(session, || self.before_removal(session));
+        if removed {
+            self.after_removal(session);
+        }
+        removed
+    }
+
+    /// Runs before a session leaves the memory: its row is void from now on.
+    pub(super) fn before_removal(&self, session: &Session) {
+        if has_row(session) {
+            self.rows.mark_ended(Digest::sha256(session.id.as_str()));
+        }
+    }
+
+    /// Runs after it left.
+    pub(super) fn after_removal(&self, session: &Session) {
+        metrics::counter!("lockkeeper_frontend_sessions_ended_total").increment(1);
+        session.ended.cancel();
+        session.calls.cancel_all();
+        self.deps.observer.notify(LifecycleEvent::RequesterEnded(&Requester::Session(session.id.clone())));
+    }
+
+    /// The row of a session that ended, if it has one.
+    pub(super) fn row_of(&self, session: &Session) -> Option<Digest> {
+        let digest = has_row(session).then(|| Digest::sha256(session.id.as_str()))?;
+        if session.is_stored() {
+            return Some(digest);
+        }
+        self.rows.unmark(&digest);
+        None
+    }
+
+    pub(super) async fn delete(&self, rows: Vec<Digest>) {
+        if rows.is_empty() {
+            return;
+        }
+        if let Err(error) = self.rows.delete(rows).await {
+            tracing::error!(%error, "ended sessions stay in the store until the next round");
+        }
+    }
+}
