@@ -16,10 +16,7 @@ use futures_util::Stream;
 use tokio_util::sync::CancellationToken;
 
 pub(super) use self::envelope::{RequestEnvelope, unsupported};
-use self::{
-    discover::discover,
-    listen::{Listen, filter},
-};
+use self::{discover::discover, listen::Listen};
 use crate::{
     frontend::{
         requests::{RequestKind, RequestPermit},
@@ -27,7 +24,7 @@ use crate::{
     },
     mcp::{
         Call, CancelReason, ClientInfo, Context, ErrorObject, Event, Level, Message, Method, Notification, Outcome,
-        Payload, Reply, RequestId, client_translator::ClientTranslator, meta, mirrored::Mirror,
+        Payload, Reply, RequestId, client_translator::ClientTranslator, listen::Filter, meta, mirrored::Mirror,
     },
     model::Requester,
 };
@@ -99,7 +96,7 @@ impl StatelessRequest<'_> {
     ///
     /// # Errors
     ///
-    /// `-32603` if the user has too many requests running, or listens open; those of [`filter`].
+    /// `-32603` if the user has too many requests running, or listens open; those of [`Filter::read`].
     pub(crate) fn serve(self, params: Bytes) -> Result<Served, ErrorObject> {
         let requests = &self.state.requests;
         let caller = &self.sender.admission.caller;
@@ -131,11 +128,11 @@ impl StatelessRequest<'_> {
 
     /// The answer to `subscriptions/listen`.
     fn listen(self, params: &Payload, context: Context, permit: RequestPermit) -> Result<RequestMessages, ErrorObject> {
-        let chosen = filter(params, &context.client)?;
-        let spoken = ClientTranslator::new(&context.client, context.profile, &Method::Listen, params);
+        let chosen = Filter::read(params, &context.client)?;
+        let translator = ClientTranslator::new(&context.client, context.profile, &Method::Listen, params);
         let observer = self.state.requests.observer.clone();
         let server = Arc::clone(&self.sender.servers.requests);
-        let listen = Listen { id: self.id, context, spoken, server, observer };
+        let listen = Listen { id: self.id, context, translator, server, observer };
         Ok(Box::pin(listen.messages(chosen, self.state.drained.clone(), permit)))
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use super::{Event, Method, Notification, Payload, Reply, Revision, uri::covers};
+use super::{ClientInfo, ErrorObject, Event, Method, Notification, Payload, Reply, Revision, uri::covers};
 
 /// The lists whose changes can be listened to: the member of the filter, the capability, the notification.
 pub const LISTS: [(&str, &str, Method); 3] = [
@@ -26,6 +26,11 @@ pub const RESOURCES: &str = "resourceSubscriptions";
 /// The member of the filter that names the methods, used inside the gateway alone.
 const METHODS: &str = "methods";
 
+/// The bounds of one listen: resources, and the bytes of each URI.
+const MAX_RESOURCES: (usize, usize) = (1_000, 8 * 1024);
+/// The same for tasks and their ids.
+const MAX_TASKS: (usize, usize) = (1_000, 1024);
+
 /// A filter, as a client chooses it or as it is acknowledged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
@@ -40,6 +45,43 @@ pub struct Filter {
 // === impl Filter ===
 
 impl Filter {
+    /// Reads the filter that `client` chose.
+    ///
+    /// # Errors
+    ///
+    /// `-32602` if `notifications` is no filter, or names too much; `-32021` if it names tasks, and the client did not
+    /// declare the extension (tasks extension, *Task Status Notifications*).
+    pub(crate) fn read(params: &Payload, client: &ClientInfo) -> Result<Self, ErrorObject> {
+        let malformed = || ErrorObject::invalid_params("Invalid params: `notifications` must be a filter");
+        let all: Value = params.view().ok_or_else(malformed)?;
+        let filter = all["notifications"].as_object().ok_or_else(malformed)?;
+        let mut lists = BTreeSet::new();
+        for (member, ..) in &LISTS {
+            match filter.get(*member) {
+                None | Some(Value::Bool(false)) => {}
+                Some(Value::Bool(true)) => drop(lists.insert(*member)),
+                Some(_) => return Err(malformed()),
+            }
+        }
+        let named = |member: &str, what: &str, (count, length): (usize, usize)| {
+            let named = match filter.get(member) {
+                None => BTreeSet::new(),
+                Some(names) => serde_json::from_value::<BTreeSet<String>>(names.clone()).map_err(|_| malformed())?,
+            };
+            if named.len() > count || named.iter().any(|name| name.len() > length) {
+                let message = format!("Invalid params: at most {count} {what}, each of at most {length} bytes");
+                return Err(ErrorObject::invalid_params(&message));
+            }
+            Ok(named)
+        };
+        let resources = named(RESOURCES, "resources", MAX_RESOURCES)?;
+        let tasks = named(TASK_IDS, "ids of tasks", MAX_TASKS)?;
+        if !tasks.is_empty() && !client.takes_tasks() {
+            return Err(ErrorObject::undeclared_tasks());
+        }
+        Ok(Self { lists, resources, tasks })
+    }
+
     /// The filter in these parameters; what is malformed is left out.
     pub fn of(params: &Payload) -> Self {
         let params: Value = params.view().unwrap_or_default();

@@ -1,52 +1,47 @@
 //! `subscriptions/listen` (2026-07-28): what the client chose to hear, on one stream, acknowledged first and tagged. Knows
 //! nothing of HTTP.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::Stream;
-use serde_json::Value;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     frontend::requests::RequestPermit,
     mcp::{
-        Call, ClientInfo, Context, ErrorObject, Event, Message, Method, Notification, Payload, RequestId, Server,
+        Call, ClientInfo, Context, Event, Message, Method, Notification, Payload, RequestId, Server,
         client_translator::ClientTranslator,
         json::draft::Draft,
-        listen::{Filter, LISTS, RESOURCES, TASK_IDS},
+        listen::Filter,
         meta,
         observer::{LifecycleEvent, Observer},
     },
     model::Requester,
 };
 
-/// How many resources one listen can name, and how long each URI can be, in bytes.
-const MAX_RESOURCES: (usize, usize) = (1_000, 8 * 1024);
-/// How many tasks one listen can name, and how long each id can be, in bytes.
-const MAX_TASKS: (usize, usize) = (1_000, 1024);
-/// How long the gateway may take to acknowledge; it takes less itself.
+/// The time in which the gateway has to acknowledge; it takes less itself.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// One listen.
 pub(super) struct Listen {
     /// The id of the request, which tags what comes.
     pub(super) id: RequestId,
-    /// Who listens.
+    /// The client, and its caller.
     pub(super) context: Context,
-    /// How the client is spoken to.
-    pub(super) spoken: ClientTranslator,
-    /// To whom.
+    /// The translator into the client's version.
+    pub(super) translator: ClientTranslator,
+    /// The server that is listened to.
     pub(super) server: Arc<dyn Server>,
     /// The observer of its end, so that subscriptions end.
     pub(super) observer: Observer,
 }
 
-/// Ends the subscriptions of a listen however it ends.
-struct Hold(Observer, Requester);
+/// Reports the end of a listen, however it ends: the servers hold nothing for it any more.
+struct EndReport(Observer, Requester);
 
-impl Drop for Hold {
+impl Drop for EndReport {
     fn drop(&mut self) {
         self.0.notify(LifecycleEvent::RequesterEnded(&self.1));
     }
@@ -64,14 +59,14 @@ impl Listen {
     ) -> impl Stream<Item = Message> + Send + 'static {
         async_stream::stream! {
             let _permit = permit;
-            let hold = Hold(self.observer.clone(), self.context.requester.clone());
+            let end = EndReport(self.observer.clone(), self.context.requester.clone());
             let call = Call { method: Method::Listen, params: chosen.params(), context: self.context.clone() };
-            let mut told = self.server.call(call);
+            let mut reply = self.server.call(call);
             // the first that comes is the acknowledgement; a server that says nothing tells of nothing
             let first = tokio::select! {
                 biased;
                 () = drained.cancelled() => None,
-                first = timeout(ACKNOWLEDGE_TIMEOUT, told.next_event()) => first.ok().flatten(),
+                first = timeout(ACKNOWLEDGE_TIMEOUT, reply.next_event()) => first.ok().flatten(),
             };
             let honoured = match &first {
                 Some(Event::Notified(told)) if told.method == Method::SubscriptionsAcknowledged => {
@@ -84,7 +79,7 @@ impl Listen {
                 let event = tokio::select! {
                     biased;
                     () = drained.cancelled() => break,
-                    event = told.next_event() => event,
+                    event = reply.next_event() => event,
                 };
                 match event {
                     Some(Event::Notified(told)) => {
@@ -97,15 +92,15 @@ impl Listen {
                     Some(Event::Done(_)) | None => break,
                 }
             }
-            drop(hold);
+            drop(end);
             let result = self.ended();
             yield Message::result(self.id, result);
         }
     }
 
-    /// What is told, where it was chosen, as the client's version writes it.
+    /// The message for a notification that was chosen, as the client's version writes it.
     fn shown(&self, told: Notification, honoured: &Filter) -> Option<Message> {
-        let Notification { method, params } = self.spoken.notification(told)?;
+        let Notification { method, params } = self.translator.notification(told)?;
         honoured.tells(&method, &params).then(|| self.tagged(method, &params))
     }
 
@@ -129,41 +124,4 @@ impl Listen {
         draft.each(meta::META).for_each(|meta| meta.set(meta::SUBSCRIPTION_ID, id.clone()));
         Message::Notification { method, params: Bytes::from(draft.text()) }
     }
-}
-
-/// Reads the filter in the parameters of `client`.
-///
-/// # Errors
-///
-/// `-32602` where `notifications` is no filter, or names too much; `-32021` where it names tasks, and the client did
-/// not declare the extension (tasks extension, *Task Status Notifications*).
-pub(super) fn filter(params: &Payload, client: &ClientInfo) -> Result<Filter, ErrorObject> {
-    let malformed = || ErrorObject::invalid_params("Invalid params: `notifications` must be a filter");
-    let all: Value = params.view().ok_or_else(malformed)?;
-    let filter = all["notifications"].as_object().ok_or_else(malformed)?;
-    let mut lists = BTreeSet::new();
-    for (member, ..) in &LISTS {
-        match filter.get(*member) {
-            None | Some(Value::Bool(false)) => {}
-            Some(Value::Bool(true)) => drop(lists.insert(*member)),
-            Some(_) => return Err(malformed()),
-        }
-    }
-    let named = |member: &str, what: &str, (count, length): (usize, usize)| {
-        let named = match filter.get(member) {
-            None => BTreeSet::new(),
-            Some(names) => serde_json::from_value::<BTreeSet<String>>(names.clone()).map_err(|_| malformed())?,
-        };
-        if named.len() > count || named.iter().any(|name| name.len() > length) {
-            let message = format!("Invalid params: at most {count} {what}, each of at most {length} bytes");
-            return Err(ErrorObject::invalid_params(&message));
-        }
-        Ok(named)
-    };
-    let resources = named(RESOURCES, "resources", MAX_RESOURCES)?;
-    let tasks = named(TASK_IDS, "ids of tasks", MAX_TASKS)?;
-    if !tasks.is_empty() && !client.takes_tasks() {
-        return Err(ErrorObject::undeclared_tasks());
-    }
-    Ok(Filter { lists, resources, tasks })
 }
