@@ -11,7 +11,7 @@ use std::{borrow::Cow, fmt, ops::Range};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde::{
     Deserialize,
-    de::{Deserializer, MapAccess, Visitor},
+    de::{Deserializer, IgnoredAny, Visitor},
 };
 use serde_json::value::RawValue;
 
@@ -51,13 +51,9 @@ impl<'a> Object<'a> {
         is_object(text).then(|| Self(Members::of(text).map(|(name, value)| (name_of(name), value)).collect()))
     }
 
-    /// Reads the members of the object that `text` is, which may be anything.
-    ///
-    /// # Errors
-    ///
-    /// That of the parser. If `text` is JSON, but no object, it is one of data.
-    pub(crate) fn read(text: &'a str) -> serde_json::Result<Self> {
-        serde_json::from_str(text)
+    /// Reads the members of the object that `text` is; `None` if it is something else, which may be no JSON at all.
+    pub(crate) fn read(text: &'a str) -> Option<Self> {
+        is_json(text).then(|| Self::parse(text.as_bytes())).flatten()
     }
 
     /// The text of the member `key`; the last one where the name is repeated, as JavaScript reads it.
@@ -73,28 +69,6 @@ impl<'a> Object<'a> {
     /// The members in order, with the text of their values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
         self.0.iter().map(|(name, value)| (name.as_ref(), *value))
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Object<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
-                let mut members = Vec::new();
-                while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &'de RawValue>()? {
-                    members.push((name, value.get()));
-                }
-                Ok(Object(members))
-            }
-        }
-        deserializer.deserialize_map(InOrder)
     }
 }
 
@@ -317,13 +291,20 @@ pub(crate) fn name_of(written: &str) -> Cow<'_, str> {
     }
 }
 
-fn is_object(text: &str) -> bool {
+/// Whether `text` is one JSON value. Looks at each byte once, whatever the depth.
+pub(crate) fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+/// Whether the JSON text `text` is an object.
+pub(crate) fn is_object(text: &str) -> bool {
     text.bytes().find(|byte| !byte.is_ascii_whitespace()) == Some(b'{')
 }
 
 /// The JSON text of a string.
 pub fn quote(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    // writing a string to memory fails never
+    serde_json::to_string(text).unwrap_or_default()
 }
 
 /// The string that a JSON text is; `None` where it is something else.

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{
     ErrorObject, Method, control,
-    json::{self, Object},
+    json::{self, scan::Members},
     spelling,
 };
 
@@ -129,12 +129,11 @@ struct Envelope<'a> {
 impl Message {
     /// Reads one message; what it keeps are slices of `text`.
     pub fn parse(text: &Bytes) -> Result<Self, Malformed> {
-        let Ok(checked) = std::str::from_utf8(text) else { return Err(Malformed::NotJson) };
-        match Object::read(checked) {
-            Ok(object) => Envelope::read(&object).into_message(text),
-            Err(error) if error.is_data() => Err(malformed("it is no JSON object of a message's form")),
-            Err(_) => Err(Malformed::NotJson),
+        let checked = std::str::from_utf8(text).ok().filter(|text| json::is_json(text)).ok_or(Malformed::NotJson)?;
+        if !json::is_object(checked) {
+            return Err(malformed("it is no JSON object of a message's form"));
         }
+        Envelope::read(checked).into_message(text)
     }
 
     /// Writes the message.
@@ -197,14 +196,15 @@ impl Message {
 }
 
 impl<'a> Envelope<'a> {
-    fn read(object: &Object<'a>) -> Self {
+    fn read(object: &'a str) -> Self {
         let mut envelope = Self { members: [None; MEMBERS.len()], repeated: None, misspelled: None };
-        for (name, value) in object.iter() {
+        for (name, value) in Members::of(object) {
+            let name = json::name_of(name);
             match MEMBERS.iter().position(|member| *member == name) {
                 Some(place) if envelope.members[place].is_none() => envelope.members[place] = Some(value),
                 Some(place) => envelope.repeated = Some(MEMBERS[place]),
                 None => {
-                    let meant = MEMBERS.iter().find(|member| spelling::is_other_spelling(name, member));
+                    let meant = MEMBERS.iter().find(|member| spelling::is_other_spelling(&name, member));
                     envelope.misspelled = envelope.misspelled.or(meant.copied());
                 }
             }

@@ -296,7 +296,7 @@ impl<'a> Draft<'a> {
 impl<'a> Node<'a> {
     fn open(text: &'a str) -> Option<Self> {
         if text.starts_with('{') {
-            let object = Object::read(text).ok()?;
+            let object = Object::read(text)?;
             Some(Node::Object(Level::read(text, object.0)))
         } else {
             let elements: Vec<&'a RawValue> = serde_json::from_str(text).ok()?;
