@@ -286,7 +286,7 @@ pub fn member<'a>(text: &'a [u8], key: &str) -> Option<&'a str> {
 /// The name that is written so, with its quotes. A lone surrogate in it is read as U+FFFD.
 pub(crate) fn name_of(written: &str) -> Cow<'_, str> {
     match written.get(1..written.len().saturating_sub(1)) {
-        Some(name) if memchr::memchr(b'\\', name.as_bytes()).is_none() => Cow::Borrowed(name),
+        Some(name) if !name.as_bytes().contains(&b'\\') => Cow::Borrowed(name),
         _ => serde_json::from_str::<Name<'_>>(written).map(|Name(name)| name).unwrap_or_default(),
     }
 }

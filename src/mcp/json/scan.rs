@@ -106,7 +106,8 @@ impl<'a> Iterator for Members<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let bytes = self.text.as_bytes();
-        let name = self.at + memchr::memchr(b'"', bytes.get(self.at..)?)?;
+        // between two members are a comma and white space alone
+        let name = self.at + bytes.get(self.at..)?.iter().position(|byte| *byte == b'"')?;
         let name = name..end_of_string(bytes, name);
         let between = |byte: &u8| matches!(byte, b':' | b' ' | b'\t' | b'\r' | b'\n');
         let value = name.end + bytes.get(name.end..)?.iter().position(|byte| !between(byte))?;
@@ -178,31 +179,56 @@ fn same(one: &Value, other: &Value) -> bool {
 
 /// The end of the value that begins at `start`.
 fn end_of_value(bytes: &[u8], start: usize) -> usize {
-    let mut depth = 0_usize;
-    let mut at = start;
+    match bytes.get(start) {
+        Some(b'"') => end_of_string(bytes, start),
+        Some(b'{' | b'[') => end_of_nested(bytes, start),
+        Some(b'}' | b']') => start + 1,
+        Some(_) => end_of_word(bytes, start),
+        None => bytes.len(),
+    }
+}
+
+/// The end of the object or array that begins at `start`.
+fn end_of_nested(bytes: &[u8], start: usize) -> usize {
+    let (mut depth, mut at) = (1_usize, start + 1);
     while let Some(byte) = bytes.get(at) {
-        match byte {
-            b'"' => at = end_of_string(bytes, at),
-            b'{' | b'[' => {
+        match KINDS[usize::from(*byte)] {
+            Kind::Other => at += 1,
+            Kind::Quote => at = end_of_string(bytes, at),
+            Kind::Open => {
                 depth += 1;
                 at += 1;
             }
-            b'}' | b']' => {
-                depth = depth.saturating_sub(1);
+            Kind::Close => {
+                depth -= 1;
                 at += 1;
+                if depth == 0 {
+                    return at;
+                }
             }
-            _ if depth == 0 => at = end_of_word(bytes, at),
-            _ => {
-                at += 1;
-                continue;
-            }
-        }
-        if depth == 0 {
-            return at;
         }
     }
     bytes.len()
 }
+
+/// The bytes by what they mean outside of strings.
+#[derive(Clone, Copy)]
+enum Kind {
+    Other,
+    Quote,
+    Open,
+    Close,
+}
+
+static KINDS: [Kind; 256] = {
+    let mut kinds = [Kind::Other; 256];
+    kinds[b'"' as usize] = Kind::Quote;
+    kinds[b'{' as usize] = Kind::Open;
+    kinds[b'[' as usize] = Kind::Open;
+    kinds[b'}' as usize] = Kind::Close;
+    kinds[b']' as usize] = Kind::Close;
+    kinds
+};
 
 /// The end of the number or literal that begins at `start`.
 fn end_of_word(bytes: &[u8], start: usize) -> usize {
@@ -210,10 +236,15 @@ fn end_of_word(bytes: &[u8], start: usize) -> usize {
     bytes[start..].iter().position(ends).map_or(bytes.len(), |length| start + length)
 }
 
+/// Bytes of a string that are looked at one by one: most strings are shorter, and the fast search takes time to begin.
+const SHORT: usize = 24;
+
 /// Where the string that begins at `start` ends, its closing quote included.
 fn end_of_string(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
-    while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+    while let Some(rest) = bytes.get(at..) {
+        let short = rest.iter().take(SHORT).position(|byte| matches!(byte, b'"' | b'\\'));
+        let Some(found) = short.or_else(|| memchr::memchr2(b'"', b'\\', rest)) else { break };
         if bytes[at + found] == b'"' {
             return at + found + 1;
         }
