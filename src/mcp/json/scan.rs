@@ -236,21 +236,40 @@ fn end_of_word(bytes: &[u8], start: usize) -> usize {
     bytes[start..].iter().position(ends).map_or(bytes.len(), |length| start + length)
 }
 
-/// Bytes of a string that are looked at one by one: most strings are shorter, and the fast search takes time to begin.
-const SHORT: usize = 24;
-
 /// Where the string that begins at `start` ends, its closing quote included.
 fn end_of_string(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
-    while let Some(rest) = bytes.get(at..) {
-        let short = rest.iter().take(SHORT).position(|byte| matches!(byte, b'"' | b'\\'));
-        let Some(found) = short.or_else(|| memchr::memchr2(b'"', b'\\', rest)) else { break };
+    while let Some(found) = bytes.get(at..).and_then(quote_or_escape) {
         if bytes[at + found] == b'"' {
             return at + found + 1;
         }
         at += found + 2;
     }
     bytes.len()
+}
+
+/// Where the first quote or backslash is. The first bytes are looked at by eight: most strings are short, and the faster
+/// search takes time to begin.
+fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
+    let (words, _) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().take(FIRST_WORDS).enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let found = zero_bytes(word ^ QUOTES) | zero_bytes(word ^ BACKSLASHES);
+        if found != 0 {
+            return Some(8 * index + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let begun = 8 * words.len().min(FIRST_WORDS);
+    memchr::memchr2(b'"', b'\\', &bytes[begun..]).map(|found| begun + found)
+}
+
+const FIRST_WORDS: usize = 4;
+const QUOTES: u64 = u64::from_le_bytes([b'"'; 8]);
+const BACKSLASHES: u64 = u64::from_le_bytes([b'\\'; 8]);
+
+/// The highest bit of each byte that is zero, up to the first such byte; those of later bytes may be set too.
+const fn zero_bytes(word: u64) -> u64 {
+    word.wrapping_sub(u64::from_le_bytes([1; 8])) & !word & u64::from_le_bytes([0x80; 8])
 }
 
 #[cfg(test)]
@@ -315,6 +334,21 @@ mod tests {
         assert_eq!(Members::of(r#"["a",{"b":1}]"#).count() + Members::of("{ }").count(), 0);
         let deep = format!(r#"{{"a":{}{},"b":1}}"#, "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(Members::of(&deep).count(), 2);
+    }
+
+    #[test]
+    fn a_string_ends_at_its_first_quote_that_is_not_escaped() {
+        for length in 0..80 {
+            for rest in ["", "x", "\"", "\\\"", "\u{a2}\u{dc}!#]["] {
+                let inside = "\u{a2}y!#".repeat(length);
+                let text = format!("\"{inside}\"{rest}");
+                assert_eq!(end_of_string(text.as_bytes(), 0), inside.len() + 2, "{text}");
+                let text = format!("\"{inside}\\\"{inside}\\\\\"{rest}");
+                assert_eq!(end_of_string(text.as_bytes(), 0), 2 * inside.len() + 6, "{text}");
+                let open = format!("\"{inside}");
+                assert_eq!(end_of_string(open.as_bytes(), 0), open.len(), "{open}");
+            }
+        }
     }
 
     #[test]
