@@ -4,7 +4,6 @@
 //! status, is started at once and started again when it is lost; sessions for clients are opened when they are needed
 //! and ended when they are idle. No backend waits for another.
 
-mod call_counters;
 mod client_connections;
 mod connection;
 mod context;

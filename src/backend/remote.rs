@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use metrics::Counter;
+use parking_lot::RwLock;
+
 use super::{
-    call_counters::CallCounters,
     context::BackendContext,
     era::Known,
     error::{DispatchError, StartError},
@@ -17,7 +19,7 @@ use super::{
 };
 use crate::{
     crossing::ServerCrossing,
-    mcp::ErrorObject,
+    mcp::{ErrorObject, Method},
     model::{BackendSpec, Requester},
 };
 
@@ -26,7 +28,8 @@ pub(crate) struct Backend {
     pub(super) spec: Arc<BackendSpec>,
     pub(super) era: Known,
     pub(super) health: Health,
-    pub(super) calls: CallCounters,
+    /// In the order of their first calls, so that the frequent ones come early.
+    pub(super) calls: RwLock<Vec<CallCounter>>,
     pub(super) opener: Opener,
     pub(super) pool: Arc<Pool>,
     pub(super) listens: Arc<Listens>,
@@ -35,6 +38,13 @@ pub(crate) struct Backend {
     pub(super) slots: Arc<QuestionSlots>,
     pub(super) crossing: Arc<ServerCrossing>,
     pub(super) context: BackendContext,
+}
+
+/// The counter of the calls of one method that ended in one way. It is kept, since looking it up takes longer than counting.
+pub(crate) struct CallCounter {
+    pub(super) method: Method,
+    pub(super) outcome: &'static str,
+    pub(super) counter: Counter,
 }
 
 impl Backend {
@@ -48,7 +58,7 @@ impl Backend {
         let opener = Opener::new(&spec, &context, &listens, &subscriptions);
         let settings = ClientSettings::new(&spec, &pool, &subscriptions, &context.tasks);
         let health = Health::starting();
-        let calls = CallCounters::new(&spec.id);
+        let calls = RwLock::default();
         let background = context.tasks.clone();
         let spawn = move |task| background.spawn_until_end(task);
         let held = Arc::clone(&settings);
