@@ -178,7 +178,7 @@ impl Input {
     ///
     /// # Errors
     ///
-    /// If the child reads no more.
+    /// If the child is known to read no more.
     fn send(&self, mut line: Bytes) -> Result<Option<Waiting>, TransportError> {
         let mut pipe = self.pipe.lock();
         let Some(sender) = &pipe.sender else { return Err(gone()) };
@@ -188,9 +188,10 @@ impl Input {
                 Ok(length) if length == line.len() => return Ok(None),
                 Ok(length) => line.advance(length),
                 Err(error) if is_passing(&error) => {}
+                // its end is told where it is read, and with it why what was sent has no answer
                 Err(_) => {
                     pipe.sender = None;
-                    return Err(gone());
+                    return Ok(None);
                 }
             }
         }
@@ -311,8 +312,8 @@ mod tests {
         sender.writable().await.unwrap();
         let (input, _writer) = Input::new(sender);
         drop(receiver);
-        for _ in 0..2 {
-            assert!(matches!(input.send(Bytes::from_static(b"a")), Err(TransportError::Gone(_))));
-        }
+        let send = || input.send(Bytes::from_static(b"a"));
+        assert!(matches!(send(), Ok(None)), "the end of the child is told where it is read");
+        assert!(matches!(send(), Err(TransportError::Gone(_))));
     }
 }
