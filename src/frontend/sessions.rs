@@ -129,7 +129,7 @@ impl Sessions {
     ) -> Result<Arc<Session>, LookupError> {
         let session = match self.in_memory(id) {
             Some(session) => session,
-            None => self.restore(id, endpoint, caller).await?,
+            None => Box::pin(self.restore(id, endpoint, caller)).await?,
         };
         if session.endpoint != *endpoint {
             return Err(LookupError::Unknown);

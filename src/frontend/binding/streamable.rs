@@ -87,18 +87,19 @@ async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Body) -> Re
     };
     let Some(id) = head.session() else {
         let frame = frame.map_err(|malformed| RequestRefusal::malformed(&malformed))?;
-        return open(state, head, frame).await;
+        // boxed, so that the future of every call does not have to hold it
+        return Box::pin(open(state, head, frame)).await;
     };
     let session = find(state, head, id).await?;
     let inbound = Inbound { state, session: &session, sender: &head.sender };
     if session.take_restored() {
-        inbound.restore_settings().await;
+        Box::pin(inbound.restore_settings()).await;
     }
     let served = match (head.version, frame) {
         (VersionHeader::Unknown, _) => Err(RequestRefusal::unsupported_version()),
         (_, Err(malformed)) => Err(RequestRefusal::malformed(&malformed)),
         (_, Ok(Frame::Single(message))) => single(&inbound, message).await,
-        (_, Ok(Frame::Batch(messages))) => batch(&inbound, messages).await,
+        (_, Ok(Frame::Batch(messages))) => Box::pin(batch(&inbound, messages)).await,
     };
     served.map_err(|refusal| refusal.toward(Some(session.revision())))
 }
