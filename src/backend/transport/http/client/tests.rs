@@ -1,5 +1,7 @@
 //! What the client promises, against servers and proxies that say what they are told to.
 
+mod frames;
+
 use std::sync::Arc;
 
 use http::{Method, StatusCode, Version};
@@ -18,14 +20,15 @@ use tokio::{
     sync::mpsc,
     task::JoinSet,
 };
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
+use self::frames::{CANCEL, REFUSED_STREAM, Refusal, Refusals};
 use super::*;
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 /// What a peer does with a connection on which a request came.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Then {
     /// Answers this, and waits for the next request.
     Answers(&'static str),
@@ -37,6 +40,8 @@ enum Then {
     Hangs,
     /// Opens the tunnel that the request asks for, with a TLS server at its end that offers these protocols.
     Tunnels(&'static [&'static [u8]]),
+    /// Opens the tunnel; the server at its end speaks HTTP/2 and refuses requests.
+    Refuses(Arc<Refusals>),
 }
 
 /// A server or a proxy.
@@ -57,7 +62,7 @@ impl Peer {
             let mut connections = JoinSet::new();
             for number in 0.. {
                 let (stream, _) = listener.accept().await.unwrap();
-                connections.spawn(serve(stream, then, number, sender.clone()));
+                connections.spawn(serve(stream, then.clone(), number, sender.clone()));
             }
         });
         Self { port, heads, _task: task }
@@ -87,7 +92,7 @@ async fn serve(
             }
         }
         heads.send((number, String::from_utf8(std::mem::take(&mut read)).unwrap().to_ascii_lowercase())).unwrap();
-        match then {
+        match &then {
             Then::Answers(answer) => stream.write_all(answer.as_bytes()).await.unwrap(),
             Then::AnswersOnce(answer) => return stream.write_all(answer.as_bytes()).await.unwrap(),
             Then::Closes => return,
@@ -96,17 +101,25 @@ async fn serve(
                 stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
                 return serve_tls(stream, protocols).await;
             }
+            Then::Refuses(refusals) => {
+                stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+                return refusals.serve(accept_tls(stream, &[b"h2"]).await).await;
+            }
         }
     }
 }
 
-async fn serve_tls(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, protocols: &[&[u8]]) {
+async fn accept_tls<T: AsyncRead + AsyncWrite + Unpin>(stream: T, protocols: &[&[u8]]) -> TlsStream<T> {
     let key = PrivateKeyDer::from_pem_slice(include_bytes!("key.pem")).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let mut config = config.with_no_client_auth().with_single_cert(vec![certificate()], key).unwrap();
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
-    let stream = TlsAcceptor::from(Arc::new(config)).accept(stream).await.unwrap();
+    TlsAcceptor::from(Arc::new(config)).accept(stream).await.unwrap()
+}
+
+async fn serve_tls(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, protocols: &[&[u8]]) {
+    let stream = accept_tls(stream, protocols).await;
     let answer =
         hyper::service::service_fn(async |_| Ok::<_, hyper::Error>(Response::new(Full::new(Bytes::from("ok")))));
     let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), answer).await;
@@ -152,6 +165,21 @@ async fn connections_are_kept() {
         assert_eq!(post(&client, &peer.url()).await.unwrap(), (StatusCode::OK, Version::HTTP_11));
     }
     assert_eq!([peer.head().0, peer.head().0], [0, 0]);
+}
+
+#[tokio::test]
+async fn each_thread_has_connections_of_its_own() {
+    let mut peer = Peer::start(Then::Answers(OK)).await;
+    let (client, url) = (client(&[]), peer.url());
+    post(&client, &url).await.unwrap();
+    let (other, its_url) = (client.clone(), url.clone());
+    let elsewhere = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { post(&other, &its_url).await.map(|(status, _)| status) })
+    };
+    assert_eq!(tokio::task::spawn_blocking(elsewhere).await.unwrap().unwrap(), StatusCode::OK);
+    post(&client, &url).await.unwrap();
+    assert_eq!([peer.head().0, peer.head().0, peer.head().0], [0, 1, 0]);
 }
 
 #[tokio::test]
@@ -258,4 +286,37 @@ async fn credentials_in_the_url_become_a_header() {
     let target = target(&client(&[]), "http://user:p%20w@server.test/mcp?a=b#c");
     assert_eq!(target.uri, "http://server.test/mcp?a=b");
     assert_eq!(target.headers["authorization"], format!("Basic {}", STANDARD.encode("user:p w")));
+}
+
+/// What becomes of a request, and how often it came.
+async fn post_refused(times: usize, by: Refusal) -> (Result<StatusCode, TransportError>, usize) {
+    let refusals = Refusals::new(times, by);
+    let proxy = Peer::start(Then::Refuses(Arc::clone(&refusals))).await;
+    let client = client(&[("https_proxy", proxy.url())]);
+    let sent = post(&client, "https://server.test/").await;
+    (sent.map(|(status, _)| status), refusals.requests())
+}
+
+#[tokio::test]
+async fn a_request_that_was_refused_is_sent_again() {
+    for by in [Refusal::Reset(REFUSED_STREAM), Refusal::Drain] {
+        let (sent, requests) = post_refused(2, by).await;
+        assert_eq!((sent.unwrap(), requests), (StatusCode::OK, 3), "{by:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_always_refused_is_sent_three_times() {
+    for by in [Refusal::Reset(REFUSED_STREAM), Refusal::Drain] {
+        let (sent, requests) = post_refused(usize::MAX, by).await;
+        assert!(matches!(sent, Err(TransportError::Lost(_))), "{by:?}: {sent:?}");
+        assert_eq!(requests, 3, "{by:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_may_have_run_when_its_stream_was_reset_is_not_sent_again() {
+    let (sent, requests) = post_refused(1, Refusal::Reset(CANCEL)).await;
+    assert!(matches!(sent, Err(TransportError::Lost(_))), "{sent:?}");
+    assert_eq!(requests, 1);
 }
