@@ -11,7 +11,7 @@ mod known_servers;
 mod machine;
 mod settings;
 
-use std::{net::SocketAddr, num::NonZero, path::PathBuf, sync::Arc, thread, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use tokio::{net::TcpListener, sync::mpsc};
@@ -185,7 +185,7 @@ impl App {
     /// time, and everything is ended in the order of its making, backwards. A thread that panics ends it too.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
         let Self { listener, service, connections, control, data_dir, parts, background, shutdown, .. } = self;
-        let threads = listener::WorkerThreads::start(thread::available_parallelism().map_or(1, NonZero::get))?;
+        let threads = listener::WorkerThreads::start(settings::workers())?;
         parts.watch(background);
         let drain = CancellationToken::new();
         let lifecycle = listener::Lifecycle {

@@ -1,6 +1,6 @@
 //! From the configuration to the settings of each room. Knows nothing of running parts.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, num::NonZero, sync::Arc, thread};
 
 use url::Url;
 
@@ -102,11 +102,17 @@ pub(super) fn listener(config: &Config) -> listener::Settings {
     }
 }
 
+/// The threads that serve connections: one for each core that this process may use.
+pub(super) fn workers() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
 fn reserved(config: &Config) -> descriptors::Reserved {
     let with = |descriptors| {
         config.backends.iter().filter(move |spec| spec.transport.abilities().descriptors == descriptors).count()
     };
     descriptors::Reserved {
+        workers: workers(),
         processes: with(Descriptors::PerConnection).saturating_mul(config.limits.backend_sessions),
         outbound: if with(Descriptors::PerRequest) > 0 {
             descriptors::Outbound::PerRequest

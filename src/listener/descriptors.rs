@@ -8,14 +8,19 @@ pub const MAX_CONNECTIONS: usize = 16_384;
 /// Descriptors that are kept for the listener, the runtime, the logs, the store, refusals and the resolver.
 const BASE: u64 = 128;
 
+/// Descriptors of the runtime of one worker.
+const WORKER: u64 = 8;
+
 /// The bound where the process may open fewer descriptors than it keeps back.
 const MIN_CONNECTIONS: u64 = 16;
 
-/// What the backends take.
+/// What the backends and the workers take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reserved {
     /// Processes that may run at once. Each takes three pipes and a handle.
     pub processes: usize,
+    /// Threads that serve connections.
+    pub workers: usize,
     /// Whether each request may open a connection of its own to a server.
     pub outbound: Outbound,
 }
@@ -44,7 +49,8 @@ pub fn raise() -> u64 {
 /// half of the rest where requests open connections of their own.
 pub fn connections(descriptors: u64, reserved: Reserved) -> usize {
     let processes = u64::try_from(reserved.processes).unwrap_or(u64::MAX).saturating_mul(4);
-    let wanted = processes.saturating_add(BASE);
+    let workers = u64::try_from(reserved.workers).unwrap_or(u64::MAX).saturating_mul(WORKER);
+    let wanted = processes.saturating_add(workers).saturating_add(BASE);
     let kept = wanted.min(descriptors / 2);
     if kept < wanted {
         tracing::warn!(
@@ -66,12 +72,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_store_and_the_children_have_theirs() {
-        let of = |descriptors, processes, outbound| connections(descriptors, Reserved { processes, outbound });
+    fn the_store_the_workers_and_the_children_have_theirs() {
+        let of =
+            |descriptors, processes, outbound| connections(descriptors, Reserved { processes, workers: 0, outbound });
         assert_eq!(of(1024, 0, Outbound::None), 896);
         assert_eq!(of(1024, 64, Outbound::None), 640);
         assert_eq!(of(1024, 64, Outbound::PerRequest), 320);
         assert_eq!(of(1024, 100_000, Outbound::None), 512, "half is kept back at most");
+        assert_eq!(connections(1024, Reserved { workers: 16, ..Reserved::default() }), 768);
         assert_eq!(of(20, 64, Outbound::None), 16);
         assert!(of(u64::MAX, 64, Outbound::None) > MAX_CONNECTIONS);
     }
