@@ -1,6 +1,6 @@
 //! The accept loop: admits connections and starts their tasks on the workers. Knows nothing of what they say.
 
-use std::{io, time::Duration};
+use std::{io, pin::pin, time::Duration};
 
 use tokio::time::sleep;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -58,14 +58,9 @@ pub(super) async fn run<A: Accept>(mut listener: A, service: impl Serve, setting
         let (service, end) = (service.clone(), cancel.child_token());
         admission.admitted(index, network, end.clone());
         handover.begin(Box::new(move |worker| {
-            // one box for all of it: a connection is large, and is moved until it is polled
             Box::pin(async move {
-                let connection = async {
-                    match A::attach(stream) {
-                        Ok(stream) => drive::connection(stream, peer, admitted.at(worker), service).await,
-                        Err(error) => tracing::warn!(%error, "an accepted connection cannot be served"),
-                    }
-                };
+                // begun and pinned here: where a future is handed over by value, there is a place for it on either side
+                let connection = pin!(drive::connection::<A>(stream, peer, admitted.at(worker), service));
                 end.run_until_cancelled(connection).await;
             })
         }));

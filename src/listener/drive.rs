@@ -27,6 +27,7 @@ use super::{
     connection::{Connection, End, Next},
     io::Observed,
     service,
+    socket::Accept,
 };
 
 /// Bytes of the head of one request, beyond which it is answered 431.
@@ -63,12 +64,17 @@ enum Ended {
     By(End),
 }
 
-/// Serves the requests on `stream` until it ends.
-pub(super) async fn connection<T, S>(stream: T, peer: SocketAddr, admitted: Admitted, service: Service<S>)
-where
-    T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    S: Serve,
-{
+/// Serves the requests on `stream`, which was accepted elsewhere, until it ends.
+pub(super) async fn connection<A: Accept>(
+    stream: A::Stream,
+    peer: SocketAddr,
+    admitted: Admitted,
+    service: Service<impl Serve>,
+) {
+    let stream = match A::attach(stream) {
+        Ok(stream) => stream,
+        Err(error) => return tracing::warn!(%error, "an accepted connection cannot be served"),
+    };
     let Service { inner, timeouts, drain } = service;
     let connection = Arc::new(Connection::new(admitted.entry(), timeouts));
     let stream = TokioIo::new(Observed::new(stream, Arc::clone(&connection), admitted));
