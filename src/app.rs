@@ -343,9 +343,9 @@ impl Foundation<'_> {
 
     /// The server of each endpoint.
     fn routes(&self, gateway: &Arc<Gateway>, crossing: &Crossing) -> Routes {
-        let around = |target, server: Arc<dyn Server>| EndpointServers {
-            requests: crossing.around_endpoint(target, Arc::clone(&server)),
-            sessions: server,
+        let around = |target, server: Arc<dyn Server>| {
+            let requests = crossing.around_endpoint(target, Arc::clone(&server));
+            Arc::new(EndpointServers { sessions: server, requests })
         };
         let single = |spec: &BackendSpec| {
             let target = Target::Backend(spec.id.clone());

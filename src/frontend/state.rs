@@ -43,20 +43,19 @@ pub(crate) struct Sender {
     /// The endpoint; that of `/messages` is the session's.
     pub(crate) endpoint: Endpoint,
     /// The servers at the endpoint.
-    pub(crate) servers: EndpointServers,
+    pub(crate) servers: Arc<EndpointServers>,
 }
 
 /// The servers at each endpoint.
 #[derive(Clone)]
 pub struct Routes {
     /// At `/mcp` and `/sse`.
-    pub merged: EndpointServers,
+    pub merged: Arc<EndpointServers>,
     /// At `/mcp/{backend}` and `/sse/{backend}`.
-    pub backends: BTreeMap<BackendId, EndpointServers>,
+    pub backends: BTreeMap<BackendId, Arc<EndpointServers>>,
 }
 
 /// The server at an endpoint, as each kind of client needs it.
-#[derive(Clone)]
 pub struct EndpointServers {
     /// For clients with a session.
     pub sessions: Arc<dyn Server>,

@@ -135,9 +135,9 @@ impl World {
             state_key: SealingKey::new([7; 32]),
         };
         let crossing = Crossing::new(&crossing, deps);
-        let around = |target, server: Arc<Scripted>| EndpointServers {
-            requests: crossing.around_endpoint(target, Arc::clone(&server) as _),
-            sessions: Arc::new(Repeated(Again(server))),
+        let around = |target, server: Arc<Scripted>| {
+            let requests = crossing.around_endpoint(target, Arc::clone(&server) as _);
+            Arc::new(EndpointServers { sessions: Arc::new(Repeated(Again(server))), requests })
         };
         let routes = Routes {
             merged: around(Target::Merged, Arc::clone(&server)),

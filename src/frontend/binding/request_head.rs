@@ -84,7 +84,7 @@ impl RequestHead {
             path => Endpoint::from_path(path),
         };
         let found = endpoint
-            .and_then(|endpoint| Some((servers_at(&state.routes, &endpoint.target)?.clone(), endpoint)))
+            .and_then(|endpoint| Some((Arc::clone(servers_at(&state.routes, &endpoint.target)?), endpoint)))
             .ok_or_else(|| RequestRefusal::no_endpoint().toward(revision));
         let (servers, endpoint) = found?;
         Ok(Self {
@@ -149,7 +149,7 @@ impl FromRequestParts<Arc<FrontendState>> for RequestHead {
 }
 
 /// The servers at an endpoint.
-pub(super) fn servers_at<'a>(routes: &'a Routes, target: &Target) -> Option<&'a EndpointServers> {
+pub(super) fn servers_at<'a>(routes: &'a Routes, target: &Target) -> Option<&'a Arc<EndpointServers>> {
     match target {
         Target::Merged => Some(&routes.merged),
         Target::Backend(backend) => routes.backends.get(backend),

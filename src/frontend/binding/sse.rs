@@ -92,7 +92,7 @@ async fn receive(
     let frame = Frame::parse(&body).and_then(Frame::unambiguous);
     let frame = frame.map_err(|malformed| refuse(RequestRefusal::malformed(&malformed)))?;
     let servers = servers_at(&state.routes, &session.endpoint.target).ok_or_else(RequestRefusal::no_endpoint)?;
-    let sender = Sender { servers: servers.clone(), ..head.sender.clone() };
+    let sender = Sender { servers: Arc::clone(servers), ..head.sender.clone() };
     let inbound = Inbound { state, session: &session, sender: &sender };
     match frame {
         Frame::Single(message) => {
