@@ -1,12 +1,16 @@
 //! The head of a request, and the choice by head and body between a session and a request without one. Knows nothing of how
 //! either is served.
 
-use std::sync::Arc;
+use std::{future::pending, panic::resume_unwind, sync::Arc};
 
 use axum::{body::Body, extract::FromRequestParts};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode, header, request::Parts};
 use http_body_util::BodyExt as _;
+use tokio::{
+    sync::Semaphore,
+    task::{JoinError, spawn_blocking},
+};
 
 use super::refusal::RequestRefusal;
 use crate::{
@@ -153,6 +157,31 @@ pub(super) fn servers_at<'a>(routes: &'a Routes, target: &Target) -> Option<&'a 
     match target {
         Target::Merged => Some(&routes.merged),
         Target::Backend(backend) => routes.backends.get(backend),
+    }
+}
+
+/// Bytes from which on a body is parsed beside the thread that serves the connection: others on it would wait.
+const LARGE: usize = 64 * 1024;
+/// Large bodies that are parsed at once: what serves connections keeps its share of the cores.
+static LARGE_AT_ONCE: Semaphore = Semaphore::const_new(2);
+
+/// Parses a body.
+///
+/// # Errors
+///
+/// If it is no message, or one that can be read in two ways.
+pub(super) async fn parse(body: Bytes) -> Result<Frame, Malformed> {
+    let is_large = body.len() >= LARGE;
+    let parse = move || Frame::parse(&body).and_then(Frame::unambiguous);
+    if !is_large {
+        return parse();
+    }
+    let _permit = LARGE_AT_ONCE.acquire().await;
+    match spawn_blocking(parse).await.map_err(JoinError::try_into_panic) {
+        Ok(frame) => frame,
+        Err(Ok(panic)) => resume_unwind(panic),
+        // the runtime ends, and this with it
+        Err(Err(_)) => pending().await,
     }
 }
 

@@ -15,7 +15,7 @@ use http::{HeaderValue, Method as Verb, StatusCode};
 
 use super::{
     refusal::RequestRefusal,
-    request_head::{RequestHead, Semantics, VersionHeader, choose, read},
+    request_head::{RequestHead, Semantics, VersionHeader, choose, parse, read},
     response::{self, EventSource, Priming, ResponseForm, ResponseStart, StreamOptions, credential_end, session_end},
     stateless,
 };
@@ -76,8 +76,7 @@ pub(super) async fn post(State(state): State<Arc<FrontendState>>, request: Reque
 
 async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Body) -> Result<Response, RequestRefusal> {
     head.check_post()?;
-    let body = read(state, body).await?;
-    let frame = Frame::parse(&body).and_then(Frame::unambiguous);
+    let frame = parse(read(state, body).await?).await;
     let frame = match choose(state.settings.serves, head.version, frame)? {
         Semantics::Request(Message::Request { id, method, params }, Some(envelope)) => {
             return stateless::serve(state, head, (id, method), params, &envelope).await;
