@@ -160,29 +160,32 @@ pub(super) fn servers_at<'a>(routes: &'a Routes, target: &Target) -> Option<&'a 
     }
 }
 
-/// Bytes from which on a body is parsed beside the thread that serves the connection: others on it would wait.
+/// Bytes from which on a body is looked at beside the thread that serves the connection: others on it would wait.
 const LARGE: usize = 64 * 1024;
-/// Large bodies that are parsed at once: what serves connections keeps its share of the cores.
-static LARGE_AT_ONCE: Semaphore = Semaphore::const_new(2);
+/// One large body is looked at at a time: what serves connections keeps its share of the cores.
+static LARGE_AT_ONCE: Semaphore = Semaphore::const_new(1);
+
+/// Reads what is in a body by `look`, such as its messages.
+pub(super) async fn look_into<T: Send + 'static>(body: Bytes, look: impl FnOnce(&Bytes) -> T + Send + 'static) -> T {
+    if body.len() < LARGE {
+        return look(&body);
+    }
+    let _permit = LARGE_AT_ONCE.acquire().await;
+    match spawn_blocking(move || look(&body)).await.map_err(JoinError::try_into_panic) {
+        Ok(found) => found,
+        Err(Ok(panic)) => resume_unwind(panic),
+        // the runtime ends, and this with it
+        Err(Err(_)) => pending().await,
+    }
+}
 
 /// Parses a body.
 ///
 /// # Errors
 ///
 /// If it is no message, or one that can be read in two ways.
-pub(super) async fn parse(body: Bytes) -> Result<Frame, Malformed> {
-    let is_large = body.len() >= LARGE;
-    let parse = move || Frame::parse(&body).and_then(Frame::unambiguous);
-    if !is_large {
-        return parse();
-    }
-    let _permit = LARGE_AT_ONCE.acquire().await;
-    match spawn_blocking(parse).await.map_err(JoinError::try_into_panic) {
-        Ok(frame) => frame,
-        Err(Ok(panic)) => resume_unwind(panic),
-        // the runtime ends, and this with it
-        Err(Err(_)) => pending().await,
-    }
+pub(super) fn parse(body: &Bytes) -> Result<Frame, Malformed> {
+    Frame::parse(body).and_then(Frame::unambiguous)
 }
 
 /// Reads a body of bounded length.

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::{
     refusal::RequestRefusal,
-    request_head::{RequestHead, parse, read, servers_at},
+    request_head::{RequestHead, look_into, parse, read, servers_at},
     response::{self, EventSource, StreamOptions, credential_end, session_end},
 };
 use crate::{
@@ -88,7 +88,8 @@ async fn receive(
     let found = state.sessions.find_connected(&id, &head.sender.admission.caller);
     let session = found.map_err(RequestRefusal::missing)?;
     let refuse = |refusal: RequestRefusal| refusal.toward(session.client().map(|client| client.revision));
-    let frame = parse(read(state, body).await.map_err(refuse)?).await;
+    let body = read(state, body).await.map_err(refuse)?;
+    let frame = look_into(body, parse).await;
     let frame = frame.map_err(|malformed| refuse(RequestRefusal::malformed(&malformed)))?;
     let servers = servers_at(&state.routes, &session.endpoint.target).ok_or_else(RequestRefusal::no_endpoint)?;
     let sender = Sender { servers: Arc::clone(servers), ..head.sender.clone() };

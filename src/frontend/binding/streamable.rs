@@ -15,7 +15,7 @@ use http::{HeaderValue, Method as Verb, StatusCode};
 
 use super::{
     refusal::RequestRefusal,
-    request_head::{RequestHead, Semantics, VersionHeader, choose, parse, read},
+    request_head::{RequestHead, Semantics, VersionHeader, choose, look_into, parse, read},
     response::{self, EventSource, Priming, ResponseForm, ResponseStart, StreamOptions, credential_end, session_end},
     stateless,
 };
@@ -76,8 +76,9 @@ pub(super) async fn post(State(state): State<Arc<FrontendState>>, request: Reque
 
 async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Body) -> Result<Response, RequestRefusal> {
     head.check_post()?;
-    let frame = parse(read(state, body).await?).await;
-    let frame = match choose(state.settings.serves, head.version, frame)? {
+    let (eras, version) = (state.settings.serves, head.version);
+    let body = read(state, body).await?;
+    let frame = match look_into(body, move |body| choose(eras, version, parse(body))).await? {
         Semantics::Request(Message::Request { id, method, params }, Some(envelope)) => {
             return stateless::serve(state, head, (id, method), params, &envelope).await;
         }
