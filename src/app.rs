@@ -1,7 +1,7 @@
 //! The application: builds every part in order, and the service. The only room where all parts meet.
 //!
 //! The order is the order of need: the socket (so that the port is known), the store, the authorization server, the
-//! backends, the gateway in front of them, the clients' side, the pages, the layers. What is spawned is owned by one
+//! backends, the gateway in front of them, the clients' side, the pages, the guard and the gate. What is spawned is owned by one
 //! tracker and ended by one token.
 
 mod control;

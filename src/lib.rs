@@ -15,7 +15,7 @@
 //! | [`backend`] | the servers behind the gateway |
 //! | [`frontend`] | the clients in front of it |
 //! | [`oauth`], [`resource`] | the authorization server, and who is let in |
-//! | [`web`], [`http`] | pages for people, and the layers around every route |
+//! | [`web`], [`http`] | pages for people, and the guard around every route |
 //! | [`listener`] | the listening socket and its connections: bounds, timeouts, what is closed first |
 //! | [`storage`] | the SQLite database; the only room that knows SQL |
 //! | [`config`], [`cli`], [`telemetry`], [`app`] | how it is set up, started, watched and put together |

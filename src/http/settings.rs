@@ -1,4 +1,4 @@
-//! Settings of the layers. Knows nothing of requests.
+//! Settings of the guard. Knows nothing of requests.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::support::Random;
 /// The largest request body that is accepted by default: 16 MiB. Routes that want less say so themselves.
 pub const BODY_LIMIT: usize = 16 * 1024 * 1024;
 
-/// What the layers need to know.
+/// Settings of the guard.
 #[derive(Clone)]
 pub struct Settings {
     /// The public URL; `Host` and `Origin` are judged by it, never the other way round (`OA-137`).

@@ -303,7 +303,7 @@ pub(crate) fn is_object(text: &str) -> bool {
 
 /// The JSON text of a string.
 pub fn quote(text: &str) -> String {
-    // writing a string to memory fails never
+    // writing a string to memory never fails
     serde_json::to_string(text).unwrap_or_default()
 }
 
