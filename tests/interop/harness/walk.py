@@ -92,9 +92,9 @@ class Stay(urllib.request.HTTPRedirectHandler):
 
 
 class Browser:
-    def __init__(self):
+    def __init__(self, *handlers):
         self.cookies = http.cookiejar.CookieJar()
-        self.opener = urllib.request.build_opener(Stay, urllib.request.HTTPCookieProcessor(self.cookies))
+        self.opener = urllib.request.build_opener(Stay, urllib.request.HTTPCookieProcessor(self.cookies), *handlers)
 
     def send(self, url, form=None):
         """Status, redirect target (absolute, or None) and text of one exchange."""
@@ -139,9 +139,9 @@ def summary(text):
     return " ".join(re.sub(r"<(style|script|head).*?</\1>|<[^>]+>", " ", text, flags=re.DOTALL).split())[:400]
 
 
-def walk(url, key):
+def walk(url, key, browser=None):
     """The redirect that leaves the gateway, after login and consent."""
-    browser, home, form, logins = Browser(), origin(url), None, 0
+    browser, home, form, logins = browser or Browser(), origin(url), None, 0
     for _ in range(MOST_STEPS):
         status, target, text = browser.send(url, form)
         if target:
