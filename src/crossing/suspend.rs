@@ -80,10 +80,7 @@ impl Suspension {
     /// any other is passed to the server, with its own state as it wrote it.
     pub(super) fn call(&self, server: &Arc<dyn Server>, target: &Target, call: Call) -> Reply {
         let exchange = Exchange::new(Arc::clone(&self.shared), target.clone(), &call);
-        let object = call.params.object();
-        let Some(state) = object.as_ref().and_then(|params| params.get("requestState")) else {
-            return self.begin(server, exchange, call);
-        };
+        let Some(state) = call.params.member("requestState") else { return self.begin(server, exchange, call) };
         let state = serde_json::from_str::<String>(state).map_err(|_| invalid());
         let opened = state.and_then(|state| self.shared.sealer.open(&state, &exchange.binding()));
         match opened {

@@ -1,6 +1,6 @@
 //! A call: everything that is needed to serve one request, as a 2026-07-28 request carries it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -71,6 +71,8 @@ pub struct ClientInfo {
 pub struct Capabilities {
     json: Bytes,
     key: String,
+    /// As [`Capabilities::mirrored`]; made once, since each request of 2026-07-28 says it.
+    mirrored: OnceLock<Bytes>,
 }
 
 // === impl ClientInfo ===
@@ -144,7 +146,7 @@ impl Capabilities {
     /// The capabilities object that a client sent.
     pub fn new(json: Bytes) -> Self {
         let key = normalised(&json);
-        Self { json, key }
+        Self { json, key, mirrored: OnceLock::new() }
     }
 
     /// Whether the extension `name` is declared.
@@ -187,6 +189,12 @@ impl Capabilities {
         &self.json
     }
 
+    /// The object as servers of any revision are told it: what the client can be asked is mirrored exactly. Tasks are the
+    /// gateway's own business, and roots that change cannot be told across the eras.
+    pub fn mirrored(&self) -> &Bytes {
+        self.mirrored.get_or_init(|| mirrored(&self.json))
+    }
+
     /// The capabilities that let a server ask, in a fixed spelling: what keys sessions and catalogs, since servers show
     /// other tools to clients with other capabilities. Empty where there are none.
     pub fn key(&self) -> &str {
@@ -211,6 +219,18 @@ impl PartialEq for Capabilities {
 }
 
 impl Eq for Capabilities {}
+
+fn mirrored(json: &Bytes) -> Bytes {
+    let text = String::from_utf8_lossy(json);
+    let mut mirrored = Draft::of(&text);
+    mirrored.remove("tasks");
+    mirrored.each("roots").for_each(|roots| _ = roots.remove("listChanged"));
+    let emptied = mirrored.each("extensions").any(|all| all.remove(meta::TASKS_EXTENSION) && all.is_empty());
+    if emptied {
+        mirrored.remove("extensions");
+    }
+    if mirrored.is_changed() { mirrored.text().into() } else { json.clone() }
+}
 
 fn normalised(json: &Bytes) -> String {
     let Some(object) = Object::parse(json) else { return String::new() };

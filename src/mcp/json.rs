@@ -9,6 +9,7 @@ pub mod scan;
 use std::{borrow::Cow, fmt, ops::Range};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
+use memchr::memmem;
 use serde::{
     Deserialize,
     de::{Deserializer, IgnoredAny, Visitor},
@@ -49,11 +50,6 @@ impl<'a> Object<'a> {
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
         is_object(text).then(|| Self(Members::of(text).map(|(name, value)| (name_of(name), value)).collect()))
-    }
-
-    /// Reads the members of the object that `text` is; `None` if it is something else, which may be no JSON at all.
-    pub(crate) fn read(text: &'a str) -> Option<Self> {
-        is_json(text).then(|| Self::parse(text.as_bytes())).flatten()
     }
 
     /// The text of the member `key`; the last one where the name is repeated, as JavaScript reads it.
@@ -281,6 +277,13 @@ pub fn without_member(text: &Bytes, key: &str) -> Bytes {
 pub fn member<'a>(text: &'a [u8], key: &str) -> Option<&'a str> {
     let text = std::str::from_utf8(text).ok()?;
     Members::of(text).filter(|(name, _)| name_of(name) == key).last().map(|(_, value)| value)
+}
+
+/// Whether an object in `text` can have a member of this name, which is made of letters. Far faster than to look for the
+/// member, which most messages do not have.
+pub(crate) fn may_hold(text: &[u8], name: &str) -> bool {
+    // a letter is written otherwise by its number alone
+    memmem::find(text, name.as_bytes()).is_some() || memmem::find(text, b"\\u").is_some()
 }
 
 /// The name that is written so, with its quotes. A lone surrogate in it is read as U+FFFD.

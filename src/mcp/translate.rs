@@ -35,7 +35,7 @@ use super::{Outcome, Payload, Revision, json::draft::Draft};
 pub use super::{payload::OutputSchema, profile::Profile};
 
 pub use entries::{Checked, LeftOut, ValidIn, checked};
-pub use envelope::{mirrored_capabilities, with_envelope};
+pub use envelope::with_envelope;
 pub use facts::{Facts, Kind, Transport};
 pub use header_params::without_invalid_header_params;
 pub use refusal::{Cause, Untranslatable, tool_error};

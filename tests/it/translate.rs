@@ -343,6 +343,6 @@ fn members_that_a_vendor_calls_like_the_protocols_own_are_left_alone() {
 #[test]
 fn capabilities_are_mirrored_without_what_the_gateway_answers_for() {
     let given = r#"{"roots":{"listChanged":true},"tasks":{},"sampling":{ },"extensions":{"io.modelcontextprotocol/tasks":{},"v/x":{}}}"#;
-    let mirrored = lockkeeper::mcp::translate::mirrored_capabilities(&given.into());
-    assert_eq!(mirrored, r#"{"roots":{},"sampling":{ },"extensions":{"v/x":{}}}"#);
+    let capabilities = Capabilities::new(given.into());
+    assert_eq!(capabilities.mirrored(), r#"{"roots":{},"sampling":{ },"extensions":{"v/x":{}}}"#);
 }

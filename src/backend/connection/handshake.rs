@@ -19,10 +19,7 @@ use crate::{
         error::StartError,
         transport::{Incoming, NotSent, Transport, TransportError},
     },
-    mcp::{
-        ClientInfo, Era, ErrorObject, Event, Feature, Message, Method, Outcome, Payload, Revision, json::Object,
-        translate::mirrored_capabilities,
-    },
+    mcp::{ClientInfo, Era, ErrorObject, Event, Feature, Message, Method, Outcome, Payload, Revision, json::Object},
     model::BackendId,
 };
 
@@ -177,12 +174,12 @@ impl Offer {
     /// The parameters of `initialize`: the client's own words, for the server to see whom it serves.
     fn params(&self) -> Bytes {
         let mut text = format!(r#"{{"protocolVersion":"{}","capabilities":"#, self.revision).into_bytes();
-        let capabilities = self.client.capabilities.json();
-        match self.client.revision.era() {
-            Era::Legacy => text.extend_from_slice(capabilities),
+        let capabilities = &self.client.capabilities;
+        text.extend_from_slice(match self.client.revision.era() {
+            Era::Legacy => capabilities.json(),
             // tasks are the gateway's own business across the eras
-            Era::Modern => text.extend_from_slice(&mirrored_capabilities(capabilities)),
-        }
+            Era::Modern => capabilities.mirrored(),
+        });
         text.extend_from_slice(br#","clientInfo":"#);
         text.extend_from_slice(&self.client.implementation);
         text.push(b'}');

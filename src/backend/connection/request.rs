@@ -64,12 +64,15 @@ impl Protocol for RequestProtocol {
             gateway = ClientInfo::gateway();
             &gateway
         };
+        // what is raised gets its envelope then
+        if params.revision == connection.revision() {
+            return Ok(with_envelope(params, client));
+        }
         let facts = Facts { client: Some(client), ..*facts };
-        let params = params.into_revision(connection.revision(), &facts).map_err(|refusal| {
+        params.into_revision(connection.revision(), &facts).map_err(|refusal| {
             refusal.report();
             refusal.error()
-        })?;
-        Ok(with_envelope(params, client))
+        })
     }
 
     fn level(&self, params: &Payload) -> Option<Level> {

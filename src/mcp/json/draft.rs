@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::{Object, comma_after, quote, span, unquote};
+use super::{name_of, quote, scan::Members, span, unquote};
 
 /// One JSON value that is being edited.
 #[derive(Debug, Clone)]
@@ -69,7 +69,7 @@ impl<'a> Draft<'a> {
 
     /// The JSON text.
     pub fn text(&self) -> String {
-        let mut text = String::new();
+        let mut text = String::with_capacity(self.len());
         self.write(&mut text);
         text
     }
@@ -161,14 +161,19 @@ impl<'a> Draft<'a> {
             value.replace(text.clone());
             found = true;
         }
-        if !found && self.is_object() {
-            self.append(format!("{}:", quote(key)), key.to_owned(), text);
+        if !found {
+            self.add(key, text);
         }
     }
 
     /// Removes every member `key`; whether there was one.
     pub fn remove(&mut self, key: &str) -> bool {
-        self.is_object() && self.retain_items(|name, _| name != key)
+        self.remove_all(&[key])
+    }
+
+    /// Removes every member that `keys` names; whether there was one.
+    pub fn remove_all(&mut self, keys: &[&str]) -> bool {
+        self.is_object() && self.retain_items(|name, _| !keys.contains(&name))
     }
 
     /// Gives the member `key` another name, in its place. Members that had the new name before are removed.
@@ -180,7 +185,7 @@ impl<'a> Draft<'a> {
         let Some(level) = self.level() else { return };
         for item in level.items.iter_mut().filter(|item| item.name == key) {
             let space = item.head.len() - item.head.trim_ascii_start().len();
-            item.head = Cow::Owned(format!("{}{}:", &item.head[..space], quote(new)));
+            item.head = Cow::Owned(format!("{}{}", &item.head[..space], head_of(new)));
             item.name = Cow::Owned(new.to_owned());
         }
         level.edited = true;
@@ -222,7 +227,7 @@ impl<'a> Draft<'a> {
         if self.is_object() {
             self.split(|name, value| {
                 let named = parts(name, value)?.into_iter();
-                Some(named.map(|(name, text)| (format!("{}:", quote(&name)), name, text)).collect())
+                Some(named.map(|(name, text)| (head_of(&name), name, text)).collect())
             });
         }
     }
@@ -230,7 +235,7 @@ impl<'a> Draft<'a> {
     /// Adds a member at the end, without a look whether the name is there already.
     pub fn add(&mut self, key: &str, text: impl Into<String>) {
         if self.is_object() {
-            self.append(format!("{}:", quote(key)), key.to_owned(), text.into());
+            self.append(head_of(key), key.to_owned(), text.into());
         }
     }
 
@@ -275,6 +280,14 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// The length of the text.
+    fn len(&self) -> usize {
+        match &self.0 {
+            Node::Text(text) => text.len(),
+            Node::Object(level) | Node::Array(level) => level.len(),
+        }
+    }
+
     fn write(&self, out: &mut String) {
         match &self.0 {
             Node::Text(text) => out.push_str(text),
@@ -296,8 +309,8 @@ impl<'a> Draft<'a> {
 impl<'a> Node<'a> {
     fn open(text: &'a str) -> Option<Self> {
         if text.starts_with('{') {
-            let object = Object::read(text)?;
-            Some(Node::Object(Level::read(text, object.0)))
+            let members = Members::of(text).map(|(name, value)| (name_of(name), value));
+            Some(Node::Object(Level::read(text, members)))
         } else {
             let elements: Vec<&'a RawValue> = serde_json::from_str(text).ok()?;
             Some(Node::Array(Level::read(text, elements.into_iter().map(|value| (Cow::Borrowed(""), value.get())))))
@@ -326,19 +339,34 @@ impl Item<'_> {
 // === impl Level ===
 
 impl<'a> Level<'a> {
-    fn read(text: &'a str, values: impl IntoIterator<Item = (Cow<'a, str>, &'a str)>) -> Self {
-        let close = text.len() - 1;
-        let mut items: Vec<Item<'a>> = Vec::new();
+    fn read(text: &'a str, values: impl Iterator<Item = (Cow<'a, str>, &'a str)>) -> Self {
+        let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
+        let mut items: Vec<Item<'a>> = Vec::with_capacity(8);
         let mut at = 1;
         for (name, value) in values {
             let value_at = span(text, value);
-            let end = comma_after(text.as_bytes(), value_at.end).min(close);
-            let head = Cow::Borrowed(&text[at..value_at.start]);
-            items.push(Item { head, name, value: Draft::of(value), tail: Cow::Borrowed(&text[value_at.end..end]) });
-            at = end + 1;
+            let mut between = part(at, value_at.start);
+            if let Some(before) = items.last_mut() {
+                let comma = between.bytes().position(|byte| byte == b',').unwrap_or_default();
+                before.tail = Cow::Borrowed(&between[..comma]);
+                between = between.get(comma + 1..).unwrap_or_default();
+            }
+            let (head, value) = (Cow::Borrowed(between), Draft(Node::Text(Cow::Borrowed(value))));
+            items.push(Item { head, name, value, tail: Cow::Borrowed("") });
+            at = value_at.end;
         }
-        let inner = if items.is_empty() { Cow::Borrowed(&text[1..close]) } else { Cow::Borrowed("") };
-        Level { items, inner, edited: false }
+        let end = Cow::Borrowed(part(at, text.len() - 1));
+        match items.last_mut() {
+            Some(last) => last.tail = end,
+            None => return Level { items, inner: end, edited: false },
+        }
+        Level { items, inner: Cow::Borrowed(""), edited: false }
+    }
+
+    /// The length of the text, with its brackets and commas.
+    fn len(&self) -> usize {
+        let items = self.items.iter().map(|item| item.head.len() + item.value.len() + item.tail.len() + 1);
+        2 + self.inner.len() + items.sum::<usize>()
     }
 
     fn write(&self, out: &mut String, open: char, close: char) {
@@ -367,6 +395,13 @@ impl<'a> Level<'a> {
         });
         Level { items: items.collect(), inner: own(self.inner), edited: true }
     }
+}
+
+/// What stands before the value of a member that is added.
+fn head_of(key: &str) -> String {
+    let mut head = quote(key);
+    head.push(':');
+    head
 }
 
 #[cfg(test)]

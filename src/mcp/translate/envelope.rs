@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::{
     super::{
         ClientInfo, Method, Payload, Revision,
-        json::{Object, draft::Draft, quote},
+        json::{self, draft::Draft, quote},
         listen::TASK_IDS,
         meta::{
             self, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, RELATED_TASK, SUBSCRIPTION_ID,
@@ -31,8 +31,7 @@ pub(super) enum ResultType {
 pub(super) fn open_request(request: &mut Draft<'_>, method: &Method) {
     consume_meta(request, &[PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL]);
     if !matches!(method, Method::Other(_)) {
-        request.remove("inputResponses");
-        request.remove("requestState");
+        request.remove_all(&["inputResponses", "requestState"]);
     }
 }
 
@@ -50,8 +49,11 @@ pub(super) fn seal_request(request: &mut Draft<'_>, translation: &Translation<'_
         Method::Listen => request.get("notifications").is_some_and(|filter| filter.get(TASK_IDS).is_some()),
         method => matches!(method, Method::TasksGet | Method::TasksUpdate | Method::TasksCancel),
     };
-    if let Some(client) = translation.facts.client {
-        write_envelope(request, client, &capabilities(client, asks_for_task));
+    let Some(client) = translation.facts.client else { return };
+    if asks_for_task {
+        write_envelope(request, client, &with_tasks(client.capabilities.mirrored()));
+    } else {
+        write_envelope(request, client, &String::from_utf8_lossy(client.capabilities.mirrored()));
     }
 }
 
@@ -64,53 +66,55 @@ pub fn with_envelope(params: Payload, client: &ClientInfo) -> Payload {
     }
     let Ok(text) = std::str::from_utf8(params.json()) else { return params };
     let mut request = Draft::of(if text.is_empty() { "{}" } else { text });
-    write_envelope(&mut request, client, &capabilities(client, false));
+    write_envelope(&mut request, client, &String::from_utf8_lossy(client.capabilities.mirrored()));
     params.rewritten(request.text().into())
 }
 
 /// Whether the parameters say which version they are of.
 fn has_envelope(params: &Payload) -> bool {
-    let meta = params.object().and_then(|params| params.get(meta::META).map(str::as_bytes));
-    meta.and_then(Object::parse).is_some_and(|meta| meta.get(PROTOCOL_VERSION).is_some())
+    params.member(meta::META).is_some_and(|meta| json::member(meta.as_bytes(), PROTOCOL_VERSION).is_some())
 }
 
 /// Writes what `client` says of itself in `_meta`.
 fn write_envelope(request: &mut Draft<'_>, client: &ClientInfo, capabilities: &str) {
-    if request.get(meta::META).is_none_or(|meta| !meta.is_object()) {
-        request.set(meta::META, "{}");
-    }
-    for meta in request.each(meta::META) {
-        meta.set(PROTOCOL_VERSION, quote(Revision::V2026_07_28.as_str()));
-        meta.set(CLIENT_INFO, String::from_utf8_lossy(&client.implementation));
-        meta.set(CLIENT_CAPABILITIES, capabilities);
-    }
+    let implementation = String::from_utf8_lossy(&client.implementation);
+    let version = quote(Revision::V2026_07_28.as_str());
+    let members =
+        [(PROTOCOL_VERSION, version.as_str()), (CLIENT_INFO, &implementation), (CLIENT_CAPABILITIES, capabilities)];
+    write_meta(request, &members);
 }
 
-/// What a client's capabilities are toward a server of any revision: what it can be asked is mirrored exactly. Tasks are
-/// the gateway's own business, and roots that change cannot be told across the eras.
-pub fn mirrored_capabilities(capabilities: &Bytes) -> Bytes {
-    let text = String::from_utf8_lossy(capabilities);
-    let mut mirrored = Draft::of(&text);
-    mirrored.remove("tasks");
-    mirrored.each("roots").for_each(|roots| _ = roots.remove("listChanged"));
-    let emptied = mirrored.each("extensions").any(|all| all.remove(TASKS_EXTENSION) && all.is_empty());
-    if emptied {
-        mirrored.remove("extensions");
+/// Sets these members of `_meta`.
+fn write_meta(draft: &mut Draft<'_>, members: &[(&str, &str)]) {
+    if draft.get(meta::META).is_none_or(|meta| !meta.is_object()) {
+        return draft.set(meta::META, object(members));
     }
-    if mirrored.is_changed() { mirrored.text().into() } else { capabilities.clone() }
-}
-
-/// The capabilities that a request declares: the tasks extension where it is to be one.
-fn capabilities(client: &ClientInfo, asks_for_task: bool) -> String {
-    let mirrored = mirrored_capabilities(client.capabilities.json());
-    let text = String::from_utf8_lossy(&mirrored);
-    let mut capabilities = Draft::of(&text);
-    if asks_for_task {
-        if capabilities.get("extensions").is_none_or(|extensions| !extensions.is_object()) {
-            capabilities.set("extensions", "{}");
+    for meta in draft.each(meta::META) {
+        for (key, value) in members {
+            meta.set(key, *value);
         }
-        capabilities.each("extensions").for_each(|extensions| extensions.set(TASKS_EXTENSION, "{}"));
     }
+}
+
+/// The object of these members, whose names have nothing to be escaped.
+fn object(members: &[(&str, &str)]) -> String {
+    let mut text =
+        String::with_capacity(members.iter().map(|(key, value)| key.len() + value.len() + 4).sum::<usize>() + 1);
+    for (key, value) in members {
+        text.extend([if text.is_empty() { "{\"" } else { ",\"" }, key, "\":", value]);
+    }
+    text.push('}');
+    text
+}
+
+/// The same capabilities with the tasks extension.
+fn with_tasks(capabilities: &Bytes) -> String {
+    let text = String::from_utf8_lossy(capabilities);
+    let mut capabilities = Draft::of(&text);
+    if capabilities.get("extensions").is_none_or(|extensions| !extensions.is_object()) {
+        capabilities.set("extensions", "{}");
+    }
+    capabilities.each("extensions").for_each(|extensions| extensions.set(TASKS_EXTENSION, "{}"));
     capabilities.text()
 }
 
@@ -143,10 +147,7 @@ pub(super) fn seal_result(result: &mut Draft<'_>, kind: ResultType, translation:
         result.set("cacheScope", "\"private\"");
     }
     let Some(server) = translation.server else { return };
-    if result.get(meta::META).is_none_or(|meta| !meta.is_object()) {
-        result.set(meta::META, "{}");
-    }
-    result.each(meta::META).for_each(|meta| meta.set(meta::SERVER_INFO, server));
+    write_meta(result, &[(meta::SERVER_INFO, server)]);
 }
 
 /// What a legacy result must be beside its facets: the handshake names the version of the receiver, and an empty result

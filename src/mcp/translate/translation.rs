@@ -63,11 +63,7 @@ impl Translation<'_> {
 pub(super) fn consume_meta(draft: &mut Draft<'_>, consumed: &[&str]) {
     let mut emptied = false;
     for meta in draft.each(META) {
-        let mut removed = false;
-        for key in consumed {
-            removed |= meta.remove(key);
-        }
-        emptied |= removed && meta.is_empty();
+        emptied |= meta.remove_all(consumed) && meta.is_empty();
     }
     if emptied {
         draft.remove(META);
