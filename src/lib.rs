@@ -19,6 +19,17 @@
 //! | [`listener`] | the listening socket and its connections: bounds, timeouts, what is closed first |
 //! | [`storage`] | the SQLite database; the only room that knows SQL |
 //! | [`config`], [`cli`], [`telemetry`], [`app`] | how it is set up, started, watched and put together |
+//!
+//! `docs/architecture.md` has the whole map, the way of a call and of a login, and the place of every kind of change.
+//!
+//! # Citations
+//!
+//! | In a comment | Where |
+//! |---|---|
+//! | design rule 4 | `docs/architecture.md` |
+//! | `translation` 2.7; a rule such as AUD | `docs/translation.md` |
+//! | a test vector such as `X12` | `tests/vectors/` |
+//! | `OA-63`, `N-21` | `docs/authorization.md` |
 
 pub mod app;
 pub mod backend;

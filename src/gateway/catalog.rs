@@ -1,4 +1,4 @@
-//! Lists of one backend, served from memory (`design` rule 6). Knows nothing of merging and of policy.
+//! Lists of one backend, served from memory (design rule 6). Knows nothing of merging and of policy.
 //!
 //! A [`ListCache`] holds what one kind of client sees: keyed by its owner and by what the client can be asked, since
 //! servers show other tools to other clients. Everything is served as it is there and refreshed in the background: when it

@@ -285,7 +285,7 @@ impl Drop for Ticket {
             return;
         }
         self.connection.calls.given_up(self.id, call);
-        // translation 4b.6: what the server asked in it is answered first
+        // `translation` 4b.6: what the server asked in it is answered first
         let mut messages = self.connection.requests.close_of(self.id);
         messages.push(cancellation(self.id, &self.cancel_reason));
         self.connection.sender.tell_in_order(messages);

@@ -1,4 +1,4 @@
-//! The handshake, and the statuses of what is not as it should be (translation.md 2.2).
+//! The handshake, and the statuses of what is not as it should be (`translation` 2.2).
 
 use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode};
 use insta::assert_snapshot;

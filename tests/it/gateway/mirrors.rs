@@ -87,7 +87,7 @@ async fn a_call_before_anything_is_known_is_mended_too() {
 
 #[tokio::test]
 async fn what_the_gateway_cannot_mend_is_its_own_fault() {
-    // R38
+    // `translation` 2.3
     let (backend, gateway) = database();
     let codes = [-32020, -32022, -32600, -32700];
     for (revision, code) in codes.map(|code| (MODERN, code)).into_iter().chain([(Revision::V2025_11_25, -32020)]) {
