@@ -3,16 +3,17 @@
 //! Values are never decoded into a tree and written again: numbers, spacing, repeated and unknown members survive as
 //! they came. Nested values are skipped without recursion, so depth costs nothing.
 
+pub(crate) mod check;
 pub mod draft;
 pub mod scan;
 
-use std::{borrow::Cow, fmt, ops::Range};
+use std::{borrow::Cow, fmt, ops::Range, sync::LazyLock};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use memchr::memmem;
+use memchr::memmem::Finder;
 use serde::{
     Deserialize,
-    de::{Deserializer, IgnoredAny, Visitor},
+    de::{Deserializer, Visitor},
 };
 use serde_json::value::RawValue;
 
@@ -281,9 +282,10 @@ pub fn member<'a>(text: &'a [u8], key: &str) -> Option<&'a str> {
 
 /// Whether an object in `text` can have a member of this name, which is made of letters. Far faster than to look for the
 /// member, which most messages do not have.
-pub(crate) fn may_hold(text: &[u8], name: &str) -> bool {
+pub(crate) fn may_hold(text: &[u8], name: &Finder<'_>) -> bool {
     // a letter is written otherwise by its number alone
-    memmem::find(text, name.as_bytes()).is_some() || memmem::find(text, b"\\u").is_some()
+    static NUMBER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(r"\u"));
+    name.find(text).is_some() || NUMBER.find(text).is_some()
 }
 
 /// The name that is written so, with its quotes. A lone surrogate in it is read as U+FFFD.
@@ -292,11 +294,6 @@ pub(crate) fn name_of(written: &str) -> Cow<'_, str> {
         Some(name) if !name.as_bytes().contains(&b'\\') => Cow::Borrowed(name),
         _ => serde_json::from_str::<Name<'_>>(written).map(|Name(name)| name).unwrap_or_default(),
     }
-}
-
-/// Whether `text` is one JSON value. Looks at each byte once, whatever the depth.
-pub(crate) fn is_json(text: &str) -> bool {
-    serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 /// Whether the JSON text `text` is an object.

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{
     ErrorObject, Method, control,
-    json::{self, scan::Members},
+    json::{self, check::check},
     spelling,
 };
 
@@ -117,6 +117,7 @@ impl RequestId {
 const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
 /// An envelope as it came. Present members are told from absent ones, `null` included.
+#[derive(Default)]
 struct Envelope<'a> {
     /// The texts of [`MEMBERS`], in their order.
     members: [Option<&'a str>; MEMBERS.len()],
@@ -129,11 +130,15 @@ struct Envelope<'a> {
 impl Message {
     /// Reads one message; what it keeps are slices of `text`.
     pub fn parse(text: &Bytes) -> Result<Self, Malformed> {
-        let checked = std::str::from_utf8(text).ok().filter(|text| json::is_json(text)).ok_or(Malformed::NotJson)?;
+        let checked = std::str::from_utf8(text).map_err(|_| Malformed::NotJson)?;
+        let mut envelope = Envelope::default();
+        if !check(checked, |name, value| envelope.take(name, value)) {
+            return Err(Malformed::NotJson);
+        }
         if !json::is_object(checked) {
             return Err(malformed("it is no JSON object of a message's form"));
         }
-        Envelope::read(checked).into_message(text)
+        envelope.into_message(text)
     }
 
     /// Writes the message.
@@ -143,11 +148,11 @@ impl Message {
         match self {
             Self::Request { id, method, params } => {
                 put_member(&mut text, "id", id.json());
-                put_member(&mut text, "method", json::quote(method.as_str()).as_bytes());
+                put_method(&mut text, method);
                 put_member(&mut text, "params", params);
             }
             Self::Notification { method, params } => {
-                put_member(&mut text, "method", json::quote(method.as_str()).as_bytes());
+                put_method(&mut text, method);
                 put_member(&mut text, "params", params);
             }
             Self::Response { id, outcome } => {
@@ -196,20 +201,17 @@ impl Message {
 }
 
 impl<'a> Envelope<'a> {
-    fn read(object: &'a str) -> Self {
-        let mut envelope = Self { members: [None; MEMBERS.len()], repeated: None, misspelled: None };
-        for (name, value) in Members::of(object) {
-            let name = json::name_of(name);
-            match MEMBERS.iter().position(|member| *member == name) {
-                Some(place) if envelope.members[place].is_none() => envelope.members[place] = Some(value),
-                Some(place) => envelope.repeated = Some(MEMBERS[place]),
-                None => {
-                    let meant = MEMBERS.iter().find(|member| spelling::is_other_spelling(&name, member));
-                    envelope.misspelled = envelope.misspelled.or(meant.copied());
-                }
+    /// Takes in a member: its name as it is written, with its quotes.
+    fn take(&mut self, name: &str, value: &'a str) {
+        let name = json::name_of(name);
+        match MEMBERS.iter().position(|member| *member == name) {
+            Some(place) if self.members[place].is_none() => self.members[place] = Some(value),
+            Some(place) => self.repeated = Some(MEMBERS[place]),
+            None => {
+                let meant = MEMBERS.iter().find(|member| spelling::is_other_spelling(&name, member));
+                self.misspelled = self.misspelled.or(meant.copied());
             }
         }
-        envelope
     }
 
     fn into_message(self, text: &Bytes) -> Result<Message, Malformed> {
@@ -307,6 +309,17 @@ impl Malformed {
 
 fn malformed(reason: &'static str) -> Malformed {
     Malformed::NotAMessage { reason: Cow::Borrowed(reason), id: None }
+}
+
+fn put_method(text: &mut BytesMut, method: &Method) {
+    match method {
+        Method::Other(name) => put_member(text, "method", json::quote(name).as_bytes()),
+        known => {
+            text.put_slice(b",\"method\":\"");
+            text.put_slice(known.as_str().as_bytes());
+            text.put_u8(b'"');
+        }
+    }
 }
 
 fn put_member(text: &mut BytesMut, key: &str, value: &[u8]) {

@@ -1,6 +1,9 @@
 //! The `_meta` member and the keys of it that belong to the protocol.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
+use memchr::memmem::Finder;
 
 use super::{
     Level, Payload,
@@ -28,22 +31,25 @@ pub const META: &str = "_meta";
 
 const PROGRESS_TOKEN: &[At] = &[At::Key(META), At::Key("progressToken")];
 
+static TOKEN: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("progressToken"));
+static LEVEL: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("logLevel"));
+
 /// The JSON text of the progress token that a request carries; `None` where there is none. A token is a string or an
 /// integer (all versions, progress).
 pub fn progress_token(params: &Payload) -> Option<Bytes> {
-    let token = json::member(meta_with(params, "progressToken")?.as_bytes(), "progressToken")?;
+    let token = json::member(meta_with(params, &TOKEN)?.as_bytes(), "progressToken")?;
     let first = token.as_bytes().first()?;
     (*first == b'"' || *first == b'-' || first.is_ascii_digit()).then(|| Bytes::copy_from_slice(token.as_bytes()))
 }
 
 /// Which log messages a request of 2026-07-28 is to give; `None` where it does not say.
 pub fn log_level(params: &Payload) -> Option<Level> {
-    let level = json::member(meta_with(params, "logLevel")?.as_bytes(), LOG_LEVEL)?;
+    let level = json::member(meta_with(params, &LEVEL)?.as_bytes(), LOG_LEVEL)?;
     Level::parse(&json::unquote(level)?)
 }
 
 /// The text of `_meta` if it can have a member whose name ends with `letters`.
-fn meta_with<'a>(params: &'a Payload, letters: &str) -> Option<&'a str> {
+fn meta_with<'a>(params: &'a Payload, letters: &Finder<'_>) -> Option<&'a str> {
     json::may_hold(params.json(), letters).then(|| params.member(META)).flatten()
 }
 

@@ -263,7 +263,7 @@ fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
     memchr::memchr2(b'"', b'\\', &bytes[begun..]).map(|found| begun + found)
 }
 
-const FIRST_WORDS: usize = 4;
+const FIRST_WORDS: usize = 8;
 const QUOTES: u64 = u64::from_le_bytes([b'"'; 8]);
 const BACKSLASHES: u64 = u64::from_le_bytes([b'\\'; 8]);
 
