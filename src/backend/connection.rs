@@ -8,6 +8,7 @@
 
 pub(crate) mod background;
 pub(crate) mod call;
+mod call_events;
 pub(crate) mod calls;
 pub(crate) mod closed_requests;
 mod connection_server;

@@ -3,12 +3,10 @@
 use std::{future::pending, sync::Arc, time::Duration};
 
 use futures_util::{Stream, StreamExt as _};
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep_until};
 
 use super::{
+    call_events::EventReceiver,
     calls::{CallKind, OpenCall, cancellation, timed_out},
     state::ServerConnection,
 };
@@ -46,7 +44,7 @@ pub(crate) struct OutboundCall {
 struct Ticket {
     connection: Arc<ServerConnection>,
     id: u64,
-    events: mpsc::Receiver<Event>,
+    events: EventReceiver,
     cancel_reason: CancelReason,
 }
 
@@ -157,7 +155,7 @@ impl ServerConnection {
             loop {
                 let step = tokio::select! {
                     biased;
-                    event = ticket.events.recv() => Some(Ok(event.unwrap_or_else(|| ticket.lost()))),
+                    event = ticket.events.next() => Some(Ok(event.unwrap_or_else(|| ticket.lost()))),
                     arrived = arrived(&mut exchange) => ticket.arrived(arrived),
                     () = sleep_until(silent_until) => match ticket.waits_until(timeout) {
                         Some(until) => {
@@ -262,7 +260,7 @@ impl Ticket {
     /// listens it is refused by being dropped.
     fn next_late(&mut self) -> Option<Event> {
         loop {
-            match self.events.try_recv().ok()? {
+            match self.events.ready()? {
                 Event::Asked(question) => {
                     let about = &self.connection.about;
                     drop(about.listens.ask(&about.key, question));

@@ -4,9 +4,12 @@ use std::{collections::HashMap, time::Duration};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use tokio::{sync::mpsc, time::Instant};
+use tokio::time::Instant;
 
-use super::ownership::{Owner, Ownership};
+use super::{
+    call_events::{EventReceiver, EventSender, call_events},
+    ownership::{Owner, Ownership},
+};
 use crate::{
     mcp::{
         CancelReason, ErrorObject, Event, Level, Message, Method, Outcome,
@@ -20,9 +23,6 @@ use crate::{
 /// The time for which a server may still speak of a call that was given up: what it asks or tells until then may be of that
 /// call, and is nobody else's.
 pub(crate) const LINGER: Duration = Duration::from_secs(10);
-
-/// Events that wait for a slow reader of one reply.
-const QUEUE: usize = 256;
 
 /// Open calls, calls that were given up of late, and the owners of what calls left behind.
 pub(crate) struct Calls {
@@ -41,11 +41,10 @@ pub(crate) enum Sharing {
     Ambiguous,
 }
 
-/// One open call: where its events go, with a place kept for the last.
+/// One open call, and where its events go.
 struct Slot {
     call: OpenCall,
-    events: mpsc::Sender<Event>,
-    end: mpsc::OwnedPermit<Event>,
+    events: EventSender,
 }
 
 /// An open call.
@@ -130,15 +129,14 @@ impl Calls {
         &self,
         call: OpenCall,
         over: impl FnOnce() -> Option<String>,
-    ) -> Result<(u64, mpsc::Receiver<Event>), String> {
-        let (sender, events) = mpsc::channel(QUEUE);
-        let Ok(last) = sender.clone().try_reserve_owned() else { return Err("no room".to_owned()) };
+    ) -> Result<(u64, EventReceiver), String> {
+        let (sender, events) = call_events();
         // under the lock that `fail_all` takes, so that no call is left behind on a connection that is over
         let mut open = self.open.lock();
         if let Some(reason) = over() {
             return Err(reason);
         }
-        Ok((open.open(Slot { call, events: sender, end: last }), events))
+        Ok((open.open(Slot { call, events: sender }), events))
     }
 
     /// Reads the open call `id`.
@@ -171,11 +169,11 @@ impl Calls {
             let slot = open.close(id);
             drop(open);
             let Some(slot) = slot else { return Some(event) };
-            slot.end.send(event);
+            slot.events.end(event);
             return None;
         }
         let Some(slot) = open.get(id) else { return Some(event) };
-        if slot.events.try_send(event).is_err() {
+        if !slot.events.send(event) {
             metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
         }
         None
@@ -197,7 +195,7 @@ impl Calls {
     pub(super) fn fail_all(&self, error: &ErrorObject) {
         let open = self.open.lock().close_all();
         for slot in open {
-            slot.end.send(Event::Done(Outcome::Failed(error.clone())));
+            slot.events.end(Event::Done(Outcome::Failed(error.clone())));
         }
     }
 
@@ -313,7 +311,10 @@ pub(super) fn cancellation(id: u64, cancel_reason: &CancelReason) -> Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcp::{Notification, Payload, Revision};
+    use crate::{
+        backend::connection::call_events::QUEUE,
+        mcp::{Notification, Payload, Revision},
+    };
 
     fn calls() -> Calls {
         Calls::new(Sharing::Ambiguous)
@@ -341,9 +342,9 @@ mod tests {
         }
         assert!(calls.deliver(id, done()).is_none());
         for _ in 1..QUEUE {
-            assert!(matches!(events.try_recv(), Ok(Event::Notified(_))));
+            assert!(matches!(events.ready(), Some(Event::Notified(_))));
         }
-        assert!(matches!(events.try_recv(), Ok(Event::Done(_))), "the end has a place of its own");
+        assert!(matches!(events.ready(), Some(Event::Done(_))), "the end has a place of its own");
         assert!(calls.deliver(id, told()).is_some(), "it runs no more");
     }
 
@@ -352,7 +353,7 @@ mod tests {
         let calls = calls();
         let (_, mut events) = calls.open(call(), || None).unwrap();
         calls.fail_all(&ErrorObject::internal("lost"));
-        assert!(matches!(events.try_recv(), Ok(Event::Done(Outcome::Failed(_)))));
+        assert!(matches!(events.ready(), Some(Event::Done(Outcome::Failed(_)))));
         let over = || Some("it broke".to_owned());
         assert_eq!(calls.open(call(), over).err().as_deref(), Some("it broke"));
     }

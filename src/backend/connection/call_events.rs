@@ -1,0 +1,124 @@
+//! Events of one open call, on their way from whoever receives them to whoever makes the call. Knows nothing of what they
+//! say.
+//!
+//! Most calls have one event, their end. It has a place of its own, so that nothing is reserved for others.
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use parking_lot::Mutex;
+
+use crate::mcp::Event;
+
+/// Events that wait for a slow reader of one reply, the end included.
+pub(super) const QUEUE: usize = 256;
+
+/// The side that gives events. Dropping it ends them.
+pub(super) struct EventSender(Arc<Mutex<Events>>);
+
+/// The side that reads them.
+pub(super) struct EventReceiver(Arc<Mutex<Events>>);
+
+#[derive(Default)]
+struct Events {
+    on_the_way: VecDeque<Event>,
+    end: Option<Event>,
+    is_over: bool,
+    reader: Option<Waker>,
+}
+
+/// The two sides of a call.
+pub(super) fn call_events() -> (EventSender, EventReceiver) {
+    let events = Arc::default();
+    (EventSender(Arc::clone(&events)), EventReceiver(events))
+}
+
+// === impl EventSender ===
+
+impl EventSender {
+    /// Gives an event on the way. Returns `false` if there is no room for it.
+    pub(super) fn send(&self, event: Event) -> bool {
+        let mut events = self.0.lock();
+        if events.on_the_way.len() + 1 >= QUEUE {
+            return false;
+        }
+        events.on_the_way.push_back(event);
+        let reader = events.reader.take();
+        drop(events);
+        reader.into_iter().for_each(Waker::wake);
+        true
+    }
+
+    /// Gives the end, for which there is always room.
+    pub(super) fn end(self, event: Event) {
+        self.0.lock().end = Some(event);
+    }
+}
+
+impl Drop for EventSender {
+    fn drop(&mut self) {
+        let mut events = self.0.lock();
+        events.is_over = true;
+        let reader = events.reader.take();
+        drop(events);
+        reader.into_iter().for_each(Waker::wake);
+    }
+}
+
+// === impl EventReceiver ===
+
+impl EventReceiver {
+    /// Waits for the next event; `None` if there are no more. Nothing is lost if the wait is dropped.
+    pub(super) async fn next(&mut self) -> Option<Event> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// The next event if it has come.
+    pub(super) fn ready(&mut self) -> Option<Event> {
+        self.0.lock().take()
+    }
+
+    fn poll_next(&mut self, cx: &Context<'_>) -> Poll<Option<Event>> {
+        let mut events = self.0.lock();
+        let event = events.take();
+        if event.is_some() || events.is_over {
+            return Poll::Ready(event);
+        }
+        match &mut events.reader {
+            Some(reader) => reader.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+// === impl Events ===
+
+impl Events {
+    fn take(&mut self) -> Option<Event> {
+        self.on_the_way.pop_front().or_else(|| self.end.take())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::mcp::{Outcome, Payload, Revision};
+
+    #[tokio::test]
+    async fn who_waits_hears_of_an_event_and_of_the_end() {
+        let done = || Event::Done(Outcome::Complete(Payload::empty(Revision::NEWEST_LEGACY)));
+        let (sender, mut receiver) = call_events();
+        assert!(receiver.next().now_or_never().is_none());
+        let ((), heard) = tokio::join!(async { assert!(sender.send(done())) }, receiver.next());
+        assert!(matches!(heard, Some(Event::Done(_))));
+        let ((), heard) = tokio::join!(async { drop(sender) }, receiver.next());
+        assert!(heard.is_none());
+    }
+}
