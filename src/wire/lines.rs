@@ -28,9 +28,13 @@ pub enum LineError {
 
 /// The line that carries `message`, its end included. Line breaks between the values of a JSON text become spaces; inside
 /// of strings there are none.
-pub fn line(message: &Bytes) -> Bytes {
-    let mut line = Vec::with_capacity(message.len() + 1);
-    line.extend(message.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+pub fn line(message: Bytes) -> Bytes {
+    let mut line = Vec::from(message);
+    for byte in &mut line {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
     line.push(b'\n');
     line.into()
 }
@@ -116,6 +120,6 @@ mod tests {
 
     #[test]
     fn a_message_is_one_line_however_it_was_laid_out() {
-        assert_eq!(line(&Bytes::from_static(b"{\r\n\"a\": \"\\n\"}")), &b"{  \"a\": \"\\n\"}\n"[..]);
+        assert_eq!(line(Bytes::from_static(b"{\r\n\"a\": \"\\n\"}")), &b"{  \"a\": \"\\n\"}\n"[..]);
     }
 }

@@ -132,7 +132,7 @@ async fn ended(mut exit: watch::Receiver<Option<String>>) -> String {
 
 impl Transport for StdioTransport {
     fn request(&self, request: Message, _: Option<Arc<Mirror>>) -> Exchange {
-        match self.input.send(line(&request.encode())) {
+        match self.input.send(line(request.encode())) {
             Ok(None) => Exchange::Channel,
             Ok(Some(waiting)) => Exchange::after(waiting.queued()),
             Err(error) => Exchange::Own(stream::iter([Err(error)]).boxed()),
@@ -140,7 +140,7 @@ impl Transport for StdioTransport {
     }
 
     fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>> {
-        let (input, line) = (self.input.clone(), line(&message.encode()));
+        let (input, line) = (self.input.clone(), line(message.encode()));
         async move {
             match input.send(line)? {
                 None => Ok(()),

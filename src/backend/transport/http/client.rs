@@ -91,6 +91,10 @@ impl Client {
             url.set_password(None).and_then(|()| url.set_username("")).map_err(|()| wrong())?;
         }
         let uri = Uri::try_from(url.as_str()).map_err(|_| wrong())?;
+        // of HTTP/1.1; HTTP/2, which TLS alone negotiates, has a field of its own for it
+        if let Some(authority) = uri.authority().filter(|_| uri.scheme() == Some(&Scheme::HTTP)) {
+            headers.insert(header::HOST, HeaderValue::from_str(authority.as_str()).map_err(|_| wrong())?);
+        }
         if let Some(authorization) = self.connector.proxy_authorization(&uri) {
             headers.insert(header::PROXY_AUTHORIZATION, secret(authorization));
         }

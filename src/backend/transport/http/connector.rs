@@ -181,7 +181,9 @@ impl Connection for Stream {
             MaybeHttpsStream::Http(io) => io.connected(),
             MaybeHttpsStream::Https(_) => self.io.connected(),
         };
-        connected.proxy(self.route == Route::ForwardingProxy)
+        // without the addresses, which would be put into every response
+        let own = if connected.is_negotiated_h2() { Connected::new().negotiated_h2() } else { Connected::new() };
+        own.proxy(self.route == Route::ForwardingProxy)
     }
 }
 

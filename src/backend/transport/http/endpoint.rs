@@ -29,6 +29,8 @@ pub(super) struct Endpoint {
     pub(super) session: OnceLock<HeaderValue>,
     pub(super) revision: OnceLock<Revision>,
     pub(super) opening: Opening,
+    /// As [`Endpoint::headers_of_posts`], once the handshake has settled them.
+    of_posts: OnceLock<HeaderMap>,
 }
 
 // === impl Endpoint ===
@@ -36,7 +38,8 @@ pub(super) struct Endpoint {
 impl Endpoint {
     /// The endpoint before its first request. `late` is shared by all connections to this server.
     pub(super) fn new(client: Client, target: Target, late: &LateStreams) -> Self {
-        Self { client, target, session: OnceLock::new(), revision: OnceLock::new(), opening: Opening::new(late) }
+        let (session, revision, of_posts) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { client, target, session, revision, opening: Opening::new(late), of_posts }
     }
 
     /// The headers of every request, and the one for what the client accepts.
@@ -53,6 +56,12 @@ impl Endpoint {
         headers
     }
 
+    fn headers_of_posts(&self) -> HeaderMap {
+        let mut headers = self.headers(JSON_AND_EVENTS);
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers
+    }
+
     pub(super) async fn send(&self, verb: Verb, headers: HeaderMap, body: Bytes) -> Result<Response, TransportError> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = verb;
@@ -63,8 +72,10 @@ impl Endpoint {
 
     /// Posts one message and gives the response where the server took it.
     pub(super) async fn post(&self, message: &Message, mirror: Option<&Mirror>) -> Result<Response, Refused> {
-        let mut headers = self.headers(JSON_AND_EVENTS);
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let mut headers = match self.revision.get() {
+            Some(_) => self.of_posts.get_or_init(|| self.headers_of_posts()).clone(),
+            None => self.headers_of_posts(),
+        };
         if self.is_sessionless() {
             mirrored::insert(&mut headers, message, mirror);
         }

@@ -4,7 +4,7 @@
 use http::{HeaderMap, HeaderName};
 
 use crate::{
-    mcp::{Message, json::Object, mirrored::Mirror},
+    mcp::{Message, json, mirrored::Mirror},
     wire::headers,
 };
 
@@ -12,7 +12,7 @@ use crate::{
 pub(super) fn insert(mirrored: &mut HeaderMap, message: &Message, mirror: Option<&Mirror>) {
     let Message::Request { method, params, .. } = message else { return };
     mirrored.insert(headers::METHOD, headers::mirrored(method.as_str()));
-    let name = headers::named_by(method).and_then(|key| Object::parse(params)?.string(key));
+    let name = headers::named_by(method).and_then(|key| json::unquote(json::member(params, key)?));
     if let Some(name) = name {
         mirrored.insert(headers::NAME, headers::mirrored(&name));
     }

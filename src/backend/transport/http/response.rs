@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
-use http::header;
+use http::{HeaderValue, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
@@ -44,7 +44,7 @@ pub(super) fn is_json(response: &Response) -> bool {
 }
 
 fn has_type(response: &Response, name: &str) -> bool {
-    let value = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = value.and_then(|value| value.split(';').next()).unwrap_or_default();
-    essence.trim().eq_ignore_ascii_case(name)
+    let value = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let essence = value.split(|byte| *byte == b';').next().unwrap_or_default();
+    essence.trim_ascii().eq_ignore_ascii_case(name.as_bytes())
 }
