@@ -1,13 +1,20 @@
 //! Requests that were sent to a peer and wait for their answers. Knows nothing of how they were sent.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+};
 
 /// The open requests toward one peer, by ids of the gateway's own that are never used twice (design rule 1).
 #[derive(Debug)]
 pub struct Requests<T> {
     next: u64,
-    open: HashMap<u64, T>,
+    open: HashMap<u64, T, BuildHasherDefault<IdHasher>>,
 }
+
+/// Spreads ids. Peers do not choose them, so that no hash needs to be secret.
+#[derive(Debug, Default)]
+struct IdHasher(u64);
 
 impl<T> Requests<T> {
     /// Notes a request and gives it its id.
@@ -62,7 +69,24 @@ impl<T> Requests<T> {
 impl<T> Default for Requests<T> {
     fn default() -> Self {
         // some servers take a request with the id 0 for one without
-        Self { next: 1, open: HashMap::new() }
+        Self { next: 1, open: HashMap::default() }
+    }
+}
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(self.0 ^ u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        // an odd number near 2^64 divided by the golden ratio
+        self.0 = id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use serde_json::{Map, Value};
 
+use super::kind::ListKind;
 use crate::mcp::{Payload, json::Object, meta};
 
 /// A backend's own answer to `server/discover`.
@@ -15,15 +16,19 @@ pub(crate) struct ServerInfo {
     tasks: bool,
     /// True if the server has the tasks extension of 2026-07-28.
     extension: bool,
+    /// The capabilities under which the server tells changes: calls ask this too.
+    changing: Vec<&'static str>,
 }
 
 impl ServerInfo {
     /// Reads the answer.
     pub(crate) fn new(result: Payload) -> Self {
-        let about = Self { result, tasks: false, extension: false };
+        let about = Self { result, tasks: false, extension: false, changing: Vec::new() };
         let (tasks, extension) =
             (about.declares_tasks(), about.named_under("extensions").contains_key(meta::TASKS_EXTENSION));
-        Self { tasks, extension, ..about }
+        let capabilities = ListKind::ALL.map(ListKind::capability).into_iter();
+        let changing = capabilities.filter(|capability| about.flag(capability, "listChanged")).collect();
+        Self { tasks, extension, changing, ..about }
     }
 
     /// True if the server declares this capability.
@@ -38,7 +43,7 @@ impl ServerInfo {
 
     /// True if the server promises to tell when its lists under this capability change.
     pub(crate) fn tells_changes(&self, capability: &str) -> bool {
-        self.flag(capability, "listChanged")
+        self.changing.contains(&capability)
     }
 
     /// What the server names under this capability, each with its settings; nothing where it is no object.
