@@ -10,7 +10,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     && cp target/release/lockkeeper /usr/local/bin/lockkeeper
 
 # --- The image: the program, the certificates of public authorities, and an init that reaps what children leave behind.
-# Neither Node nor Python is in it; README.md tells how to derive an image with npx and uvx.
+# Neither Node nor Python is in it; docs/deployment.md tells how to derive an image with npx and uvx.
 FROM debian:trixie-slim
 RUN apt-get update \
     && apt-get install -y --no-install-recommends ca-certificates tini \
