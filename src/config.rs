@@ -5,7 +5,8 @@
 //! command line or in `LOCKKEEPER_*` variables goes before the file. Secrets are never printed: no message quotes a
 //! value that may hold one.
 //!
-//! To add an option: a field and its line in the file of its section, and a line in `lockkeeper.example.toml`.
+//! To add an option: a field and its line in the file of its section, and a line each in `lockkeeper.example.toml`,
+//! `lockkeeper.schema.json` and `docs/configuration.md`.
 
 pub mod auth;
 pub mod backend;

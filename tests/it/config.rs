@@ -1,5 +1,6 @@
 //! The `config` room, from outside.
 
+mod documentation;
 mod errors;
 mod formats;
 mod precedence;

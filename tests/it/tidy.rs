@@ -1,6 +1,7 @@
 //! House rules that no compiler checks: who may import what, and how large a file or a type may be.
 
 mod graph;
+mod references;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -55,6 +56,20 @@ const ASK_ERAS: &[&str] = &[
     "backend/server/session.rs",
 ];
 
+/// Circles of files that are still there. The list only shrinks.
+const CIRCLES: &[&[&str]] = &[
+    &["frontend/replay.rs", "frontend/replay/log.rs"],
+    &[
+        "listener.rs",
+        "listener/accept.rs",
+        "listener/body.rs",
+        "listener/connection.rs",
+        "listener/drive.rs",
+        "listener/io.rs",
+        "listener/service.rs",
+    ],
+];
+
 /// The longest file that is let pass, in lines; the aim is around 120.
 const MOST_LINES: usize = 500;
 
@@ -70,8 +85,12 @@ fn files_depend_on_each_other_in_one_direction() {
     let graph = Graph::of(&sources);
     let between = graph.circles_between_rooms().into_iter();
     let inside = graph.rooms().into_iter().flat_map(|room| graph.circles_in(&room));
-    let broken: Vec<String> =
-        between.chain(inside).map(|circle| format!("depend on each other: {}", circle.join(", "))).collect();
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        between.chain(inside).partition(|circle| CIRCLES.iter().any(|known| circle.iter().eq(known.iter())));
+    let gone = CIRCLES.iter().filter(|circle| !known.iter().any(|found| found.iter().eq(circle.iter())));
+    let gone = gone.map(|circle| format!("are no circle any more: take them out of `CIRCLES`: {}", circle.join(", ")));
+    let unknown = unknown.iter().map(|circle| format!("depend on each other: {}", circle.join(", ")));
+    let broken: Vec<String> = unknown.chain(gone).collect();
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
@@ -268,8 +287,10 @@ fn implementations(code: &str) -> Vec<(String, usize)> {
     found
 }
 
-/// The text without comments and without what follows `#[cfg(test)]`.
+/// The text without comments and without the unit tests at its end. Those in a file of their own end nothing.
 fn code(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let is_inline = |at: &usize| text[*at..].lines().nth(1).is_some_and(|line| line.ends_with('{'));
+    let tests = text.match_indices("#[cfg(test)]\nmod ").map(|(at, _)| at).find(is_inline);
+    let text = &text[..tests.unwrap_or(text.len())];
     text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }

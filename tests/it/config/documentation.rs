@@ -1,0 +1,231 @@
+//! The page of the configuration and the JSON Schema beside it, compared with the parser: the same keys, defaults, bounds
+//! and choices.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use serde_json::{Value, json};
+
+use super::load;
+
+/// Keys that the parser knows to refuse them with advice: nothing else is to be said of them.
+const REFUSED: &[&str] = &["envFile"];
+
+/// One key, as its line of the page says it.
+#[derive(Debug)]
+struct Key {
+    /// The path of its table; empty for the outermost one.
+    table: &'static str,
+    name: String,
+    default: String,
+    bounds: String,
+}
+
+/// The tables of the page: the heading, the path of an example, and the way to the properties in the schema.
+const TABLES: &[(&str, &str, &str)] = &[
+    ("Top level", "", "/properties"),
+    ("`[limits]`", "limits", "/properties/limits/properties"),
+    ("`[auth]`", "auth", "/properties/auth/properties"),
+    ("`[http]`", "http", "/properties/http/properties"),
+    ("`[log]`", "log", "/properties/log/properties"),
+    ("`[clients.<name>]`", "clients.x", "/$defs/client/properties"),
+    ("`[backends.<name>]`", "backends.x", "/$defs/backend/properties"),
+];
+
+#[test]
+fn the_page_has_every_key_that_the_parser_knows_and_no_other() {
+    let keys = keys();
+    let literals = literals();
+    for (_, table, _) in TABLES {
+        let documented: BTreeSet<&str> = of_table(&keys, table).map(|key| key.name.as_str()).collect();
+        let candidates = literals.iter().map(String::as_str).chain(documented.iter().copied());
+        let known: BTreeSet<&str> = candidates.filter(|name| is_known(table, name)).collect();
+        let known: BTreeSet<&str> = known.into_iter().filter(|name| !REFUSED.contains(name)).collect();
+        assert_eq!(known, documented, "the keys of the parser and of the page, in [{table}]");
+    }
+}
+
+#[test]
+fn the_defaults_of_the_page_are_those_of_the_parser() {
+    for key in keys() {
+        let Some(default) = quoted(&key.default).next() else { continue };
+        assert_eq!(loaded(&key, Some(default)), loaded(&key, None), "{key:?}");
+    }
+}
+
+#[test]
+fn the_bounds_of_the_page_are_those_of_the_parser() {
+    let keys = keys();
+    let mut checked = 0;
+    for key in &keys {
+        let bounds: Vec<&str> = quoted(&key.bounds).collect();
+        let [least, most] = bounds[..] else { continue };
+        if !key.bounds.contains("` to `") {
+            continue;
+        }
+        // another key can be the bound
+        let other = keys.iter().find(|other| other.name == most);
+        let most = other.map_or(most, |other| other.default.trim_matches(['`', '"']));
+        let is_number = least.bytes().all(|byte| byte.is_ascii_digit());
+        let beyond = if is_number || least.ends_with('B') { "99999999999" } else { "\"99999d\"" };
+        let problem = loaded(key, Some(beyond)).unwrap_err();
+        assert!(problem.contains(&format!("is not between {least} and {most}")), "{key:?}: {problem}");
+        checked += 1;
+    }
+    assert!(checked > 25, "{checked}");
+}
+
+#[test]
+fn the_choices_of_the_page_are_those_of_the_parser() {
+    let mut checked = 0;
+    for key in keys() {
+        let documented: BTreeSet<&str> = quoted(&key.bounds).filter(|choice| choice.starts_with('"')).collect();
+        if documented.is_empty() {
+            continue;
+        }
+        let problem = loaded(&key, Some("\"no such choice\"")).unwrap_err();
+        let listed = problem.split("this must be one of ").nth(1).unwrap().lines().next().unwrap();
+        let listed: Vec<String> = quoted(listed).map(|choice| format!("\"{choice}\"")).collect();
+        // what is listed only to be refused is no choice
+        let accepted = listed.iter().map(String::as_str).filter(|choice| loaded(&key, Some(choice)).is_ok()).collect();
+        assert_eq!(documented, accepted, "{key:?}");
+        checked += 1;
+    }
+    assert!(checked > 7, "{checked}");
+}
+
+#[test]
+fn the_schema_says_what_the_page_says() {
+    let (keys, schema) = (keys(), schema());
+    for (_, table, way) in TABLES {
+        let properties = schema.pointer(way).unwrap().as_object().unwrap();
+        let documented: BTreeSet<&str> = of_table(&keys, table).map(|key| key.name.as_str()).collect();
+        assert_eq!(properties.keys().map(String::as_str).collect::<BTreeSet<_>>(), documented, "[{table}]");
+        for key in of_table(&keys, table) {
+            let property = &properties[&key.name];
+            let default = quoted(&key.default).next().map(value);
+            assert_eq!(property.get("default"), default.as_ref(), "{key:?}");
+            let bounds: Vec<&str> = quoted(&key.bounds).collect();
+            if property["type"] == "integer" {
+                let said = [&property["minimum"], &property["maximum"]].map(ToString::to_string);
+                assert_eq!(bounds, said, "{key:?}");
+            }
+            if let Some(choices) = property.pointer("/anyOf/0/enum") {
+                let said: Vec<String> = choices.as_array().unwrap().iter().map(ToString::to_string).collect();
+                assert_eq!(bounds, said, "{key:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_example_file_is_valid_by_the_schema() {
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    let errors = |text: &str| {
+        let document = json!(toml::from_str::<toml::Table>(text).unwrap());
+        validator.iter_errors(&document).map(|error| format!("{}: {error}", error.instance_path())).collect::<Vec<_>>()
+    };
+    let text = fs::read_to_string(root().join("lockkeeper.example.toml")).unwrap();
+    assert_eq!(errors(&text), [""; 0]);
+    // the examples without a default too
+    let whole: Vec<&str> = text.lines().map(|line| line.strip_prefix("#: ").unwrap_or(line)).collect();
+    assert_eq!(errors(&whole.join("\n")), [""; 0]);
+    for wrong in [
+        "sessions = 3",
+        "[limits]\nsessions = 0",
+        "[limits]\nsession_idle = 30",
+        "[limits]\nsession_idle = \"30 years\"",
+        "[auth]\nregistration = \"maybe\"",
+        "[backends.x]\nshare = \"all\"",
+        "[backends.x]\ncommand = \"a\"\nurl = \"https://b.example/mcp\"",
+        "[clients.x]\nprofil = \"strict\"",
+    ] {
+        assert_ne!(errors(wrong), [""; 0], "{wrong}");
+    }
+    assert_eq!(errors("[limits]\nsession_idle = \"${IDLE:-1h 30m}\"\nrequest_body = 65536"), [""; 0]);
+}
+
+// === the page ===
+
+fn keys() -> Vec<Key> {
+    let page = fs::read_to_string(root().join("docs/configuration.md")).unwrap();
+    let mut keys = Vec::new();
+    for section in page.split("\n## ").skip(1) {
+        let heading = section.lines().next().unwrap_or_default();
+        let Some((_, table, _)) = TABLES.iter().find(|(title, ..)| *title == heading) else { continue };
+        for line in section.lines().filter(|line| line.starts_with("| `")) {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let [name, _, default, bounds, _] = cells[..] else { panic!("{line}") };
+            let name = name.trim_matches('`').to_owned();
+            keys.push(Key { table, name, default: default.to_owned(), bounds: bounds.to_owned() });
+        }
+    }
+    assert!(keys.len() > 60, "the tables were not found");
+    keys
+}
+
+fn of_table<'a>(keys: &'a [Key], table: &'a str) -> impl Iterator<Item = &'a Key> {
+    keys.iter().filter(move |key| key.table == table)
+}
+
+/// What stands between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+// === the parser ===
+
+/// The words in the sources of the parser that can be names of keys.
+fn literals() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(root().join("src/config")).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        let is_name = |word: &&str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphabetic() || c == '_');
+        found.extend(text.split('"').filter(is_name).map(str::to_owned));
+    }
+    found
+}
+
+/// Whether the parser knows the key in this table, whatever its value.
+fn is_known(table: &str, name: &str) -> bool {
+    let text = match table {
+        "" => format!("{name} = 1\n"),
+        // what is asked of a server depends on how it is reached
+        "backends.x" if name != "builtin" => format!("[{table}]\nbuiltin = \"demo\"\n{name} = 1\n"),
+        _ => format!("[{table}]\n{name} = 1\n"),
+    };
+    let problems = load("lockkeeper.toml", &text, &[]).map_or_else(|problems| problems.to_string(), |_| String::new());
+    !problems.contains("there is no such option")
+}
+
+/// The configuration with the key at `value`, or without it; else what is wrong with it.
+fn loaded(key: &Key, value: Option<&str>) -> Result<String, String> {
+    let Key { table, name, .. } = key;
+    let is_backend = table.starts_with("backends");
+    let reached = match (name.as_str(), value.unwrap_or_default()) {
+        (name, _) if !is_backend || ["command", "url", "builtin"].contains(&name) => "",
+        ("args" | "env" | "cwd", _) | ("type" | "transport", "\"stdio\"") => "command = \"run\"",
+        ("type" | "transport", "\"ws\"" | "\"websocket\"") => "url = \"wss://server.test/mcp\"",
+        ("type" | "transport" | "headers", _) => "url = \"https://server.test/mcp\"",
+        _ => "builtin = \"demo\"",
+    };
+    let line = value.map(|value| format!("{name} = {value}\n")).unwrap_or_default();
+    let heading = if table.is_empty() { String::new() } else { format!("[{table}]\n") };
+    let config = load("lockkeeper.toml", &format!("{heading}{reached}\n{line}"), &[]);
+    config.map(|config| format!("{config:?}")).map_err(|problems| problems.to_string())
+}
+
+// === the schema ===
+
+fn schema() -> Value {
+    serde_json::from_str(&fs::read_to_string(root().join("lockkeeper.schema.json")).unwrap()).unwrap()
+}
+
+/// The value of a key as the schema writes it.
+fn value(text: &str) -> Value {
+    let table: toml::Table = toml::from_str(&format!("key = {text}")).unwrap();
+    json!(table["key"])
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
