@@ -1,12 +1,14 @@
 //! Whose session it is: what keeps people apart at a backend (design rule 5).
 
+use std::hash::{Hash, Hasher};
+
 use crate::{
     mcp::Context,
     model::{BackendSpec, Requester, SessionId, Share, UserId},
 };
 
 /// Whose session it is. Two calls reach the same backend session exactly where their keys are equal.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
     /// Who shares it.
     pub(crate) scope: Scope,
@@ -17,7 +19,7 @@ pub(crate) struct Key {
 }
 
 /// Who shares a session.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// The gateway itself, and clients that have no session: lists and status.
     Base,
@@ -29,6 +31,17 @@ pub(crate) enum Scope {
     User(UserId),
     /// Everybody.
     All,
+}
+
+/// By what tells most keys apart: it is looked up in each call.
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match &self.scope {
+            Scope::Session(session) => session.hash(state),
+            Scope::User(user) => user.hash(state),
+            Scope::Base | Scope::Catalog | Scope::All => {}
+        }
+    }
 }
 
 impl Key {

@@ -3,8 +3,9 @@
 //! client mirrored is held against the tool as it was listed, before the call goes anywhere; what is to be mirrored toward
 //! the server is made anew. Knows nothing of routes.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use memchr::memmem::Finder;
 use serde_json::Value;
 
 use super::{
@@ -14,10 +15,14 @@ use super::{
 };
 use crate::{
     mcp::{
-        Call, ErrorObject, Event, Feature, Method, Outcome, Payload, Reply, Revision, json::Object, mirrored::Mirror,
+        Call, ErrorObject, Event, Feature, Method, Outcome, Payload, Reply, Revision,
+        json::{self, Object},
+        mirrored::Mirror,
     },
     model::BackendId,
 };
+
+static STRUCTURED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("structuredContent"));
 
 /// A call of a tool of a server that may be one of 2026-07-28.
 struct ToolCall {
@@ -151,7 +156,7 @@ impl ToolCall {
     fn may_be_wrapped(&self, result: &Payload) -> bool {
         let has_any_output = |revision: Revision| revision.has(Feature::AnyOutput);
         let is_wrapped = has_any_output(result.revision) && !has_any_output(self.call.context.client.revision);
-        is_wrapped && result.member("structuredContent").is_some()
+        is_wrapped && json::may_hold(result.json(), &STRUCTURED) && result.member("structuredContent").is_some()
     }
 
     /// True if the list says so. It is waited for only where what is at hand does not tell.

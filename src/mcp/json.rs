@@ -7,7 +7,7 @@ pub(crate) mod check;
 pub mod draft;
 pub mod scan;
 
-use std::{borrow::Cow, fmt, ops::Range, sync::LazyLock};
+use std::{borrow::Cow, cmp::Ordering, fmt, ops::Range, sync::LazyLock};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use memchr::memmem::Finder;
@@ -277,7 +277,7 @@ pub fn without_member(text: &Bytes, key: &str) -> Bytes {
 /// `text` must be valid JSON. Allocates nothing.
 pub fn member<'a>(text: &'a [u8], key: &str) -> Option<&'a str> {
     let text = std::str::from_utf8(text).ok()?;
-    Members::of(text).filter(|(name, _)| name_of(name) == key).last().map(|(_, value)| value)
+    Members::of(text).filter(|(name, _)| is_named(name, key)).last().map(|(_, value)| value)
 }
 
 /// Whether an object in `text` can have a member of this name, which is made of letters. Far faster than to look for the
@@ -286,6 +286,16 @@ pub(crate) fn may_hold(text: &[u8], name: &Finder<'_>) -> bool {
     // a letter is written otherwise by its number alone
     static NUMBER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(r"\u"));
     name.find(text).is_some() || NUMBER.find(text).is_some()
+}
+
+/// Whether the name that is written so, with its quotes, is `name`.
+pub(crate) fn is_named(written: &str, name: &str) -> bool {
+    // escapes are longer than what they stand for
+    match written.len().cmp(&(name.len() + 2)) {
+        Ordering::Less => false,
+        Ordering::Equal => &written[1..=name.len()] == name,
+        Ordering::Greater => name_of(written) == name,
+    }
 }
 
 /// The name that is written so, with its quotes. A lone surrogate in it is read as U+FFFD.
@@ -303,8 +313,14 @@ pub(crate) fn is_object(text: &str) -> bool {
 
 /// The JSON text of a string.
 pub fn quote(text: &str) -> String {
-    // writing a string to memory never fails
-    serde_json::to_string(text).unwrap_or_default()
+    if check::special(text.as_bytes()).is_some() {
+        // writing a string to memory never fails
+        return serde_json::to_string(text).unwrap_or_default();
+    }
+    // with room for a colon
+    let mut quoted = String::with_capacity(text.len() + 3);
+    quoted.extend(["\"", text, "\""]);
+    quoted
 }
 
 /// The string that a JSON text is; `None` where it is something else.

@@ -1,9 +1,10 @@
 //! Tasks as messages name them: the `Task` of 2025-11-25 and the `DetailedTask` of the extension. Views alone; knows nothing
 //! of who asks.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use bytes::Bytes;
+use memchr::memmem::Finder;
 
 use super::{
     ErrorObject, Method, Payload, Revision,
@@ -106,8 +107,8 @@ impl DetailedTask {
 
     /// Reads the result of a call that made a task; `None` where it made none (extension, *Polymorphic Results*).
     pub(crate) fn created(result: &Payload) -> Option<Self> {
-        let kind = result.string("resultType")?;
-        if kind == "task" { Self::read(result) } else { None }
+        let kind = if may_hold_task(result) { result.string("resultType") } else { None };
+        if kind? == "task" { Self::read(result) } else { None }
     }
 
     /// What the task came to.
@@ -169,7 +170,14 @@ pub(crate) fn params(id: &str) -> Payload {
 
 /// The id of the task that a call made, if it made one (2025-11-25, tasks).
 pub(crate) fn created(result: &Payload) -> Option<String> {
-    json::unquote(json::member(result.member("task")?.as_bytes(), "taskId")?)
+    let task = if may_hold_task(result) { result.member("task") } else { None };
+    json::unquote(json::member(task?.as_bytes(), "taskId")?)
+}
+
+/// Whether a result can have the id of a task in it: few have.
+fn may_hold_task(result: &Payload) -> bool {
+    static ID: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("taskId"));
+    json::may_hold(result.json(), &ID)
 }
 
 /// A task of this status as the extension tells of it, made at this time and kept for `ttl`, without a bound if `None`.

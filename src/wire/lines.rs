@@ -3,6 +3,7 @@
 use std::io;
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use memchr::{memchr, memchr2};
 use tokio_util::codec::Decoder;
 
 /// The longest line that is read, in bytes.
@@ -30,10 +31,10 @@ pub enum LineError {
 /// of strings there are none.
 pub fn line(message: Bytes) -> Bytes {
     let mut line = Vec::from(message);
-    for byte in &mut line {
-        if matches!(byte, b'\n' | b'\r') {
-            *byte = b' ';
-        }
+    let mut at = 0;
+    while let Some(found) = memchr2(b'\n', b'\r', &line[at..]) {
+        at += found;
+        line[at] = b' ';
     }
     line.push(b'\n');
     line.into()
@@ -59,7 +60,7 @@ impl Decoder for Lines {
     type Error = LineError;
 
     fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>, LineError> {
-        while let Some(at) = buffer[self.scanned..].iter().position(|byte| *byte == b'\n') {
+        while let Some(at) = memchr(b'\n', &buffer[self.scanned..]) {
             let end = self.scanned + at;
             self.scanned = 0;
             if end > self.most {

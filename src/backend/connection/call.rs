@@ -165,7 +165,9 @@ impl ServerConnection {
                         None => Some(Ok(timed_out(&ticket.connection.about.backend, timeout))),
                     },
                 };
-                silent_until = Instant::now() + timeout;
+                if matches!(step, None | Some(Ok(Event::Notified(_) | Event::Asked(_)))) {
+                    silent_until = Instant::now() + timeout;
+                }
                 let Some(step) = step else { continue };
                 if matches!(step, Ok(Event::Notified(_) | Event::Asked(_))) {
                     yield step;

@@ -5,22 +5,29 @@
 //! task that is done. A call that asks for none declares nothing, so that a server makes none; one that can do no other
 //! says so, is called again with the extension declared, and its task is awaited.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use futures_util::{FutureExt as _, StreamExt as _};
+use memchr::memmem::Finder;
 use tokio::time::timeout;
 
 use super::{
     extension_tasks::ExtensionTasks,
     following,
-    polling::{End, Polling, Turn},
+    polling::{self, End, Polling},
     session_tasks::CACHED,
     shared::SharedTasks,
 };
+use crate::crossing::pass_through::{self, Turn};
 use crate::mcp::{
     Call, Context, ErrorObject, Event, Feature, Method, Outcome, Payload, Reply, Server, json,
     task::{self, DetailedTask, TaskStatus, demands_tasks},
 };
+
+static TASK: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("task"));
 
 /// How long it may take to cancel a task that nobody waits for any more.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,6 +37,16 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct CoreOverExtension {
     tasks: ExtensionTasks,
     has_extension: bool,
+}
+
+/// A call of a tool, up to its end.
+struct ToolCall {
+    bridge: CoreOverExtension,
+    call: Call,
+    /// How long the task is to be kept that it asks for, if it asks for one.
+    wanted: Option<Duration>,
+    /// Whether it was made again, for a task that it does not ask for.
+    is_repeated: bool,
 }
 
 /// A task that a call waits for. Dropping it before its end cancels the task.
@@ -127,44 +144,19 @@ impl CoreOverExtension {
     fn result(self, id: String, context: Context) -> Reply {
         let polling = Polling::for_client(self.tasks, context, id.clone());
         Reply::new(polling.turns(Duration::ZERO).map(move |turn| match turn {
-            Turn::Event(event) => event,
-            Turn::Ended(end) => Event::Done(end.of_request(&id)),
+            polling::Turn::Event(event) => event,
+            polling::Turn::Ended(end) => Event::Done(end.of_request(&id)),
         }))
     }
 
     /// `tools/call`.
     fn call_tool(self, call: Call) -> Reply {
-        let asks = call.params.member("task").is_some();
+        let asks = json::may_hold(call.params.json(), &TASK) && call.params.member("task").is_some();
         let wanted = if asks && self.bridges_tasks(&call.context) { Some(time_to_live(&call.params)) } else { None };
         let params = if asks && wanted.is_none() { call.params.without("task") } else { call.params };
         let call = Call { params, ..call };
-        Reply::new(async_stream::stream! {
-            let mut reply = self.tasks.server.call(call.clone());
-            let mut is_first = true;
-            let task = loop {
-                match reply.next_event().await {
-                    Some(Event::Done(Outcome::Failed(error)))
-                        if wanted.is_none() && std::mem::take(&mut is_first) && demands_tasks(&error) =>
-                    {
-                        let params = call.params.with("task", "{}");
-                        reply = self.tasks.server.call(Call { params, ..call.clone() });
-                    }
-                    Some(Event::Done(Outcome::Complete(result))) => match (DetailedTask::created(&result), wanted) {
-                        (Some(task), None) => break task,
-                        (task, wanted) => {
-                            yield Event::Done(Outcome::Complete(self.made(task, result, wanted, &call.context)));
-                            return;
-                        }
-                    },
-                    Some(event) => yield event,
-                    None => return,
-                }
-            };
-            drop(reply);
-            for await event in self.await_task(&task, call.context) {
-                yield event;
-            }
-        })
+        let reply = self.tasks.server.call(call.clone());
+        pass_through::until(reply, ToolCall { bridge: self, call, wanted, is_repeated: false })
     }
 
     /// The result of a call that asked for a task lasting `wanted`, or for none: the answer that came in the place of a task
@@ -206,8 +198,8 @@ impl CoreOverExtension {
             AwaitedTask { tasks: self.tasks.clone(), context: context.clone(), id: id.clone(), is_over: false };
         let polling = Polling::for_gateway(self.tasks, context, id);
         Reply::new(polling.turns(task.poll_interval).map(move |turn| match turn {
-            Turn::Event(event) => event,
-            Turn::Ended(end) => Event::Done(awaited.ended(end)),
+            polling::Turn::Event(event) => event,
+            polling::Turn::Ended(end) => Event::Done(awaited.ended(end)),
         }))
     }
 
@@ -245,6 +237,33 @@ fn time_to_live(params: &Payload) -> Duration {
     let task = params.member("task").map(str::to_owned).unwrap_or_default();
     let ttl = json::Object::parse(task.as_bytes()).and_then(|task| task.get("ttl")?.parse::<u64>().ok());
     CACHED.within(ttl.map(Duration::from_millis), CACHED.default)
+}
+
+// === impl ToolCall ===
+
+impl Turn for ToolCall {
+    fn turns_with(&mut self, event: &Event) -> bool {
+        match event {
+            Event::Done(Outcome::Failed(error)) => self.wanted.is_none() && !self.is_repeated && demands_tasks(error),
+            Event::Done(Outcome::Complete(result)) => self.wanted.is_some() || DetailedTask::created(result).is_some(),
+            _ => false,
+        }
+    }
+
+    fn turned(self, event: Event, rest: Reply) -> Reply {
+        drop(rest);
+        let Self { bridge, call, wanted, .. } = self;
+        let Event::Done(Outcome::Complete(result)) = event else {
+            // it fails because it must run as a task
+            let params = call.params.with("task", "{}");
+            let reply = bridge.tasks.server.call(Call { params, ..call.clone() });
+            return pass_through::until(reply, Self { bridge, call, wanted, is_repeated: true });
+        };
+        match (DetailedTask::created(&result), wanted) {
+            (Some(task), None) => bridge.await_task(&task, call.context),
+            (task, wanted) => Reply::complete(bridge.made(task, result, wanted, &call.context)),
+        }
+    }
 }
 
 // === impl AwaitedTask ===

@@ -187,7 +187,7 @@ impl Levels {
 
 /// Where the first byte is that a string cannot hold as it is: a quote, a backslash, a control character. The bytes are
 /// looked at by eight.
-fn special(bytes: &[u8]) -> Option<usize> {
+pub(super) fn special(bytes: &[u8]) -> Option<usize> {
     let (words, rest) = bytes.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);

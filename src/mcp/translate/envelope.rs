@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::{
     super::{
         ClientInfo, Method, Payload, Revision,
-        json::{self, draft::Draft, quote},
+        json::{self, draft::Draft, quote, scan::Members},
         listen::TASK_IDS,
         meta::{
             self, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, RELATED_TASK, SUBSCRIPTION_ID,
@@ -72,7 +72,10 @@ pub fn with_envelope(params: Payload, client: &ClientInfo) -> Payload {
 
 /// Whether the parameters say which version they are of.
 fn has_envelope(params: &Payload) -> bool {
-    params.member(meta::META).is_some_and(|meta| json::member(meta.as_bytes(), PROTOCOL_VERSION).is_some())
+    let members = |text| Members::of(text).map(|(name, value)| (json::name_of(name), value));
+    let mut metas =
+        members(std::str::from_utf8(params.json()).unwrap_or_default()).filter(|(name, _)| name == meta::META);
+    metas.any(|(_, meta)| members(meta).any(|(name, _)| name == PROTOCOL_VERSION))
 }
 
 /// Writes what `client` says of itself in `_meta`.
