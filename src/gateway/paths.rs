@@ -1,4 +1,4 @@
-//! Places of names, URIs and task ids in the messages of each method (`translation` section 5, "rewrite everywhere").
+//! Places of names, URIs and task ids in the messages of each method (`translation` section 5).
 //! Knows nothing of what they are rewritten to.
 
 use crate::mcp::{

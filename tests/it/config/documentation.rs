@@ -167,7 +167,7 @@ fn of_table<'a>(keys: &'a [Key], table: &'a str) -> impl Iterator<Item = &'a Key
     keys.iter().filter(move |key| key.table == table)
 }
 
-/// What stands between backticks.
+/// The parts of a text between backticks.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
@@ -185,7 +185,7 @@ fn literals() -> BTreeSet<String> {
     found
 }
 
-/// Whether the parser knows the key in this table, whatever its value.
+/// Returns `true` if the parser knows the key in this table, whatever its value.
 fn is_known(table: &str, name: &str) -> bool {
     let text = match table {
         "" => format!("{name} = 1\n"),

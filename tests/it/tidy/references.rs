@@ -18,11 +18,11 @@ const OPERATIONS: &str = "docs/operations.md";
 /// Folders and files whose comments cite.
 const CITING: &[&str] = &["src", "tests/it", "tests/browser", "migrations", "templates", "benches"];
 
-/// How paths in this repository begin, as pages name them between backticks.
+/// Beginnings of paths in this repository, as pages name them between backticks.
 const FOLDERS: &[&str] =
     &["src/", "tests/", "docs/", "migrations/", "templates/", "benches/", "scripts/", "deploy/", ".ci/"];
 
-/// How the words of a citation after `translation` are read.
+/// A word of a citation after `translation`.
 enum Cited<'a> {
     /// A section or a rule.
     Entry(&'a str),
@@ -242,14 +242,14 @@ fn cited(word: &str) -> Cited<'_> {
     }
 }
 
-/// Whether the word has the form of a rule of translation: `AUD`, `E42`.
+/// Returns `true` if the word has the form of a rule of translation: `AUD`, `E42`.
 fn is_rule(word: &str) -> bool {
     (2..=4).contains(&word.len())
         && word.starts_with(|c: char| c.is_ascii_uppercase())
         && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
 }
 
-/// Whether the word has the form of a test vector: `X12`.
+/// Returns `true` if the word has the form of a test vector: `X12`.
 fn is_vector(word: &str) -> bool {
     let (letter, number) = word.split_at_checked(1).unwrap_or_default();
     word.len() == 3 && "GHMNPQRSTX".contains(letter) && number.bytes().all(|byte| byte.is_ascii_digit())
