@@ -68,7 +68,7 @@ pub(super) struct Verifier {
     revocations: Arc<Revocations>,
     uses: Arc<Uses>,
     /// Credentials that were verified, by digest.
-    remembered: moka::future::Cache<[u8; 32], Arc<Verified>>,
+    remembered: moka::sync::Cache<[u8; 32], Arc<Verified>>,
 }
 
 // === impl Verifier ===
@@ -80,7 +80,7 @@ impl Verifier {
         revocations: Arc<Revocations>,
         uses: Arc<Uses>,
     ) -> Self {
-        let remembered = moka::future::Cache::new(MAX_REMEMBERED);
+        let remembered = moka::sync::Cache::new(MAX_REMEMBERED);
         Self { core: keys.core.clone(), keys, signing, revocations, uses, remembered }
     }
 
@@ -88,24 +88,29 @@ impl Verifier {
     pub(super) async fn verify(&self, presented: &str, from: IpAddr) -> Result<Arc<Verified>, KeyRefusal> {
         let digest = *Digest::sha256(presented).as_bytes();
         let now = self.core.now();
-        if let Some(known) = self.remembered.get(&digest).await {
+        if let Some(known) = self.remembered.get(&digest) {
             if known.holds(now) {
                 self.note_use(&known, now);
                 return Ok(known);
             }
-            self.remembered.invalidate(&digest).await;
+            self.remembered.invalidate(&digest);
         }
+        // boxed, so that the future of every request does not have to hold it
+        let verified = Box::pin(self.verify_anew(presented, from)).await?;
+        self.remembered.insert(digest, Arc::clone(&verified));
+        Ok(verified)
+    }
+
+    async fn verify_anew(&self, presented: &str, from: IpAddr) -> Result<Arc<Verified>, KeyRefusal> {
         let verified = if presented.starts_with(opaque::KEY_PREFIX) {
             self.verify_key(presented, from).await?
         } else {
             self.verify_token(presented).await?.ok_or(KeyRefusal::Unknown)?
         };
-        if !verified.holds(now) {
+        if !verified.holds(self.core.now()) {
             return Err(KeyRefusal::Unknown);
         }
-        let verified = Arc::new(verified);
-        self.remembered.insert(digest, Arc::clone(&verified)).await;
-        Ok(verified)
+        Ok(Arc::new(verified))
     }
 
     /// Whether a credential that was verified before may still be used.

@@ -92,7 +92,7 @@ pub(super) fn without_key(uri: &Uri) -> Option<Uri> {
 
 fn is_token68(text: &str) -> bool {
     let body = text.trim_end_matches('=');
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'+' | b'/');
     !body.is_empty() && text.len() <= LONGEST && body.bytes().all(fits)
 }
 

@@ -5,14 +5,14 @@ use std::{any::Any, panic::AssertUnwindSafe};
 use futures_util::FutureExt as _;
 
 /// Awaits the response of a handler, and returns `instead` if the handler panics (`OA-142`).
-pub async fn caught<T>(response: impl Future<Output = T>, instead: impl FnOnce() -> T) -> T {
-    match AssertUnwindSafe(response).catch_unwind().await {
-        Ok(response) => response,
-        Err(panic) => {
+pub fn caught<T>(response: impl Future<Output = T>, instead: impl FnOnce() -> T) -> impl Future<Output = T> {
+    // no async function: its future would hold the handler's twice
+    AssertUnwindSafe(response).catch_unwind().map(|response| {
+        response.unwrap_or_else(|panic| {
             log(&*panic);
             instead()
-        }
-    }
+        })
+    })
 }
 
 fn log(panic: &(dyn Any + Send)) {
