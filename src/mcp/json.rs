@@ -222,6 +222,13 @@ impl Found {
 
     /// The text with the JSON text `value` in the place of each. `text` is the one that was looked at.
     pub fn replace(self, text: &Bytes, value: &str) -> Bytes {
+        if let [range] = &*self.0 {
+            let mut edited = BytesMut::with_capacity(text.len() - range.len() + value.len());
+            edited.put_slice(&text[..range.start]);
+            edited.put_slice(value.as_bytes());
+            edited.put_slice(&text[range.end..]);
+            return edited.freeze();
+        }
         Edits(self.0.into_iter().map(|range| (range, value.as_bytes().to_vec())).collect()).apply(text)
     }
 }

@@ -32,6 +32,7 @@ pub const META: &str = "_meta";
 const PROGRESS_TOKEN: &[At] = &[At::Key(META), At::Key("progressToken")];
 
 static TOKEN: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("progressToken"));
+static VERSION: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("protocolVersion"));
 static LEVEL: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("logLevel"));
 
 /// The JSON text of the progress token that a request carries; `None` where there is none. A token is a string or an
@@ -46,6 +47,17 @@ pub fn progress_token(params: &Payload) -> Option<Bytes> {
 pub fn log_level(params: &Payload) -> Option<Level> {
     let level = json::member(meta_with(params, &LEVEL)?.as_bytes(), LOG_LEVEL)?;
     Level::parse(&json::unquote(level)?)
+}
+
+/// The text of `_meta` if it is the envelope of a request of 2026-07-28: it names a version, which alone makes a request one
+/// without a session.
+pub fn envelope(params: &Bytes) -> Option<Bytes> {
+    if !json::may_hold(params, &VERSION) {
+        return None;
+    }
+    let text = json::member(params, META)?;
+    json::member(text.as_bytes(), PROTOCOL_VERSION)?;
+    Some(params.slice_ref(text.as_bytes()))
 }
 
 /// The text of `_meta` if it can have a member whose name ends with `letters`.

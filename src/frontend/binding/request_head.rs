@@ -244,7 +244,7 @@ fn semantics(version: VersionHeader, frame: Result<Frame, Malformed>) -> Result<
         }
         _ => return Ok(Semantics::Session(frame)),
     };
-    let envelope = envelope(params);
+    let envelope = meta::envelope(params);
     if envelope.is_some() || headed && id.is_none() {
         let Ok(Frame::Single(message)) = frame else { return Ok(Semantics::Session(frame)) };
         return Ok(Semantics::Request(message, envelope));
@@ -256,14 +256,7 @@ fn semantics(version: VersionHeader, frame: Result<Frame, Malformed>) -> Result<
 }
 
 fn is_enveloped(message: &Result<Message, Malformed>) -> bool {
-    matches!(message, Ok(Message::Request { params, .. } | Message::Notification { params, .. }) if envelope(params).is_some())
-}
-
-/// The `_meta` of parameters, if it is an envelope: that alone makes a request one without a session.
-fn envelope(params: &Bytes) -> Option<Bytes> {
-    let text = json::member(params, meta::META)?;
-    json::member(text.as_bytes(), meta::PROTOCOL_VERSION)?;
-    Some(params.slice_ref(text.as_bytes()))
+    matches!(message, Ok(Message::Request { params, .. } | Message::Notification { params, .. }) if meta::envelope(params).is_some())
 }
 
 /// The refusal of a version header without sessions above a body without envelope: never served as of a session.
