@@ -12,10 +12,7 @@ mod origin;
 mod refusal;
 mod settings;
 
-use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::Arc,
-};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use axum::{
     body::Body,
@@ -25,16 +22,17 @@ use axum::{
 use http::{StatusCode, header};
 use http_body_util::Limited;
 use ipnet::IpNet;
-use tracing::{
-    Instrument as _, Span,
-    field::{Empty, display},
-};
+use tracing::field::display;
 
 pub use self::settings::{BODY_LIMIT, Bound, Settings};
 pub use crate::model::{ClientIp, RequestId};
 use crate::{
     listener::AddressPermit,
-    support::{Random, late_fields::record_late, panics},
+    model::RequestIds,
+    support::{
+        log_context::{Fields, log_with},
+        panics,
+    },
 };
 use {answers::Answers, refusal::Refusal};
 
@@ -45,23 +43,21 @@ pub struct Guard {
     proxies: Vec<IpNet>,
     body_limit: usize,
     forwarded: forwarded::Forwarded,
-    random: Arc<dyn Random>,
+    ids: RequestIds,
     answers: Answers,
 }
 
-/// The span in which a request is served. A query may hold a key (`OA-123`) and never reaches it.
-fn span(request: &Request, id: RequestId, from: ClientIp) -> Span {
-    let span = tracing::info_span!("request", method = Empty, path = Empty, request_id = Empty, client_ip = Empty);
+/// The context of what is logged while a request is served. A query may hold a key (`OA-123`) and never reaches it.
+fn log_context(request: &Request, id: RequestId, from: ClientIp) -> impl Fn() -> Fields + Send + Sync + use<> {
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    record_late(&span, move || {
+    move || {
         vec![
             ("method", Box::new(display(method.clone()))),
             ("path", Box::new(uri.path().to_owned())),
             ("request_id", Box::new(display(id))),
             ("client_ip", Box::new(display(from.0))),
         ]
-    });
-    span
+    }
 }
 
 /// The address at the other end of the connection.
@@ -87,7 +83,7 @@ impl Guard {
             proxies: settings.trusted_proxies.clone(),
             body_limit: settings.body_limit,
             forwarded: forwarded::Forwarded::new(settings),
-            random: Arc::clone(&settings.random),
+            ids: RequestIds::new(&*settings.random),
             answers: Answers::new(&settings.public_url),
         }
     }
@@ -99,15 +95,15 @@ impl Guard {
     where
         F: Future<Output = Response> + Send,
     {
-        let id = RequestId::mint(&*self.random);
+        let id = self.ids.issue();
         let peer = peer(&request);
         let proxies = self.proxies.as_slice();
         let from =
             ClientIp(if proxies.is_empty() { peer } else { client_ip::behind(peer, request.headers(), proxies) });
-        let span = span(&request, id, from);
+        let context = log_context(&request, id, from);
         request.extensions_mut().insert(id);
         request.extensions_mut().insert(from);
-        let mut answer = async {
+        let answer = async {
             let answer = match self.admit(request, peer, from) {
                 Ok((request, permit)) => {
                     let answer = panics::caught(handler(request), server_error).await;
@@ -117,9 +113,8 @@ impl Guard {
             };
             self.answers.log(&answer);
             answer
-        }
-        .instrument(span)
-        .await;
+        };
+        let mut answer = log_with(context, answer).await;
         self.answers.add_headers(&mut answer, id);
         answer
     }

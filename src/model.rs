@@ -27,7 +27,7 @@ pub use grant::Grant;
 pub use id::{BackendId, ClientId, GrantId, InvalidBackendId, InvalidUserName, KeyId, SessionId, UserId};
 pub use key::{ApiKey, Direct, KeyRotation, NewKey, Rotated, RotatedUser};
 pub use policy::{AdvertiseIss, AuthPolicy, ConcealBackends, Naming, QueryKey, Registration};
-pub use request::RequestId;
+pub use request::{RequestId, RequestIds};
 pub use requester::{RequestNumber, Requester};
 pub use rights::{Access, Backends, Rights};
 pub use scope::{InvalidScope, Scope, Scopes};

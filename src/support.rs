@@ -1,9 +1,9 @@
 //! What every part may use: time, randomness, secrets, digests, text that can be shown, and the
-//! late fields of log spans. Knows nothing of MCP, OAuth or HTTP.
+//! context of log events. Knows nothing of MCP, OAuth or HTTP.
 
 pub mod clock;
 pub mod digest;
-pub mod late_fields;
+pub mod log_context;
 pub mod panics;
 pub mod printable;
 pub mod random;

@@ -9,7 +9,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
-use crate::support::{late_fields::WithLateFields, printable::printable_line};
+use crate::support::{log_context::WithRequestFields, printable::printable_line};
 
 /// Upper bounds of the buckets of every histogram of seconds: 100 µs to a minute.
 const SECONDS: [f64; 18] =
@@ -86,10 +86,14 @@ impl Telemetry {
         let installed = match settings.format {
             Format::Json => {
                 let lines = lines.json().flatten_event(true).with_current_span(true).with_span_list(false);
-                registry.with(WithLateFields(lines)).try_init()
+                registry.with(WithRequestFields::new(lines)).try_init()
             }
-            Format::Coloured => registry.with(WithLateFields(lines.with_ansi(true).with_target(false))).try_init(),
-            Format::Plain => registry.with(WithLateFields(lines.with_ansi(false).with_target(false))).try_init(),
+            Format::Coloured => {
+                registry.with(WithRequestFields::new(lines.with_ansi(true).with_target(false))).try_init()
+            }
+            Format::Plain => {
+                registry.with(WithRequestFields::new(lines.with_ansi(false).with_target(false))).try_init()
+            }
         };
         installed.map_err(|_| Error::Twice)?;
         let recorder = builder()?.build_recorder();

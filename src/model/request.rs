@@ -1,20 +1,42 @@
 //! What one HTTP request is known by while it is served. Knows nothing of HTTP.
 
-use std::fmt::{self, Write as _};
+use std::{
+    fmt::{self, Write as _},
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use crate::support::Random;
 
-/// The correlation id of one request: minted here for each, never taken from outside. It stands in the log, in the
+/// The correlation id of one request: made here for each, never taken from outside. It stands in the log, in the
 /// header `x-request-id` of the answer and on error pages. Displays as 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RequestId(u64);
 
-impl RequestId {
-    /// A fresh id.
-    pub fn mint(random: &dyn Random) -> Self {
-        Self(u64::from_be_bytes(random.bytes()))
+/// Source of request ids: unique in one process, and unlikely to repeat in another. They are no secrets.
+#[derive(Debug)]
+pub struct RequestIds(AtomicU64);
+
+// === impl RequestIds ===
+
+impl RequestIds {
+    /// Ids that start at a random place.
+    pub fn new(random: &dyn Random) -> Self {
+        Self(AtomicU64::new(u64::from_be_bytes(random.bytes())))
     }
 
+    /// Returns the next id.
+    pub fn issue(&self) -> RequestId {
+        // an odd multiplier maps each number to another one: neighbours differ in most digits
+        RequestId(self.0.fetch_add(1, Ordering::Relaxed).wrapping_mul(SPREAD))
+    }
+}
+
+/// 2^64 divided by the golden ratio, made odd (Knuth, *The Art of Computer Programming*, 6.4).
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+// === impl RequestId ===
+
+impl RequestId {
     /// Its 16 hexadecimal digits.
     pub fn digits(self) -> [u8; 16] {
         let mut rest = self.0;

@@ -17,7 +17,7 @@ use http::{Request, StatusCode, Version};
 use http_body_util::BodyExt as _;
 use lockkeeper::{
     http::{Bound, ClientIp, Settings},
-    support::{SeededRandom, late_fields::WithLateFields},
+    support::{SeededRandom, log_context::WithRequestFields},
 };
 use tower::ServiceExt as _;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -271,7 +271,7 @@ async fn the_query_never_reaches_the_log() {
         .with_span_events(tracing_subscriber::fmt::format::FmtSpan::FULL)
         .with_ansi(false)
         .with_writer(move || writer.clone());
-    let subscriber = tracing_subscriber::registry().with(WithLateFields(layer));
+    let subscriber = tracing_subscriber::registry().with(WithRequestFields::new(layer));
     let _guard = tracing::subscriber::set_default(subscriber);
     // Beside a single subscriber a thread without one may settle that a line is never written: here are two, and what was
     // settled before is settled anew.
