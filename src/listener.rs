@@ -29,6 +29,7 @@ mod connection;
 pub mod descriptors;
 mod drive;
 mod exchange;
+mod handler_waker;
 mod handover;
 mod io;
 mod refuse;

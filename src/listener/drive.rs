@@ -25,6 +25,7 @@ use super::{
     admission::Admitted,
     body::ResponseBody,
     connection::{Connection, End, Next},
+    handler_waker::HandlerWaker,
     io::Observed,
     service,
     socket::Accept,
@@ -79,8 +80,9 @@ pub(super) async fn connection<A: Accept>(
     let connection = Arc::new(Connection::new(admitted.entry(), timeouts));
     let stream = TokioIo::new(Observed::new(stream, Arc::clone(&connection), admitted));
     let handle = {
-        let connection = Arc::clone(&connection);
-        service_fn(move |request| service::answer(inner.clone(), request, peer, Arc::clone(&connection)))
+        let (connection, waker) = (Arc::clone(&connection), Arc::<HandlerWaker>::default());
+        let connection = move || (Arc::clone(&connection), Arc::clone(&waker));
+        service_fn(move |request| service::answer(inner.clone(), request, peer, connection()))
     };
     let mut builder = http1::Builder::new();
     builder.header_read_timeout(None).max_header_size(MAX_HEAD);

@@ -14,8 +14,10 @@ use super::{
     Serve,
     body::{Invitation, RequestBody, ResponseBody},
     connection::Connection,
+    handler_waker::{HandlerWaker, Woken},
     table::Evicted,
 };
+use futures_util::FutureExt as _;
 
 /// The answer to a body that comes too slowly (RFC 9110 15.5.9), in the form of the other refusals.
 const TIMEOUT: &str = r#"{"error":"request_timeout","error_description":"The body of the request came too slowly for this gateway. Send it again over a faster connection."}"#;
@@ -25,13 +27,13 @@ pub(super) async fn answer(
     mut service: impl Serve,
     request: http::Request<Incoming>,
     peer: SocketAddr,
-    connection: Arc<Connection>,
+    (connection, waker): (Arc<Connection>, Arc<HandlerWaker>),
 ) -> Result<http::Response<ResponseBody>, Evicted> {
     connection.begin(request.body())?;
     let mut response = {
-        let handler = service.call(extended(request, peer, &connection));
-        let mut handler = pin!(handler);
-        poll_fn(|cx| match handler.as_mut().poll(cx) {
+        let handler = pin!(service.call(extended(request, peer, &connection)));
+        let mut handler = Woken::new(handler, &waker);
+        poll_fn(|cx| match handler.poll_unpin(cx) {
             Poll::Ready(Ok(response)) => Poll::Ready(response),
             Poll::Pending if connection.is_overdue() => Poll::Ready(timed_out()),
             Poll::Pending => Poll::Pending,

@@ -13,10 +13,18 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::{
+    runtime::{Builder, Handle, Runtime},
+    time::timeout,
+};
 use tokio_util::sync::CancellationToken;
+
+/// Interval in which each runtime looks at its timers, even if none is due. The timers of a call are further away than that: to
+/// set one earlier than the next look costs a system call.
+const TIMER_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The runtimes that connections are spread over. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -93,7 +101,10 @@ fn run(
 ) -> io::Result<thread::JoinHandle<Runtime>> {
     thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
         let _ended = ended.drop_guard();
-        runtime.block_on(stop);
+        runtime.block_on(async {
+            tokio::pin!(stop);
+            while timeout(TIMER_INTERVAL, &mut stop).await.is_err() {}
+        });
         runtime
     })
 }
@@ -225,7 +236,7 @@ mod tests {
         let (created, sleeping) = tokio::sync::oneshot::channel();
         let (dropped, gone) = tokio::sync::oneshot::channel::<()>();
         first.spawn(async move {
-            let _ = created.send(Box::pin(tokio::time::sleep(std::time::Duration::from_hours(1))));
+            let _ = created.send(Box::pin(tokio::time::sleep(Duration::from_hours(1))));
         });
         let sleep = sleeping.await.unwrap();
         second.spawn(async move {
