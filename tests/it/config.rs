@@ -4,6 +4,7 @@ mod documentation;
 mod errors;
 mod formats;
 mod precedence;
+mod snippets;
 
 use std::path::Path;
 

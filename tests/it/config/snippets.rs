@@ -1,0 +1,69 @@
+//! What people copy from the README and the pages: configuration that the parser accepts, JSON that is JSON.
+
+use std::{fs, path::Path};
+
+use serde_json::Value;
+
+use super::load;
+
+/// Pages with snippets for people who set something up.
+const PAGES: [&str; 3] = ["README.md", "docs/clients.md", "docs/deployment.md"];
+/// Lines of the README at most; more belongs into `docs/`.
+const README_LINES: usize = 350;
+
+#[test]
+fn the_configuration_of_the_readme_is_valid() {
+    for page in ["README.md", "docs/deployment.md"] {
+        let text = read(page);
+        let snippets = blocks(&text, "toml");
+        assert!(!snippets.is_empty(), "{page} has none");
+        for snippet in snippets {
+            let loaded = load("lockkeeper.toml", snippet, &[("DOCS_TOKEN", "t")]);
+            assert!(loaded.is_ok(), "{page}: {}\n{snippet}", loaded.unwrap_err());
+        }
+    }
+}
+
+#[test]
+fn the_configuration_behind_a_proxy_is_valid_as_it_is_and_for_compose() {
+    let text = read("deploy/lockkeeper.toml");
+    let config = load("lockkeeper.toml", &text, &[]).unwrap();
+    assert_eq!(config.proxy_warning(), None);
+    let variables = [("LOCKKEEPER_HOST", "gateway.example.org"), ("LOCKKEEPER_PROXY", "172.31.85.0/24")];
+    let config = load("lockkeeper.toml", &text, &variables).unwrap();
+    assert_eq!(config.public_url.unwrap().as_str(), "https://gateway.example.org");
+    assert!(read("deploy/compose.yaml").contains("LOCKKEEPER_PROXY: 172.31.85.0/24"));
+}
+
+#[test]
+fn every_snippet_of_json_is_json() {
+    for page in PAGES {
+        let text = read(page);
+        for snippet in blocks(&text, "json").into_iter().chain(inline(&text)) {
+            let parsed = serde_json::from_str::<Value>(snippet);
+            assert!(parsed.is_ok(), "{page}: {}\n{snippet}", parsed.unwrap_err());
+        }
+    }
+    assert_eq!(inline(&read("README.md")).len(), 5, "the table of clients has five files");
+}
+
+#[test]
+fn the_readme_is_short() {
+    let lines = read("README.md").lines().count();
+    assert!(lines < README_LINES, "{lines} lines");
+}
+
+/// The code blocks of a page in one language.
+fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+    let opening = format!("```{language}\n");
+    page.split(opening.as_str()).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+/// The JSON between backticks within lines.
+fn inline(page: &str) -> Vec<&str> {
+    page.lines().flat_map(|line| line.split('`').skip(1).step_by(2)).filter(|code| code.starts_with("{\"")).collect()
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
