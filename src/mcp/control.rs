@@ -126,21 +126,22 @@ fn find(object: &str, controls: &'static [Control]) -> Option<Ambiguity> {
     let mut seen = 0_u32;
     for (name, value) in Members::of(object) {
         let name = name_of(name);
-        for (place, control) in controls.iter().enumerate() {
-            if is_other_spelling(&name, control.name) {
-                return Some(Ambiguity::Misspelled { written: name.into_owned(), meant: control.name });
+        let Some(place) = controls.iter().position(|control| name == control.name) else {
+            match controls.iter().find(|control| is_other_spelling(&name, control.name)) {
+                Some(control) => {
+                    return Some(Ambiguity::Misspelled { written: name.into_owned(), meant: control.name });
+                }
+                None => continue,
             }
-            if name != control.name {
-                continue;
-            }
-            if seen & (1 << place) != 0 {
-                return Some(Ambiguity::Repeated(control.name));
-            }
-            seen |= 1 << place;
-            let inside = if control.inside.is_empty() { None } else { find(value, control.inside) };
-            if inside.is_some() {
-                return inside;
-            }
+        };
+        let control = &controls[place];
+        if seen & (1 << place) != 0 {
+            return Some(Ambiguity::Repeated(control.name));
+        }
+        seen |= 1 << place;
+        let inside = if control.inside.is_empty() { None } else { find(value, control.inside) };
+        if inside.is_some() {
+            return inside;
         }
     }
     None

@@ -138,7 +138,7 @@ pub(crate) fn messages(text: &Bytes) -> Vec<Message> {
 /// session nor other calls.
 pub(crate) fn well_formed(read: Result<Frame, Malformed>, text: &Bytes) -> Vec<Message> {
     let frames = match read {
-        Ok(Frame::Single(message)) => vec![Ok(message)],
+        Ok(Frame::Single(message)) => return vec![message],
         Ok(Frame::Batch(messages)) => messages,
         Err(malformed) => vec![Err(malformed)],
     };

@@ -48,8 +48,15 @@ pub(super) fn answer(
             }
         };
         if !is_events(&response) {
-            for item in whole(response).await {
-                yield item;
+            match whole(response).await {
+                Ok(messages) => {
+                    for message in messages {
+                        yield Ok(message);
+                    }
+                    // the reader stops at its answer: what it comes to after that was missing
+                    yield Err(TransportError::Refused("the answer does not answer the request".to_owned()));
+                }
+                Err(error) => yield Err(error),
             }
             return;
         }
@@ -100,25 +107,19 @@ async fn resumed(
 }
 
 /// The messages of an answer that is no stream.
-async fn whole(response: Response) -> Vec<Result<Message, TransportError>> {
+async fn whole(response: Response) -> Result<Vec<Message>, TransportError> {
     if response.status() == StatusCode::ACCEPTED || response.status() == StatusCode::NO_CONTENT {
-        return vec![Err(TransportError::Lost("the server accepted the request and answered nothing".to_owned()))];
+        return Err(TransportError::Lost("the server accepted the request and answered nothing".to_owned()));
     }
     if !is_json(&response) {
         let text = "the answer is neither JSON nor a stream of events: is `url` the MCP endpoint?";
-        return vec![Err(TransportError::Refused(text.to_owned()))];
+        return Err(TransportError::Refused(text.to_owned()));
     }
-    match read(response, MAX_EVENT).await {
-        Ok(text) => {
-            let read = messages(&text);
-            let bad =
-                read.is_empty().then(|| Err(TransportError::Refused("the answer is no JSON-RPC message".to_owned())));
-            let missing = Err(TransportError::Refused("the answer does not answer the request".to_owned()));
-            // the reader stops at its answer: what it comes to after that was missing
-            read.into_iter().map(Ok).chain(bad).chain([missing]).collect()
-        }
-        Err(error) => vec![Err(error)],
+    let messages = messages(&read(response, MAX_EVENT).await?);
+    if messages.is_empty() {
+        return Err(TransportError::Refused("the answer is no JSON-RPC message".to_owned()));
     }
+    Ok(messages)
 }
 
 // === impl Cursor ===
