@@ -37,8 +37,10 @@ pub(crate) fn call(seen: &VisibleBackend, call: Call) -> Reply {
     if !seen.entry.catalog.mirrors_params() {
         return seen.entry.server.call(call);
     }
-    let name = if call.method == Method::ToolsCall { call.params.string("name") } else { None };
-    if let Some(name) = name {
+    let name = || json::first_member(call.params.json(), "name").and_then(json::unquote);
+    if call.method == Method::ToolsCall
+        && let Some(name) = name()
+    {
         return ToolCall { seen: seen.clone(), call, name }.reply();
     }
     let backend = seen.entry.id.clone();

@@ -287,6 +287,13 @@ pub fn member<'a>(text: &'a [u8], key: &str) -> Option<&'a str> {
     Members::of(text).filter(|(name, _)| is_named(name, key)).last().map(|(_, value)| value)
 }
 
+/// The text of the first member `key` of the object that `text` is: the only one of a client's request, in which the members
+/// that the gateway decides on are there once.
+pub(crate) fn first_member<'a>(text: &'a [u8], key: &str) -> Option<&'a str> {
+    let text = std::str::from_utf8(text).ok()?;
+    Members::of(text).find(|(name, _)| is_named(name, key)).map(|(_, value)| value)
+}
+
 /// Whether an object in `text` can have a member of this name, which is made of letters. Far faster than to look for the
 /// member, which most messages do not have.
 pub(crate) fn may_hold(text: &[u8], name: &Finder<'_>) -> bool {

@@ -56,7 +56,7 @@ pub fn envelope(params: &Bytes) -> Option<Bytes> {
         return None;
     }
     let text = json::member(params, META)?;
-    json::member(text.as_bytes(), PROTOCOL_VERSION)?;
+    json::first_member(text.as_bytes(), PROTOCOL_VERSION)?;
     Some(params.slice_ref(text.as_bytes()))
 }
 

@@ -85,7 +85,7 @@ fn check(headers: &HeaderMap, envelope: &RequestEnvelope, method: &Method, param
     }
     let Some(key) = headers::named_by(method) else { return Ok(()) };
     // without a name in the body the parameters are wrong, which is for the server to say
-    let Some(name) = json::member(params, key).and_then(json::unquote) else { return Ok(()) };
+    let Some(name) = json::first_member(params, key).and_then(json::unquote) else { return Ok(()) };
     let stated = headers::sole(headers, &headers::NAME);
     let stated = stated.ok_or_else(|| mismatch("the Mcp-Name header is missing, or is there more than once"))?;
     match headers::unmirrored(stated) {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::{
     super::{
         ClientInfo, Method, Payload, Revision,
-        json::{self, draft::Draft, quote, scan::Members},
+        json::{draft::Draft, quote},
         listen::TASK_IDS,
         meta::{
             self, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, RELATED_TASK, SUBSCRIPTION_ID,
@@ -61,21 +61,13 @@ pub(super) fn seal_request(request: &mut Draft<'_>, translation: &Translation<'_
 /// is missing, as it is in requests of the gateway's own. What has its envelope is the same buffer.
 #[must_use]
 pub fn with_envelope(params: Payload, client: &ClientInfo) -> Payload {
-    if has_envelope(&params) {
+    if meta::envelope(params.json()).is_some() {
         return params;
     }
     let Ok(text) = std::str::from_utf8(params.json()) else { return params };
     let mut request = Draft::of(if text.is_empty() { "{}" } else { text });
     write_envelope(&mut request, client, &String::from_utf8_lossy(client.capabilities.mirrored()));
     params.rewritten(request.text().into())
-}
-
-/// Whether the parameters say which version they are of.
-fn has_envelope(params: &Payload) -> bool {
-    let members = |text| Members::of(text).map(|(name, value)| (json::name_of(name), value));
-    let mut metas =
-        members(std::str::from_utf8(params.json()).unwrap_or_default()).filter(|(name, _)| name == meta::META);
-    metas.any(|(_, meta)| members(meta).any(|(name, _)| name == PROTOCOL_VERSION))
 }
 
 /// Writes what `client` says of itself in `_meta`.
