@@ -18,7 +18,7 @@ use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use url::Url;
 
-pub use self::{control::Control, http_service::HttpService};
+pub use self::{control::ControlFile, http_service::HttpService};
 use self::{
     events::{EventHandler, Inbox},
     known_servers::{KnownServers, ServerRecords},
@@ -34,7 +34,7 @@ use crate::{
     listener,
     mcp::Server,
     model::{BackendId, BackendSpec, SessionId, Target, status::Status},
-    oauth::{self, OAuth, seal},
+    oauth::{self, OAuth, master_key},
     resource::Gate,
     storage::Storage,
     support::{Clock, OsRandom, Random, SealingKey, Secret, SystemClock},
@@ -46,10 +46,10 @@ use crate::{
 pub struct App {
     listener: TcpListener,
     service: HttpService,
-    connections: listener::Settings,
+    connections: listener::ListenerSettings,
     public_url: PublicUrl,
     first_key: Option<Secret>,
-    control: Control,
+    control: ControlFile,
     data_dir: PathBuf,
     parts: Parts,
     background: Background,
@@ -92,7 +92,7 @@ struct Foundation<'a> {
     config: &'a Config,
     public_url: &'a PublicUrl,
     bound: SocketAddr,
-    control: &'a Control,
+    control: &'a ControlFile,
     storage: Storage,
     oauth: OAuth,
     state_key: SealingKey,
@@ -126,14 +126,14 @@ impl App {
             .with_context(|| format!("the data folder {} cannot be used", config.data_dir.display()))?;
         let storage = Storage::open(&config::files::database(&config.data_dir)).await?;
         let oauth_settings = settings::oauth(&config, &public_url);
-        let master = seal::master_key(&oauth_settings.master_key, &*world.random)?;
-        let state_key = seal::kept(&master, &storage, "request state", &*world.random).await?;
+        let master = master_key::master_key(&oauth_settings.master_key, &*world.random)?;
+        let state_key = master_key::stored_secret(&master, &storage, "request state", &*world.random).await?;
         let state_key =
             state_key.as_slice().try_into().context("the key of request states in the database is broken")?;
         let known = ServerRecords::load(&storage, &config.backends).await;
         let oauth =
             OAuth::open(storage.clone(), Arc::clone(&world.clock), Arc::clone(&world.random), oauth_settings).await?;
-        let control = Control::new(bound, &public_url, Secret::new(world.random.token()));
+        let control = ControlFile::new(bound, &public_url, Secret::new(world.random.token()));
         control.write(&config.data_dir).context("the control file cannot be written")?;
         let shutdown = config.limits.shutdown;
         let foundation = Foundation {
@@ -245,7 +245,7 @@ impl Parts {
 }
 
 /// Tells the operator, once, which keys share a user since the time when that was the default.
-async fn tell_shared_users(oauth: &OAuth) -> Result<(), oauth::Error> {
+async fn tell_shared_users(oauth: &OAuth) -> Result<(), oauth::OAuthError> {
     for (user, keys) in oauth.keys().take_shared_users().await? {
         tracing::warn!(%user, keys, "{keys} API keys share the user `{user}`, as keys did that were created without --user: \
             their holders share sessions, processes and quotas, and see each other's connected apps as far as their \
@@ -283,12 +283,12 @@ impl Foundation<'_> {
             control: self.control.token.digest(),
         };
         let public_url = Url::parse(self.public_url.as_str())?;
-        let web = web::State {
+        let web = web::WebState {
             oauth: self.oauth.clone(),
             storage: self.storage.clone(),
             clock: Arc::clone(&world.clock),
             random: Arc::clone(&world.random),
-            settings: web::Settings::new(public_url.clone()),
+            settings: web::WebSettings::new(public_url.clone()),
             status,
         };
         world.tracker.spawn(web.clone().sweep_sessions(world.cancel.clone()));
@@ -326,7 +326,7 @@ impl Foundation<'_> {
             read_only_tools: spec.read_only_tools.clone(),
         };
         let mounts = supervisor.servers().into_iter().zip(&self.config.backends).map(mount).collect();
-        let deps = gateway::Deps {
+        let deps = gateway::GatewayDeps {
             observer: world.events.observer(),
             random: Arc::clone(&world.random),
             tracker: world.tracker.clone(),

@@ -1,14 +1,14 @@
-//! The command line: one subcommand a file. Knows everything, decides nothing.
+//! The command line: one file per subcommand. Knows every module, decides nothing.
 //!
-//! What a command is asked for goes to standard output, everything else (logs, remarks, errors) to standard error.
-//! Exit codes: 0 done, 1 failed, 2 wrong usage or configuration. Each subcommand is an `Args` struct with `run`; to add
-//! one: a file, a variant of [`Command`], and an arm in its `run`.
+//! Results go to standard output; logs, notes and errors go to standard error. Exit codes: 0 done, 1 failed, 2 wrong
+//! usage or configuration. Each subcommand is an argument struct with `run`; to add one: a file, a variant of
+//! [`Command`], and an arm in its `run`.
 
 pub mod arguments;
-pub mod ask;
 pub mod check;
 pub mod clients;
 pub mod failure;
+pub mod gateway_client;
 pub mod grants;
 pub mod healthcheck;
 pub mod keys;
@@ -27,20 +27,20 @@ use std::ffi::OsString;
 use clap::{Parser, Subcommand};
 
 pub use self::{
-    failure::{Exit, Failure},
+    failure::{CommandFailure, Exit},
     output::Output,
-    process::Process,
+    process::ProcessContext,
 };
 
 const EXAMPLES: &str = "\
 Examples:
   lockkeeper serve                             a demonstration on http://127.0.0.1:8080
   lockkeeper serve --config lockkeeper.toml    your servers
-  lockkeeper serve --config .mcp.json          the servers that another client uses already
+  lockkeeper serve --config .mcp.json          the servers of another client's configuration
   lockkeeper serve -- npx -y @modelcontextprotocol/server-everything
-  lockkeeper check                             is the configuration right, how are the servers
+  lockkeeper check                             checks configuration and servers
   lockkeeper keys create laptop                an API key to log in with
-  lockkeeper status                            what is going on
+  lockkeeper status                            shows backends and sessions
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
 
@@ -48,42 +48,42 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
 #[derive(Debug, Parser)]
 #[command(name = "lockkeeper", version, after_help = EXAMPLES, disable_help_subcommand = true, max_term_width = 100)]
 pub struct Cli {
-    /// What is to be done.
+    /// Subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What can be done.
+/// Subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Runs the gateway
-    Serve(serve::Args),
-    /// Checks the configuration, starts every server once, and tells what each offers
-    Check(check::Args),
+    Serve(serve::ServeArgs),
+    /// Checks the configuration, starts every server once, and reports what each offers
+    Check(check::CheckArgs),
     /// Shows the backends and sessions of the running gateway
-    Status(status::Args),
+    Status(status::StatusArgs),
     /// Shows the client sessions of the running gateway
     #[command(subcommand)]
-    Sessions(sessions::Command),
+    Sessions(sessions::SessionsCommand),
     /// Creates, lists, rotates and revokes API keys
     #[command(subcommand)]
-    Keys(keys::Command),
+    Keys(keys::KeysCommand),
     /// Shows and revokes OAuth clients
     #[command(subcommand)]
-    Clients(clients::Command),
+    Clients(clients::ClientsCommand),
     /// Shows and revokes the grants that people gave to clients
     #[command(subcommand)]
-    Grants(grants::Command),
-    /// Shows what a client or server of another protocol version gets of a message
-    Translate(translate::Args),
-    /// Exits with 0 where the running gateway answers (for containers)
-    Healthcheck(healthcheck::Args),
-    /// Shows the version and the protocol versions that are carried
-    Version(version::Args),
+    Grants(grants::GrantsCommand),
+    /// Shows a message as a client or server of another protocol version gets it
+    Translate(translate::TranslateArgs),
+    /// Exits with 0 if the running gateway answers (for containers)
+    Healthcheck(healthcheck::HealthcheckArgs),
+    /// Shows the version and the supported protocol versions
+    Version(version::VersionArgs),
 }
 
-/// Does what `arguments` say, the program's name first.
-pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: Process) -> Exit {
+/// Runs the command of `arguments`; the first is the program name.
+pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: ProcessContext) -> Exit {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
@@ -94,7 +94,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: Process) 
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return process.output.failure(&Failure::failed("no threads can be started").why(error)),
+        Err(error) => return process.output.failure(&CommandFailure::failed("the runtime cannot start").why(error)),
     };
     match runtime.block_on(Box::pin(cli.command.run(&mut process))) {
         Ok(()) => Exit::Done,
@@ -105,7 +105,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: Process) 
 // === impl Command ===
 
 impl Command {
-    async fn run(self, process: &mut Process) -> Result<(), Failure> {
+    async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         match self {
             Self::Serve(args) => args.run(process).await,
             Self::Check(args) => args.run(process).await,

@@ -1,9 +1,10 @@
-//! The configuration: read once, checked whole, every error reported with its place. Knows nothing of running parts.
+//! The configuration: read once, checked as a whole, every error reported with its place. Knows nothing of running
+//! parts.
 //!
 //! A file (`lockkeeper.toml`, or JSON in the `mcpServers` or `servers` form) becomes a tree of values with their places
-//! ([`mod@tree`]); each section reads its table from there and notes what is wrong ([`Problems`]); what is said on the
-//! command line or in `LOCKKEEPER_*` variables goes before the file. Secrets are never printed: no message quotes a
-//! value that may hold one.
+//! ([`mod@tree`]); each section reads its table from there and reports errors ([`ConfigProblems`]). The command line
+//! and `LOCKKEEPER_*` variables override the file. Secrets are never printed: no message quotes a value that may hold
+//! one.
 //!
 //! To add an option: a field and its line in the file of its section, and a line each in `lockkeeper.example.toml`,
 //! `lockkeeper.schema.json` and `docs/configuration.md`.
@@ -28,13 +29,13 @@ pub mod tree;
 pub mod units;
 
 pub use self::{
-    clients::Clients,
-    configuration::{Config, DEFAULT_LISTEN, Source},
+    clients::ClientsConfig,
+    configuration::{Config, ConfigSource, DEFAULT_LISTEN},
     environment::Environment,
-    http::Http,
-    limits::Limits,
-    load::{Given, Single, data_dir, load},
-    log::{Log, LogFormat},
-    problem::{Place, Problem, Problems},
+    http::HttpConfig,
+    limits::LimitsConfig,
+    load::{CommandLineOptions, SingleServer, data_dir, load},
+    log::{LogConfig, LogFormat},
+    problem::{ConfigPlace, ConfigProblem, ConfigProblems},
     public_url::PublicUrl,
 };

@@ -1,7 +1,7 @@
 //! The clients in front of the gateway: Streamable HTTP for all protocol versions that have it, HTTP+SSE, WebSocket. Knows
-//! the servers as [`crate::mcp::Server`] alone, and callers as [`crate::resource::Admission`].
+//! the servers as [`crate::mcp::Server`] alone, and callers as [`crate::resource::Authorized`].
 //!
-//! Every request must carry an `Admission` as an extension; the gate of `resource` puts it there.
+//! Every request must carry an `Authorized` as an extension; the gate of `resource` puts it there.
 //!
 //! | File | Content |
 //! |---|---|

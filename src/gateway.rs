@@ -29,17 +29,17 @@ mod watch;
 
 use std::sync::Arc;
 
-pub use self::settings::{Deps, Mount, Settings};
+pub use self::settings::{GatewayDeps, GatewaySettings, Mount};
 use self::{catalog::ListKind, endpoint::EndpointServer, shared::Shared};
 use crate::{
     mcp::{Server, translate},
     model::{
         BackendId, SessionId, Target,
-        status::{Counts, LeftOut},
+        status::{OfferCounts, OmittedEntry},
     },
 };
 
-/// The most omitted entries of one backend that its status names.
+/// Maximum number of omitted entries in the status of one backend.
 const MAX_LEFT_OUT: usize = 100;
 
 /// A server made of servers.
@@ -50,16 +50,16 @@ pub struct Gateway {
 // === impl Gateway ===
 
 impl Gateway {
-    /// A gateway in front of these backends, in this order. It begins at once to ask them what they offer, on tasks of
-    /// the tracker; so it must be called within a tokio runtime.
-    pub fn new(mounts: Vec<Mount>, settings: Settings, deps: Deps) -> Arc<Self> {
+    /// Creates a gateway for these backends, in this order, and starts to list them on tasks of the tracker; requires a
+    /// tokio runtime.
+    pub fn new(mounts: Vec<Mount>, settings: GatewaySettings, deps: GatewayDeps) -> Arc<Self> {
         let gateway = Arc::new(Self { shared: Arc::new(Shared::new(settings, deps)) });
         gateway.replace(mounts);
         gateway
     }
 
-    /// Puts other backends in place. What is known of a backend whose server stays the same object is kept; calls that
-    /// run go on; clients that listen are told that the lists changed.
+    /// Replaces the backends. Cached lists of a backend with the same server object are kept; running calls continue;
+    /// listening clients get list change notifications.
     pub fn replace(&self, mounts: Vec<Mount>) {
         for new in self.shared.replace(mounts) {
             self.shared.deps.tracker.spawn(watch::watch(new));
@@ -71,29 +71,29 @@ impl Gateway {
         Arc::new(EndpointServer { shared: Arc::clone(&self.shared), target: Target::Merged })
     }
 
-    /// One backend with its own names; `None` where there is none of this name now.
+    /// One backend with its own names; `None` if there is no such backend.
     pub fn single(&self, id: &BackendId) -> Option<Arc<dyn Server>> {
         self.shared.backends.load().find(id.as_str())?;
         Some(Arc::new(EndpointServer { shared: Arc::clone(&self.shared), target: Target::Backend(id.clone()) }))
     }
 
-    /// How much a backend offers to a client without capabilities, as far as it was listed.
-    pub fn counts(&self, id: &BackendId) -> Counts {
+    /// Numbers of listed tools, prompts and resources of a backend, for a client without capabilities.
+    pub fn counts(&self, id: &BackendId) -> OfferCounts {
         let backends = self.shared.backends.load();
-        let Some(entry) = backends.find(id.as_str()) else { return Counts::default() };
+        let Some(entry) = backends.find(id.as_str()) else { return OfferCounts::default() };
         let count = |kind| entry.catalog.count(kind);
-        Counts {
+        OfferCounts {
             tools: count(ListKind::Tools),
             prompts: count(ListKind::Prompts),
             resources: count(ListKind::Resources) + count(ListKind::Templates),
         }
     }
 
-    /// The entries of a backend's lists that clients are not shown, with the reasons; at most 100.
-    pub fn left_out(&self, id: &BackendId) -> Vec<LeftOut> {
+    /// List entries that are hidden from clients, with the reasons; at most 100.
+    pub fn left_out(&self, id: &BackendId) -> Vec<OmittedEntry> {
         let backends = self.shared.backends.load();
         let Some(entry) = backends.find(id.as_str()) else { return Vec::new() };
-        let status = |(kind, one): (ListKind, translate::LeftOut)| LeftOut {
+        let status = |(kind, one): (ListKind, translate::LeftOut)| OmittedEntry {
             list: kind.method().as_str().to_owned(),
             name: one.name,
             reason: one.reason,
@@ -101,7 +101,7 @@ impl Gateway {
         entry.catalog.left_out().into_iter().take(MAX_LEFT_OUT).map(status).collect()
     }
 
-    /// Forgets what was kept for a client session that ended.
+    /// Deletes the state of an ended client session.
     pub fn session_ended(&self, session: &SessionId) {
         for entry in &self.shared.backends.load().entries {
             entry.catalog.forget(session);

@@ -1,8 +1,7 @@
-//! The guard around every route: request id, log, panics, and what is refused before anybody looks at the request.
-//! Knows nothing of MCP, OAuth and pages.
+//! Middleware around every route: request id, log, panics, and early refusals. Knows nothing of MCP, OAuth and pages.
 //!
-//! All checks run in one function, cheapest first, and nothing in it is boxed: it is passed by every call. Nothing here ever
-//! answers with a redirect: clients of `/mcp` and of the discovery documents follow none (`OA-17`).
+//! All checks run in one function, cheapest first, without boxing: every call passes it. It never responds with a
+//! redirect: clients of `/mcp` and of the discovery documents follow none (`OA-17`).
 
 mod answers;
 mod client_ip;
@@ -24,31 +23,31 @@ use http_body_util::Limited;
 use ipnet::IpNet;
 use tracing::field::display;
 
-pub use self::settings::{BODY_LIMIT, Bound, Settings};
-pub use crate::model::{ClientIp, RequestId};
+pub use self::settings::{BODY_LIMIT, Bound, GuardSettings};
+pub use crate::model::{ClientIp, CorrelationId};
 use crate::{
     listener::AddressPermit,
-    model::RequestIds,
+    model::CorrelationIds,
     support::{
         log_context::{Fields, log_with},
         panics,
     },
 };
-use {answers::Answers, refusal::Refusal};
+use {answers::Answers, refusal::EarlyRefusal};
 
-/// What is around every route.
+/// Middleware around every route.
 pub struct Guard {
     hosts: host::Hosts,
     origins: origin::Origins,
     proxies: Vec<IpNet>,
     body_limit: usize,
     forwarded: forwarded::Forwarded,
-    ids: RequestIds,
+    ids: CorrelationIds,
     answers: Answers,
 }
 
-/// The context of what is logged while a request is served. A query may hold a key (`OA-123`) and never reaches it.
-fn log_context(request: &Request, id: RequestId, from: ClientIp) -> impl Fn() -> Fields + Send + Sync + use<> {
+/// Log context of a request. It never includes the query, which may hold a key (`OA-123`).
+fn log_context(request: &Request, id: CorrelationId, from: ClientIp) -> impl Fn() -> Fields + Send + Sync + use<> {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     move || {
         vec![
@@ -60,37 +59,36 @@ fn log_context(request: &Request, id: RequestId, from: ClientIp) -> impl Fn() ->
     }
 }
 
-/// The address at the other end of the connection.
+/// The peer address of the connection.
 fn peer(request: &Request) -> IpAddr {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
     peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |ConnectInfo(peer)| peer.ip().to_canonical())
 }
 
-/// The response in place of a handler's that panics: it tells nothing of the inside (`OA-142`).
+/// The response after a handler panicked, without internals (`OA-142`).
 fn server_error() -> Response {
     let description = "The gateway failed at this request. The log has the reason under this request id.";
-    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", description).into_response()
+    EarlyRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", description).into_response()
 }
 
 // === impl Guard ===
 
 impl Guard {
     /// A guard with these settings.
-    pub fn new(settings: &Settings) -> Self {
+    pub fn new(settings: &GuardSettings) -> Self {
         Self {
             hosts: host::Hosts::new(settings),
             origins: origin::Origins::new(settings),
             proxies: settings.trusted_proxies.clone(),
             body_limit: settings.body_limit,
             forwarded: forwarded::Forwarded::new(settings),
-            ids: RequestIds::new(&*settings.random),
+            ids: CorrelationIds::new(&*settings.random),
             answers: Answers::new(&settings.public_url),
         }
     }
 
-    /// Answers a request by what `handler` returns, or with a refusal. The handler finds the [`RequestId`] and the
-    /// [`ClientIp`] in the request's extensions. `ConnectInfo<SocketAddr>` is expected among them; where it is absent the
-    /// client counts as loopback.
+    /// Handles a request with `handler`, or refuses it. The handler finds the [`CorrelationId`] and the [`ClientIp`] in
+    /// the request's extensions. Reads `ConnectInfo<SocketAddr>` from them; without it, the client counts as loopback.
     pub async fn answer<F>(&self, mut request: Request, handler: impl FnOnce(Request) -> F + Send) -> Response
     where
         F: Future<Output = Response> + Send,
@@ -125,30 +123,30 @@ impl Guard {
         request: Request,
         peer: IpAddr,
         from: ClientIp,
-    ) -> Result<(Request, Option<AddressPermit>), Refusal> {
+    ) -> Result<(Request, Option<AddressPermit>), EarlyRefusal> {
         let permit = if from.0 == peer { None } else { self.forwarded.enter(from)? };
         self.hosts.check(&request)?;
         if let Some(origin) = request.headers().get(header::ORIGIN) {
             self.origins.check(origin, &request)?;
         }
         match announced(&request) {
-            // HTTP sees to it that the body is no longer than it announces
+            // HTTP ensures that the body is no longer than announced
             Some(length) if length <= self.body_limit => Ok((request, permit)),
             Some(_) if origin::is_guarded(request.uri().path()) => Err(self.too_large(&request)),
             Some(_) | None => Ok((request.map(|body| Body::new(Limited::new(body, self.body_limit))), permit)),
         }
     }
 
-    /// The refusal, in JSON-RPC, of a message that announces itself as too large. Pages and OAuth endpoints have limits of
-    /// their own, and answer in their own form.
-    fn too_large(&self, request: &Request) -> Refusal {
+    /// Refuses, in JSON-RPC, a message whose announced length is too large. Pages and OAuth endpoints have their own
+    /// limits and formats.
+    fn too_large(&self, request: &Request) -> EarlyRefusal {
         let message =
             format!("The request body is larger than the {} bytes that this gateway accepts.", self.body_limit);
-        Refusal::json_rpc(StatusCode::PAYLOAD_TOO_LARGE, message, request.headers())
+        EarlyRefusal::json_rpc(StatusCode::PAYLOAD_TOO_LARGE, message, request.headers())
     }
 }
 
-/// The length of the body in bytes, if the request says it and nothing overrides it (RFC 9112 6.3).
+/// The length of the body in bytes, if the request announces it and nothing overrides it (RFC 9112 6.3).
 fn announced(request: &Request) -> Option<usize> {
     if request.headers().contains_key(header::TRANSFER_ENCODING) {
         return None;

@@ -66,7 +66,7 @@ impl<S> Serve for S where
 
 /// The bounds of connections.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ListenerSettings {
     /// Connections in all.
     pub connections: usize,
     /// Connections of one address. Loopback and the proxies are exempt.
@@ -95,6 +95,6 @@ impl Default for Timeouts {
 }
 
 /// Answers by `service` on what `listener` accepts until `lifecycle.drain` is cancelled and all connections have ended.
-pub async fn serve<A: Accept>(listener: A, service: impl Serve, settings: Settings, lifecycle: Lifecycle) {
+pub async fn serve<A: Accept>(listener: A, service: impl Serve, settings: ListenerSettings, lifecycle: Lifecycle) {
     accept::run(listener, service, settings, lifecycle).await;
 }

@@ -9,5 +9,5 @@ use lockkeeper::cli;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    cli::run(std::env::args_os(), cli::Process::system()).into()
+    cli::run(std::env::args_os(), cli::ProcessContext::system()).into()
 }

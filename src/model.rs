@@ -1,4 +1,4 @@
-//! Who and what: the nouns of the gateway as plain values, with their states and transitions. No input or output here.
+//! The gateway's data model: plain values with their states and transitions. No input or output.
 
 pub mod backend;
 pub mod caller;
@@ -27,8 +27,8 @@ pub use grant::Grant;
 pub use id::{BackendId, ClientId, GrantId, InvalidBackendId, InvalidUserName, KeyId, SessionId, UserId};
 pub use key::{ApiKey, Direct, KeyRotation, NewKey, Rotated, RotatedUser};
 pub use policy::{AdvertiseIss, AuthPolicy, ConcealBackends, Naming, QueryKey, Registration};
-pub use request::{RequestId, RequestIds};
+pub use request::{CorrelationId, CorrelationIds};
 pub use requester::{RequestNumber, Requester};
-pub use rights::{Access, Backends, Rights};
+pub use rights::{Access, AllowedBackends, Rights};
 pub use scope::{InvalidScope, Scope, Scopes};
 pub use transport::{Delivery, Descriptors, HeaderParams, HttpSpec, StdioSpec, TransportAbilities, TransportSpec};

@@ -1,8 +1,8 @@
 //! The authorization server (OAuth 2.1, RFC 8414, RFC 7591, RFC 7009). Knows nothing of MCP messages and of pages.
 //!
 //! A grant is one consent of one user, through one API key, to one client, for one endpoint. Codes, refresh tokens and
-//! access tokens rest on it and die with it. What completes the requirements adds files here: a further source of
-//! clients beside `registration`, a further way to authenticate in `client_auth`, a further grant type in `token/`.
+//! access tokens belong to it and end with it. To extend the server, add a file: another source of clients beside
+//! `registration`, another client authentication method in `client_auth`, another grant type in `token/`.
 
 pub mod access_token;
 pub mod authorize;
@@ -15,6 +15,7 @@ pub mod form;
 pub mod grants;
 pub mod keys;
 pub mod limits;
+pub mod master_key;
 mod metadata;
 pub mod opaque;
 mod pepper;
@@ -24,14 +25,13 @@ pub mod problem;
 pub mod redirect_uri;
 mod registration;
 pub mod revocation;
-mod revoke;
+mod revocation_endpoint;
 mod rotation;
 mod routes;
-pub mod seal;
 pub mod settings;
 pub mod signing;
 mod token;
-mod uses;
+mod usage;
 pub mod verify;
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
@@ -40,29 +40,30 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     authorize::{
-        Authorization, Begun, Browser, ClientOrigin, Kept, Login, Pending, Redirect, Refusal, Transaction,
-        TransactionId, Trust, Unusable,
+        Authorization, AuthorizationError, BeginOutcome, Browser, ClientOrigin, LoginPrompt, PendingAuthorization,
+        Redirect, StoreOutcome, Transaction, TransactionId, Trust, UnsealError,
     },
-    clients::Clients,
-    error::Error,
+    clients::RegisteredClients,
+    error::OAuthError,
     grants::{GrantView, Grants},
     keys::{KeyHolder, KeyRefusal, Keys},
     redirect_uri::RedirectTarget,
-    settings::{MasterKeySource, Settings},
-    verify::{Opens, Verified},
+    settings::{MasterKeySource, OAuthSettings},
+    verify::{CredentialAccess, VerifiedCredential},
 };
 use self::{
-    core::Core, pepper::Pepper, registration::Registrations, revocation::Revocations, revoke::RevocationEndpoint,
-    routes::Endpoints, signing::SigningKeys, token::TokenEndpoint, uses::Uses, verify::Verifier,
+    core::Core, pepper::Pepper, registration::Registrations, revocation::Revocations,
+    revocation_endpoint::RevocationEndpoint, routes::Endpoints, signing::SigningKeys, token::TokenEndpoint,
+    usage::UsageRecorder, verify::Verifier,
 };
 use crate::{
     storage::Storage,
     support::{Clock, Random, SealingKey, Secret},
 };
 
-/// The pause between two looks for other processes' revocations.
+/// Interval between polls for revocations by other processes.
 const POLL: Duration = Duration::from_millis(500);
-/// The number of polls after which what lapsed is cleared away: every 10 minutes.
+/// Polls between two purges of expired rows: 10 minutes.
 const PURGE_EVERY: u32 = 1200;
 
 /// The authorization server: its services. Cheap to clone.
@@ -73,31 +74,32 @@ struct Services {
     core: Core,
     keys: Arc<Keys>,
     grants: Grants,
-    clients: Clients,
+    clients: RegisteredClients,
     authorization: Authorization,
     verifier: Verifier,
     registrations: Arc<Registrations>,
     revocations: Arc<Revocations>,
-    uses: Arc<Uses>,
+    uses: Arc<UsageRecorder>,
     endpoints: Endpoints,
 }
 
 // === impl OAuth ===
 
 impl OAuth {
-    /// Loads or creates what it needs in the store: the pepper and the signing key, both under the master key.
+    /// Loads or creates the pepper and the signing key, both encrypted under the master key.
     pub async fn open(
         storage: Storage,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
-        settings: Settings,
-    ) -> Result<Self, Error> {
+        settings: OAuthSettings,
+    ) -> Result<Self, OAuthError> {
         let core = Core { storage, clock, random, settings: Arc::new(settings) };
-        let master = seal::master_key(&core.settings.master_key, &*core.random)?;
-        let pepper = Arc::new(Pepper::new(seal::kept(&master, &core.storage, "pepper", &*core.random).await?));
+        let master = master_key::master_key(&core.settings.master_key, &*core.random)?;
+        let pepper =
+            Arc::new(Pepper::new(master_key::stored_secret(&master, &core.storage, "pepper", &*core.random).await?));
         let signing = SigningKeys::load(&core.storage, &master, &*core.random, core.now()).await?;
         let requests = master.for_purpose("authorization requests");
-        let uses = Arc::new(Uses::new(core.clone()));
+        let uses = Arc::new(UsageRecorder::new(core.clone()));
         let revocations = Arc::new(Revocations::open(core.clone(), Arc::clone(&uses)).await?);
         Ok(Self(Arc::new(Services::new(core, pepper, Arc::new(signing), (revocations, uses), requests))))
     }
@@ -113,7 +115,7 @@ impl OAuth {
     }
 
     /// Registered clients.
-    pub fn clients(&self) -> &Clients {
+    pub fn clients(&self) -> &RegisteredClients {
         &self.0.clients
     }
 
@@ -122,52 +124,52 @@ impl OAuth {
         &self.0.authorization
     }
 
-    /// The person or program behind a presented access token or API key; `from` is for the limits of wrong keys.
-    pub async fn verify(&self, presented: &str, from: IpAddr) -> Result<Arc<Verified>, KeyRefusal> {
+    /// Verifies a presented access token or API key; `from` counts toward the limits of wrong keys.
+    pub async fn verify(&self, presented: &str, from: IpAddr) -> Result<Arc<VerifiedCredential>, KeyRefusal> {
         self.0.verifier.verify(presented, from).await
     }
 
-    /// True if a credential that was verified before may still be used.
-    pub fn holds(&self, verified: &Verified) -> bool {
+    /// True if a verified credential is still valid.
+    pub fn holds(&self, verified: &VerifiedCredential) -> bool {
         self.0.verifier.holds(verified)
     }
 
-    /// Every endpoint for machines: `/.well-known/*`, `/oauth/{token,register,revoke,jwks}` and the root aliases
-    /// `/token` and `/register` (`OA-19`), with CORS, limits and `no-store`. Reads [`crate::model::ClientIp`] from the
-    /// request extensions for its limits; without it, every request counts as loopback.
+    /// Every endpoint for clients: `/.well-known/*`, `/oauth/{token,register,revoke,jwks}` and the root aliases
+    /// `/token` and `/register` (`OA-19`), with CORS, limits and `no-store`. Limits count by [`crate::model::ClientIp`]
+    /// of the request extensions; without it, every request counts as loopback.
     pub fn router(&self) -> axum::Router {
         routes::router(self.0.endpoints.clone())
     }
 
-    /// Follows what other processes revoke on the same database, every 500 ms (`OA-131`), writes down what was used, and
-    /// clears away what lapsed, until `cancel`. Run it on the app's task tracker.
+    /// Polls for revocations by other processes on the same database every 500 ms (`OA-131`), writes usage times, and
+    /// purges expired rows, until `cancel`. Run it on the app's task tracker.
     pub async fn watch_revocations(&self, cancel: CancellationToken) {
         let mut timer = tokio::time::interval(POLL);
         timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut round: u32 = 0;
         while cancel.run_until_cancelled(timer.tick()).await.is_some() {
             if let Err(error) = self.sync().await {
-                tracing::warn!(%error, "revocations could not be read; tried again in 500 ms");
+                tracing::warn!(%error, "revocations could not be read; next try in 500 ms");
             }
-            // at the start too: what expired while nothing ran goes before it is in the way
+            // at the start too, so that rows that expired while nothing ran go first
             let due = round.is_multiple_of(PURGE_EVERY);
             round = round.wrapping_add(1);
             if due && let Err(error) = self.purge().await {
-                tracing::warn!(%error, "what lapsed could not be cleared away; tried again in 10 min");
+                tracing::warn!(%error, "expired rows could not be purged; next try in 10 min");
             }
         }
         if let Err(error) = self.0.uses.write().await {
-            tracing::warn!(%error, "what was used last could not be written down");
+            tracing::warn!(%error, "usage times could not be written");
         }
     }
 
-    /// One round: reads what was revoked since the last, by whomever, and writes down what was used.
-    pub async fn sync(&self) -> Result<(), Error> {
+    /// One poll: applies new revocations by any process, and writes usage times.
+    pub async fn sync(&self) -> Result<(), OAuthError> {
         self.0.revocations.sync().await
     }
 
-    /// Clears away what lapsed.
-    pub async fn purge(&self) -> Result<(), Error> {
+    /// Purges expired rows.
+    pub async fn purge(&self) -> Result<(), OAuthError> {
         let now = self.0.core.now();
         self.0.revocations.index().purge(now);
         self.0.registrations.purge(now).await?;
@@ -180,7 +182,7 @@ impl OAuth {
     }
 
     /// The operator's settings.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &OAuthSettings {
         &self.0.core.settings
     }
 }
@@ -192,7 +194,7 @@ impl Services {
         core: Core,
         pepper: Arc<Pepper>,
         signing: Arc<SigningKeys>,
-        (revocations, uses): (Arc<Revocations>, Arc<Uses>),
+        (revocations, uses): (Arc<Revocations>, Arc<UsageRecorder>),
         requests: SealingKey,
     ) -> Self {
         let (r, u) = (|| Arc::clone(&revocations), || Arc::clone(&uses));
@@ -211,7 +213,7 @@ impl Services {
         };
         Self {
             grants: Grants { core: core.clone(), revocations: r() },
-            clients: Clients { core: core.clone(), revocations: r() },
+            clients: RegisteredClients { core: core.clone(), revocations: r() },
             authorization: Authorization::new(Arc::clone(&keys), Arc::clone(&registrations), u(), requests),
             verifier: Verifier::new(Arc::clone(&keys), signing, r(), u()),
             core,

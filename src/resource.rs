@@ -1,6 +1,7 @@
-//! The protected-resource side (RFC 6750, RFC 9728): who is let in, and until when. Knows nothing of MCP messages.
+//! The resource server (RFC 6750, RFC 9728): authentication and authorization of requests to protected endpoints. Knows
+//! nothing of MCP messages.
 //!
-//! A request that passes carries its [`Admission`] as a request extension: the frontends take it from there and know
+//! An authorized request carries its [`Authorized`] as a request extension: the frontends take it from there and know
 //! nothing of tokens.
 
 mod credential;
@@ -20,18 +21,18 @@ use axum::{
 };
 use credential::{Credential, without_key};
 use http::{HeaderName, HeaderValue, header};
-use refusal::{Challenge, Refusal};
-pub use ticket::Ticket;
+use refusal::{Challenge, ResourceRefusal};
+pub use ticket::MessageTicket;
 use ticket::Tickets;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     model::{Binding, Caller, ClientIp, Direct, Endpoint, QueryKey, Scope, Scopes, Target},
-    oauth::{KeyRefusal, OAuth, Opens, Verified, cors, policy},
+    oauth::{CredentialAccess, KeyRefusal, OAuth, VerifiedCredential, cors, policy},
     support::Timestamp,
 };
 
-/// The gate before the protected endpoints. Cheap to clone.
+/// Middleware that protects the endpoints. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Gate {
     oauth: OAuth,
@@ -39,27 +40,26 @@ pub struct Gate {
     tickets: Arc<Tickets>,
 }
 
-/// What the operator decides about the gate.
+/// Settings of the resource server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GateSettings {
-    /// Whether `/sse` and `/messages` take an API key from the query (`OA-124`).
+    /// Use of an API key in the query of `/sse` and `/messages` (`OA-124`).
     pub query_key: QueryKey,
 }
 
-/// What a request that was let in carries.
+/// Extension of an authorized request.
 #[derive(Debug, Clone)]
-pub struct Admission {
-    /// Who stands behind it.
+pub struct Authorized {
+    /// Caller.
     pub caller: Arc<Caller>,
-    /// How long streams that rest on it may stay open.
-    pub lease: Lease,
+    /// Life of its streams.
+    pub lease: StreamLease,
 }
 
-/// How long streams may stay open that rest on one admission. A call that runs may finish after its end, unless it was
-/// revoked.
+/// Life of the streams of an authorized request. A running call may finish after its end, unless it was revoked.
 #[derive(Debug, Clone)]
-pub struct Lease {
-    /// When the credential ends; `None` where it does not.
+pub struct StreamLease {
+    /// Expiry of the credential; `None` if it does not expire.
     pub expires: Option<Timestamp>,
     /// Cancelled within a second of the revocation of the credential, its grant, its key or its user.
     pub revoked: Arc<CancellationToken>,
@@ -68,15 +68,16 @@ pub struct Lease {
 // === impl Gate ===
 
 impl Gate {
-    /// A gate that believes `oauth`.
+    /// A resource server that verifies credentials with `oauth`.
     pub fn new(oauth: OAuth, settings: GateSettings) -> Self {
         Self { oauth, settings, tickets: Arc::default() }
     }
 
-    /// Answers a request for a protected endpoint: one that passes goes to `handler` with its [`Admission`]; another is
-    /// answered 400, 401, 403, 429 or 503 with its challenge (`OA-106` to `OA-124`). `OPTIONS` is answered 204 without
-    /// authentication, every answer has its CORS headers (`OA-23`, `OA-24`). No credential reaches the handler: for an API
-    /// key of the query the request carries an `Arc<`[`Ticket`]`>`. Reads [`ClientIp`] from the request extensions.
+    /// Handles a request for a protected endpoint: an authorized one goes to `handler` with its [`Authorized`]; any
+    /// other gets 400, 401, 403, 429 or 503 with its challenge (`OA-106` to `OA-124`). `OPTIONS` gets 204 without
+    /// authentication; every response has CORS headers (`OA-23`, `OA-24`). No credential reaches the handler: in place
+    /// of an API key of the query, the request carries an `Arc<`[`MessageTicket`]`>`. Reads [`ClientIp`] from the
+    /// request extensions.
     pub async fn answer<F>(&self, request: Request, handler: impl FnOnce(Request) -> F + Send) -> Response
     where
         F: Future<Output = Response> + Send,
@@ -88,7 +89,7 @@ impl Gate {
     where
         F: Future<Output = Response> + Send,
     {
-        let Some(endpoint) = endpoint_of(request.uri().path()) else { return Refusal::no_endpoint() };
+        let Some(endpoint) = endpoint_of(request.uri().path()) else { return ResourceRefusal::no_endpoint() };
         let credential = Credential::of(request.headers(), request.uri(), &endpoint, self.settings.query_key);
         let by_query = matches!(credential, Credential::Query(_));
         let checked = self.check(credential, client_ip(&request)).await;
@@ -99,10 +100,10 @@ impl Gate {
         }
         let mut response = match checked {
             Ok(verified) => {
-                // nothing behind the gate has a use for credentials (OA-117); cookies are never read there (OA-25)
+                // handlers have no use for credentials (OA-117); cookies are never read there (OA-25)
                 request.headers_mut().remove(header::AUTHORIZATION);
                 request.headers_mut().remove(header::COOKIE);
-                request.extensions_mut().insert(Admission::of(&verified));
+                request.extensions_mut().insert(Authorized::of(&verified));
                 if by_query {
                     let ticket = self.tickets.issue(self.oauth.nonce(), verified);
                     request.extensions_mut().insert(Arc::new(ticket));
@@ -117,23 +118,23 @@ impl Gate {
         response
     }
 
-    async fn check(&self, credential: Credential, from: IpAddr) -> Result<Arc<Verified>, Refusal> {
+    async fn check(&self, credential: Credential, from: IpAddr) -> Result<Arc<VerifiedCredential>, ResourceRefusal> {
         let presented = match credential {
             Credential::Header(presented) | Credential::Query(presented) => presented,
             Credential::Ticket(ticket) => {
                 let found = self.tickets.find(&ticket).filter(|verified| self.oauth.holds(verified));
-                return found.ok_or(Refusal::InvalidToken);
+                return found.ok_or(ResourceRefusal::InvalidToken);
             }
-            Credential::Absent => return Err(Refusal::NoCredential),
-            Credential::Malformed => return Err(Refusal::InvalidToken),
-            Credential::Ambiguous => return Err(Refusal::Ambiguous),
+            Credential::Absent => return Err(ResourceRefusal::NoCredential),
+            Credential::Malformed => return Err(ResourceRefusal::InvalidToken),
+            Credential::Ambiguous => return Err(ResourceRefusal::Ambiguous),
         };
         self.oauth.verify(presented.expose(), from).await.map_err(|refusal| match refusal {
-            KeyRefusal::Unknown => Refusal::InvalidToken,
-            KeyRefusal::Limited { retry_after } => Refusal::Limited(retry_after),
+            KeyRefusal::Unknown => ResourceRefusal::InvalidToken,
+            KeyRefusal::Limited { retry_after } => ResourceRefusal::Limited(retry_after),
             KeyRefusal::Unavailable(error) => {
                 tracing::error!(%error, "a credential cannot be checked");
-                Refusal::Unavailable
+                ResourceRefusal::Unavailable
             }
         })
     }
@@ -145,9 +146,9 @@ impl Gate {
 
 // === impl Admission ===
 
-impl Admission {
-    fn of(verified: &Verified) -> Self {
-        let lease = Lease { expires: verified.expires, revoked: Arc::clone(&verified.revoked) };
+impl Authorized {
+    fn of(verified: &VerifiedCredential) -> Self {
+        let lease = StreamLease { expires: verified.expires, revoked: Arc::clone(&verified.revoked) };
         Self { caller: Arc::clone(&verified.caller), lease }
     }
 }
@@ -158,8 +159,8 @@ impl Default for GateSettings {
     }
 }
 
-/// Whether this is the path of a protected endpoint: `/mcp`, `/mcp/{backend}`, with a slash at the end or without; `/sse`,
-/// `/sse/{backend}`, `/messages`, `/ws`, `/ws/{backend}`. Below them are documents that need no credential (`OA-16`).
+/// True for the path of a protected endpoint: `/mcp`, `/mcp/{backend}`, with or without a trailing slash; `/sse`,
+/// `/sse/{backend}`, `/messages`, `/ws`, `/ws/{backend}`. The documents below them need no credential (`OA-16`).
 pub fn is_protected(path: &str) -> bool {
     let Some(path) = path.strip_prefix('/') else { return false };
     let Some((root, below)) = path.split_once('/') else { return matches!(path, "mcp" | "sse" | "messages" | "ws") };
@@ -171,9 +172,9 @@ pub fn is_protected(path: &str) -> bool {
     }
 }
 
-/// Puts the gate before routes of `router` that administer the gateway, such as `/api/status`: an access token for the
-/// merged endpoint with `mcp:admin`, or an API key with administration that may be sent directly (`OA-118`), in the
-/// `Authorization` header.
+/// Protects routes of `router` that administer the gateway, such as `/api/status`: they need an access token for the
+/// merged endpoint with `mcp:admin`, or an API key with admin rights and direct use (`OA-118`), in the `Authorization`
+/// header.
 pub fn protect_administration(router: Router, gate: Gate) -> Router {
     router.route_layer(middleware::from_fn_with_state(gate, admit_administrator))
 }
@@ -184,16 +185,16 @@ async fn admit_administrator(State(gate): State<Gate>, mut request: Request, nex
     let needed: Scopes = policy::baseline(&endpoint).iter().cloned().chain([Scope::Admin]).collect();
     let refused = match gate.check(credential, client_ip(&request)).await {
         Ok(verified) => match &verified.opens {
-            Opens::Endpoint(own, _) if *own != endpoint => Some(Refusal::InvalidToken),
-            Opens::Key(Direct::Refused) => Some(Refusal::InvalidToken),
+            CredentialAccess::Endpoint(own, _) if *own != endpoint => Some(ResourceRefusal::InvalidToken),
+            CredentialAccess::Key(Direct::Refused) => Some(ResourceRefusal::InvalidToken),
             _ if verified.caller.rights.admin => {
-                request.extensions_mut().insert(Admission::of(&verified));
+                request.extensions_mut().insert(Authorized::of(&verified));
                 None
             }
-            Opens::Endpoint(_, scopes) if !scopes.contains(&Scope::Admin) => {
-                Some(Refusal::InsufficientScope(needed.clone()))
+            CredentialAccess::Endpoint(_, scopes) if !scopes.contains(&Scope::Admin) => {
+                Some(ResourceRefusal::InsufficientScope(needed.clone()))
             }
-            Opens::Endpoint(..) | Opens::Key(_) => Some(Refusal::NotAllowed),
+            CredentialAccess::Endpoint(..) | CredentialAccess::Key(_) => Some(ResourceRefusal::NotAllowed),
         },
         Err(refusal) => Some(refusal),
     };
@@ -203,30 +204,30 @@ async fn admit_administrator(State(gate): State<Gate>, mut request: Request, nex
     }
 }
 
-/// Whether the credential opens the endpoint: a token exactly its own (`OA-114`), a key `/sse`, and `/mcp` where it may be
-/// sent directly. `/messages` belongs to whichever `/sse` endpoint the session was opened at.
-fn opened(verified: &Verified, endpoint: &Endpoint, messages: Messages) -> Result<(), Refusal> {
+/// True if the credential opens the endpoint: a token only its own (`OA-114`), a key `/sse`, and `/mcp` if direct use
+/// is allowed. `/messages` belongs to the `/sse` endpoint at which the session was opened.
+fn opened(verified: &VerifiedCredential, endpoint: &Endpoint, messages: Messages) -> Result<(), ResourceRefusal> {
     let fits = match &verified.opens {
-        Opens::Endpoint(own, _) if messages == Messages::Yes => own.binding == Binding::Sse,
-        Opens::Endpoint(own, _) => own == endpoint,
-        Opens::Key(direct) => endpoint.binding == Binding::Sse || *direct == Direct::Allowed,
+        CredentialAccess::Endpoint(own, _) if messages == Messages::Yes => own.binding == Binding::Sse,
+        CredentialAccess::Endpoint(own, _) => own == endpoint,
+        CredentialAccess::Key(direct) => endpoint.binding == Binding::Sse || *direct == Direct::Allowed,
     };
     if !fits {
-        return Err(Refusal::InvalidToken);
+        return Err(ResourceRefusal::InvalidToken);
     }
     let Target::Backend(backend) = &endpoint.target else { return Ok(()) };
     if verified.caller.rights.backends.access(backend).is_some() {
         return Ok(());
     }
     match &verified.opens {
-        Opens::Endpoint(_, scopes) if scopes.rights().backends.access(backend).is_none() => {
-            Err(Refusal::InsufficientScope(policy::baseline(endpoint)))
+        CredentialAccess::Endpoint(_, scopes) if scopes.rights().backends.access(backend).is_none() => {
+            Err(ResourceRefusal::InsufficientScope(policy::baseline(endpoint)))
         }
-        Opens::Endpoint(..) | Opens::Key(_) => Err(Refusal::NotAllowed),
+        CredentialAccess::Endpoint(..) | CredentialAccess::Key(_) => Err(ResourceRefusal::NotAllowed),
     }
 }
 
-/// Whether a request is for `/messages`.
+/// True for a request to `/messages`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Messages {
     Yes,
@@ -248,8 +249,8 @@ fn client_ip(request: &Request) -> IpAddr {
     request.extensions().get().map_or(Ipv4Addr::LOCALHOST.into(), |ClientIp(ip)| *ip)
 }
 
-/// A key in a URL leaks in caches and referrers, and is deprecated (`OA-124`; RFC 9745, from the day on which 2025-03-26
-/// replaced HTTP+SSE).
+/// A key in a URL leaks through caches and referrers and is deprecated (`OA-124`; RFC 9745, from the day on which
+/// 2025-03-26 replaced HTTP+SSE).
 fn mark_query_key(response: &mut Response) {
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

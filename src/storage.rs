@@ -1,10 +1,9 @@
-//! The SQLite database: the only room that knows SQL. Knows nothing of HTTP and MCP; what a row means is `model`'s.
+//! The SQLite database: the only module with SQL. Knows nothing of HTTP and MCP; `model` defines the meaning of rows.
 //!
-//! One file a table: [`Storage`] gives a handle for each. Look-ups return `Result<Option<T>>`; verbs are `lookup`,
-//! `find_by_*`, `add`, `list`, `count`, `delete`. Secrets are stored as digests or ciphertext alone.
+//! One file per table: [`Storage`] returns a handle for each. Look-ups return `Result<Option<T>>`; verbs are `lookup`,
+//! `find_by_*`, `add`, `list`, `count`, `delete`. Secrets are stored only as digests or ciphertext.
 
 mod backend_eras;
-mod backend_introductions;
 mod browser_sessions;
 mod clients;
 mod codes;
@@ -16,6 +15,7 @@ mod key_rotation;
 mod keys;
 mod refresh_tokens;
 mod revocations;
+mod server_info;
 pub mod sessions;
 mod signing_keys;
 mod transactions;
@@ -27,16 +27,16 @@ use std::{
 };
 
 pub use backend_eras::BackendEraTable;
-pub use backend_introductions::{IntroductionRow, IntroductionTable};
 pub use browser_sessions::{BrowserSession, BrowserSessionTable};
-pub use clients::{ClientTable, NewClient, Registered, UnusedLimits};
+pub use clients::{ClientTable, NewClient, RegistrationOutcome, UnusedLimits};
 pub use codes::{CodeRow, CodeTable};
-pub use database::Error;
+pub use database::StorageError;
 pub use facts::FactTable;
 pub use grants::{GrantTable, ListedGrant};
 pub use keys::KeyTable;
 pub use refresh_tokens::{NewRefreshToken, RefreshTokenRow, RefreshTokenTable, Rotation};
 pub use revocations::{Revocation, RevocationTable};
+pub use server_info::{ServerInfoRow, ServerInfoTable};
 pub use sessions::McpSessionTable;
 pub use signing_keys::{KeyState, SigningKeyRow, SigningKeyTable};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
@@ -53,9 +53,9 @@ pub struct Storage {
 // === impl Storage ===
 
 impl Storage {
-    /// Opens the database at `path`, created with mode 0600 where it does not exist, in WAL mode, with foreign keys
-    /// enforced, waiting up to 5 s for a lock, and brought up to date by the migrations.
-    pub async fn open(path: &Path) -> Result<Self, Error> {
+    /// Opens the database at `path`: creates a missing file with mode 0600, enables WAL mode and foreign keys, waits up
+    /// to 5 s for a lock, and runs the migrations.
+    pub async fn open(path: &Path) -> Result<Self, StorageError> {
         let _lock = prepare(path.to_owned()).await?;
         let options = SqliteConnectOptions::new()
             .filename(path)
@@ -64,20 +64,20 @@ impl Storage {
         Self::connect(SqlitePoolOptions::new().max_connections(4), options).await
     }
 
-    /// Holds the only connection of a database in memory until it is dropped: nothing is read or written meanwhile.
+    /// Takes the only connection of a database in memory: reads and writes wait until it is dropped.
     #[cfg(test)]
-    pub(crate) async fn stall(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Sqlite>, Error> {
+    pub(crate) async fn stall(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Sqlite>, StorageError> {
         Ok(self.database.pool.acquire().await?)
     }
 
     /// An empty database in memory, for tests.
-    pub async fn in_memory() -> Result<Self, Error> {
+    pub async fn in_memory() -> Result<Self, StorageError> {
         let options = SqliteConnectOptions::from_str("sqlite::memory:")?;
         let pool = SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
         Self::connect(pool, options).await
     }
 
-    /// Writes everything out and closes the database.
+    /// Flushes and closes the database.
     pub async fn close(&self) {
         self.database.pool.close().await;
     }
@@ -87,9 +87,9 @@ impl Storage {
         BackendEraTable(&self.database)
     }
 
-    /// What backends said of themselves.
-    pub const fn backend_introductions(&self) -> IntroductionTable<'_> {
-        IntroductionTable(&self.database)
+    /// Server information of backends.
+    pub const fn server_info(&self) -> ServerInfoTable<'_> {
+        ServerInfoTable(&self.database)
     }
 
     /// Browser sessions.
@@ -107,7 +107,7 @@ impl Storage {
         CodeTable(&self.database)
     }
 
-    /// Single values of this gateway.
+    /// Single values of the gateway.
     pub const fn facts(&self) -> FactTable<'_> {
         FactTable(&self.database)
     }
@@ -142,12 +142,12 @@ impl Storage {
         SigningKeyTable(&self.database)
     }
 
-    /// Authorization requests that wait for a decision.
+    /// Pending authorization requests.
     pub const fn transactions(&self) -> TransactionTable<'_> {
         TransactionTable(&self.database)
     }
 
-    async fn connect(pool: SqlitePoolOptions, options: SqliteConnectOptions) -> Result<Self, Error> {
+    async fn connect(pool: SqlitePoolOptions, options: SqliteConnectOptions) -> Result<Self, StorageError> {
         let options = options.foreign_keys(true).busy_timeout(Duration::from_secs(5));
         let pool = pool.connect_with(options).await?;
         sqlx::migrate!().run(&pool).await?;
@@ -155,8 +155,8 @@ impl Storage {
     }
 }
 
-/// Creates the file and waits for its lock, off the threads that others need.
-async fn prepare(path: PathBuf) -> Result<file::Lock, Error> {
+/// Creates the file and waits for its lock, on a blocking thread.
+async fn prepare(path: PathBuf) -> Result<file::Lock, StorageError> {
     let name = path.display().to_string();
     let prepared = tokio::task::spawn_blocking(move || {
         // the file is closed again before SQLite opens it: closing one later would drop SQLite's own locks (POSIX fcntl)
@@ -164,5 +164,5 @@ async fn prepare(path: PathBuf) -> Result<file::Lock, Error> {
         file::Lock::wait(&path)
     });
     let prepared = prepared.await.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped)));
-    prepared.map_err(|source| Error::File { path: name, source })
+    prepared.map_err(|source| StorageError::File { path: name, source })
 }

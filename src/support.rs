@@ -1,5 +1,5 @@
-//! What every part may use: time, randomness, secrets, digests, text that can be shown, and the
-//! context of log events. Knows nothing of MCP, OAuth or HTTP.
+//! Shared helpers: time, randomness, secrets, digests, printable text, and the context of log events. Knows nothing of
+//! MCP, OAuth or HTTP.
 
 pub mod clock;
 pub mod digest;

@@ -1,7 +1,7 @@
-//! Logs and metrics: how they are set up. Knows nothing of what is logged.
+//! Setup of logs and metrics. Knows nothing of what is logged.
 //!
-//! Logs go to standard error, so that standard output holds nothing but what a command prints. Metrics are rendered for
-//! Prometheus by [`Telemetry::render`].
+//! Logs go to standard error, so that standard output holds only the output of commands. [`Telemetry::render`] renders
+//! metrics for Prometheus.
 
 use std::{io, time::Duration};
 
@@ -15,53 +15,53 @@ use crate::support::{log_context::WithRequestFields, printable::printable_line};
 const SECONDS: [f64; 18] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-/// How often what histograms have gathered is folded, so that it does not grow.
+/// Interval between runs of the histogram upkeep, which bounds their memory.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// What is logged, and how.
+/// Log settings.
 #[derive(Debug, Clone)]
-pub struct Settings {
-    /// Directives in the syntax of `RUST_LOG`.
+pub struct LogSettings {
+    /// Directives in `RUST_LOG` syntax.
     pub filter: String,
-    /// The form of a line.
+    /// Line format.
     pub format: Format,
 }
 
-/// The form of a line of the log.
+/// Line format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// For people, in colours.
+    /// Text with colours.
     Coloured,
-    /// For people, without colours.
+    /// Text without colours.
     Plain,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Logs and metrics cannot be set up.
+/// Failure to set up logs or metrics.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The filter is wrong.
-    #[error("the log filter is wrong: {0}")]
+pub enum TelemetryError {
+    /// Invalid filter.
+    #[error("the log filter is invalid: {0}")]
     Filter(#[from] tracing_subscriber::filter::ParseError),
-    /// This process has logs or metrics already.
-    #[error("logs and metrics are set up already")]
+    /// Logs or metrics are already set up in this process.
+    #[error("logs and metrics are already set up")]
     Twice,
-    /// The buckets are wrong.
+    /// Invalid buckets.
     #[error("metrics cannot be set up: {0}")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
 }
 
-/// The logs and metrics of this process. Cheap to clone.
+/// Logs and metrics of this process. Cheap to clone.
 #[derive(Clone)]
 pub struct Telemetry {
     metrics: PrometheusHandle,
 }
 
-/// Standard error, on which no name from outside disguises a line. Each write is one line.
-struct Lines(io::Stderr);
+/// Standard error without characters that could disguise a line. Each write is one line.
+struct StderrLines(io::Stderr);
 
-impl io::Write for Lines {
+impl io::Write for StderrLines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if line.is_ascii() {
             return self.0.write(line);
@@ -78,11 +78,11 @@ impl io::Write for Lines {
 // === impl Telemetry ===
 
 impl Telemetry {
-    /// Sets up logs and metrics for the whole process; once.
-    pub fn install(settings: &Settings) -> Result<Self, Error> {
+    /// Sets up logs and metrics for the whole process. Call it once.
+    pub fn install(settings: &LogSettings) -> Result<Self, TelemetryError> {
         let filter = EnvFilter::try_new(&settings.filter)?;
         let registry = tracing_subscriber::registry().with(filter);
-        let lines = fmt::layer().with_writer(|| Lines(io::stderr()));
+        let lines = fmt::layer().with_writer(|| StderrLines(io::stderr()));
         let installed = match settings.format {
             Format::Json => {
                 let lines = lines.json().flatten_event(true).with_current_span(true).with_span_list(false);
@@ -95,16 +95,16 @@ impl Telemetry {
                 registry.with(WithRequestFields::new(lines.with_ansi(false).with_target(false))).try_init()
             }
         };
-        installed.map_err(|_| Error::Twice)?;
+        installed.map_err(|_| TelemetryError::Twice)?;
         let recorder = builder()?.build_recorder();
         let metrics = recorder.handle();
         // Not `install_recorder`, which starts a thread of its own: upkeep runs on a task that has an owner.
-        metrics::set_global_recorder(recorder).map_err(|_| Error::Twice)?;
+        metrics::set_global_recorder(recorder).map_err(|_| TelemetryError::Twice)?;
         Ok(Self { metrics })
     }
 
-    /// Metrics for this value alone, without logs: for tests, which share one process.
-    pub fn detached() -> Result<Self, Error> {
+    /// Metrics for this value only, without logs: for tests, which share one process.
+    pub fn detached() -> Result<Self, TelemetryError> {
         Ok(Self { metrics: builder()?.build_recorder().handle() })
     }
 
@@ -113,7 +113,7 @@ impl Telemetry {
         self.metrics.render()
     }
 
-    /// Keeps histograms small, until `cancel`. Run it on the app's task tracker.
+    /// Runs the histogram upkeep until `cancel`. Run it on the app's task tracker.
     pub async fn upkeep(self, cancel: CancellationToken) {
         while cancel.run_until_cancelled(tokio::time::sleep(UPKEEP)).await.is_some() {
             self.metrics.run_upkeep();
@@ -127,7 +127,7 @@ impl std::fmt::Debug for Telemetry {
     }
 }
 
-fn builder() -> Result<PrometheusBuilder, Error> {
+fn builder() -> Result<PrometheusBuilder, TelemetryError> {
     let seconds = Matcher::Suffix("_seconds".to_owned());
     Ok(PrometheusBuilder::new().set_buckets_for_metric(seconds, &SECONDS)?)
 }

@@ -1,7 +1,7 @@
-//! Pages for people: start, login, consent, account. Knows nothing of MCP messages; what an authorization request means
-//! is `oauth`'s business.
+//! Pages for people: start, login, consent, account. Knows nothing of MCP messages; `oauth` handles authorization
+//! requests.
 //!
-//! Every page works without scripts. Errors become pages, or JSON, in one place, `error`.
+//! Every page works without scripts. The module `error` turns every error into a page or JSON.
 
 mod accept;
 mod account;
@@ -11,13 +11,13 @@ mod error;
 mod forms;
 mod login;
 mod pages;
-mod posted;
+mod posted_form;
 mod problem;
 mod same_origin;
 mod session;
 mod start;
 mod state;
-mod visit;
+mod visitor;
 mod words;
 
 use std::sync::Arc;
@@ -32,16 +32,16 @@ use axum::{
 use tokio_util::sync::CancellationToken;
 
 use self::problem::Problem;
-pub use self::state::{Settings, State, StatusSource};
+pub use self::state::{StatusSource, WebSettings, WebState};
 use crate::support::panics;
 
-/// The largest form: 8 KiB (`OA-30`).
+/// Maximum size of a form: 8 KiB (`OA-30`).
 const FORM_LIMIT: usize = 8 * 1024;
 
-/// Every page, with `/authorize` as an alias of `/oauth/authorize` (`OA-19`) and a fallback that says that there is no
-/// such page. Reads [`crate::model::ClientIp`] and [`crate::model::RequestId`] from the request extensions.
-pub fn router(state: State) -> Router {
-    let sessions = session::layer(session::Store::new(&state), &state.settings.public_url);
+/// Router of every page, with `/authorize` as an alias of `/oauth/authorize` (`OA-19`) and a fallback for unknown
+/// pages. Reads [`crate::model::ClientIp`] and [`crate::model::CorrelationId`] from the request extensions.
+pub fn router(state: WebState) -> Router {
+    let sessions = session::layer(session::BrowserSessionStore::new(&state), &state.settings.public_url);
     let state = Arc::new(state);
     let authorize = get(authorize::begin).post(authorize::decide);
     Router::new()
@@ -68,9 +68,9 @@ pub fn router(state: State) -> Router {
 
 // === impl State ===
 
-impl State {
+impl WebState {
     /// Deletes expired browser sessions every 10 minutes, until `cancel`. Run it on the app's task tracker.
     pub async fn sweep_sessions(self, cancel: CancellationToken) {
-        session::Store::new(&self).keep_swept(cancel).await;
+        session::BrowserSessionStore::new(&self).keep_swept(cancel).await;
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 
 /// The address and the credential of the running gateway on this machine.
 #[derive(Debug, Clone)]
-pub struct Control {
+pub struct ControlFile {
     /// The address as a URL, without a slash at the end.
     pub url: String,
     /// The `Host` header that it answers to: that of its public URL (OA-138).
@@ -26,7 +26,7 @@ pub struct Control {
     pub token: Secret,
 }
 
-impl Control {
+impl ControlFile {
     /// The control data of a gateway that listens on `bound`; on every address, the loopback one is used.
     pub fn new(bound: SocketAddr, public_url: &PublicUrl, token: Secret) -> Self {
         let mut address = bound;
@@ -83,11 +83,11 @@ mod tests {
     fn it_is_read_back_as_it_is_written_and_private() {
         let folder = tempfile::tempdir().unwrap();
         let url = PublicUrl::parse("https://mcp.example.com").unwrap();
-        assert!(Control::read(folder.path()).unwrap().is_none());
-        let control = Control::new("0.0.0.0:8080".parse().unwrap(), &url, Secret::new("t0ken"));
+        assert!(ControlFile::read(folder.path()).unwrap().is_none());
+        let control = ControlFile::new("0.0.0.0:8080".parse().unwrap(), &url, Secret::new("t0ken"));
         control.write(folder.path()).unwrap();
         control.write(folder.path()).unwrap();
-        let read = Control::read(folder.path()).unwrap().unwrap();
+        let read = ControlFile::read(folder.path()).unwrap().unwrap();
         assert_eq!((read.url.as_str(), read.host.as_str()), ("http://127.0.0.1:8080", "mcp.example.com"));
         assert_eq!(read.token.expose(), "t0ken");
         #[cfg(unix)]
@@ -96,9 +96,9 @@ mod tests {
             let mode = fs::metadata(files::control(folder.path())).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
-        Control::new("127.0.0.1:1".parse().unwrap(), &url, Secret::new("another")).remove(folder.path());
-        assert!(Control::read(folder.path()).unwrap().is_some());
+        ControlFile::new("127.0.0.1:1".parse().unwrap(), &url, Secret::new("another")).remove(folder.path());
+        assert!(ControlFile::read(folder.path()).unwrap().is_some());
         control.remove(folder.path());
-        assert!(Control::read(folder.path()).unwrap().is_none());
+        assert!(ControlFile::read(folder.path()).unwrap().is_none());
     }
 }

@@ -23,9 +23,9 @@ use crate::{
 
 /// The service of a gateway. Cheap to clone.
 #[derive(Clone)]
-pub struct HttpService(Arc<Routes>);
+pub struct HttpService(Arc<ServiceRoutes>);
 
-struct Routes {
+struct ServiceRoutes {
     guard: Guard,
     gate: Gate,
     /// The MCP endpoints, behind the gate: a POST by Streamable HTTP passes no router.
@@ -48,7 +48,7 @@ impl HttpService {
         let others = others.layer(DefaultBodyLimit::disable());
         // once, and not for each request: prepares the routes of a router without state
         let (endpoints, others) = (endpoints.with_state(()), others.with_state(()));
-        Self(Arc::new(Routes { guard, gate, streamable, endpoints, others }))
+        Self(Arc::new(ServiceRoutes { guard, gate, streamable, endpoints, others }))
     }
 }
 
@@ -69,7 +69,7 @@ impl Service<Request> for HttpService {
 
 // === impl Routes ===
 
-impl Routes {
+impl ServiceRoutes {
     async fn answer(&self, request: Request) -> Response {
         self.guard
             .answer(request, async |request: Request| {

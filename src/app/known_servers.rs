@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     mcp::{Payload, Revision},
     model::{BackendId, BackendSpec, KnownEra},
-    storage::{IntroductionRow, Storage},
+    storage::{ServerInfoRow, Storage},
     support::Digest,
 };
 
@@ -56,17 +56,17 @@ impl ServerRecords {
 }
 
 async fn descriptions(storage: &Storage, specs: &[BackendSpec]) -> HashMap<BackendId, Payload> {
-    let rows = storage.backend_introductions().list().await.unwrap_or_else(|error| {
+    let rows = storage.server_info().list().await.unwrap_or_else(|error| {
         tracing::warn!(%error, "the descriptions of backends cannot be read; the backends are asked again");
         Vec::new()
     });
     let servers = servers(specs);
     let mut known = HashMap::new();
-    for IntroductionRow { backend, server, revision, result } in rows {
+    for ServerInfoRow { backend, server, revision, result } in rows {
         match Revision::parse(&revision).filter(|_| servers.get(&backend) == Some(&server)) {
             Some(revision) => drop(known.insert(backend, Payload::new(revision, result.into()))),
             None => {
-                if let Err(error) = storage.backend_introductions().delete(&backend).await {
+                if let Err(error) = storage.server_info().delete(&backend).await {
                     tracing::warn!(%backend, %error, "the stale description of a backend cannot be deleted");
                 }
             }
@@ -127,8 +127,8 @@ impl KnownServers {
             let server = self.servers.get(&backend).filter(|_| result.json().len() <= MAX_DESCRIPTION);
             let Some(server) = server else { continue };
             let revision = result.revision.as_str().to_owned();
-            let row = IntroductionRow { server: *server, revision, result: result.json().to_vec(), backend };
-            match self.storage.backend_introductions().set(&row).await {
+            let row = ServerInfoRow { server: *server, revision, result: result.json().to_vec(), backend };
+            match self.storage.server_info().set(&row).await {
                 Ok(()) => drop(self.stored.descriptions.insert(row.backend, result)),
                 Err(error) => {
                     tracing::warn!(backend = %row.backend, %error, "the description of a backend cannot be stored");

@@ -15,8 +15,8 @@ use crate::{
 };
 
 /// The authorization server's.
-pub(super) fn oauth(config: &Config, public_url: &PublicUrl) -> oauth::Settings {
-    let mut settings = oauth::Settings::new(public_url.as_str());
+pub(super) fn oauth(config: &Config, public_url: &PublicUrl) -> oauth::OAuthSettings {
+    let mut settings = oauth::OAuthSettings::new(public_url.as_str());
     settings.policy = config.auth.clone();
     settings.backends = config.backends.iter().map(|spec| spec.id.clone()).collect();
     settings.master_key = oauth::MasterKeySource::File(config::files::master_key(&config.data_dir));
@@ -29,19 +29,19 @@ pub(super) fn gate(config: &Config) -> resource::GateSettings {
 }
 
 /// The gateway's.
-pub(super) fn gateway(config: &Config) -> gateway::Settings {
-    gateway::Settings { naming: config.naming, ..gateway::Settings::default() }
+pub(super) fn gateway(config: &Config) -> gateway::GatewaySettings {
+    gateway::GatewaySettings { naming: config.naming, ..gateway::GatewaySettings::default() }
 }
 
 /// The backends' limits on question slots.
 pub(super) fn slots(config: &Config) -> backend::SlotLimits {
-    let config::Limits { question_slot_time, slot_wait, .. } = config.limits;
+    let config::LimitsConfig { question_slot_time, slot_wait, .. } = config.limits;
     backend::SlotLimits { question_slot_time, slot_wait }
 }
 
 /// The bounds of what crossings keep.
 pub(super) fn crossing(config: &Config) -> crossing::Settings {
-    let config::Limits { suspended_calls_per_user, suspended_calls, question_timeout, .. } = config.limits;
+    let config::LimitsConfig { suspended_calls_per_user, suspended_calls, question_timeout, .. } = config.limits;
     crossing::Settings { suspended_calls_per_user, suspended_calls, question_timeout }
 }
 
@@ -68,8 +68,13 @@ pub(super) fn frontend(config: &Config, connections: usize) -> frontend::Setting
 }
 
 /// The HTTP layers'.
-pub(super) fn http(config: &Config, public_url: Url, bound: SocketAddr, random: Arc<dyn Random>) -> http::Settings {
-    http::Settings {
+pub(super) fn http(
+    config: &Config,
+    public_url: Url,
+    bound: SocketAddr,
+    random: Arc<dyn Random>,
+) -> http::GuardSettings {
+    http::GuardSettings {
         public_url,
         bound: if bound.ip().is_loopback() { http::Bound::Loopback } else { http::Bound::Network },
         hosts: config.http.allowed_hosts.clone(),
@@ -82,7 +87,7 @@ pub(super) fn http(config: &Config, public_url: Url, bound: SocketAddr, random: 
 }
 
 /// The connections'. Raises the limit on open descriptors, since the bound derives from it.
-pub(super) fn listener(config: &Config) -> listener::Settings {
+pub(super) fn listener(config: &Config) -> listener::ListenerSettings {
     let limits = &config.limits;
     let possible = descriptors::connections(descriptors::raise(), reserved(config));
     let connections = match limits.connections {
@@ -94,7 +99,7 @@ pub(super) fn listener(config: &Config) -> listener::Settings {
         None => possible.min(descriptors::MAX_CONNECTIONS),
     };
     tracing::info!(connections, "the bound of connections");
-    listener::Settings {
+    listener::ListenerSettings {
         connections,
         connections_per_address: limits.connections_per_address,
         proxies: config.http.trusted_proxies.clone(),

@@ -18,7 +18,7 @@ use crate::{
     },
     model::{
         BackendSpec, EraChoice, KnownEra,
-        status::{EraStatus, Found},
+        status::{EraSource, EraStatus},
     },
     support::{Clock, Digest, Timestamp},
 };
@@ -157,9 +157,9 @@ impl Known {
     pub(crate) fn status(&self) -> Option<EraStatus> {
         let Verdict { era, found } = (*self.verdict.borrow())?;
         let (found, since) = match found {
-            Source::Configured => (Found::Configured, None),
-            Source::Probed(at) => (Found::Probed, Some(at)),
-            Source::Cached(at) => (Found::Cached, Some(at)),
+            Source::Configured => (EraSource::Configured, None),
+            Source::Probed(at) => (EraSource::Probed, Some(at)),
+            Source::Cached(at) => (EraSource::Cached, Some(at)),
         };
         let era = if era == Era::Modern { "modern" } else { "legacy" };
         Some(EraStatus { era: era.to_owned(), found, since: since.map(|at| at.to_string()) })

@@ -9,7 +9,7 @@ use crate::{
     mcp::Revision,
     model::{
         BackendSpec,
-        status::{BackendState, BackendStatus, Counts, EraStatus},
+        status::{BackendState, BackendStatus, EraStatus, OfferCounts},
     },
 };
 
@@ -110,7 +110,7 @@ impl Health {
             notices: condition.notices,
             server: condition.server,
             state: condition.state,
-            counts: Counts::default(),
+            counts: OfferCounts::default(),
             left_out: Vec::new(),
             sessions,
             restarts: condition.restarts,

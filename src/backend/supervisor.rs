@@ -21,7 +21,7 @@ use crate::{
     mcp::{Server, observer::Observer},
     model::{
         BackendId, BackendSpec, KnownEra, Requester,
-        status::{BackendState, BackendStatus, Counts},
+        status::{BackendState, BackendStatus, OfferCounts},
     },
     support::Clock,
 };
@@ -115,7 +115,7 @@ impl Supervisor {
                 notices: Vec::new(),
                 server: Some(format!("lockkeeper-demo {}", env!("CARGO_PKG_VERSION"))),
                 state: BackendState::Ready,
-                counts: Counts::default(),
+                counts: OfferCounts::default(),
                 left_out: Vec::new(),
                 sessions: 0,
                 restarts: 0,

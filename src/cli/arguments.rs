@@ -1,34 +1,34 @@
-//! The arguments that several commands take. Knows nothing of what they do with them.
+//! Arguments of several commands. Knows nothing of the commands.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{failure::Failure, process::Process};
-use crate::config::{self, Config, Given, LogFormat};
+use super::{failure::CommandFailure, process::ProcessContext};
+use crate::config::{self, CommandLineOptions, Config, LogFormat};
 
-/// Where the configuration is, and what counts before it.
+/// Configuration file, and options that override it.
 #[derive(Debug, Clone, Default, Args)]
-pub struct Configuration {
+pub struct ConfigArgs {
     /// The configuration: lockkeeper.toml, or JSON in the `mcpServers` or `servers` form
     ///
-    /// Where it is not given, `lockkeeper.toml` in the working directory is used if it is there.
+    /// Default: `lockkeeper.toml` in the working directory, if it exists.
     #[arg(long, short, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// The folder of the database
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// What is logged: a level, or directives such as `info,lockkeeper::backend=debug`
+    /// Log filter: a level, or directives such as `info,lockkeeper::backend=debug`
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
-    /// How it is logged
+    /// Log format
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub log_format: Option<LogFormat>,
 }
 
-/// Where the data is: for commands that need nothing else of the configuration.
+/// Location of the data, for commands that need no other configuration.
 #[derive(Debug, Clone, Default, Args)]
-pub struct Data {
+pub struct DataArgs {
     /// The configuration, for its `data_dir`
     #[arg(long, short, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -37,20 +37,20 @@ pub struct Data {
     pub data_dir: Option<PathBuf>,
 }
 
-/// One server alone.
+/// A single server.
 #[derive(Debug, Clone, Default, Args)]
-pub struct Single {
-    /// This Streamable HTTP server alone, its names as they are
+pub struct SingleServerArgs {
+    /// Serves only this Streamable HTTP server, without name prefixes
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     pub url: Option<String>,
-    /// This program alone, its names as they are
+    /// Serves only this program, without name prefixes
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
 
-/// How a result is printed.
+/// Output format.
 #[derive(Debug, Clone, Copy, Default, Args)]
-pub struct Form {
+pub struct FormatArgs {
     /// Prints JSON
     #[arg(long)]
     pub json: bool,
@@ -58,22 +58,28 @@ pub struct Form {
 
 // === impl Configuration ===
 
-impl Configuration {
-    /// What is said here; the rest is left open.
-    pub fn given(&self) -> Given {
+impl ConfigArgs {
+    /// Options of the command line; the others stay open.
+    pub fn given(&self) -> CommandLineOptions {
         let (config, data_dir) = (self.config.clone(), self.data_dir.clone());
-        Given { config, data_dir, log: self.log.clone(), log_format: self.log_format, ..Given::default() }
+        CommandLineOptions {
+            config,
+            data_dir,
+            log: self.log.clone(),
+            log_format: self.log_format,
+            ..CommandLineOptions::default()
+        }
     }
 }
 
 // === impl Single ===
 
-impl Single {
-    /// The server, where one is given.
-    pub fn given(&self) -> Option<config::Single> {
+impl SingleServerArgs {
+    /// The server, if one is given.
+    pub fn given(&self) -> Option<config::SingleServer> {
         match (&self.url, self.command.is_empty()) {
-            (Some(url), _) => Some(config::Single::Url(url.clone())),
-            (None, false) => Some(config::Single::Command(self.command.clone())),
+            (Some(url), _) => Some(config::SingleServer::Url(url.clone())),
+            (None, false) => Some(config::SingleServer::Command(self.command.clone())),
             (None, true) => None,
         }
     }
@@ -81,15 +87,19 @@ impl Single {
 
 // === impl Data ===
 
-impl Data {
+impl DataArgs {
     /// The folder of the gateway's data.
-    pub fn folder(&self, process: &Process) -> Result<PathBuf, Failure> {
-        let given = Given { config: self.config.clone(), data_dir: self.data_dir.clone(), ..Given::default() };
+    pub fn folder(&self, process: &ProcessContext) -> Result<PathBuf, CommandFailure> {
+        let given = CommandLineOptions {
+            config: self.config.clone(),
+            data_dir: self.data_dir.clone(),
+            ..CommandLineOptions::default()
+        };
         Ok(config::data_dir(&given, &process.environment, &process.folder)?)
     }
 }
 
-/// Loads the configuration, every mistake told.
-pub fn load(given: &Given, process: &Process) -> Result<Config, Failure> {
+/// Loads the configuration and reports every error.
+pub fn load(given: &CommandLineOptions, process: &ProcessContext) -> Result<Config, CommandFailure> {
     Ok(config::load(given, &process.environment, &process.folder)?)
 }

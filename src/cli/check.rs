@@ -1,4 +1,4 @@
-//! `lockkeeper check`: is the configuration right, and does every server answer. Serves nobody.
+//! `lockkeeper check`: checks the configuration and starts every server once. Serves no client.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,16 +6,16 @@ use serde_json::json;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    arguments::{self, Configuration, Form},
-    failure::Failure,
+    arguments::{self, ConfigArgs, FormatArgs},
+    failure::CommandFailure,
     output::Style,
-    process::Process,
+    process::ProcessContext,
     serve, status,
-    table::{Cell, Table},
+    table::{Cell, TextTable},
 };
 use crate::{
     backend::{self, Supervisor},
-    config::{Config, Given},
+    config::{CommandLineOptions, Config},
     gateway::{self, Gateway, Mount},
     mcp::{
         Call, CancelReason, ClientInfo, Context, ErrorObject, Method, Outcome, Payload, Revision, Step,
@@ -28,21 +28,21 @@ use crate::{
     support::{Clock, OsRandom, SystemClock},
 };
 
-/// How long a server that has started may take to list what it offers.
-const LISTING: Duration = Duration::from_secs(30);
+/// Time for a started server to list its features.
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// `check`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct CheckArgs {
     #[command(flatten)]
-    form: Form,
+    form: FormatArgs,
     #[command(flatten)]
-    configuration: Configuration,
+    configuration: ConfigArgs,
     #[command(flatten)]
-    single: arguments::Single,
+    single: arguments::SingleServerArgs,
 }
 
-/// The backends, running for the sake of being looked at.
+/// The backends under test.
 struct Probe {
     supervisor: Supervisor,
     gateway: Arc<Gateway>,
@@ -51,10 +51,10 @@ struct Probe {
 
 // === impl Args ===
 
-impl Args {
+impl CheckArgs {
     /// Checks and prints.
-    pub async fn run(self, process: &mut Process) -> Result<(), Failure> {
-        let given = Given { single: self.single.given(), ..self.configuration.given() };
+    pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let given = CommandLineOptions { single: self.single.given(), ..self.configuration.given() };
         let config = arguments::load(&given, process)?;
         if given.log.is_some() {
             serve::install(&config.log, process)?;
@@ -69,7 +69,7 @@ impl Args {
             _ = tokio::signal::ctrl_c() => None,
         };
         probe.end().await;
-        let backends = looked.ok_or_else(|| Failure::failed("the check was interrupted"))?;
+        let backends = looked.ok_or_else(|| CommandFailure::failed("the check was interrupted"))?;
         if self.form.json {
             process.output.json(&json!({ "configuration": config.source.to_string(), "backends": backends }));
         } else {
@@ -83,12 +83,12 @@ impl Args {
 // === impl Probe ===
 
 impl Probe {
-    fn start(config: &Config) -> Result<Self, Failure> {
+    fn start(config: &Config) -> Result<Self, CommandFailure> {
         let cancel = CancellationToken::new();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let deps = backend::Deps {
             clock,
-            // what is checked is how it is now
+            // no cached eras: the check probes every server
             eras: Vec::new(),
             environment: config.environment.to_strings(),
             sessions: config.limits.backend_sessions,
@@ -97,7 +97,7 @@ impl Probe {
             shutdown: cancel.clone(),
         };
         let supervisor = Supervisor::start(config.backends.clone(), deps)
-            .map_err(|error| Failure::failed("outbound HTTP cannot be set up").why(error))?;
+            .map_err(|error| CommandFailure::failed("outbound HTTP cannot be set up").why(error))?;
         let mount = |(spec, (id, server)): (&BackendSpec, (BackendId, _))| {
             let title = id.to_string();
             Mount {
@@ -110,18 +110,18 @@ impl Probe {
             }
         };
         let mounts = config.backends.iter().zip(supervisor.servers()).map(mount).collect();
-        let deps = gateway::Deps {
+        let deps = gateway::GatewayDeps {
             random: Arc::new(OsRandom),
-            // a check leaves no trace
+            // a check records nothing
             observer: Observer::none(),
             tracker: TaskTracker::new(),
             cancel: cancel.child_token(),
         };
-        let gateway = Gateway::new(mounts, gateway::Settings::default(), deps);
+        let gateway = Gateway::new(mounts, gateway::GatewaySettings::default(), deps);
         Ok(Self { supervisor, gateway, cancel })
     }
 
-    /// How every backend is, once its first start has come to an end and it has been asked what it offers.
+    /// Status of every backend after its first start and its lists.
     async fn look(&self, specs: &[BackendSpec]) -> Vec<BackendStatus> {
         let patience = specs.iter().map(|spec| spec.start_timeout).max().unwrap_or_default();
         self.supervisor.ready(patience + Duration::from_secs(5)).await;
@@ -141,14 +141,14 @@ impl Probe {
         statuses
     }
 
-    /// Has the backend list everything; says what went wrong.
+    /// Lists everything of a backend; returns the first error.
     async fn list(&self, id: &BackendId) -> (BackendId, Result<(), String>) {
         let methods = [Method::ToolsList, Method::PromptsList, Method::ResourcesList, Method::ResourceTemplatesList];
         for method in methods {
             let name = method.to_string();
-            let outcome = match tokio::time::timeout(LISTING, self.ask(id, method)).await {
+            let outcome = match tokio::time::timeout(LIST_TIMEOUT, self.ask(id, method)).await {
                 Ok(outcome) => outcome,
-                Err(_) => Err(format!("no answer within {} s", LISTING.as_secs())),
+                Err(_) => Err(format!("no answer within {} s", LIST_TIMEOUT.as_secs())),
             };
             if let Err(why) = outcome {
                 return (id.clone(), Err(format!("`{name}` failed: {why}")));
@@ -173,7 +173,7 @@ impl Probe {
         loop {
             match reply.next().await {
                 Step::Notified(_, rest) | Step::Asked(_, rest) => reply = rest,
-                // it has none of these: servers are asked for what they do not offer too
+                // servers are asked for lists that they do not offer, too
                 Step::Done(Outcome::Failed(error)) if error.code() == ErrorObject::METHOD_NOT_FOUND => return Ok(()),
                 Step::Done(Outcome::Failed(error)) => return Err(error.message().clone()),
                 Step::Done(_) => return Ok(()),
@@ -187,22 +187,22 @@ impl Probe {
     }
 }
 
-/// What a state means where nobody waits any longer.
+/// Final state after the check: a backend that is not ready has failed.
 fn judge(state: BackendState, failed: Option<String>) -> BackendState {
     match (state, failed) {
         (_, Some(reason)) | (BackendState::Restarting { reason, .. }, None) => BackendState::Failed { reason },
         (BackendState::Starting, None) => {
-            let reason = "it did not start in time; `start_timeout` says how long it may take".to_owned();
+            let reason = "it did not start in time; raise `start_timeout` if it needs longer".to_owned();
             BackendState::Failed { reason }
         }
         (state, None) => state,
     }
 }
 
-/// The backends as a table; below it, why some do not answer.
+/// The backends as a table, with the reasons of failed ones below.
 fn render(backends: &[BackendStatus], style: Style) -> String {
     let mut table =
-        Table::new(&["BACKEND", "TRANSPORT", "VERSION", "SERVER", "TOOLS", "PROMPTS", "RESOURCES", "STATE"]);
+        TextTable::new(&["BACKEND", "TRANSPORT", "VERSION", "SERVER", "TOOLS", "PROMPTS", "RESOURCES", "STATE"]);
     for backend in backends {
         let named = [
             &backend.id,
@@ -217,13 +217,13 @@ fn render(backends: &[BackendStatus], style: Style) -> String {
     table.render(style) + &status::notes(backends, style) + &status::versions(backends, style)
 }
 
-/// Fails where any backend is not ready.
-fn verdict(backends: &[BackendStatus]) -> Result<(), Failure> {
+/// Fails if any backend is not ready.
+fn verdict(backends: &[BackendStatus]) -> Result<(), CommandFailure> {
     let sick: Vec<&str> =
         backends.iter().filter(|one| one.state != BackendState::Ready).map(|one| one.id.as_str()).collect();
     if sick.is_empty() {
         return Ok(());
     }
-    let what = format!("{} of {} backends cannot be used: {}", sick.len(), backends.len(), sick.join(", "));
-    Err(Failure::failed(what).advise("the reasons stand above; the others are served all the same"))
+    let what = format!("{} of {} backends failed: {}", sick.len(), backends.len(), sick.join(", "));
+    Err(CommandFailure::failed(what).advise("see the reasons above; `lockkeeper serve` serves the other backends"))
 }

@@ -1,58 +1,58 @@
-//! `lockkeeper clients`: the OAuth clients that registered. The running gateway takes notice within a second.
+//! `lockkeeper clients`: registered OAuth clients. The running gateway applies changes within a second.
 
 use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{
-    arguments::{Data, Form},
-    failure::Failure,
-    process::Process,
-    store::{Absent, Store},
-    table::{Cell, Table},
+    arguments::{DataArgs, FormatArgs},
+    failure::CommandFailure,
+    process::ProcessContext,
+    store::{AdminStore, IfMissing},
+    table::{Cell, TextTable},
 };
 use crate::model::{Client, ClientId};
 
-/// What can be done with clients.
+/// Subcommands of `clients`.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum ClientsCommand {
     /// Lists the clients, newest first
-    List(List),
+    List(ListClientsArgs),
     /// Shows what a client registered
-    Show(One),
-    /// Revokes a client and every grant that it has; it cannot register again until it is restored
-    Revoke(One),
-    /// Lets a revoked client register and log in again; its grants stay revoked
-    Restore(One),
+    Show(OneClientArgs),
+    /// Revokes a client and its grants; it cannot register again until it is restored
+    Revoke(OneClientArgs),
+    /// Restores a revoked client, so that it can register and log in again; its grants stay revoked
+    Restore(OneClientArgs),
 }
 
 /// `clients list`.
 #[derive(Debug, clap::Args)]
-pub struct List {
-    /// The revoked clients instead of the others
+pub struct ListClientsArgs {
+    /// Lists the revoked clients instead
     #[arg(long)]
     revoked: bool,
     #[command(flatten)]
-    form: Form,
+    form: FormatArgs,
     #[command(flatten)]
-    data: Data,
+    data: DataArgs,
 }
 
 /// `clients show`, `clients revoke` and `clients restore`.
 #[derive(Debug, clap::Args)]
-pub struct One {
-    /// The client's id, as `clients list` shows it
+pub struct OneClientArgs {
+    /// Client id, from `clients list`
     id: String,
     #[command(flatten)]
-    form: Form,
+    form: FormatArgs,
     #[command(flatten)]
-    data: Data,
+    data: DataArgs,
 }
 
 // === impl Command ===
 
-impl Command {
-    /// Does it.
-    pub async fn run(self, process: &mut Process) -> Result<(), Failure> {
+impl ClientsCommand {
+    /// Runs the subcommand.
+    pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         match self {
             Self::List(list) => list.run(process).await,
             Self::Show(one) => one.show(process).await,
@@ -62,9 +62,9 @@ impl Command {
     }
 }
 
-impl List {
-    async fn run(self, process: &mut Process) -> Result<(), Failure> {
-        let store = Store::open(&self.data, process, Absent::Refuse).await?;
+impl ListClientsArgs {
+    async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let store = AdminStore::open(&self.data, process, IfMissing::Refuse).await?;
         let listed =
             if self.revoked { store.oauth.clients().list_revoked().await } else { store.oauth.clients().list().await };
         store.close().await;
@@ -74,14 +74,14 @@ impl List {
             return Ok(());
         }
         if clients.is_empty() && self.revoked {
-            process.output.remark("No client is revoked.");
+            process.output.remark("No revoked clients.");
             return Ok(());
         }
         if clients.is_empty() {
-            process.output.remark("No client has registered yet. Clients do so by themselves when they first connect.");
+            process.output.remark("No clients. A client registers when it first connects.");
             return Ok(());
         }
-        let mut table = Table::new(&["ID", "NAME", "AUTHENTICATION", "CREATED", "REDIRECT URIS"]);
+        let mut table = TextTable::new(&["ID", "NAME", "AUTHENTICATION", "CREATED", "REDIRECT URIS"]);
         for client in &clients {
             let uris = client.redirect_uris.join(" ");
             let cells = (&client.id, &client.name, client.auth.name(), client.created, uris);
@@ -99,9 +99,9 @@ impl List {
     }
 }
 
-impl One {
-    async fn show(self, process: &mut Process) -> Result<(), Failure> {
-        let store = Store::open(&self.data, process, Absent::Refuse).await?;
+impl OneClientArgs {
+    async fn show(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let store = AdminStore::open(&self.data, process, IfMissing::Refuse).await?;
         let found = store.oauth.clients().find(&ClientId::new(self.id.as_str())).await;
         store.close().await;
         let client = found?.ok_or_else(|| self.unknown())?;
@@ -110,7 +110,7 @@ impl One {
             return Ok(());
         }
         let types: Vec<String> = client.grant_types.iter().map(ToString::to_string).collect();
-        let mut table = Table::new(&["WHAT", "VALUE"]);
+        let mut table = TextTable::new(&["WHAT", "VALUE"]);
         table.row(["id", client.id.as_str()].map(Cell::from));
         table.row(["name (unverified)", &client.name].map(Cell::from));
         table.row(["authentication", client.auth.name()].map(Cell::from));
@@ -125,23 +125,23 @@ impl One {
         Ok(())
     }
 
-    async fn revoke(self, process: &mut Process) -> Result<(), Failure> {
-        let store = Store::open(&self.data, process, Absent::Refuse).await?;
+    async fn revoke(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let store = AdminStore::open(&self.data, process, IfMissing::Refuse).await?;
         let revoked = store.oauth.clients().revoke(&ClientId::new(self.id.as_str())).await;
         store.close().await;
         if revoked? {
             let id = &self.id;
             process.output.remark(&format!(
                 "client {id} is revoked; its tokens end within a second. It cannot register again: \
-                 `lockkeeper clients restore {id}` takes this back"
+                 undo with `lockkeeper clients restore {id}`"
             ));
             return Ok(());
         }
         Err(self.unknown())
     }
 
-    async fn restore(self, process: &mut Process) -> Result<(), Failure> {
-        let store = Store::open(&self.data, process, Absent::Refuse).await?;
+    async fn restore(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let store = AdminStore::open(&self.data, process, IfMissing::Refuse).await?;
         let restored = store.oauth.clients().restore(&ClientId::new(self.id.as_str())).await;
         store.close().await;
         if restored? {
@@ -149,15 +149,16 @@ impl One {
             return Ok(());
         }
         let what = format!("there is no revoked client {}", self.id);
-        Err(Failure::failed(what).advise("`lockkeeper clients list --revoked` shows the ids"))
+        Err(CommandFailure::failed(what).advise("`lockkeeper clients list --revoked` shows the ids"))
     }
 
-    fn unknown(&self) -> Failure {
-        Failure::failed(format!("there is no client {}", self.id)).advise("`lockkeeper clients list` shows the ids")
+    fn unknown(&self) -> CommandFailure {
+        CommandFailure::failed(format!("there is no client {}", self.id))
+            .advise("`lockkeeper clients list` shows the ids")
     }
 }
 
-/// A client as JSON; no secret is in it.
+/// A client as JSON, without secrets.
 fn document(client: &Client) -> Value {
     json!({
         "id": client.id, "name": client.name, "redirect_uris": client.redirect_uris,

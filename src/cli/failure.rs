@@ -1,67 +1,67 @@
-//! How a command ends that did not do what it was asked for. Knows nothing of commands.
+//! Failures of commands. Knows no command.
 
 use std::{fmt::Display, process::ExitCode};
 
-use crate::config::Problems;
+use crate::config::ConfigProblems;
 
-/// How a command ends.
+/// Exit code of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// 0: done.
     Done,
-    /// 1: it could not be done.
+    /// 1: failed.
     Failed,
-    /// 2: wrong usage or configuration: nothing was tried.
+    /// 2: wrong usage or configuration; nothing was attempted.
     Usage,
 }
 
-/// What happened, why, and what to do about it.
+/// What happened, why, and what to do: the three parts of an error message.
 #[derive(Debug)]
-pub struct Failure {
-    /// Whether it was tried at all.
+pub struct CommandFailure {
+    /// Exit code.
     pub exit: Exit,
-    /// What happened.
+    /// Error.
     pub what: String,
-    /// Why.
+    /// Reason.
     pub why: Option<String>,
-    /// What to do about it.
+    /// Advice.
     pub advice: Option<String>,
 }
 
-impl Failure {
-    /// Something that could not be done.
+impl CommandFailure {
+    /// A failed command.
     pub fn failed(what: impl Into<String>) -> Self {
         Self { exit: Exit::Failed, what: what.into(), why: None, advice: None }
     }
 
-    /// Something that was asked for in a wrong way.
+    /// A wrong use of a command.
     pub fn usage(what: impl Into<String>) -> Self {
         Self { exit: Exit::Usage, ..Self::failed(what) }
     }
 
-    /// Adds why.
+    /// Adds the reason.
     #[must_use]
     pub fn why(self, why: impl Display) -> Self {
         Self { why: Some(why.to_string()), ..self }
     }
 
-    /// Adds what to do about it.
+    /// Adds advice.
     #[must_use]
     pub fn advise(self, advice: impl Into<String>) -> Self {
         Self { advice: Some(advice.into()), ..self }
     }
 }
 
-impl From<Problems> for Failure {
-    fn from(problems: Problems) -> Self {
+impl From<ConfigProblems> for CommandFailure {
+    fn from(problems: ConfigProblems) -> Self {
         let count = problems.0.len();
         let what = match count {
-            1 => "there is a mistake in the configuration".to_owned(),
-            _ => format!("there are {count} mistakes in the configuration"),
+            1 => "the configuration has an error".to_owned(),
+            _ => format!("the configuration has {count} errors"),
         };
         Self::usage(what)
             .why(problems)
-            .advise("every option is explained in lockkeeper.example.toml; `lockkeeper check` tries a configuration")
+            .advise("see lockkeeper.example.toml for every option; test with `lockkeeper check`")
     }
 }
 

@@ -1,59 +1,59 @@
-//! `lockkeeper grants`: what people allowed clients to do. The running gateway takes notice within a second.
+//! `lockkeeper grants`: grants of users to clients. The running gateway applies changes within a second.
 
 use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{
-    arguments::{Data, Form},
-    failure::Failure,
-    process::Process,
-    store::{Absent, Store},
-    table::{Cell, Table},
+    arguments::{DataArgs, FormatArgs},
+    failure::CommandFailure,
+    process::ProcessContext,
+    store::{AdminStore, IfMissing},
+    table::{Cell, TextTable},
 };
 use crate::{
     model::{ApiKey, UserId},
     oauth::GrantView,
 };
 
-/// What can be done with grants.
+/// Subcommands of `grants`.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum GrantsCommand {
     /// Lists the live grants, newest first
-    List(List),
+    List(ListGrantsArgs),
     /// Revokes a grant, or all grants of a user
-    Revoke(Revoke),
+    Revoke(RevokeGrantArgs),
 }
 
 /// `grants list`.
 #[derive(Debug, clap::Args)]
-pub struct List {
-    /// The grants of this user alone; of a key that is a user of its own, by the key's id or name
+pub struct ListGrantsArgs {
+    /// Lists only the grants of this user; a key without a user name counts as a user, by its id or name
     #[arg(long, value_name = "USER")]
     user: Option<String>,
     #[command(flatten)]
-    form: Form,
+    form: FormatArgs,
     #[command(flatten)]
-    data: Data,
+    data: DataArgs,
 }
 
 /// `grants revoke`.
 #[derive(Debug, clap::Args)]
-pub struct Revoke {
-    /// The grant's id, as `grants list` shows it
+pub struct RevokeGrantArgs {
+    /// Grant id, from `grants list`
     #[arg(required_unless_present = "user", conflicts_with = "user")]
     id: Option<String>,
-    /// All grants of this user, or of a key that is a user of its own, by the key's id or name
+    /// Revokes all grants of this user; a key without a user name counts as a user, by its id or name
     #[arg(long, value_name = "USER")]
     user: Option<String>,
     #[command(flatten)]
-    data: Data,
+    data: DataArgs,
 }
 
 // === impl Command ===
 
-impl Command {
-    /// Does it.
-    pub async fn run(self, process: &mut Process) -> Result<(), Failure> {
+impl GrantsCommand {
+    /// Runs the subcommand.
+    pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         match self {
             Self::List(list) => list.run(process).await,
             Self::Revoke(revoke) => revoke.run(process).await,
@@ -61,9 +61,9 @@ impl Command {
     }
 }
 
-impl List {
-    async fn run(self, process: &mut Process) -> Result<(), Failure> {
-        let store = Store::open(&self.data, process, Absent::Refuse).await?;
+impl ListGrantsArgs {
+    async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let store = AdminStore::open(&self.data, process, IfMissing::Refuse).await?;
         let listed = self.list(&store).await;
         store.close().await;
         let grants = listed?;
@@ -72,10 +72,10 @@ impl List {
             return Ok(());
         }
         if grants.is_empty() {
-            process.output.remark("There are no live grants: nobody has allowed a client anything.");
+            process.output.remark("No live grants. A grant begins when a user approves a client.");
             return Ok(());
         }
-        let mut table = Table::new(&["ID", "USER", "CLIENT", "ENDPOINT", "SCOPES", "CREATED", "LAST USED"]);
+        let mut table = TextTable::new(&["ID", "USER", "CLIENT", "ENDPOINT", "SCOPES", "CREATED", "LAST USED"]);
         for view in &grants {
             let grant = &view.grant;
             table.row([
@@ -94,8 +94,8 @@ impl List {
     }
 }
 
-impl List {
-    async fn list(&self, store: &Store) -> Result<Vec<GrantView>, Failure> {
+impl ListGrantsArgs {
+    async fn list(&self, store: &AdminStore) -> Result<Vec<GrantView>, CommandFailure> {
         match &self.user {
             Some(user) => Ok(store.oauth.grants().of(&meant(store, user).await?).await?),
             None => Ok(store.oauth.grants().list().await?),
@@ -103,17 +103,17 @@ impl List {
     }
 }
 
-impl Revoke {
-    async fn run(self, process: &mut Process) -> Result<(), Failure> {
-        let store = Store::open(&self.data, process, Absent::Refuse).await?;
+impl RevokeGrantArgs {
+    async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let store = AdminStore::open(&self.data, process, IfMissing::Refuse).await?;
         let revoked = self.revoke(&store).await;
         store.close().await;
         process.output.remark(&format!("{}; tokens and streams end within a second", revoked?));
         Ok(())
     }
 
-    /// What was revoked.
-    async fn revoke(&self, store: &Store) -> Result<String, Failure> {
+    /// Revokes; returns a text about the result.
+    async fn revoke(&self, store: &AdminStore) -> Result<String, CommandFailure> {
         if let Some(user) = &self.user {
             let count = store.oauth.grants().revoke_all(&meant(store, user).await?).await?;
             return Ok(format!("{count} {} of {user} revoked", if count == 1 { "grant" } else { "grants" }));
@@ -128,13 +128,14 @@ impl Revoke {
         if revoked {
             return Ok(format!("grant {id} is revoked"));
         }
-        Err(Failure::failed(format!("there is no live grant {id}")).advise("`lockkeeper grants list` shows the ids"))
+        Err(CommandFailure::failed(format!("there is no live grant {id}"))
+            .advise("`lockkeeper grants list` shows the ids"))
     }
 }
 
-/// The user that an argument means: the user of this id; else the one that a key of this id or name is by itself. What
-/// names neither is the id of a user who has no keys.
-async fn meant(store: &Store, text: &str) -> Result<UserId, Failure> {
+/// The user that an argument means: a user id, else a key without a user name, by the key's id or name. Any other text
+/// is the id of a user without keys.
+async fn meant(store: &AdminStore, text: &str) -> Result<UserId, CommandFailure> {
     let keys = store.oauth.keys().list().await?;
     if keys.iter().any(|key| key.user.as_str() == text) {
         return Ok(UserId::new(text));
@@ -148,10 +149,14 @@ async fn meant(store: &Store, text: &str) -> Result<UserId, Failure> {
     match users[..] {
         [] => Ok(UserId::new(text)),
         [user] if user.is_of_key() => Ok(user.clone()),
-        [user] => Err(Failure::usage(format!("the key {text} is no user of its own: it belongs to the user {user}"))
-            .advise(format!("`--user {user}` means all keys of {user}; `lockkeeper grants revoke ID` ends one grant"))),
-        _ => Err(Failure::usage(format!("{} keys are called {text}, and not all are the same user", named.len()))
-            .advise("name one by its id: `lockkeeper keys list --all` shows them")),
+        [user] => Err(CommandFailure::usage(format!("the key {text} belongs to the user {user}")).advise(format!(
+            "use `--user {user}` for all keys of {user}, or `lockkeeper grants revoke ID` for one grant"
+        ))),
+        _ => Err(CommandFailure::usage(format!(
+            "{} keys have the name {text}, and they belong to several users",
+            named.len()
+        ))
+        .advise("use the key's id: `lockkeeper keys list --all` shows it")),
     }
 }
 

@@ -1,18 +1,18 @@
-//! `lockkeeper healthcheck`: whether the gateway that runs on the data here answers. For containers, whose images have no
-//! other program that could ask.
+//! `lockkeeper healthcheck`: asks the gateway on the local data. For containers, whose images have no other HTTP
+//! client.
 
-use super::{arguments::Data, ask::Gateway, failure::Failure, process::Process};
+use super::{arguments::DataArgs, failure::CommandFailure, gateway_client::GatewayClient, process::ProcessContext};
 
 /// `healthcheck`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct HealthcheckArgs {
     #[command(flatten)]
-    data: Data,
+    data: DataArgs,
 }
 
-impl Args {
-    /// Asks `/healthz`; prints nothing where it answers.
-    pub async fn run(self, process: &mut Process) -> Result<(), Failure> {
-        Gateway::local(&self.data, process)?.get("/healthz").await.map(drop)
+impl HealthcheckArgs {
+    /// Requests `/healthz`; prints nothing on success.
+    pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        GatewayClient::local(&self.data, process)?.get("/healthz").await.map(drop)
     }
 }

@@ -1,4 +1,4 @@
-//! `lockkeeper keys`: API keys. The running gateway takes notice within a second.
+//! `lockkeeper keys`: API keys. The running gateway applies changes within a second.
 
 mod print;
 mod rotate;
@@ -9,88 +9,88 @@ use std::time::Duration;
 use clap::Subcommand;
 
 use super::{
-    arguments::{Data, Form},
-    failure::Failure,
-    process::Process,
-    store::{self, Absent, Store},
+    arguments::{DataArgs, FormatArgs},
+    failure::CommandFailure,
+    process::ProcessContext,
+    store::{self, AdminStore, IfMissing},
 };
 use crate::model::{Access, BackendId, Direct, KeyId, NewKey, Rights, UserId};
 
 const CREATE_EXAMPLES: &str = "\
 Examples:
-  lockkeeper keys create laptop                       all backends, for logging in through the browser
-  lockkeeper keys create ci --direct --expires 90d    a program without a browser sends it as a bearer token
+  lockkeeper keys create laptop                       all backends, for a login in the browser
+  lockkeeper keys create ci --direct --expires 90d    a bearer token for a program without a browser
   lockkeeper keys create guest --backend docs --backend git:read
-  lockkeeper keys create desktop --user ann            one of several keys of ann: they share sessions, quotas and apps
-  KEY=$(lockkeeper keys create ci --direct)           standard output holds the key alone";
+  lockkeeper keys create desktop --user ann            one of ann's keys, which share sessions, quotas and apps
+  KEY=$(lockkeeper keys create ci --direct)           standard output has only the key";
 
-/// What can be done with keys.
+/// Subcommands of `keys`.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum KeysCommand {
     /// Creates a key and prints it, once
-    Create(Box<Create>),
+    Create(Box<CreateKeyArgs>),
     /// Lists the keys
-    List(List),
-    /// Puts a new key in the place of another: same name, rights, user and connected apps, another secret
-    Rotate(Box<rotate::Rotate>),
-    /// Revokes a key, and with it every grant, token and stream that came from it
-    Revoke(Revoke),
+    List(ListKeysArgs),
+    /// Replaces a key by a new one: same name, rights, user and connected apps, new secret
+    Rotate(Box<rotate::RotateKeyArgs>),
+    /// Revokes a key with every grant, token and stream that came from it
+    Revoke(RevokeKeyArgs),
 }
 
 /// `keys create`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = CREATE_EXAMPLES)]
-pub struct Create {
-    /// What the key is called, such as the device it is for
+pub struct CreateKeyArgs {
+    /// Name of the key, such as the device it is for
     #[arg(value_parser = values::name)]
     name: String,
-    /// Joins it to the other keys of this user; without this it is a user of its own
+    /// Adds the key to the keys of this user; without it, the key is a user of its own
     #[arg(long, value_name = "NAME", value_parser = UserId::parse)]
     user: Option<UserId>,
-    /// Lets programs without a browser send it as a bearer token on /mcp
+    /// Allows programs without a browser to send the key as a bearer token on /mcp
     #[arg(long)]
     direct: bool,
-    /// Lets it see and administer the gateway (GET /api/status)
+    /// Allows status and administration of the gateway (GET /api/status)
     #[arg(long)]
     admin: bool,
-    /// The backends it reaches; `ID:read`: their read-only tools alone. All, where none is given
+    /// Allowed backends; `ID:read` allows only read-only tools. Default: all
     #[arg(long = "backend", value_name = "ID[:read]", value_parser = values::backend)]
     backends: Vec<(BackendId, Access)>,
-    /// When it ends by itself
+    /// Time until the key expires
     #[arg(long, value_name = "DURATION", value_parser = values::lifetime)]
     expires: Option<Duration>,
     #[command(flatten)]
-    form: Form,
+    form: FormatArgs,
     #[command(flatten)]
-    data: Data,
+    data: DataArgs,
 }
 
 /// `keys list`.
 #[derive(Debug, clap::Args)]
-pub struct List {
-    /// Shows revoked and expired keys too
+pub struct ListKeysArgs {
+    /// Lists revoked and expired keys too
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    form: Form,
+    form: FormatArgs,
     #[command(flatten)]
-    data: Data,
+    data: DataArgs,
 }
 
 /// `keys revoke`.
 #[derive(Debug, clap::Args)]
-pub struct Revoke {
-    /// The key's id, as `keys list` shows it
+pub struct RevokeKeyArgs {
+    /// Key id, from `keys list`
     id: String,
     #[command(flatten)]
-    data: Data,
+    data: DataArgs,
 }
 
 // === impl Command ===
 
-impl Command {
-    /// Does it.
-    pub async fn run(self, process: &mut Process) -> Result<(), Failure> {
+impl KeysCommand {
+    /// Runs the subcommand.
+    pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         match self {
             Self::Create(create) => create.run(process).await,
             Self::List(list) => list.run(process).await,
@@ -100,9 +100,9 @@ impl Command {
     }
 }
 
-impl Create {
-    async fn run(self, process: &mut Process) -> Result<(), Failure> {
-        let store = Store::open(&self.data, process, Absent::Create).await?;
+impl CreateKeyArgs {
+    async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let store = AdminStore::open(&self.data, process, IfMissing::Create).await?;
         let mut rights = Rights { admin: self.admin, ..Rights::all_backends() };
         if !self.backends.is_empty() {
             rights.backends = Rights::none().backends;
@@ -121,9 +121,9 @@ impl Create {
     }
 }
 
-impl List {
-    async fn run(self, process: &mut Process) -> Result<(), Failure> {
-        let store = Store::open(&self.data, process, Absent::Refuse).await?;
+impl ListKeysArgs {
+    async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let store = AdminStore::open(&self.data, process, IfMissing::Refuse).await?;
         let listed = store.oauth.keys().list().await;
         store.close().await;
         let now = store::now();
@@ -132,7 +132,7 @@ impl List {
         if self.form.json {
             process.output.json(&keys.iter().map(print::document).collect::<Vec<_>>());
         } else if keys.is_empty() {
-            process.output.remark("There are no keys. Create one: lockkeeper keys create NAME");
+            process.output.remark("No keys. Create one: lockkeeper keys create NAME");
         } else {
             let text = print::table(&keys, now, process.output.out);
             process.output.print(&text);
@@ -141,15 +141,18 @@ impl List {
     }
 }
 
-impl Revoke {
-    async fn run(self, process: &mut Process) -> Result<(), Failure> {
-        let store = Store::open(&self.data, process, Absent::Refuse).await?;
+impl RevokeKeyArgs {
+    async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let store = AdminStore::open(&self.data, process, IfMissing::Refuse).await?;
         let revoked = store.oauth.keys().revoke(&KeyId::new(self.id.as_str())).await;
         store.close().await;
         if revoked? {
-            process.output.remark(&format!("key {} is revoked; what came from it ends within a second", self.id));
+            process
+                .output
+                .remark(&format!("key {} is revoked; its grants, tokens and streams end within a second", self.id));
             return Ok(());
         }
-        Err(Failure::failed(format!("there is no live key {}", self.id)).advise("`lockkeeper keys list` shows the ids"))
+        Err(CommandFailure::failed(format!("there is no live key {}", self.id))
+            .advise("`lockkeeper keys list` shows the ids"))
     }
 }

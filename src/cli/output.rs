@@ -1,51 +1,51 @@
-//! Where commands print: the one place that writes to standard output and standard error. Knows no command.
+//! Output of commands: the only module that writes to standard output and standard error. Knows no command.
 
 use std::io::{self, IsTerminal as _, Write};
 
 use serde::Serialize;
 
-use super::failure::{Exit, Failure};
+use super::failure::{CommandFailure, Exit};
 use crate::{config::Environment, support::printable};
 
-/// Standard output and standard error of a command, or what stands in for them.
+/// Standard output and standard error of a command, or their test doubles.
 pub struct Output {
     stdout: Box<dyn Write + Send>,
     stderr: Box<dyn Write + Send>,
-    /// How text on standard output is dressed.
+    /// Style of standard output.
     pub out: Style,
-    /// How text on standard error is dressed.
+    /// Style of standard error.
     pub err: Style,
 }
 
-/// How text is dressed.
+/// Text style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// Not at all: a file, a pipe, or a person who does not want it.
+    /// Plain text: a file, a pipe, or by request.
     Plain,
-    /// By ANSI colours.
+    /// ANSI colours.
     Colours,
 }
 
-/// A colour with a meaning.
+/// Meaning of a coloured text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ink {
-    /// Well.
+pub enum Emphasis {
+    /// Success.
     Good,
-    /// On its way.
+    /// In progress.
     Waiting,
-    /// Bad.
+    /// Failure.
     Bad,
-    /// Important.
+    /// Important text.
     Strong,
-    /// Beside the point.
+    /// Secondary text.
     Faint,
 }
 
 // === impl Output ===
 
 impl Output {
-    /// The streams of this process. Colours are used on a terminal alone, and not where `NO_COLOR` is set
-    /// (no-color.org) or `TERM` is `dumb`.
+    /// The streams of this process. Colours are used only on a terminal, unless `NO_COLOR` is set (no-color.org) or
+    /// `TERM` is `dumb`.
     pub fn system(environment: &Environment) -> Self {
         let wanted = environment.get("NO_COLOR").is_none_or(str::is_empty) && environment.get("TERM") != Some("dumb");
         let style = |terminal: bool| if terminal && wanted { Style::Colours } else { Style::Plain };
@@ -57,12 +57,12 @@ impl Output {
         }
     }
 
-    /// Writers that stand in for the streams, without colours.
+    /// Other writers in place of the streams, without colours.
     pub fn to(stdout: impl Write + Send + 'static, stderr: impl Write + Send + 'static) -> Self {
         Self { stdout: Box::new(stdout), stderr: Box::new(stderr), out: Style::Plain, err: Style::Plain }
     }
 
-    /// Prints what was asked for. A reader that went away is no error.
+    /// Prints a result. A closed pipe is not an error.
     pub fn print(&mut self, text: &str) {
         let _ = self.stdout.write_all(text.as_bytes());
         if !text.ends_with('\n') {
@@ -71,7 +71,7 @@ impl Output {
         let _ = self.stdout.flush();
     }
 
-    /// Prints what was asked for as JSON.
+    /// Prints a result as JSON.
     pub fn json(&mut self, value: &impl Serialize) {
         match serde_json::to_string_pretty(value) {
             Ok(text) => self.print(&text),
@@ -79,17 +79,17 @@ impl Output {
         }
     }
 
-    /// Prints what a person may want to know beside the result.
+    /// Prints a note for people on standard error.
     pub fn remark(&mut self, text: &str) {
         let _ = writeln!(self.stderr, "{text}");
         let _ = self.stderr.flush();
     }
 
-    /// Prints what went wrong, and gives the exit code.
-    pub fn failure(&mut self, failure: &Failure) -> Exit {
+    /// Prints a failure and returns the exit code.
+    pub fn failure(&mut self, failure: &CommandFailure) -> Exit {
         let style = self.err;
         let what = printable(&failure.what);
-        let mut text = format!("{} {}", style.dress(Ink::Bad, "error:"), style.dress(Ink::Strong, &what));
+        let mut text = format!("{} {}", style.paint(Emphasis::Bad, "error:"), style.paint(Emphasis::Strong, &what));
         if let Some(why) = &failure.why {
             for line in why.lines() {
                 text.push_str("\n  ");
@@ -97,7 +97,7 @@ impl Output {
             }
         }
         if let Some(advice) = &failure.advice {
-            text.extend(["\n", &style.dress(Ink::Good, "help:"), " ", advice]);
+            text.extend(["\n", &style.paint(Emphasis::Good, "help:"), " ", advice]);
         }
         self.remark(&text);
         failure.exit
@@ -113,15 +113,15 @@ impl std::fmt::Debug for Output {
 // === impl Style ===
 
 impl Style {
-    /// `text` in the colour for `ink`.
-    pub fn dress(self, ink: Ink, text: &str) -> String {
-        let code = match ink {
+    /// `text` in the colour for `emphasis`.
+    pub fn paint(self, emphasis: Emphasis, text: &str) -> String {
+        let code = match emphasis {
             _ if self == Self::Plain || text.is_empty() => return text.to_owned(),
-            Ink::Good => "32",
-            Ink::Waiting => "33",
-            Ink::Bad => "31",
-            Ink::Strong => "1",
-            Ink::Faint => "2",
+            Emphasis::Good => "32",
+            Emphasis::Waiting => "33",
+            Emphasis::Bad => "31",
+            Emphasis::Strong => "1",
+            Emphasis::Faint => "2",
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }

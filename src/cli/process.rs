@@ -1,24 +1,24 @@
-//! The surroundings of a command. Knows no command.
+//! Process context of a command. Knows no command.
 
 use std::path::PathBuf;
 
 use super::output::Output;
 use crate::config::Environment;
 
-/// The surroundings of a command: given, so that tests give their own.
+/// Process context of a command, injected so that tests can replace it.
 #[derive(Debug)]
-pub struct Process {
+pub struct ProcessContext {
     /// The environment variables.
     pub environment: Environment,
     /// The working directory.
     pub folder: PathBuf,
-    /// Where it prints.
+    /// Output.
     pub output: Output,
 }
 
 // === impl Process ===
 
-impl Process {
+impl ProcessContext {
     /// This process.
     pub fn system() -> Self {
         let environment = Environment::system();

@@ -2,27 +2,29 @@
 
 use clap::Subcommand;
 
-use super::{arguments::Form, ask::Target, failure::Failure, process::Process, status};
+use super::{
+    arguments::FormatArgs, failure::CommandFailure, gateway_client::GatewayArgs, process::ProcessContext, status,
+};
 
-/// What can be done with sessions.
+/// Subcommands of `sessions`.
 #[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Lists the sessions that are open
-    List(List),
+pub enum SessionsCommand {
+    /// Lists the open sessions
+    List(ListSessionsArgs),
 }
 
 /// `sessions list`.
 #[derive(Debug, clap::Args)]
-pub struct List {
+pub struct ListSessionsArgs {
     #[command(flatten)]
-    form: Form,
+    form: FormatArgs,
     #[command(flatten)]
-    target: Target,
+    target: GatewayArgs,
 }
 
-impl Command {
-    /// Does it.
-    pub async fn run(self, process: &mut Process) -> Result<(), Failure> {
+impl SessionsCommand {
+    /// Runs the subcommand.
+    pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let Self::List(list) = self;
         let (status, document) = list.target.find(process)?.status().await?;
         if list.form.json {

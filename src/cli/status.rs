@@ -1,30 +1,30 @@
 //! `lockkeeper status`: the backends and sessions of the running gateway.
 
 use super::{
-    arguments::Form,
-    ask::Target,
-    failure::Failure,
-    output::{Ink, Style},
-    process::Process,
-    table::{Cell, Table},
+    arguments::FormatArgs,
+    failure::CommandFailure,
+    gateway_client::GatewayArgs,
+    output::{Emphasis, Style},
+    process::ProcessContext,
+    table::{Cell, TextTable},
 };
 use crate::{
-    model::status::{BackendState, BackendStatus, EraStatus, Found, LeftOut, SessionStatus, Status},
+    model::status::{BackendState, BackendStatus, EraSource, EraStatus, OmittedEntry, SessionStatus, Status},
     support::printable,
 };
 
 /// `status`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct StatusArgs {
     #[command(flatten)]
-    form: Form,
+    form: FormatArgs,
     #[command(flatten)]
-    target: Target,
+    target: GatewayArgs,
 }
 
-impl Args {
-    /// Asks and prints.
-    pub async fn run(self, process: &mut Process) -> Result<(), Failure> {
+impl StatusArgs {
+    /// Requests the status and prints it.
+    pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let (status, document) = self.target.find(process)?.status().await?;
         if self.form.json {
             process.output.json(&document);
@@ -36,9 +36,9 @@ impl Args {
     }
 }
 
-/// The whole state, for people.
+/// The whole status as text.
 pub fn render(status: &Status, style: Style) -> String {
-    let title = style.dress(Ink::Strong, &format!("Lockkeeper {}", status.version));
+    let title = style.paint(Emphasis::Strong, &format!("Lockkeeper {}", status.version));
     let mut text = format!("{title}  {}  since {}\n\n", status.url, status.started);
     text.push_str(&backends(&status.backends, style));
     text.push('\n');
@@ -46,11 +46,11 @@ pub fn render(status: &Status, style: Style) -> String {
     text
 }
 
-/// The backends as a table; below it, what the failed ones wrote last.
+/// The backends as a table, with the last output of failed ones below.
 pub fn backends(backends: &[BackendStatus], style: Style) -> String {
     let heading =
         ["BACKEND", "TRANSPORT", "VERSION", "ERA", "TOOLS", "PROMPTS", "RESOURCES", "SESSIONS", "RESTARTS", "STATE"];
-    let mut table = Table::new(&heading);
+    let mut table = TextTable::new(&heading);
     for backend in backends {
         let numbers = [
             backend.counts.tools,
@@ -67,16 +67,16 @@ pub fn backends(backends: &[BackendStatus], style: Style) -> String {
     table.render(style) + &notes(backends, style) + &left_out(backends, style) + &versions(backends, style)
 }
 
-/// The entries that clients are not shown, with the reasons.
+/// Hidden list entries, with the reasons.
 pub(super) fn left_out(backends: &[BackendStatus], style: Style) -> String {
     let mut text = String::new();
     for backend in backends.iter().filter(|backend| !backend.left_out.is_empty()) {
         text.extend([
             "\n",
-            &style.dress(Ink::Strong, &backend.id),
-            ": not listed, because clients would refuse the whole list\n",
+            &style.paint(Emphasis::Strong, &backend.id),
+            ": hidden, because clients would reject the whole list\n",
         ]);
-        for LeftOut { list, name, reason } in &backend.left_out {
+        for OmittedEntry { list, name, reason } in &backend.left_out {
             let name = if name.is_empty() { "(no name)" } else { name };
             text.extend(["  ", list, " ", &printable(name), ": ", &printable(reason), "\n"]);
         }
@@ -84,7 +84,7 @@ pub(super) fn left_out(backends: &[BackendStatus], style: Style) -> String {
     text
 }
 
-/// What is to be known of the backends' versions; those of which the same is to be said stand together.
+/// Notices about versions; backends with the same notices are grouped.
 pub(super) fn versions(backends: &[BackendStatus], style: Style) -> String {
     let mut told: Vec<(&BackendStatus, Vec<&str>)> = Vec::new();
     for backend in backends.iter().filter(|backend| !backend.lacks.is_empty() || !backend.notices.is_empty()) {
@@ -97,7 +97,7 @@ pub(super) fn versions(backends: &[BackendStatus], style: Style) -> String {
     }
     let mut text = String::new();
     for (backend, ids) in told {
-        text.extend(["\n", &style.dress(Ink::Strong, &ids.join(", ")), "\n"]);
+        text.extend(["\n", &style.paint(Emphasis::Strong, &ids.join(", ")), "\n"]);
         for notice in &backend.notices {
             text.extend(["  ", notice, "\n"]);
         }
@@ -108,28 +108,30 @@ pub(super) fn versions(backends: &[BackendStatus], style: Style) -> String {
     text
 }
 
-/// In which manner a backend is spoken to, and how that is known.
+/// Protocol era of a backend and its source.
 fn era(backend: &BackendStatus) -> String {
     let Some(EraStatus { era, found, .. }) = &backend.era else { return "-".to_owned() };
     let found = match found {
-        Found::Configured => "configured",
-        Found::Probed => "probed",
-        Found::Cached => "cached",
+        EraSource::Configured => "configured",
+        EraSource::Probed => "probed",
+        EraSource::Cached => "cached",
     };
     format!("{era}, {found}")
 }
 
-/// How a backend is, in a word and a colour.
+/// State of a backend, as a coloured word.
 pub(super) fn state(backend: &BackendStatus) -> Cell {
     match &backend.state {
-        BackendState::Starting => Cell::from("starting").ink(Ink::Waiting),
-        BackendState::Ready => Cell::from("ready").ink(Ink::Good),
-        BackendState::Restarting { retry_in, .. } => Cell::from(format!("restarting in {retry_in}s")).ink(Ink::Waiting),
-        BackendState::Failed { .. } => Cell::from("failed").ink(Ink::Bad),
+        BackendState::Starting => Cell::from("starting").emphasis(Emphasis::Waiting),
+        BackendState::Ready => Cell::from("ready").emphasis(Emphasis::Good),
+        BackendState::Restarting { retry_in, .. } => {
+            Cell::from(format!("restarting in {retry_in}s")).emphasis(Emphasis::Waiting)
+        }
+        BackendState::Failed { .. } => Cell::from("failed").emphasis(Emphasis::Bad),
     }
 }
 
-/// Why backends do not answer, and the last that they wrote.
+/// Reasons and last output of failed backends.
 pub(super) fn notes(backends: &[BackendStatus], style: Style) -> String {
     let note = |backend: &BackendStatus| match &backend.state {
         BackendState::Restarting { reason, .. } | BackendState::Failed { reason } => {
@@ -140,12 +142,12 @@ pub(super) fn notes(backends: &[BackendStatus], style: Style) -> String {
     backends.iter().filter_map(note).collect()
 }
 
-/// The clients as a table: those of the newest version have no session.
+/// The clients as a table; those of the newest version have no session.
 pub fn sessions(sessions: &[SessionStatus], style: Style) -> String {
     if sessions.is_empty() {
         return "No clients are connected.\n".to_owned();
     }
-    let mut table = Table::new(&["SESSION", "USER", "CLIENT", "ENDPOINT", "VERSION", "IDLE"]);
+    let mut table = TextTable::new(&["SESSION", "USER", "CLIENT", "ENDPOINT", "VERSION", "IDLE"]);
     for session in sessions {
         let SessionStatus { id, user, client, endpoint, protocol_version, idle_seconds, .. } = session;
         let id = id.as_deref().unwrap_or("-");
@@ -155,11 +157,11 @@ pub fn sessions(sessions: &[SessionStatus], style: Style) -> String {
     table.render(style)
 }
 
-/// Why a backend does not answer, and the last that it wrote.
+/// Reason and last output of a failed backend.
 fn note(backend: &str, reason: &str, stderr: &[String], style: Style) -> String {
-    let mut text = format!("\n{}: {}\n", style.dress(Ink::Strong, backend), printable(reason));
+    let mut text = format!("\n{}: {}\n", style.paint(Emphasis::Strong, backend), printable(reason));
     for line in stderr.iter().skip(stderr.len().saturating_sub(10)) {
-        text.extend(["  ", &style.dress(Ink::Faint, "|"), " ", &printable(line), "\n"]);
+        text.extend(["  ", &style.paint(Emphasis::Faint, "|"), " ", &printable(line), "\n"]);
     }
     text
 }
@@ -167,7 +169,7 @@ fn note(backend: &str, reason: &str, stderr: &[String], style: Style) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::status::Counts;
+    use crate::model::status::OfferCounts;
 
     fn backend(id: &str, state: BackendState) -> BackendStatus {
         BackendStatus {
@@ -176,14 +178,14 @@ mod tests {
             protocol_version: matches!(state, BackendState::Ready).then(|| "2025-06-18".to_owned()),
             era: matches!(state, BackendState::Ready).then(|| EraStatus {
                 era: "legacy".to_owned(),
-                found: Found::Probed,
+                found: EraSource::Probed,
                 since: Some("2026-01-01T00:00:00Z".to_owned()),
             }),
             lacks: vec!["icons".to_owned(), "cache hints".to_owned()],
             notices: vec!["MCP 2025-06-18 is final".to_owned()],
             server: None,
             state,
-            counts: Counts { tools: 3, prompts: 0, resources: 12 },
+            counts: OfferCounts { tools: 3, prompts: 0, resources: 12 },
             left_out: Vec::new(),
             sessions: 1,
             restarts: 0,
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_sees_at_a_glance_what_works_and_why_not() {
+    fn the_status_shows_each_state_and_the_reason_of_failures() {
         let status = Status {
             version: "0.1.0".to_owned(),
             started: "2026-01-01T00:00:00Z".to_owned(),

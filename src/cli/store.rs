@@ -1,44 +1,44 @@
-//! The authorization server's records, for the commands that administer them; a gateway may run on them meanwhile.
-//! Knows nothing of what is administered.
+//! The authorization server's data, for administration commands; a gateway may run on it at the same time. Knows
+//! nothing of what is administered.
 
 use std::{path::Path, sync::Arc};
 
-use super::{arguments::Data, failure::Failure, process::Process};
+use super::{arguments::DataArgs, failure::CommandFailure, process::ProcessContext};
 use crate::{
     config::files,
-    oauth::{self, MasterKeySource, OAuth, Settings},
+    oauth::{self, MasterKeySource, OAuth, OAuthSettings},
     storage::{self, Storage},
     support::{Clock, OsRandom, SystemClock, Timestamp},
 };
 
-/// Whether a database that does not exist is made.
+/// Handling of a missing database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Absent {
-    /// It is.
+pub enum IfMissing {
+    /// Create it.
     Create,
-    /// It is not: there is nothing to be found in it.
+    /// Fail: it has no data to show.
     Refuse,
 }
 
-/// An open store.
+/// An open database.
 #[derive(Debug)]
-pub struct Store {
+pub struct AdminStore {
     /// The authorization server on it.
     pub oauth: OAuth,
     storage: Storage,
 }
 
-impl Store {
-    /// Opens the store in the data folder that `data` names.
-    pub async fn open(data: &Data, process: &Process, absent: Absent) -> Result<Self, Failure> {
+impl AdminStore {
+    /// Opens the database in the folder of `data`.
+    pub async fn open(data: &DataArgs, process: &ProcessContext, absent: IfMissing) -> Result<Self, CommandFailure> {
         let folder = data.folder(process)?;
         let database = files::database(&folder);
-        if absent == Absent::Refuse && !database.exists() {
-            return Err(Failure::failed(format!("there is no gateway's data in {}", folder.display()))
-                .advise("say where it is: `--data-dir DIR` or `--config FILE`"));
+        if absent == IfMissing::Refuse && !database.exists() {
+            return Err(CommandFailure::failed(format!("there is no gateway data in {}", folder.display()))
+                .advise("set the folder: `--data-dir DIR` or `--config FILE`"));
         }
         let unusable = |why: &dyn std::fmt::Display| {
-            Failure::failed(format!("the database in {} cannot be opened", folder.display())).why(why)
+            CommandFailure::failed(format!("the database in {} cannot be opened", folder.display())).why(why)
         };
         files::create(&folder).map_err(|error| unusable(&error))?;
         let storage = Storage::open(&database).await.map_err(|error| unusable(&error))?;
@@ -46,16 +46,18 @@ impl Store {
         Ok(Self { oauth, storage })
     }
 
-    /// Writes everything out.
+    /// Flushes and closes the database.
     pub async fn close(self) {
         self.storage.close().await;
     }
 }
 
-/// The authorization server without its issuer, which no command needs.
-async fn open_oauth(storage: &Storage, folder: &Path) -> Result<OAuth, oauth::Error> {
-    let settings =
-        Settings { master_key: MasterKeySource::File(files::master_key(folder)), ..Settings::new("http://localhost") };
+/// The authorization server without an issuer, which no command needs.
+async fn open_oauth(storage: &Storage, folder: &Path) -> Result<OAuth, oauth::OAuthError> {
+    let settings = OAuthSettings {
+        master_key: MasterKeySource::File(files::master_key(folder)),
+        ..OAuthSettings::new("http://localhost")
+    };
     OAuth::open(storage.clone(), Arc::new(SystemClock), Arc::new(OsRandom), settings).await
 }
 
@@ -64,10 +66,10 @@ pub fn now() -> Timestamp {
     SystemClock.now()
 }
 
-impl From<oauth::Error> for Failure {
-    fn from(error: oauth::Error) -> Self {
-        let busy = matches!(&error, oauth::Error::Storage(error) if storage::Error::is_busy(error));
-        let failure = Self::failed("the database did not do it").why(error);
-        if busy { failure.advise("it is busy: try again") } else { failure }
+impl From<oauth::OAuthError> for CommandFailure {
+    fn from(error: oauth::OAuthError) -> Self {
+        let busy = matches!(&error, oauth::OAuthError::Storage(error) if storage::StorageError::is_busy(error));
+        let failure = Self::failed("the database operation failed").why(error);
+        if busy { failure.advise("the database is busy: try again") } else { failure }
     }
 }

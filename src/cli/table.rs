@@ -1,13 +1,13 @@
-//! Tables for people: columns as wide as their widest cell. Knows nothing of what is in them.
+//! Text tables: columns as wide as their widest cell. Knows nothing of the content.
 
 use comfy_table::{Attribute, Color, ContentArrangement, presets};
 
-use super::output::{Ink, Style};
+use super::output::{Emphasis, Style};
 use crate::support::printable;
 
 /// A table with a heading.
 #[derive(Debug)]
-pub struct Table(comfy_table::Table);
+pub struct TextTable(comfy_table::Table);
 
 /// The text of one cell, and its colour.
 #[derive(Debug)]
@@ -15,12 +15,12 @@ pub struct Cell(comfy_table::Cell);
 
 // === impl Table ===
 
-impl Table {
+impl TextTable {
     /// A table without rows.
     pub fn new(heading: &[&'static str]) -> Self {
         let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(heading.iter().map(|name| Cell::from(*name).ink(Ink::Faint).0));
+        table.set_header(heading.iter().map(|name| Cell::from(*name).emphasis(Emphasis::Faint).0));
         for column in table.column_iter_mut() {
             column.set_padding((0, 2));
         }
@@ -32,7 +32,7 @@ impl Table {
         self.0.add_row(cells.into_iter().map(|cell| cell.0));
     }
 
-    /// Whether there are no rows.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -53,19 +53,19 @@ impl Table {
 impl Cell {
     /// The cell in a colour.
     #[must_use]
-    pub fn ink(self, ink: Ink) -> Self {
-        Self(match ink {
-            Ink::Good => self.0.fg(Color::DarkGreen),
-            Ink::Waiting => self.0.fg(Color::DarkYellow),
-            Ink::Bad => self.0.fg(Color::DarkRed),
-            Ink::Strong => self.0.add_attribute(Attribute::Bold),
-            Ink::Faint => self.0.add_attribute(Attribute::Dim),
+    pub fn emphasis(self, emphasis: Emphasis) -> Self {
+        Self(match emphasis {
+            Emphasis::Good => self.0.fg(Color::DarkGreen),
+            Emphasis::Waiting => self.0.fg(Color::DarkYellow),
+            Emphasis::Bad => self.0.fg(Color::DarkRed),
+            Emphasis::Strong => self.0.add_attribute(Attribute::Bold),
+            Emphasis::Faint => self.0.add_attribute(Attribute::Dim),
         })
     }
 }
 
 impl<T: ToString> From<T> for Cell {
-    /// The value's text, as it can be shown: cells hold what strangers say.
+    /// The printable text of the value, which may come from outside.
     fn from(value: T) -> Self {
         Self(comfy_table::Cell::new(printable(&value.to_string())))
     }
@@ -75,10 +75,10 @@ impl<T: ToString> From<T> for Cell {
 mod tests {
     use super::*;
 
-    fn table() -> Table {
-        let mut table = Table::new(&["NAME", "STATE", "WHY"]);
+    fn table() -> TextTable {
+        let mut table = TextTable::new(&["NAME", "STATE", "WHY"]);
         table.row(["git", "ready", ""].map(Cell::from));
-        table.row([Cell::from("größer"), Cell::from("failed").ink(Ink::Bad), Cell::from("\x1b[2Jgone")]);
+        table.row([Cell::from("größer"), Cell::from("failed").emphasis(Emphasis::Bad), Cell::from("\x1b[2Jgone")]);
         table.row(["図書館", "ready", ""].map(Cell::from));
         table
     }
@@ -95,8 +95,8 @@ mod tests {
 
     #[test]
     fn styles_change_no_width() {
-        let mut table = Table::new(&["NAME", "STATE"]);
-        table.row([Cell::from("git").ink(Ink::Strong), Cell::from("\x1b[2Jready")]);
+        let mut table = TextTable::new(&["NAME", "STATE"]);
+        table.row([Cell::from("git").emphasis(Emphasis::Strong), Cell::from("\x1b[2Jready")]);
         // colours beside attributes would depend on `NO_COLOR`, as they do outside of tests
         assert_eq!(
             table.render(Style::Colours),

@@ -1,5 +1,5 @@
-//! `lockkeeper translate`: what the other side gets of a message, to find out why a client sees what it sees. Starts
-//! nothing and asks nobody.
+//! `lockkeeper translate`: translates messages between protocol versions, to debug what a client sees. Starts nothing
+//! and sends nothing.
 
 use std::io::{self, BufRead};
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use clap::ValueEnum;
 use serde_json::{Value, value::RawValue};
 
-use super::{failure::Failure, output::Output, process::Process};
+use super::{failure::CommandFailure, output::Output, process::ProcessContext};
 use crate::mcp::{
     Capabilities, ClientInfo, ErrorObject, Facts, Message, Method, Outcome, Payload, Revision,
     jsonrpc::Frame,
@@ -16,89 +16,89 @@ use crate::mcp::{
 
 const EXAMPLES: &str = "\
 Each line of standard input is a whole JSON-RPC message, or its `params` or `result` alone, which need --method.
-Each line of standard output is what the other side gets; what it does not get is told on standard error.
+Each line of standard output is a translated message; standard error names messages that are not delivered.
 
 Examples:
   echo '{\"content\":[{\"type\":\"audio\",\"data\":\"\",\"mimeType\":\"audio/wav\"}]}' |
       lockkeeper translate --from 2025-11-25 --to 2024-11-05 --as result --method tools/call
   lockkeeper translate --from 2024-11-05 --to 2026-07-28 --as request < messages.jsonl
 
-Exit codes: 0 every line was read, 1 some were no such message, 2 wrong usage.";
+Exit codes: 0 every line was valid, 1 some were not, 2 wrong usage.";
 
 /// `translate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct TranslateArgs {
     /// The protocol version of the sender
     #[arg(long, value_name = "VERSION", value_parser = version)]
     from: Revision,
     /// The protocol version of the receiver
     #[arg(long, value_name = "VERSION", value_parser = version)]
     to: Revision,
-    /// What the lines are
+    /// Kind of the input lines
     #[arg(long = "as", value_name = "KIND")]
-    form: Form,
-    /// The method that they belong to, where they do not say it themselves
+    form: LineKind,
+    /// Method of lines that do not name it
     #[arg(long, value_name = "METHOD")]
     method: Option<String>,
-    /// Takes out what the receiver's version does not define, as for clients with `profile = "strict"`
+    /// Removes members that the receiver's version does not define, as for clients with `profile = "strict"`
     #[arg(long)]
     strict: bool,
-    /// The capabilities that the client declared, which requests of 2026-07-28 repeat
+    /// Capabilities of the client, which requests of 2026-07-28 repeat
     #[arg(long, value_name = "JSON", value_parser = capabilities)]
     capabilities: Option<Capabilities>,
 }
 
-/// What a line is.
+/// Kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// What a client asks a server, or a server its client.
+enum LineKind {
+    /// Request, of either side.
     Request,
-    /// The answer to it.
+    /// Result of a request.
     Result,
-    /// What needs no answer.
+    /// Notification.
     Notification,
 }
 
-/// What becomes of a line.
+/// Translation of a line.
 #[derive(Debug, Default)]
-struct Carried {
-    /// What the other side gets.
+struct TranslatedLine {
+    /// Message that the receiver gets.
     received: Option<Bytes>,
-    /// What is to be said about it.
+    /// Note about it.
     remark: Option<String>,
 }
 
-/// A line as it was read.
+/// A parsed line.
 enum Line {
     Message(Message),
-    /// Params or a result alone.
+    /// `params` or a result without its message.
     Bare(Bytes),
 }
 
 // === impl Args ===
 
-impl Args {
+impl TranslateArgs {
     /// Translates standard input.
-    pub fn run(self, process: &mut Process) -> Result<(), Failure> {
+    pub fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let wrong = self.translate(io::stdin().lock(), &mut process.output)?;
         match wrong {
             0 => Ok(()),
-            1 => Err(Failure::failed("one line could not be read; it is named above")),
-            _ => Err(Failure::failed(format!("{wrong} lines could not be read; they are named above"))),
+            1 => Err(CommandFailure::failed("one line is invalid; see above")),
+            _ => Err(CommandFailure::failed(format!("{wrong} lines are invalid; see above"))),
         }
     }
 
-    /// Translates every line; gives the number of those that could not be read.
-    fn translate(&self, input: impl BufRead, output: &mut Output) -> Result<usize, Failure> {
+    /// Translates every line; returns the number of invalid ones.
+    fn translate(&self, input: impl BufRead, output: &mut Output) -> Result<usize, CommandFailure> {
         let mut wrong = 0;
         for (index, line) in input.lines().enumerate() {
-            let line = line.map_err(|error| Failure::failed("standard input cannot be read").why(error))?;
+            let line = line.map_err(|error| CommandFailure::failed("standard input cannot be read").why(error))?;
             if line.trim().is_empty() {
                 continue;
             }
             match self.carry(line.into()) {
-                Ok(Carried { received, remark }) => {
+                Ok(TranslatedLine { received, remark }) => {
                     if let Some(text) = received {
                         output.print(&String::from_utf8_lossy(&text));
                     }
@@ -115,43 +115,43 @@ impl Args {
         Ok(wrong)
     }
 
-    fn carry(&self, text: Bytes) -> Result<Carried, String> {
+    fn carry(&self, text: Bytes) -> Result<TranslatedLine, String> {
         match Line::read(text)? {
             Line::Bare(json) => {
                 let method = self.method().ok_or("a line without `jsonrpc` needs --method")?;
                 let carried = self.payload(json, &method).map(|payload| payload.json().clone());
-                Ok(carried.map_or_else(|refusal| self.refused(&refusal), Carried::received))
+                Ok(carried.map_or_else(|refusal| self.refused(&refusal), TranslatedLine::received))
             }
-            Line::Message(Message::Request { id, method, params }) if self.form == Form::Request => {
+            Line::Message(Message::Request { id, method, params }) if self.form == LineKind::Request => {
                 let carried = self.payload(params, &method);
                 Ok(carried.map_or_else(
                     |refusal| self.refused(&refusal),
                     |params| {
                         let params = params.json().clone();
-                        Carried::received(Message::Request { id, method: method.clone(), params }.encode())
+                        TranslatedLine::received(Message::Request { id, method: method.clone(), params }.encode())
                     },
                 ))
             }
-            Line::Message(Message::Notification { method, params }) if self.form == Form::Notification => {
+            Line::Message(Message::Notification { method, params }) if self.form == LineKind::Notification => {
                 let carried = self.payload(params, &method);
                 Ok(carried.map_or_else(
                     |refusal| self.refused(&refusal),
                     |params| {
                         let params = params.json().clone();
-                        Carried::received(Message::Notification { method: method.clone(), params }.encode())
+                        TranslatedLine::received(Message::Notification { method: method.clone(), params }.encode())
                     },
                 ))
             }
-            Line::Message(Message::Response { id, outcome }) if self.form == Form::Result => {
-                let method = self.method().ok_or("an answer needs --method, since it does not say what it answers")?;
+            Line::Message(Message::Response { id, outcome }) if self.form == LineKind::Result => {
+                let method = self.method().ok_or("a response needs --method, since it does not name its request")?;
                 let outcome = self.outcome(outcome, &method);
-                Ok(Carried::received(Message::Response { id, outcome }.encode()))
+                Ok(TranslatedLine::received(Message::Response { id, outcome }.encode()))
             }
-            Line::Message(message) => Err(format!("it is a {}, and --as says otherwise", name(&message))),
+            Line::Message(message) => Err(format!("it is a {}, which does not match --as", name(&message))),
         }
     }
 
-    /// The end of a call as its client, or of a question as its server, gets it.
+    /// Outcome of a request, for its sender.
     fn outcome(&self, outcome: Result<Bytes, ErrorObject>, method: &Method) -> Result<Bytes, ErrorObject> {
         let facts = Facts { profile: self.profile(), ..Facts::new(self.kind(method), method) };
         let carried = match outcome {
@@ -176,26 +176,26 @@ impl Args {
         Payload::new(self.from, json).into_revision(self.to, &facts)
     }
 
-    /// What the other side does not get, and who is told instead.
-    fn refused(&self, refusal: &crate::mcp::Untranslatable) -> Carried {
+    /// Refused message, with a note about the error that the sender gets.
+    fn refused(&self, refusal: &crate::mcp::Untranslatable) -> TranslatedLine {
         let error = refusal.error();
         let remark = match self.form {
-            Form::Notification => format!("it is dropped: {refusal}"),
-            Form::Request | Form::Result => {
-                format!("it does not arrive; who sent it gets {}", String::from_utf8_lossy(error.json()))
+            LineKind::Notification => format!("it is dropped: {refusal}"),
+            LineKind::Request | LineKind::Result => {
+                format!("it is not delivered; the sender gets {}", String::from_utf8_lossy(error.json()))
             }
         };
-        Carried { received: None, remark: Some(remark) }
+        TranslatedLine { received: None, remark: Some(remark) }
     }
 
     fn kind(&self, method: &Method) -> Kind {
         let by_server = matches!(method, Method::CreateMessage | Method::Elicit | Method::RootsList);
         match (self.form, by_server) {
-            (Form::Request, false) => Kind::Request,
-            (Form::Request, true) => Kind::Question,
-            (Form::Result, false) => Kind::Result,
-            (Form::Result, true) => Kind::Answer,
-            (Form::Notification, _) => match method {
+            (LineKind::Request, false) => Kind::Request,
+            (LineKind::Request, true) => Kind::Question,
+            (LineKind::Result, false) => Kind::Result,
+            (LineKind::Result, true) => Kind::Answer,
+            (LineKind::Notification, _) => match method {
                 Method::Initialized | Method::RootsListChanged => Kind::ClientNotification,
                 _ => Kind::Notification,
             },
@@ -213,7 +213,7 @@ impl Args {
 
 // === impl Carried ===
 
-impl Carried {
+impl TranslatedLine {
     fn received(text: Bytes) -> Self {
         Self { received: Some(text), remark: None }
     }
@@ -224,20 +224,20 @@ impl Carried {
 impl Line {
     fn read(text: Bytes) -> Result<Self, String> {
         #[derive(serde::Deserialize)]
-        struct View<'a> {
+        struct JsonRpcMember<'a> {
             #[serde(borrow)]
             jsonrpc: Option<&'a RawValue>,
         }
-        let whole = serde_json::from_slice::<View<'_>>(&text).map(|view| view.jsonrpc.is_some());
+        let whole = serde_json::from_slice::<JsonRpcMember<'_>>(&text).map(|view| view.jsonrpc.is_some());
         match whole {
             Ok(true) => match Frame::parse(&text) {
                 Ok(Frame::Single(message)) => Ok(Self::Message(message)),
                 Ok(Frame::Batch(_)) => Err("it is a batch; give each message its own line".to_owned()),
-                Err(malformed) => Err(format!("it is no message: {malformed}")),
+                Err(malformed) => Err(format!("it is not a valid message: {malformed}")),
             },
             Ok(false) => Ok(Self::Bare(text)),
-            Err(error) if error.is_data() => Err("it is no JSON object".to_owned()),
-            Err(error) => Err(format!("it is no JSON: {error}")),
+            Err(error) if error.is_data() => Err("it is not a JSON object".to_owned()),
+            Err(error) => Err(format!("it is not JSON: {error}")),
         }
     }
 }
@@ -252,13 +252,13 @@ fn name(message: &Message) -> &'static str {
 
 fn version(name: &str) -> Result<Revision, String> {
     let known = || Revision::ALL.map(Revision::as_str).join(", ");
-    Revision::parse(name).ok_or_else(|| format!("the versions are {}", known()))
+    Revision::parse(name).ok_or_else(|| format!("the supported versions are {}", known()))
 }
 
 fn capabilities(text: &str) -> Result<Capabilities, String> {
     match serde_json::from_str::<Value>(text) {
         Ok(Value::Object(_)) => Ok(Capabilities::new(Bytes::copy_from_slice(text.as_bytes()))),
         Ok(_) => Err("it must be a JSON object".to_owned()),
-        Err(error) => Err(format!("it is no JSON: {error}")),
+        Err(error) => Err(format!("it is not JSON: {error}")),
     }
 }

@@ -1,20 +1,20 @@
-//! `lockkeeper version`: what this is, and which protocol versions it carries.
+//! `lockkeeper version`: the version, and the supported protocol versions.
 
 use serde_json::json;
 
-use super::{arguments::Form, process::Process};
+use super::{arguments::FormatArgs, process::ProcessContext};
 use crate::mcp::{Era, Revision};
 
 /// `version`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct VersionArgs {
     #[command(flatten)]
-    form: Form,
+    form: FormatArgs,
 }
 
-impl Args {
-    /// Prints it.
-    pub fn run(self, process: &mut Process) {
+impl VersionArgs {
+    /// Prints the version.
+    pub fn run(self, process: &mut ProcessContext) {
         let version = env!("CARGO_PKG_VERSION");
         let carried: Vec<&str> =
             Revision::ALL.into_iter().filter(|revision| revision.era() == Era::Legacy).map(Revision::as_str).collect();

@@ -1,11 +1,11 @@
-//! The section `[auth]`: the authorization server. Knows nothing of how tokens are made.
+//! The section `[auth]`: policy of the authorization server. Knows nothing of tokens.
 
 use std::time::Duration;
 
 use super::{http::host, section::Section};
 use crate::model::{AdvertiseIss, AuthPolicy, ConcealBackends, Registration};
 
-/// Reads the section; what is wrong is noted there, and the default stands in.
+/// Reads the section; reports invalid values and uses their defaults.
 pub(super) fn read(section: &mut Section<'_>) -> AuthPolicy {
     let default = AuthPolicy::default();
     let (second, minute, hour) = (Duration::from_secs(1), Duration::from_mins(1), Duration::from_hours(1));
@@ -33,7 +33,7 @@ pub(super) fn read(section: &mut Section<'_>) -> AuthPolicy {
     }
 }
 
-/// A private-use URI scheme: the grammar of RFC 3986 3.1, and none that a browser runs or opens itself (OA-55).
+/// A private-use URI scheme: the grammar of RFC 3986 3.1, without schemes that a browser runs or opens itself (OA-55).
 fn scheme(text: &str) -> Result<String, String> {
     const REFUSED: [&str; 9] =
         ["http", "https", "javascript", "data", "file", "blob", "about", "vbscript", "view-source"];
@@ -43,7 +43,7 @@ fn scheme(text: &str) -> Result<String, String> {
     if !well_formed {
         Err("a URI scheme is a letter, then letters, digits, `+`, `-` and `.`; without `://`".to_owned())
     } else if REFUSED.contains(&lowered.as_str()) {
-        Err("this scheme cannot belong to an application; take a private one such as `myapp`".to_owned())
+        Err("this scheme cannot belong to an application; use a private one such as `myapp`".to_owned())
     } else {
         Ok(lowered)
     }

@@ -9,12 +9,12 @@ use http::{HeaderName, HeaderValue};
 use url::Url;
 
 use super::{
-    problem::{Place, Problem},
+    problem::{ConfigPlace, ConfigProblem},
     section::Section,
 };
 use crate::model::{BackendId, BackendSpec, EraChoice, HttpSpec, OnLoss, Scope, Share, StdioSpec, TransportSpec};
 
-/// What other programs write into their entries and what means nothing here.
+/// Options of other programs that are ignored.
 const FOREIGN: [&str; 16] = [
     "alwaysAllow",
     "autoApprove",
@@ -34,7 +34,7 @@ const FOREIGN: [&str; 16] = [
     "version",
 ];
 
-/// Headers that the gateway itself sets.
+/// Headers that the gateway sets itself.
 const OWN_HEADERS: [&str; 13] = [
     "accept",
     "connection",
@@ -54,36 +54,36 @@ const OWN_HEADERS: [&str; 13] = [
 /// The protocol versions that have a handshake.
 const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// The protocol version in which every request stands alone.
+/// The stateless protocol version.
 const MODERN_VERSION: &str = "2026-07-28";
 
-/// Programs that run the program that their arguments name.
+/// Launchers: their arguments name the program that runs.
 const LAUNCHERS: [&str; 12] =
     ["npx", "uvx", "uv", "node", "python", "python3", "bunx", "bun", "deno", "docker", "pnpm", "yarn"];
 
-/// Who wrote the file.
+/// Format of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// It is written for this gateway: an option that is not known is an error.
+    /// Written for this gateway: an unknown option is an error.
     Own,
-    /// Other programs read it too: what they alone need is passed over.
+    /// Shared with other programs: their own options are ignored.
     Shared,
 }
 
-/// How an entry says it is reached.
+/// Transport that an entry names.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum TransportKind {
     Stdio,
     Http,
     Sse,
     WebSocket,
 }
 
-/// Reads the backends of `section` in order, those that are disabled left out. `folder` is where relative paths count
-/// from. Two names that meet after normalisation are noted (`translation` 5).
+/// Reads the backends of `section` in order, without the disabled ones. Relative paths are relative to `folder`. Two
+/// names that are equal after normalisation are an error (`translation` 5).
 pub(super) fn read_all(section: Section<'_>, dialect: Dialect, folder: &Path) -> Vec<BackendSpec> {
     let mut backends: Vec<BackendSpec> = Vec::new();
-    let mut names: Vec<(&str, Place)> = Vec::new();
+    let mut names: Vec<(&str, ConfigPlace)> = Vec::new();
     for (name, mut section) in section.tables() {
         let place = section.place();
         let id = match BackendId::normalise(name) {
@@ -100,7 +100,7 @@ pub(super) fn read_all(section: Section<'_>, dialect: Dialect, folder: &Path) ->
         };
         let earlier = names.iter().find(|(other, _)| id.is_some() && BackendId::normalise(other).ok() == id);
         if let (Some((other, at)), Some(id)) = (earlier, &id) {
-            let what = format!("`{name}` and `{other}` ({at}) are both called `{id}` here");
+            let what = format!("`{name}` and `{other}` ({at}) both become `{id}`");
             section.fault(what, Some("rename one of them"));
         }
         names.push((name, place));
@@ -108,7 +108,7 @@ pub(super) fn read_all(section: Section<'_>, dialect: Dialect, folder: &Path) ->
         let spec = read(&mut section, id.unwrap_or_else(placeholder), folder);
         let spec = spec.map(|spec| match dialect {
             Dialect::Own => pinned(&mut section, spec),
-            // there `version` is the server's own
+            // there, `version` is the version of the server
             Dialect::Shared => spec,
         });
         if dialect == Dialect::Shared {
@@ -120,16 +120,16 @@ pub(super) fn read_all(section: Section<'_>, dialect: Dialect, folder: &Path) ->
     backends
 }
 
-/// One backend for a command on the command line.
+/// A backend for a command on the command line.
 pub(super) fn from_command(command: &str, args: &[String]) -> BackendSpec {
     let (command, args) = (command.to_owned(), args.to_vec());
     let stdio = StdioSpec { command, args, env: std::collections::BTreeMap::new(), cwd: None };
     BackendSpec::new(name_of(&stdio.command, &stdio.args), TransportSpec::Stdio(stdio))
 }
 
-/// One backend for a URL on the command line.
-pub(super) fn from_url(text: &str) -> Result<BackendSpec, Problem> {
-    let url = server_url(text).map_err(|what| Problem::new(Place::Argument("--url"), what))?;
+/// A backend for a URL on the command line.
+pub(super) fn from_url(text: &str) -> Result<BackendSpec, ConfigProblem> {
+    let url = server_url(text).map_err(|what| ConfigProblem::new(ConfigPlace::Argument("--url"), what))?;
     let id = url.host_str().and_then(free_name).unwrap_or_else(placeholder);
     let http = HttpSpec { url, headers: std::collections::BTreeMap::new() };
     Ok(BackendSpec::new(id, remote(http)))
@@ -171,46 +171,50 @@ fn read(section: &mut Section<'_>, id: BackendId, folder: &Path) -> Option<Backe
     })
 }
 
-/// The version that is to be spoken, which says the era too.
+/// The configured protocol version, which implies the era.
 fn pinned(section: &mut Section<'_>, spec: BackendSpec) -> BackendSpec {
     let versions = LEGACY_VERSIONS.into_iter().chain([MODERN_VERSION]);
     let version = section.choice("version", &versions.map(|version| (version, version)).collect::<Vec<_>>());
     let Some(version) = version else { return spec };
     let era = if version == MODERN_VERSION { EraChoice::Modern } else { EraChoice::Legacy };
     if spec.era != EraChoice::Auto && spec.era != era {
-        section.fault(format!("`era` does not have the version {version}"), Some("take one of the two away"));
+        section.fault(format!("`era` does not match the version {version}"), Some("remove one of the two"));
     }
     BackendSpec { era, version: Some(version), ..spec }
 }
 
-/// How the backend is reached: exactly one of `command`, `url` and `builtin`.
+/// Transport of the backend: exactly one of `command`, `url` and `builtin`.
 fn transport(section: &mut Section<'_>, folder: &Path) -> Option<TransportSpec> {
-    const KINDS: [(&str, Kind); 7] = [
-        ("stdio", Kind::Stdio),
-        ("http", Kind::Http),
-        ("streamable-http", Kind::Http),
-        ("streamableHttp", Kind::Http),
-        ("sse", Kind::Sse),
-        ("ws", Kind::WebSocket),
-        ("websocket", Kind::WebSocket),
+    const KINDS: [(&str, TransportKind); 7] = [
+        ("stdio", TransportKind::Stdio),
+        ("http", TransportKind::Http),
+        ("streamable-http", TransportKind::Http),
+        ("streamableHttp", TransportKind::Http),
+        ("sse", TransportKind::Sse),
+        ("ws", TransportKind::WebSocket),
+        ("websocket", TransportKind::WebSocket),
     ];
     let (kind, transport) = (section.choice("type", &KINDS), section.choice("transport", &KINDS));
     let (by_command, by_url, built_in) = (section.has("command"), section.has("url"), section.has("builtin"));
     let said = usize::from(by_command) + usize::from(by_url) + usize::from(built_in);
     if said != 1 {
-        let what = if said == 0 { "nothing says how it is reached" } else { "it can be reached in one way only" };
-        section.fault(what, Some("give either `command` (a program to start) or `url` (an http or https endpoint)"));
+        let what = if said == 0 { "the transport is missing" } else { "there is more than one transport" };
+        section.fault(what, Some("set either `command` (a program to start) or `url` (an http or https endpoint)"));
     }
     match kind.or(transport) {
-        Some(Kind::Sse) => section.fault(
-            "servers over HTTP+SSE (`sse`) are not carried yet",
-            Some("most such servers offer Streamable HTTP too: take that URL, with the type `http`"),
+        Some(TransportKind::Sse) => section.fault(
+            "servers over HTTP+SSE (`sse`) are not supported",
+            Some("most such servers offer Streamable HTTP too: use that URL, with the type `http`"),
         ),
-        Some(Kind::WebSocket) if by_command && !by_url => {
+        Some(TransportKind::WebSocket) if by_command && !by_url => {
             section.fault("`websocket` needs a `url`, not a `command`", None);
         }
-        Some(Kind::Stdio) if by_url && !by_command => section.fault("`stdio` needs a `command`, not a `url`", None),
-        Some(Kind::Http) if by_command && !by_url => section.fault("`http` needs a `url`, not a `command`", None),
+        Some(TransportKind::Stdio) if by_url && !by_command => {
+            section.fault("`stdio` needs a `command`, not a `url`", None);
+        }
+        Some(TransportKind::Http) if by_command && !by_url => {
+            section.fault("`http` needs a `url`, not a `command`", None);
+        }
         _ => {}
     }
     let stdio = stdio(section, folder, by_command);
@@ -222,17 +226,17 @@ fn transport(section: &mut Section<'_>, folder: &Path) -> Option<TransportSpec> 
 fn stdio(section: &mut Section<'_>, folder: &Path, chosen: bool) -> Option<StdioSpec> {
     if !chosen {
         for key in ["args", "env", "cwd"] {
-            section.refuse(key, "this is for a backend with a `command`", "take it away, or give a `command`");
+            section.refuse(key, "this needs a `command`", "remove it, or set a `command`");
         }
     }
-    section.refuse("envFile", "files of variables are not read", "set the variables in the gateway's own environment");
+    section.refuse("envFile", "`envFile` is not supported", "set the variables in the gateway's own environment");
     let command = section.parsed("command", |text| {
         if text.trim().is_empty() { Err("the program's name is empty".to_owned()) } else { Ok(text.to_owned()) }
     });
     let args = section.texts("args").unwrap_or_default();
     let env = section.secrets("env", |name, value| {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-            Err("a variable's name holds no `=`, and neither name nor value a zero byte".to_owned())
+            Err("a variable name must not contain `=`, and neither name nor value a zero byte".to_owned())
         } else {
             Ok(())
         }
@@ -241,7 +245,7 @@ fn stdio(section: &mut Section<'_>, folder: &Path, chosen: bool) -> Option<Stdio
     Some(StdioSpec { command: command?, args, env, cwd })
 }
 
-/// A server at a URL, whose scheme tells the transport.
+/// A server at a URL; the scheme selects the transport.
 fn remote(http: HttpSpec) -> TransportSpec {
     match http.url.scheme() {
         "ws" | "wss" => TransportSpec::WebSocket(http),
@@ -251,20 +255,20 @@ fn remote(http: HttpSpec) -> TransportSpec {
 
 fn http(section: &mut Section<'_>, chosen: bool) -> Option<HttpSpec> {
     if !chosen {
-        section.refuse("headers", "this is for a backend with a `url`", "take it away, or give a `url`");
+        section.refuse("headers", "this needs a `url`", "remove it, or set a `url`");
     }
     let url = section.parsed("url", server_url);
     let headers = section.secrets("headers", |name, value| {
-        let Ok(name) = HeaderName::try_from(name) else { return Err("this is no name of a header".to_owned()) };
+        let Ok(name) = HeaderName::try_from(name) else { return Err("this is not a header name".to_owned()) };
         if OWN_HEADERS.contains(&name.as_str()) {
             return Err("the gateway sets this header itself".to_owned());
         }
-        HeaderValue::try_from(value).map(drop).map_err(|_| "the value cannot stand in a header".to_owned())
+        HeaderValue::try_from(value).map(drop).map_err(|_| "the value is not a valid header value".to_owned())
     });
     Some(HttpSpec { url: url?, headers })
 }
 
-/// The URL of a Streamable HTTP endpoint. It is never quoted: keys may be in it.
+/// The URL of a Streamable HTTP endpoint. Messages never quote it, since it may hold keys.
 fn server_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("this is not a URL: {error}"))?;
     match url.scheme() {
@@ -272,12 +276,12 @@ fn server_url(text: &str) -> Result<Url, String> {
         _ => return Err("this must be an http or https URL".to_owned()),
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("user and password belong into `headers`, as `Authorization`".to_owned());
+        return Err("put user and password into `headers`, as `Authorization`".to_owned());
     }
     Ok(url)
 }
 
-/// A name for a command that has none: that of the package or script it runs, else its own.
+/// A name for an unnamed command: that of the package or script that it runs, else its own.
 fn name_of(command: &str, args: &[String]) -> BackendId {
     let last = |text: &str| {
         let name = text.rsplit(['/', '\\']).next().unwrap_or_default().trim_start_matches('@');
@@ -289,12 +293,12 @@ fn name_of(command: &str, args: &[String]) -> BackendId {
     free_name(&name).unwrap_or_else(placeholder)
 }
 
-/// The backend name made of `text`, unless it is reserved.
+/// The backend name from `text`, unless it is reserved.
 fn free_name(text: &str) -> Option<BackendId> {
     BackendId::normalise(text).ok().filter(|id| Scope::reservation(id).is_none())
 }
 
-/// The name of a backend that cannot be named otherwise.
+/// The fallback name of a backend.
 #[expect(clippy::expect_used, reason = "a constant that is a backend name")]
 fn placeholder() -> BackendId {
     BackendId::parse("server").expect("this is a backend name")

@@ -1,19 +1,19 @@
-//! The tables `[clients.<name>]`: how single clients want to be spoken to. Knows nothing of what their versions lack.
+//! The tables `[clients.<name>]`: settings for single clients. Knows nothing of protocol versions.
 
 use std::collections::BTreeSet;
 
 use super::section::Section;
 
-/// How single clients want to be spoken to, by the `clientInfo.name` of their `initialize`.
+/// Settings for single clients, by the `clientInfo.name` of their `initialize`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Clients {
-    /// `profile = "strict"`: those that get no member which their version does not define. The others get every member:
+pub struct ClientsConfig {
+    /// `profile = "strict"`: clients that get no member which their version does not define. Others get every member:
     /// no schema of the protocol closes an object.
     pub strict: BTreeSet<String>,
 }
 
-impl Clients {
-    /// Reads the tables; what is wrong is noted there.
+impl ClientsConfig {
+    /// Reads the tables and reports errors.
     pub(super) fn read(section: Section<'_>) -> Self {
         let mut clients = Self::default();
         for (name, mut section) in section.tables() {

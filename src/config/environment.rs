@@ -1,8 +1,8 @@
-//! The environment of this process, as it was at the start. The only place that reads it. Knows no option.
+//! The environment of this process at start. The only module that reads it. Knows no option.
 
 use std::{collections::BTreeMap, ffi::OsString, fmt};
 
-/// The environment variables of this process, or those that a test gives. `Debug` shows no value.
+/// Environment variables of this process, or of a test. `Debug` hides the values.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<OsString, OsString>);
 
@@ -12,12 +12,12 @@ impl Environment {
         Self(std::env::vars_os().collect())
     }
 
-    /// The value of `name`; `None` where it is not set or is no UTF-8.
+    /// The value of `name`; `None` if it is not set or not UTF-8.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(std::ffi::OsStr::new(name))?.to_str()
     }
 
-    /// Every variable with its value, by name; those that are no UTF-8 are left out.
+    /// Every variable with its value, by name, without those that are not UTF-8.
     pub fn to_strings(&self) -> BTreeMap<String, String> {
         let text =
             |(name, value): (&OsString, &OsString)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()));

@@ -2,22 +2,22 @@
 
 use super::environment::Environment;
 
-/// Why a string cannot be expanded. No value of a variable is ever in it.
+/// Expansion error. It never holds a variable's value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unexpandable {
-    /// The variable is not set, and there is no default.
+    /// A variable that is not set and has no default.
     #[error("the environment variable `{0}` is not set")]
     NotSet(String),
-    /// What stands in the braces is no name.
+    /// Not a variable name in the braces.
     #[error("`${{` must be followed by the name of an environment variable and `}}`")]
     NoName,
-    /// VS Code would ask the person.
-    #[error("`${{input:…}}` asks a person, which a gateway cannot")]
+    /// `${input:…}`, for which VS Code would ask.
+    #[error("`${{input:…}}` needs a person, and a gateway cannot ask one")]
     Input,
 }
 
-/// Replaces each `${NAME}` by the variable's value, each `${NAME:-default}` by the value or, where it is not set or
-/// empty, by the default; `${env:NAME}` (VS Code) is `${NAME}`; `$${` stands for `${` itself. All faults are reported.
+/// Replaces each `${NAME}` by the variable's value and each `${NAME:-default}` by the value or, if it is not set or
+/// empty, by the default; `${env:NAME}` (VS Code) is `${NAME}`; `$${` is a literal `${`. Reports every error.
 pub fn expand(text: &str, environment: &Environment) -> Result<String, Vec<Unexpandable>> {
     let mut expanded = String::with_capacity(text.len());
     let mut faults = Vec::new();
@@ -47,17 +47,17 @@ pub fn expand(text: &str, environment: &Environment) -> Result<String, Vec<Unexp
 }
 
 impl Unexpandable {
-    /// What to do about it.
+    /// Advice.
     pub fn advice(&self) -> String {
         match self {
             Self::NotSet(name) => format!("set it, or give a default: `${{{name}:-…}}`"),
-            Self::NoName => "for the characters `${` themselves write `$${`".to_owned(),
+            Self::NoName => "for a literal `${` write `$${`".to_owned(),
             Self::Input => "put the value into an environment variable and write `${NAME}`".to_owned(),
         }
     }
 }
 
-/// The value of what stands between the braces.
+/// The value of the text between the braces.
 fn resolve<'a>(reference: &'a str, environment: &'a Environment) -> Result<&'a str, Unexpandable> {
     if reference.starts_with("input:") {
         return Err(Unexpandable::Input);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_stands_for_its_value_and_a_default_where_there_is_none() {
+    fn a_variable_expands_to_its_value_or_its_default() {
         for (text, expected) in [
             ("", ""),
             ("a $ b {c} $d", "a $ b {c} $d"),

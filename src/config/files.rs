@@ -1,4 +1,4 @@
-//! What is kept in the data folder, by name. Knows nothing of what is in the files.
+//! Files of the data folder. Knows nothing of their content.
 
 use std::{
     io,
@@ -10,17 +10,17 @@ pub fn database(data_dir: &Path) -> PathBuf {
     data_dir.join("lockkeeper.sqlite3")
 }
 
-/// The key under which secrets in the database are encrypted.
+/// The key that encrypts secrets in the database.
 pub fn master_key(data_dir: &Path) -> PathBuf {
     data_dir.join("master.key")
 }
 
-/// Where the running gateway says how it is reached on this machine.
+/// Control file: local address and token of the running gateway.
 pub fn control(data_dir: &Path) -> PathBuf {
     data_dir.join("control.json")
 }
 
-/// Creates the data folder where it does not exist, for this user alone.
+/// Creates a missing data folder, for this user only.
 pub fn create(data_dir: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);

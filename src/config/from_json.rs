@@ -1,15 +1,16 @@
-//! JSON, comments and trailing commas tolerated, to the tree. Knows no option.
+//! JSON with comments and trailing commas, to the tree. Knows no option.
 
 use jsonc_parser::{CollectOptions, ParseOptions, ast, common::Ranged as _};
 
 use super::{
-    problem::{Problem, Problems},
-    tree::{self, Document, Entry, Node, Value},
+    problem::{ConfigProblem, ConfigProblems},
+    tree::{self, ConfigEntry, ConfigNode, ConfigValue, Document},
 };
 
-/// Reads the text of `file`. Comments and trailing commas are let pass, for the editors that write them.
-pub fn parse(file: &str, text: &str) -> Result<Document, Problems> {
-    let fault = |at: usize, what: String| Problems(vec![Problem::new(tree::place_in(file, text, at), what)]);
+/// Parses the text of `file`, with the comments and trailing commas that editors write.
+pub fn parse(file: &str, text: &str) -> Result<Document, ConfigProblems> {
+    let fault =
+        |at: usize, what: String| ConfigProblems(vec![ConfigProblem::new(tree::place_in(file, text, at), what)]);
     let options = ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -29,8 +30,8 @@ pub fn parse(file: &str, text: &str) -> Result<Document, Problems> {
     }
 }
 
-fn entries(object: &ast::Object<'_>) -> Vec<Entry> {
-    let entry = |property: &ast::ObjectProp<'_>| Entry {
+fn entries(object: &ast::Object<'_>) -> Vec<ConfigEntry> {
+    let entry = |property: &ast::ObjectProp<'_>| ConfigEntry {
         key: property.name.as_str().to_owned(),
         at: property.range.start,
         value: node(&property.value),
@@ -38,15 +39,17 @@ fn entries(object: &ast::Object<'_>) -> Vec<Entry> {
     object.properties.iter().map(entry).collect()
 }
 
-fn node(value: &ast::Value<'_>) -> Node {
+fn node(value: &ast::Value<'_>) -> ConfigNode {
     let at = value.range().start;
     let value = match value {
-        ast::Value::StringLit(text) => Value::Text(text.value.to_string()),
-        ast::Value::NumberLit(number) => number.value.parse().map_or(Value::Other("a fraction"), Value::Integer),
-        ast::Value::BooleanLit(flag) => Value::Flag(flag.value),
-        ast::Value::Array(array) => Value::List(array.elements.iter().map(node).collect()),
-        ast::Value::Object(object) => Value::Table(entries(object)),
-        ast::Value::NullKeyword(_) => Value::Other("null"),
+        ast::Value::StringLit(text) => ConfigValue::Text(text.value.to_string()),
+        ast::Value::NumberLit(number) => {
+            number.value.parse().map_or(ConfigValue::Other("a fraction"), ConfigValue::Integer)
+        }
+        ast::Value::BooleanLit(flag) => ConfigValue::Flag(flag.value),
+        ast::Value::Array(array) => ConfigValue::List(array.elements.iter().map(node).collect()),
+        ast::Value::Object(object) => ConfigValue::Table(entries(object)),
+        ast::Value::NullKeyword(_) => ConfigValue::Other("null"),
     };
-    Node { at, value }
+    ConfigNode { at, value }
 }

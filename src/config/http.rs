@@ -1,4 +1,4 @@
-//! The section `[http]`: what the HTTP layers let in. Knows nothing of the layers.
+//! The section `[http]`: HTTP access rules. Knows nothing of the middleware.
 
 use ipnet::IpNet;
 use url::Url;
@@ -6,24 +6,24 @@ use url::Url;
 use super::section::Section;
 use crate::model::{QueryKey, Serves};
 
-/// What the HTTP layers let in.
+/// HTTP access rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Http {
-    /// `allowed_origins`: browser origins that may call `/mcp` and `/sse` beside the gateway's own and loopback ones
-    /// (OA-25), each `scheme://host[:port]` in the form that browsers send.
+pub struct HttpConfig {
+    /// `allowed_origins`: browser origins that may call `/mcp` and `/sse`, beside the gateway's own and loopback ones
+    /// (OA-25), each `scheme://host[:port]` as browsers send it.
     pub allowed_origins: Vec<String>,
-    /// `allowed_hosts`: names in the `Host` header that are answered beside the one of `public_url` (OA-138), each a
-    /// name or an address without port, lower case.
+    /// `allowed_hosts`: accepted names in the `Host` header, beside that of `public_url` (OA-138), each a name or an
+    /// address without port, lower case.
     pub allowed_hosts: Vec<String>,
-    /// `trusted_proxies`: the networks whose forwarding headers tell the client's address (OA-138).
+    /// `trusted_proxies`: networks whose forwarding headers are trusted (OA-138).
     pub trusted_proxies: Vec<IpNet>,
-    /// `query_api_key`: whether `/sse` takes an API key as `?api_key=` (OA-124).
+    /// `query_api_key`: API key as `?api_key=` on `/sse` (OA-124).
     pub query_api_key: QueryKey,
-    /// `legacy_clients`: whether clients of the versions with sessions are served (`translation` 2.6).
+    /// `legacy_clients`: clients of the versions with sessions (`translation` 2.6).
     pub serves: Serves,
 }
 
-impl Default for Http {
+impl Default for HttpConfig {
     fn default() -> Self {
         Self {
             allowed_origins: Vec::new(),
@@ -35,8 +35,8 @@ impl Default for Http {
     }
 }
 
-impl Http {
-    /// Reads the section; what is wrong is noted there, and the default stands in.
+impl HttpConfig {
+    /// Reads the section; reports invalid values and uses their defaults.
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         Self {
             allowed_origins: section.parsed_list("allowed_origins", origin).unwrap_or_default(),

@@ -1,67 +1,66 @@
-//! The section `[limits]`: how much is held at once, and how long. Knows nothing of what happens at a bound.
+//! The section `[limits]`: limits and timeouts. Knows nothing of their enforcement.
 
 use std::time::Duration;
 
 use super::section::Section;
 
-/// How much is held at once, and how long.
+/// Limits and timeouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// `session_idle`: how long a client session without a stream or a running call is kept, 1 minute to 30 days.
+pub struct LimitsConfig {
+    /// `session_idle`: life of a client session without a stream or a running call, 1 minute to 30 days.
     pub session_idle: Duration,
-    /// `sessions`: client sessions in all, 1 to 1,000,000.
+    /// `sessions`: total client sessions, 1 to 1,000,000.
     pub sessions: usize,
     /// `sessions_per_caller`: client sessions of one caller, 1 to 1,000,000.
     pub sessions_per_caller: usize,
-    /// `calls_per_session`: calls of one client session that run at once, 1 to 100,000.
+    /// `calls_per_session`: concurrent calls of one client session, 1 to 100,000.
     pub calls_per_session: usize,
-    /// `calls_per_user`: requests of one user's clients without sessions (2026-07-28) that run at once, 1 to 1,000,000.
+    /// `calls_per_user`: concurrent requests of one user's clients without sessions (2026-07-28), 1 to 1,000,000.
     pub calls_per_user: usize,
-    /// `listens_per_user`: open `subscriptions/listen` of one user, 1 to 1,000,000. Never more than half of `listens`.
+    /// `listens_per_user`: open `subscriptions/listen` of one user, 1 to 1,000,000. At most half of `listens`.
     pub listens_per_user: usize,
-    /// `listens`: open `subscriptions/listen` of all users, 1 to 1,000,000; where it is not set, three quarters of the bound
-    /// of connections, since each holds one.
+    /// `listens`: open `subscriptions/listen` of all users, 1 to 1,000,000; default: three quarters of the connection
+    /// limit, since each uses one.
     pub listens: Option<usize>,
-    /// `suspended_calls_per_user`: calls of one user's clients without sessions that wait for answers between two requests,
-    /// 1 to 1,000,000.
+    /// `suspended_calls_per_user`: suspended calls of one user's clients without sessions, 1 to 1,000,000.
     pub suspended_calls_per_user: usize,
-    /// `suspended_calls`: the same of all users, 1 to 1,000,000.
+    /// `suspended_calls`: suspended calls of all users, 1 to 1,000,000.
     pub suspended_calls: usize,
-    /// `question_timeout`: how long a client may take to answer what a server asks, 1 second to 24 hours.
+    /// `question_timeout`: time for a client to answer a request of a server, 1 second to 24 hours.
     pub question_timeout: Duration,
-    /// `question_slot_time`: how long a question may be open in a call on a shared process while other calls wait for that
-    /// process, 1 second to `question_timeout`; 60 seconds, or `question_timeout` where that is shorter.
+    /// `question_slot_time`: the same while other calls wait for the shared process, 1 second to `question_timeout`;
+    /// default: 60 seconds, or `question_timeout` if shorter.
     pub question_slot_time: Duration,
-    /// `slot_wait`: how long a call waits for a shared process, longer than `question_slot_time`, up to 24 hours; 120 seconds
-    /// or twice `question_slot_time` where that is longer.
+    /// `slot_wait`: time that a call waits for a shared process, longer than `question_slot_time`, up to 24 hours;
+    /// default: 120 seconds, or twice `question_slot_time` if longer.
     pub slot_wait: Duration,
-    /// `stream_lifetime`: how long the stream of one call stays open toward clients of 2025-11-25 and later, which come
-    /// back for the rest, 1 second to 24 hours; for ever where it is not set.
+    /// `stream_lifetime`: life of the stream of one call toward clients of 2025-11-25 and later, which reconnect for
+    /// the rest, 1 second to 24 hours; unlimited if not set.
     pub stream_lifetime: Option<Duration>,
     /// `batch`: messages in one JSON-RPC batch (2025-03-26), 1 to 10,000.
     pub batch: usize,
-    /// `request_body`: bytes in the body of one request to `/mcp`, 64 KiB to 1 GiB.
+    /// `request_body`: maximum body of one request to `/mcp`, 64 KiB to 1 GiB.
     pub request_body: usize,
-    /// `backend_sessions`: sessions (of a stdio backend: processes) held at one backend, 1 to 10,000.
+    /// `backend_sessions`: sessions (of a stdio backend: processes) at one backend, 1 to 10,000.
     pub backend_sessions: usize,
-    /// `connections`: connections in all, 16 to 1,000,000, as far as the descriptors of the process allow; where it is not
-    /// set, as many as they allow, 16,384 at most.
+    /// `connections`: total connections, 16 to 1,000,000, limited by the descriptors of the process; default: as many
+    /// as they allow, at most 16,384.
     pub connections: Option<usize>,
-    /// `connections_per_address`: connections of one client address, and requests at once that a trusted proxy forwards
-    /// for one, 1 to 1,000,000.
+    /// `connections_per_address`: connections of one client address, and concurrent requests that a trusted proxy
+    /// forwards for one, 1 to 1,000,000.
     pub connections_per_address: usize,
-    /// `head_timeout`: how long the head of a request may take, 1 second to 10 minutes.
+    /// `head_timeout`: time for the head of a request, 1 second to 10 minutes.
     pub head_timeout: Duration,
-    /// `body_timeout`: how long nothing may come of a body that is waited for, 1 second to 10 minutes; after the first
-    /// such time at least 1 KiB must come for each second of it.
+    /// `body_timeout`: time without data in a request body, 1 second to 10 minutes; after that time, the body must
+    /// arrive at 1 KiB per second or faster.
     pub body_timeout: Duration,
-    /// `keep_alive`: how long a connection stays open between two requests, 1 second to 1 hour.
+    /// `keep_alive`: life of an idle connection, 1 second to 1 hour.
     pub keep_alive: Duration,
-    /// `shutdown`: how long running calls may go on after the signal to stop, 0 s to 10 minutes.
+    /// `shutdown`: time for running calls after the signal to stop, 0 s to 10 minutes.
     pub shutdown: Duration,
 }
 
-impl Default for Limits {
+impl Default for LimitsConfig {
     fn default() -> Self {
         Self {
             session_idle: Duration::from_mins(30),
@@ -90,8 +89,8 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
-    /// Reads the section; what is wrong is noted there, and the default stands in.
+impl LimitsConfig {
+    /// Reads the section; reports invalid values and uses their defaults.
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         let mut many = |name: &'static str| section.count(name, 1..=1_000_000);

@@ -2,32 +2,32 @@
 
 use super::section::Section;
 
-/// What is logged, and how.
+/// Log settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Log {
+pub struct LogConfig {
     /// `filter`: a level, or directives such as `info,lockkeeper::backend=debug`.
     pub filter: String,
     /// `format`.
     pub format: LogFormat,
 }
 
-/// How a line of the log is written.
+/// Format of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// For people: colours on a terminal.
+    /// Text for people, with colours on a terminal.
     Text,
-    /// For machines: one JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-impl Default for Log {
+impl Default for LogConfig {
     fn default() -> Self {
         Self { filter: "info".to_owned(), format: LogFormat::Text }
     }
 }
 
-impl Log {
-    /// Reads the section; what is wrong is noted there, and the default stands in.
+impl LogConfig {
+    /// Reads the section; reports invalid values and uses their defaults.
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
@@ -39,7 +39,7 @@ impl Log {
     }
 }
 
-/// Directives that the log understands.
+/// Checks log directives.
 pub(super) fn filter(text: &str) -> Result<String, String> {
     match tracing_subscriber::EnvFilter::try_new(text) {
         Ok(_) => Ok(text.to_owned()),

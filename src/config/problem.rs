@@ -1,19 +1,19 @@
-//! What is wrong with a configuration, and where. Knows no option. No value is ever quoted here that may be a secret.
+//! Errors in a configuration, with their places. Knows no option. Messages quote no value that may be a secret.
 
 use std::fmt;
 
-/// Where something is said.
+/// Place of an option.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum ConfigPlace {
     /// In a file.
     File {
-        /// The file as it was named.
+        /// File name as given.
         file: String,
-        /// The line, from 1.
+        /// Line, from 1.
         line: usize,
-        /// The column, from 1.
+        /// Column, from 1.
         column: usize,
-        /// The option, such as `backends.files.command`; empty where the file cannot be read that far.
+        /// Option, such as `backends.files.command`; empty for a syntax error.
         path: String,
     },
     /// In a file as a whole.
@@ -22,41 +22,41 @@ pub enum Place {
     Argument(&'static str),
     /// In this environment variable.
     Variable(&'static str),
-    /// Nowhere: this option is missing.
+    /// A missing option.
     Missing(&'static str),
 }
 
-/// One thing that is wrong.
+/// One error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// Where.
-    pub place: Place,
-    /// What is wrong, and why.
+pub struct ConfigProblem {
+    /// Place.
+    pub place: ConfigPlace,
+    /// Error and reason.
     pub what: String,
-    /// What to do about it.
+    /// Advice.
     pub advice: Option<String>,
 }
 
-/// Everything that is wrong with a configuration; at least one thing. Displays each on lines of its own.
+/// All errors in a configuration; at least one. Displays each on its own lines.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct Problems(pub Vec<Problem>);
+pub struct ConfigProblems(pub Vec<ConfigProblem>);
 
 // === impl Problem ===
 
-impl Problem {
-    /// A thing that is wrong at `place`.
-    pub fn new(place: Place, what: impl Into<String>) -> Self {
+impl ConfigProblem {
+    /// Creates an error at `place`.
+    pub fn new(place: ConfigPlace, what: impl Into<String>) -> Self {
         Self { place, what: what.into(), advice: None }
     }
 
-    /// Adds what to do about it.
+    /// Adds advice.
     #[must_use]
     pub fn advise(self, advice: impl Into<String>) -> Self {
         Self { advice: Some(advice.into()), ..self }
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.what)?;
         match &self.advice {
@@ -68,7 +68,7 @@ impl fmt::Display for Problem {
 
 // === impl Problems ===
 
-impl fmt::Display for Problems {
+impl fmt::Display for ConfigProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.0.iter().enumerate() {
             write!(f, "{}{problem}", if index == 0 { "" } else { "\n" })?;
@@ -79,7 +79,7 @@ impl fmt::Display for Problems {
 
 // === impl Place ===
 
-impl fmt::Display for Place {
+impl fmt::Display for ConfigPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { file, line, column, path } if path.is_empty() => write!(f, "{file}:{line}:{column}"),

@@ -1,44 +1,44 @@
-//! The URL under which clients reach the gateway (OA-137): issuer, resources, metadata and cookies derive from it alone.
-//! Knows nothing of requests.
+//! The URL of the gateway for clients (OA-137): base of issuer, resources, metadata and cookies. Knows nothing of
+//! requests.
 
 use std::{fmt, net::SocketAddr};
 
 use url::{Host, Url};
 
-/// An `https` URL, or an `http` one of a loopback host; without user, query, fragment and trailing slash, in the
-/// normal form of the URL standard.
+/// An `https` URL, or an `http` URL of a loopback host; without user, query, fragment and trailing slash, in the normal
+/// form of the URL standard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicUrl(String);
 
 impl PublicUrl {
-    /// Accepts what OA-137 lets pass; the error says what is wrong, and what to write.
+    /// Parses a URL that OA-137 allows; the error says what is wrong and what to write.
     pub fn parse(text: &str) -> Result<Self, String> {
         let url = Url::parse(text).map_err(|error| format!("this is not a URL: {error}"))?;
         match url.scheme() {
             "https" => {}
             "http" if is_loopback(&url) => {}
-            "http" => return Err("`http` is for loopback addresses alone; clients need `https` here".to_owned()),
+            "http" => return Err("`http` is allowed for loopback addresses only; use `https`".to_owned()),
             _ => return Err("this must be an `https` URL".to_owned()),
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("there must be no user and password in it".to_owned());
+            return Err("remove user and password from it".to_owned());
         }
         if text.contains(['?', '#']) {
-            return Err("there must be neither query nor fragment in it".to_owned());
+            return Err("remove query and fragment from it".to_owned());
         }
         if text.ends_with('/') {
-            return Err("there must be no slash at the end: clients compare it byte by byte".to_owned());
+            return Err("remove the slash at the end: clients compare it byte by byte".to_owned());
         }
         let path = url.path().trim_end_matches('/');
         if !path.is_empty() {
-            return Err("there must be no path in it: the gateway needs a host (or a port) of its own, because \
+            return Err("remove the path: the gateway needs a host (or a port) of its own, because \
                         clients look for `/.well-known/…` at the root"
                 .to_owned());
         }
         Ok(Self(url.origin().ascii_serialization()))
     }
 
-    /// `http://` and the address that is listened on; where that is no loopback address, `localhost` and its port.
+    /// `http://` and the listen address; `localhost` and its port if that is not a loopback address.
     pub fn loopback(bound: SocketAddr) -> Self {
         if bound.ip().is_loopback() {
             Self(format!("http://{bound}"))
@@ -59,7 +59,7 @@ impl fmt::Display for PublicUrl {
     }
 }
 
-/// Whether the host is a loopback address or a name that always is one (RFC 6761 6.3).
+/// True for a loopback address or a name that always is one (RFC 6761 6.3).
 fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_clients_can_use_is_accepted() {
+    fn usable_public_urls_are_accepted() {
         for (text, normal) in [
             ("https://mcp.example.com", "https://mcp.example.com"),
             ("https://MCP.example.com:443", "https://mcp.example.com"),
@@ -89,7 +89,7 @@ mod tests {
 
     // N-131
     #[test]
-    fn what_would_break_clients_is_refused() {
+    fn unusable_public_urls_are_refused() {
         for text in [
             "",
             "mcp.example.com",

@@ -1,48 +1,48 @@
-//! One table of a configuration as a section reads it: typed, bounded, expanded, with every fault noted. Knows no option.
+//! Typed access to one table of a configuration: bounds, expansion and error reports. Knows no option.
 
 use std::{cell::RefCell, collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
 use super::{
     environment::Environment,
     expand::expand,
-    problem::{Place, Problem},
-    tree::{Document, Entry, Node, Value},
+    problem::{ConfigPlace, ConfigProblem},
+    tree::{ConfigEntry, ConfigNode, ConfigValue, Document},
     units,
 };
 use crate::support::Secret;
 
-/// What the sections of one file share: the file, the variables, and what is wrong so far.
+/// Context of the sections of one file: the file, the variables, and the errors so far.
 #[derive(Debug)]
-pub struct Reader<'a> {
+pub struct SectionReader<'a> {
     /// The file.
     pub document: &'a Document,
-    /// What `${NAME}` stands for.
+    /// Variables for `${NAME}`.
     pub environment: &'a Environment,
-    /// What is wrong so far.
-    pub problems: RefCell<Vec<Problem>>,
+    /// Errors so far.
+    pub problems: RefCell<Vec<ConfigProblem>>,
 }
 
-/// One table. Each accessor takes one option, `None` where it is absent or wrong (and then noted);
-/// [`Section::finish`] notes what no accessor asked for.
+/// One table. Each accessor takes one option and returns `None` if it is absent or invalid (and then reported);
+/// [`Section::finish`] reports unknown options.
 #[derive(Debug)]
 pub struct Section<'a> {
-    reader: &'a Reader<'a>,
-    /// Its path with a dot at the end; empty for the outermost table.
+    reader: &'a SectionReader<'a>,
+    /// Path with a dot at the end; empty for the outermost table.
     prefix: String,
     at: usize,
-    entries: &'a [Entry],
+    entries: &'a [ConfigEntry],
     known: Vec<&'static str>,
     passed_over: &'static [&'static str],
 }
 
-// === impl Reader ===
+// === impl SectionReader ===
 
-impl<'a> Reader<'a> {
-    /// What is wrong, in the order of the file.
-    pub fn into_problems(self) -> Vec<Problem> {
+impl<'a> SectionReader<'a> {
+    /// Errors, in file order.
+    pub fn into_problems(self) -> Vec<ConfigProblem> {
         let mut problems = self.problems.into_inner();
         problems.sort_by_key(|problem| match problem.place {
-            Place::File { line, column, .. } => (line, column),
+            ConfigPlace::File { line, column, .. } => (line, column),
             _ => (0, 0),
         });
         problems
@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
         self.section(String::new(), 0, &self.document.root)
     }
 
-    fn section(&'a self, prefix: String, at: usize, entries: &'a [Entry]) -> Section<'a> {
+    fn section(&'a self, prefix: String, at: usize, entries: &'a [ConfigEntry]) -> Section<'a> {
         Section { reader: self, prefix, at, entries, known: Vec::new(), passed_over: &[] }
     }
 
@@ -62,13 +62,13 @@ impl<'a> Reader<'a> {
     }
 
     fn note_with(&self, at: usize, path: &str, what: impl Into<String>, advice: Option<String>) {
-        let problem = Problem { place: self.document.place(at, path), what: what.into(), advice };
+        let problem = ConfigProblem { place: self.document.place(at, path), what: what.into(), advice };
         self.problems.borrow_mut().push(problem);
     }
 
-    /// The string at `node` with its variables replaced. Its value is never quoted: it may be a secret.
-    fn text(&self, node: &Node, path: &str) -> Option<String> {
-        let Value::Text(text) = &node.value else {
+    /// The string at `node` with its variables expanded. Messages never quote it: it may be a secret.
+    fn text(&self, node: &ConfigNode, path: &str) -> Option<String> {
+        let ConfigValue::Text(text) = &node.value else {
             self.note(node.at, path, format!("this must be a string, not {}", node.value.kind()));
             return None;
         };
@@ -92,17 +92,17 @@ impl<'a> Section<'a> {
         self.reader.text(&entry.value, &self.path(key))
     }
 
-    /// A string of a form of its own; `parse` says what is wrong with another.
+    /// A string that `parse` checks; its error says what is wrong.
     pub fn parsed<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let entry = self.take(key)?;
         self.parse_node(&entry.value, &self.path(key), &parse)
     }
 
-    /// Strings in a row, each of a form of its own.
+    /// A list of strings, each checked by `parse`.
     pub fn parsed_list<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, String>) -> Option<Vec<T>> {
         let entry = self.take(key)?;
         let path = self.path(key);
-        let Value::List(nodes) = &entry.value.value else {
+        let ConfigValue::List(nodes) = &entry.value.value else {
             self.wrong_kind(entry, "a list of strings");
             return None;
         };
@@ -110,20 +110,20 @@ impl<'a> Section<'a> {
         Some(nodes.iter().enumerate().filter_map(parsed).collect())
     }
 
-    /// Strings in a row.
+    /// A list of strings.
     pub fn texts(&mut self, key: &'static str) -> Option<Vec<String>> {
         self.parsed_list(key, |text| Ok(text.to_owned()))
     }
 
-    /// Names with secret values; `check` says what is wrong with a pair, without quoting the value. A number or a flag
-    /// is taken as its text.
+    /// A table of secrets; `check` says what is wrong with a pair, without quoting the value. A number or a boolean
+    /// counts as its text.
     pub fn secrets(
         &mut self,
         key: &'static str,
         check: impl Fn(&str, &str) -> Result<(), String>,
     ) -> BTreeMap<String, Secret> {
         let Some(entry) = self.take(key) else { return BTreeMap::new() };
-        let Value::Table(pairs) = &entry.value.value else {
+        let ConfigValue::Table(pairs) = &entry.value.value else {
             self.wrong_kind(entry, "a table of strings");
             return BTreeMap::new();
         };
@@ -131,15 +131,15 @@ impl<'a> Section<'a> {
         for pair in pairs {
             let path = format!("{}.{}", self.path(key), pair.key);
             let value = match &pair.value.value {
-                Value::Integer(number) => Some(number.to_string()),
-                Value::Flag(flag) => Some(flag.to_string()),
+                ConfigValue::Integer(number) => Some(number.to_string()),
+                ConfigValue::Flag(flag) => Some(flag.to_string()),
                 _ => self.reader.text(&pair.value, &path),
             };
             let Some(value) = value else { continue };
             if let Err(what) = check(&pair.key, &value) {
                 self.reader.note(pair.at, &path, what);
             } else if secrets.insert(pair.key.clone(), Secret::new(value)).is_some() {
-                self.reader.note(pair.at, &path, "this name is there twice");
+                self.reader.note(pair.at, &path, "this name occurs twice");
             }
         }
         secrets
@@ -147,7 +147,7 @@ impl<'a> Section<'a> {
 
     /// A duration within `bounds`.
     pub fn duration(&mut self, key: &'static str, bounds: RangeInclusive<Duration>) -> Option<Duration> {
-        if let Some(Entry { value: Node { at, value: Value::Integer(_) }, .. }) = self.find(key) {
+        if let Some(ConfigEntry { value: ConfigNode { at, value: ConfigValue::Integer(_) }, .. }) = self.find(key) {
             self.known.push(key);
             self.reader.note(*at, &self.path(key), "this needs its unit and quotes: `\"500ms\"`, `\"60s\"`, `\"30m\"`");
             return None;
@@ -166,7 +166,7 @@ impl<'a> Section<'a> {
     /// A number within `bounds`.
     pub fn count(&mut self, key: &'static str, bounds: RangeInclusive<usize>) -> Option<usize> {
         let entry = self.take(key)?;
-        let Value::Integer(number) = entry.value.value else {
+        let ConfigValue::Integer(number) = entry.value.value else {
             self.wrong_kind(entry, "a number");
             return None;
         };
@@ -183,7 +183,7 @@ impl<'a> Section<'a> {
         let entry = self.take(key)?;
         let path = self.path(key);
         let size = match &entry.value.value {
-            Value::Integer(number) => u64::try_from(*number).unwrap_or(0),
+            ConfigValue::Integer(number) => u64::try_from(*number).unwrap_or(0),
             _ => self.parse_node(&entry.value, &path, &units::parse_size)?,
         };
         let fitting = usize::try_from(size).ok().filter(|size| bounds.contains(size));
@@ -198,7 +198,7 @@ impl<'a> Section<'a> {
     /// True or false.
     pub fn flag(&mut self, key: &'static str) -> Option<bool> {
         let entry = self.take(key)?;
-        if let Value::Flag(flag) = entry.value.value {
+        if let ConfigValue::Flag(flag) = entry.value.value {
             return Some(flag);
         }
         self.wrong_kind(entry, "true or false, without quotes");
@@ -214,7 +214,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// A table as a section of its own; an empty one where it is absent.
+    /// A table as a section; empty if it is absent.
     #[must_use]
     pub fn table(&mut self, key: &'static str) -> Self {
         let prefix = format!("{}.", self.path(key));
@@ -222,85 +222,85 @@ impl<'a> Section<'a> {
         self.reader.section(prefix, entry.at, self.entries_of(entry).unwrap_or_default())
     }
 
-    /// The tables within this one, whatever their names.
+    /// The tables within this one, with any names.
     pub fn tables(self) -> Vec<(&'a str, Self)> {
-        let inner = |entry: &'a Entry| {
+        let inner = |entry: &'a ConfigEntry| {
             let prefix = format!("{}{}.", self.prefix, entry.key);
             Some((entry.key.as_str(), self.reader.section(prefix, entry.at, self.entries_of(entry)?)))
         };
         self.entries.iter().filter_map(inner).collect()
     }
 
-    /// Whether the option is there, right or wrong; it counts as asked for.
+    /// True if the option is present, valid or not; it counts as known.
     pub fn has(&mut self, key: &'static str) -> bool {
         self.known.push(key);
         self.find(key).is_some()
     }
 
-    /// Notes that the option `key`, where it is there, must not be.
+    /// Reports the option `key` as not allowed, if it is present.
     pub fn refuse(&mut self, key: &'static str, what: &str, advice: &str) {
         if let Some(entry) = self.take(key) {
             self.reader.note_with(entry.at, &self.path(key), what, Some(advice.to_owned()));
         }
     }
 
-    /// Options that are let pass unread.
+    /// Options to ignore.
     pub fn pass_over(&mut self, keys: &'static [&'static str]) {
         self.passed_over = keys;
     }
 
-    /// Notes a fault of this section as a whole.
+    /// Reports an error of the whole section.
     pub fn fault(&self, what: impl Into<String>, advice: Option<&str>) {
         let path = self.prefix.trim_end_matches('.');
         self.reader.note_with(self.at, path, what, advice.map(str::to_owned));
     }
 
-    /// Where this section begins.
-    pub fn place(&self) -> Place {
+    /// Place of this section.
+    pub fn place(&self) -> ConfigPlace {
         self.reader.document.place(self.at, self.prefix.trim_end_matches('.'))
     }
 
-    /// Notes every option that nothing asked for, with the name that was probably meant.
+    /// Reports every unknown option, with the name that was probably meant.
     pub fn finish(self) {
         for entry in self.entries {
             let key = entry.key.as_str();
             if !self.known.contains(&key) && !self.passed_over.contains(&key) {
                 let advice = meant(&entry.key, &self.known).map(|name| format!("did you mean `{name}`?"));
-                self.reader.note_with(entry.at, &self.path(&entry.key), "there is no such option", advice);
+                self.reader.note_with(entry.at, &self.path(&entry.key), "unknown option", advice);
             }
         }
     }
 
-    fn find(&self, key: &str) -> Option<&'a Entry> {
+    fn find(&self, key: &str) -> Option<&'a ConfigEntry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    /// The entry of `key`, which counts as asked for; a second one is noted.
-    fn take(&mut self, key: &'static str) -> Option<&'a Entry> {
+    /// The entry of `key`, which counts as known; reports a duplicate.
+    fn take(&mut self, key: &'static str) -> Option<&'a ConfigEntry> {
         self.known.push(key);
         let mut entries = self.entries.iter().filter(|entry| entry.key == key);
         let first = entries.next();
         if let Some(second) = entries.next() {
-            self.reader.note(second.at, &self.path(key), "this option is there twice");
+            self.reader.note(second.at, &self.path(key), "this option occurs twice");
         }
         first
     }
 
-    /// The entries of a table; what is none is noted.
-    fn entries_of(&self, entry: &'a Entry) -> Option<&'a [Entry]> {
-        if let Value::Table(entries) = &entry.value.value {
+    /// The entries of a table; reports any other value.
+    fn entries_of(&self, entry: &'a ConfigEntry) -> Option<&'a [ConfigEntry]> {
+        if let ConfigValue::Table(entries) = &entry.value.value {
             return Some(entries);
         }
         self.wrong_kind(entry, "a table");
         None
     }
 
-    fn parse_node<T>(&self, node: &Node, path: &str, parse: &impl Fn(&str) -> Result<T, String>) -> Option<T> {
+    fn parse_node<T>(&self, node: &ConfigNode, path: &str, parse: &impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let text = self.reader.text(node, path)?;
         parse(&text).map_err(|what| self.reader.note(node.at, path, what)).ok()
     }
 
-    fn wrong_kind(&self, entry: &Entry, expected: &str) {
+    fn wrong_kind(&self, entry: &ConfigEntry, expected: &str) {
         let what = format!("this must be {expected}, not {}", entry.value.value.kind());
         self.reader.note(entry.value.at, &self.path(&entry.key), what);
     }
@@ -310,7 +310,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// The known name nearest to `key`, where one is near enough to be meant.
+/// The known name nearest to `key`, if it is near enough.
 fn meant(key: &str, known: &[&'static str]) -> Option<&'static str> {
     let key = key.to_ascii_lowercase().replace('-', "_");
     let distance = |name: &str| strsim::damerau_levenshtein(&key, &name.to_ascii_lowercase());

@@ -1,52 +1,52 @@
-//! What a configuration file says, whatever its format: a tree of values, each with its place. Knows no option.
+//! A parsed configuration file of any format: a tree of values with their places. Knows no option.
 
-use super::problem::Place;
+use super::problem::ConfigPlace;
 
-/// A file that was read: its values, and what is needed to tell a place in it.
+/// A parsed file: its values, and the line starts for places.
 #[derive(Debug, Clone)]
 pub struct Document {
-    /// The file as it was named.
+    /// File name as given.
     pub file: String,
-    /// Where each line begins, in bytes.
+    /// Start of each line, in bytes.
     line_starts: Vec<usize>,
     /// The outermost table.
-    pub root: Vec<Entry>,
+    pub root: Vec<ConfigEntry>,
 }
 
 /// A key with its value.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct ConfigEntry {
     /// The key.
     pub key: String,
-    /// Where the key begins, in bytes.
+    /// Start of the key, in bytes.
     pub at: usize,
     /// The value.
-    pub value: Node,
+    pub value: ConfigNode,
 }
 
 /// A value with its place.
 #[derive(Debug, Clone)]
-pub struct Node {
-    /// Where it begins, in bytes.
+pub struct ConfigNode {
+    /// Start of the value, in bytes.
     pub at: usize,
     /// The value itself.
-    pub value: Value,
+    pub value: ConfigValue,
 }
 
 /// A value.
 #[derive(Debug, Clone)]
-pub enum Value {
+pub enum ConfigValue {
     /// A string.
     Text(String),
     /// A whole number.
     Integer(i64),
     /// True or false.
     Flag(bool),
-    /// Values in a row.
-    List(Vec<Node>),
-    /// Keys with values, in the order of the file.
-    Table(Vec<Entry>),
-    /// What no option takes: a fraction, a date, null.
+    /// A list.
+    List(Vec<ConfigNode>),
+    /// A table, in file order.
+    Table(Vec<ConfigEntry>),
+    /// Value that no option takes: a fraction, a date, null.
     Other(&'static str),
 }
 
@@ -54,21 +54,21 @@ pub enum Value {
 
 impl Document {
     /// The tree of `file`, whose whole text is `text`.
-    pub fn new(file: &str, text: &str, root: Vec<Entry>) -> Self {
+    pub fn new(file: &str, text: &str, root: Vec<ConfigEntry>) -> Self {
         Self { file: file.to_owned(), line_starts: line_starts(text), root }
     }
 
     /// The place at byte `at` for the option `path`.
-    pub fn place(&self, at: usize, path: &str) -> Place {
+    pub fn place(&self, at: usize, path: &str) -> ConfigPlace {
         let (line, column) = line_and_column(&self.line_starts, at);
-        Place::File { file: self.file.clone(), line, column, path: path.to_owned() }
+        ConfigPlace::File { file: self.file.clone(), line, column, path: path.to_owned() }
     }
 }
 
 // === impl Value ===
 
-impl Value {
-    /// What it is, as a sentence names it.
+impl ConfigValue {
+    /// Kind of the value, for messages.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) => "a string",
@@ -81,10 +81,10 @@ impl Value {
     }
 }
 
-/// The place of a syntax error, where there is no tree yet.
-pub(super) fn place_in(file: &str, text: &str, at: usize) -> Place {
+/// The place of a syntax error, before there is a tree.
+pub(super) fn place_in(file: &str, text: &str, at: usize) -> ConfigPlace {
     let (line, column) = line_and_column(&line_starts(text), at);
-    Place::File { file: file.to_owned(), line, column, path: String::new() }
+    ConfigPlace::File { file: file.to_owned(), line, column, path: String::new() }
 }
 
 fn line_starts(text: &str) -> Vec<usize> {

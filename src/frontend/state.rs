@@ -13,7 +13,7 @@ use super::{
 use crate::{
     mcp::Server,
     model::{BackendId, Endpoint},
-    resource::Admission,
+    resource::Authorized,
     support::Clock,
 };
 
@@ -39,7 +39,7 @@ pub(crate) struct FrontendState {
 #[derive(Clone)]
 pub(crate) struct Sender {
     /// The caller, and the lifetime of its credential.
-    pub(crate) admission: Admission,
+    pub(crate) admission: Authorized,
     /// The endpoint; that of `/messages` is the session's.
     pub(crate) endpoint: Endpoint,
     /// The servers at the endpoint.

@@ -30,11 +30,11 @@ use std::{
 use parking_lot::RwLock;
 
 pub(crate) use self::{
-    cache::Change, cached::Lookup, kind::ListKind, list::List, server_info::ServerInfo, source::CatalogSettings,
+    cache::Change, cached::Lookup, kind::ListKind, list::List, server_info::DiscoverInfo, source::CatalogSettings,
 };
 use self::{
     cache::{CacheOwner, ListCache, ListCacheKey},
-    source::Source,
+    source::ListSource,
 };
 use crate::{
     mcp::{
@@ -51,7 +51,7 @@ const JUST_CHANGED: Duration = Duration::from_mins(1);
 
 /// The lists of one backend.
 pub(crate) struct Catalog {
-    source: Arc<Source>,
+    source: Arc<ListSource>,
     /// True if a call needs nothing that only the lists know, as far as the backend has listed anything.
     pub(crate) has_plain_calls: Arc<AtomicBool>,
     share: Share,
@@ -59,15 +59,15 @@ pub(crate) struct Catalog {
     uses: AtomicU64,
 }
 
-/// What a catalog is of.
+/// The backend of a catalog.
 pub(crate) struct CatalogBackend {
     /// Its name.
     pub(crate) id: BackendId,
     /// The backend itself.
     pub(crate) server: Arc<dyn Server>,
-    /// Who shares a session of it.
+    /// Sharing of its sessions.
     pub(crate) share: Share,
-    /// What it said of itself in an earlier process of the gateway.
+    /// Server information from an earlier process of the gateway.
     pub(crate) introduction: Option<Payload>,
 }
 
@@ -77,7 +77,7 @@ impl Catalog {
     /// An empty catalog of this backend.
     pub(crate) fn new(backend: CatalogBackend, settings: CatalogSettings) -> Self {
         let CatalogBackend { id, server, share, introduction } = backend;
-        let source = Arc::new(Source::new(id, server, introduction, settings));
+        let source = Arc::new(ListSource::new(id, server, introduction, settings));
         let has_plain_calls = Arc::clone(&source.has_plain_calls);
         Self { source, has_plain_calls, share, caches: RwLock::default(), uses: AtomicU64::new(0) }
     }
@@ -96,9 +96,9 @@ impl Catalog {
         }
     }
 
-    /// What the backend says of itself; a fetch is started if it is due. What it says, or once said, to the gateway
-    /// itself stands in at once, so that no session waits for it twice (`translation` 6.7).
-    pub(crate) fn server_info(&self, context: &Context) -> Lookup<ServerInfo> {
+    /// Server information of the backend; starts a fetch if it is due. The last known one is used at once, so that no
+    /// session waits for it twice (`translation` 6.7).
+    pub(crate) fn server_info(&self, context: &Context) -> Lookup<DiscoverInfo> {
         let cache = self.cache(context);
         let mut freshness = self.source.server_info(&cache);
         let fallback = self.source.introduction();
@@ -205,12 +205,12 @@ impl Catalog {
         }
     }
 
-    /// How many entries the gateway itself sees.
+    /// Number of entries that the gateway itself sees.
     pub(crate) fn count(&self, kind: ListKind) -> usize {
         self.base().and_then(|base| base.list(kind).value()).map_or(0, |list| list.len())
     }
 
-    /// The entries that clients are not shown, with their kinds and reasons.
+    /// Hidden entries, with their kinds and reasons.
     pub(crate) fn left_out(&self) -> Vec<(ListKind, LeftOut)> {
         let Some(base) = self.base() else { return Vec::new() };
         let of_kind = |kind: ListKind| base.list(kind).value().into_iter().map(move |list| (kind, list));
@@ -232,7 +232,7 @@ impl Catalog {
         self.list(context, ListKind::Tools).at_hand().is_some_and(|list| list.leaves_out(name, context.client.revision))
     }
 
-    /// Forgets what an ended client session saw.
+    /// Deletes the caches of an ended client session.
     pub(crate) fn forget(&self, session: &SessionId) {
         self.caches.write().retain(|key, _| !matches!(&key.owner, CacheOwner::Session(id) if id == session));
     }

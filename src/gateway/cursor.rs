@@ -1,7 +1,7 @@
 //! Sealed cursors of merged lists: `gwc1.` and an encrypted position. Knows nothing of lists.
 //!
-//! A cursor is good for the process that made it, the same list, the same user and the same set of backends. Anything
-//! else is the same error: the client lists again from the start.
+//! A cursor is valid for the process that made it, the same list, the same user and the same set of backends. Any other
+//! use is the same error: the client lists again from the start.
 
 use crate::{
     mcp::ErrorObject,
@@ -9,7 +9,7 @@ use crate::{
 };
 
 const PREFIX: &str = "gwc1.";
-/// The longest cursor that is looked at.
+/// Maximum length of a cursor.
 const MAX_CURSOR: usize = 256;
 
 /// Makes and opens cursors.

@@ -1,5 +1,5 @@
-//! What the gateway says of itself as a server (`translation` section 5): the union of what its backends say. Knows
-//! nothing of fetching.
+//! Server information of the gateway (`translation` section 5): the union of that of its backends. Knows nothing of
+//! fetching.
 
 use std::collections::HashSet;
 
@@ -7,18 +7,18 @@ use serde_json::{Map, Value, json};
 
 use super::{
     backends::VisibleBackend,
-    catalog::ServerInfo,
+    catalog::DiscoverInfo,
     gather::{Gathered, WaitPolicy, gather},
-    settings::Settings,
+    settings::GatewaySettings,
 };
 use crate::mcp::{ClientInfo, Context, Outcome, Payload, Revision, meta};
 
-/// The most bytes of the joined instructions.
+/// Maximum bytes of the joined instructions.
 const MOST_INSTRUCTIONS: usize = 16 << 10;
 
 /// The answer of the merged endpoint. A backend that has not answered yet is supposed to have everything, so that a
 /// client does not leave out what comes a moment later.
-pub(crate) async fn merged(settings: &Settings, seen: &[VisibleBackend], context: &Context) -> Outcome {
+pub(crate) async fn merged(settings: &GatewaySettings, seen: &[VisibleBackend], context: &Context) -> Outcome {
     let asked = seen.iter().map(|one| one.entry.catalog.server_info(context)).collect();
     let given = gather(asked, settings.cold_budget, WaitPolicy::Budget).await;
     let names: Vec<&str> = Revision::ALL.iter().rev().map(|revision| revision.as_str()).collect();
@@ -44,8 +44,8 @@ pub(crate) async fn own(seen: &VisibleBackend, context: &Context) -> Outcome {
 }
 
 /// The union. `listChanged` is always true, since the set itself changes; what is not carried is not shown.
-fn capabilities(given: &[Gathered<ServerInfo>]) -> Value {
-    let any = |test: &dyn Fn(&ServerInfo) -> bool| {
+fn capabilities(given: &[Gathered<DiscoverInfo>]) -> Value {
+    let any = |test: &dyn Fn(&DiscoverInfo) -> bool| {
         given.is_empty() || given.iter().any(|one| one.as_deref().map_or(true, test))
     };
     let mut union = Map::new();
@@ -55,7 +55,7 @@ fn capabilities(given: &[Gathered<ServerInfo>]) -> Value {
         }
     }
     if let Some(resources) = union.get_mut("resources")
-        && any(&ServerInfo::subscribes)
+        && any(&DiscoverInfo::subscribes)
     {
         resources["subscribe"] = true.into();
     }
@@ -65,7 +65,7 @@ fn capabilities(given: &[Gathered<ServerInfo>]) -> Value {
         }
     }
     // which of its parts a backend has that has not answered yet cannot be guessed
-    let known: Vec<&ServerInfo> = given.iter().filter_map(|one| one.as_deref().ok()).collect();
+    let known: Vec<&DiscoverInfo> = given.iter().filter_map(|one| one.as_deref().ok()).collect();
     if let Some(tasks) = tasks(&known) {
         union.insert("tasks".to_owned(), tasks);
     }
@@ -83,8 +83,8 @@ fn capabilities(given: &[Gathered<ServerInfo>]) -> Value {
 
 /// The part of the `tasks` capability that the gateway keeps toward clients if a backend has it: calls of tools as tasks,
 /// and cancelling. `tasks/list` is not part of it: no cursor leads through several servers' lists of tasks.
-fn tasks(given: &[&ServerInfo]) -> Option<Value> {
-    let has_tasks = |info: &ServerInfo| info.runs_tools_as_tasks() || info.extends_tasks();
+fn tasks(given: &[&DiscoverInfo]) -> Option<Value> {
+    let has_tasks = |info: &DiscoverInfo| info.runs_tools_as_tasks() || info.extends_tasks();
     given.iter().any(|info| has_tasks(info)).then(|| {
         let mut tasks = json!({ "requests": { "tools": { "call": {} } } });
         if given.iter().all(|info| !has_tasks(info) || info.cancels_tasks()) {
@@ -94,9 +94,9 @@ fn tasks(given: &[&ServerInfo]) -> Option<Value> {
     })
 }
 
-/// What the backends name under a capability that is a map, as far as those that name it say the same of it: a client can
-/// be told one thing. Tasks are left out: which server made one is known by its id, so that one that has them is enough.
-fn agreed(given: &[&ServerInfo], capability: &str) -> Map<String, Value> {
+/// Members of a map capability on which all backends that declare it agree: a client gets one value. Without tasks: the
+/// id of a task names its server, so one backend that supports them is enough.
+fn agreed(given: &[&DiscoverInfo], capability: &str) -> Map<String, Value> {
     let mut agreed = Map::new();
     let mut disputed = HashSet::from([meta::TASKS_EXTENSION.to_owned()]);
     for (name, settings) in given.iter().flat_map(|about| about.named_under(capability)) {
@@ -111,7 +111,7 @@ fn agreed(given: &[&ServerInfo], capability: &str) -> Map<String, Value> {
 }
 
 /// The instructions of each backend under its name, whole ones only as far as they fit, the last one cut.
-fn instructions(seen: &[VisibleBackend], given: &[Gathered<ServerInfo>]) -> Option<String> {
+fn instructions(seen: &[VisibleBackend], given: &[Gathered<DiscoverInfo>]) -> Option<String> {
     let mut text = String::new();
     for (one, about) in seen.iter().zip(given) {
         let Some(told) = about.as_ref().ok().and_then(|about| about.instructions()) else { continue };

@@ -1,4 +1,4 @@
-//! What every backend is to hear: the log level, and what the client tells. Knows nothing of what it says.
+//! Messages to every backend: the log level, and client notifications. Knows nothing of their content.
 
 use std::sync::Arc;
 

@@ -1,35 +1,35 @@
-//! How long a list may be kept by its reader, and by whom (2026-07-28, caching). Knows nothing of who reads it.
+//! Cache hints of lists (2026-07-28, caching). Knows nothing of their readers.
 
 use crate::mcp::{Feature, Payload};
 
-/// The longest time, in milliseconds, that a list is kept in which a backend is missing.
+/// Maximum time, in milliseconds, for which a list without one of its backends is fresh.
 const INCOMPLETE: u64 = 5_000;
 
 /// The cache hints of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CacheHints {
-    /// For how many milliseconds it is fresh.
+    /// Time in milliseconds for which it is fresh.
     pub(crate) ttl: u64,
-    /// Who may keep it.
+    /// Scope of the cache.
     pub(crate) scope: CacheScope,
 }
 
-/// Who may keep a result; the narrower one is the greater.
+/// Scope of a cache; the narrower one is the greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CacheScope {
-    /// Anybody, for anybody.
+    /// Shared caches.
     Public,
-    /// Whoever asked, for the same authorization.
+    /// The requesting client, for the same authorization.
     Private,
 }
 
 // === impl CacheHints ===
 
 impl CacheHints {
-    /// What is said of lists that nothing is known of: those of legacy servers.
+    /// Hints of legacy servers, which give none.
     pub(crate) const NONE: Self = Self { ttl: 0, scope: CacheScope::Private };
 
-    /// What a server says of one page. Legacy servers say nothing, and what cannot be read says nothing.
+    /// Hints of one page of a server; none if it is from a legacy server or invalid.
     pub(crate) fn of(page: &Payload) -> Self {
         let Some(object) = page.object().filter(|_| page.revision.has(Feature::CacheHints)) else { return Self::NONE };
         let ttl = object.get("ttlMs").and_then(|text| text.parse().ok()).unwrap_or_default();
@@ -37,12 +37,12 @@ impl CacheHints {
         Self { ttl, scope: if public { CacheScope::Public } else { CacheScope::Private } }
     }
 
-    /// What holds for both of two parts.
+    /// Hints that hold for both parts.
     pub(crate) fn and(self, other: Self) -> Self {
         Self { ttl: self.ttl.min(other.ttl), scope: self.scope.max(other.scope) }
     }
 
-    /// What holds where a part is missing.
+    /// Hints of a list with a missing part.
     pub(crate) fn of_incomplete(self) -> Self {
         Self { ttl: self.ttl.min(INCOMPLETE), ..self }
     }

@@ -45,16 +45,16 @@ const TOGETHER: Duration = Duration::from_millis(100);
 /// The first and the longest pause before a backend's listen that ended is opened again.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
-/// How long the backends together may take to say what they tell of; what was not said then is not acknowledged.
+/// Time for the backends to acknowledge; later acknowledgements are left out.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(4);
-/// How much is kept of what comes before that; beyond, the oldest is dropped and counted.
+/// Events buffered before that; the oldest are dropped and counted.
 const MAX_EARLY: usize = 256;
 
-/// What one backend tells, endlessly.
+/// Endless events of one backend.
 type BackendEvents = Pin<Box<dyn Stream<Item = Event> + Send>>;
 
-/// Everything that a listen hears.
-struct ListenFanIn {
+/// Event sources of one listen.
+struct ListenSources {
     shared: Arc<Shared>,
     target: Target,
     call: Call,
@@ -85,7 +85,7 @@ struct PendingChanges {
 pub(crate) fn listen(shared: Arc<Shared>, target: Target, call: Call) -> Reply {
     let changes = shared.changes.subscribe();
     let sets = shared.generation.subscribe();
-    let mut ears = ListenFanIn {
+    let mut ears = ListenSources {
         shared,
         target,
         call,
@@ -120,7 +120,7 @@ fn is_acknowledgement(event: &Event) -> bool {
 
 // === impl ListenFanIn ===
 
-impl ListenFanIn {
+impl ListenSources {
     /// Listens at the backends of this moment.
     fn open(&mut self) {
         self.sets.mark_unchanged();

@@ -7,7 +7,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::{
     backends::{View, VisibleBackend},
-    catalog::{List, ListKind, ServerInfo},
+    catalog::{DiscoverInfo, List, ListKind},
     gather::{Gathered, WaitPolicy, gather},
     hints::{CacheHints, CacheScope},
     shared::Shared,
@@ -29,8 +29,8 @@ struct ListQuery<'a> {
     call: &'a Call,
 }
 
-/// Where a page begins: a backend's place, and an entry's. And who may keep the list that it is of, since all pages say
-/// the same (2026-07-28, caching).
+/// Start of a page: the place of a backend, and of an entry in it. All pages have the same cache scope (2026-07-28,
+/// caching).
 #[derive(Debug, Clone, Copy)]
 struct Position {
     backend: usize,
@@ -40,7 +40,7 @@ struct Position {
 
 /// One page.
 struct Page {
-    /// What it lists.
+    /// Kind of the entries.
     kind: ListKind,
     /// The version that the entries are written in.
     revision: Revision,
@@ -48,7 +48,7 @@ struct Page {
     entries: Vec<Bytes>,
     /// The cursor of the next page.
     next: Option<String>,
-    /// How long it may be kept, and by whom.
+    /// Cache hints.
     hints: CacheHints,
     /// The `Implementation` that it is in the name of.
     server: Option<Bytes>,
@@ -132,7 +132,7 @@ fn invalid_cursor() -> ErrorObject {
     ErrorObject::invalid_params("Invalid cursor")
 }
 
-/// What a cursor is bound to: the list, its names, the user, and what the user may see.
+/// Binding of a cursor: the list, its names, the user, and the visible backends.
 fn setting(view: View, seen: &[VisibleBackend], kind: ListKind, call: &Call) -> Vec<u8> {
     let backends: Vec<String> = seen.iter().map(|one| format!("{}:{:?}", one.entry.id, one.access)).collect();
     format!("{view:?}\0{kind:?}\0{}\0{}", backends.join(","), call.context.caller.user).into_bytes()
@@ -164,7 +164,7 @@ impl ListQuery<'_> {
         }
     }
 
-    /// What holds for every part (`translation` section 5). What depends on the caller's rights is the caller's alone.
+    /// Hints that hold for every part (`translation` section 5). A list that depends on the caller's rights is private.
     fn hints(&self, shared: &Shared) -> CacheHints {
         let parts = self.given.iter().filter_map(|given| given.as_ref().ok()?.hints);
         let hints = parts.reduce(CacheHints::and).unwrap_or(CacheHints::NONE);
@@ -181,7 +181,7 @@ impl ListQuery<'_> {
             _ if !self.call.context.client.revision.has(Feature::NamedServers) => None,
             (View::Own, [one]) => {
                 let info = one.entry.catalog.server_info(&self.call.context).wait().await.ok()?;
-                ServerInfo::server(&info)
+                DiscoverInfo::server(&info)
             }
             _ => Some(ClientInfo::gateway_implementation()),
         }

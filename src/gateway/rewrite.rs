@@ -1,4 +1,4 @@
-//! What comes back from one backend, as the merged endpoint shows it. Knows nothing of routing.
+//! Messages of one backend, rewritten for the merged endpoint. Knows nothing of routing.
 
 use std::sync::{Arc, LazyLock};
 
@@ -18,13 +18,13 @@ use crate::{
 /// The `_meta` key that names the backend which asks.
 const BACKEND_KEY: &str = "lockkeeper/backend";
 
-/// Where a result holds questions.
+/// Path of requests inside a result.
 const INPUT_REQUESTS: paths::Paths = &[&[At::Key("inputRequests"), At::Member]];
 
 /// Shows one backend's messages to a client of the merged endpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct Rewriter {
-    /// Whose messages they are.
+    /// Backend of the messages.
     pub(crate) backend: BackendId,
     /// Its title, where the client has to be told which of several servers asks.
     pub(crate) asks_as: Option<Arc<str>>,
@@ -113,8 +113,8 @@ impl Rewriter {
         Some(String::from_utf8_lossy(request.json()).into_owned())
     }
 
-    /// What is asked. A client must show which server asks and can see the gateway alone, so the message of an elicitation
-    /// says it, and so does `_meta`.
+    /// Parameters of a request to the client. A client must show which server asks and sees only the gateway, so the
+    /// message of an elicitation names it, and so does `_meta`.
     fn asked(&self, method: &Method, params: &Payload) -> Payload {
         let params = self.task_ids(self.uris(params.clone(), || paths::uris_from_server(method)), |_| {
             paths::task_ids_from_server(method)

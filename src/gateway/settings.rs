@@ -1,4 +1,4 @@
-//! Settings of the gateway, and what it is given. Knows nothing of how they are used.
+//! Settings and dependencies of the gateway. Knows nothing of their use.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,21 +19,21 @@ pub struct Mount {
     pub title: String,
     /// The backend itself.
     pub server: Arc<dyn Server>,
-    /// Who shares a session of it, and with it what it offers.
+    /// Sharing of its sessions, and with it of its lists.
     pub share: Share,
     /// The tools that a read-only right reaches.
     pub read_only_tools: Vec<String>,
-    /// What it said of itself when it was last asked, perhaps in an earlier process of the gateway: given to clients at
-    /// once until it answers (`translation` 6.7).
+    /// Last server information, perhaps from an earlier process of the gateway: given to clients until the backend
+    /// answers (`translation` 6.7).
     pub introduction: Option<Payload>,
 }
 
 /// The presentation of the backends.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct GatewaySettings {
     /// The names on the merged endpoint.
     pub naming: Naming,
-    /// The most entries of one page of a list.
+    /// Maximum number of entries on one page.
     pub page_size: usize,
     /// The time that a list waits for backends that have not been listed yet, where others have.
     pub cold_budget: Duration,
@@ -43,7 +43,7 @@ pub struct Settings {
 
 /// Dependencies of the gateway.
 #[derive(Clone)]
-pub struct Deps {
+pub struct GatewayDeps {
     /// For the key of the cursors.
     pub random: Arc<dyn Random>,
     /// The observer of the backends' descriptions of themselves.
@@ -56,7 +56,7 @@ pub struct Deps {
 
 // === impl Settings ===
 
-impl Default for Settings {
+impl Default for GatewaySettings {
     /// Prefixed names, pages of 1,000 entries, 2 s for a cold start, refreshed after a minute.
     fn default() -> Self {
         Self {

@@ -9,7 +9,7 @@ use super::{
     backends::{BackendEntry, Backends},
     catalog::{CatalogSettings, Change},
     cursor::Cursors,
-    settings::{Deps, Mount, Settings},
+    settings::{GatewayDeps, GatewaySettings, Mount},
 };
 
 /// The number of changes that a listen may be behind before it is told that everything changed.
@@ -22,15 +22,15 @@ pub(crate) struct Shared {
     pub(crate) generation: watch::Sender<u64>,
     pub(crate) changes: broadcast::Sender<Change>,
     pub(crate) cursors: Cursors,
-    pub(crate) settings: Settings,
-    pub(crate) deps: Deps,
+    pub(crate) settings: GatewaySettings,
+    pub(crate) deps: GatewayDeps,
 }
 
 // === impl Shared ===
 
 impl Shared {
     /// No backends yet.
-    pub(crate) fn new(settings: Settings, deps: Deps) -> Self {
+    pub(crate) fn new(settings: GatewaySettings, deps: GatewayDeps) -> Self {
         Self {
             backends: ArcSwap::from_pointee(Backends::new(Vec::new(), settings.naming)),
             generation: watch::Sender::new(0),

@@ -5,14 +5,14 @@ use super::{
     backends::VisibleBackend,
     catalog::{List, ListKind},
     gather::{Gathered, WaitPolicy, gather},
-    settings::Settings,
+    settings::GatewaySettings,
 };
 use crate::mcp::Context;
 
 /// The backend, of those seen, that the resource `uri` belongs to: the first that lists it, else the one whose template
 /// fits it with the longest beginning, else the only one that has resources at all.
 pub(crate) async fn of<'a>(
-    settings: &Settings,
+    settings: &GatewaySettings,
     seen: &'a [VisibleBackend],
     uri: &str,
     context: &Context,

@@ -13,7 +13,7 @@ use crate::mcp::{Call, Capabilities, ErrorObject, Event, Method, Outcome, Payloa
 
 /// Changes that come together are one.
 const TOGETHER: Duration = Duration::from_millis(100);
-/// How often what could not be listed is tried again.
+/// Interval between retries of failed lists.
 const AGAIN: Duration = Duration::from_secs(10);
 /// The first and the longest pause before a listen that ended is opened again.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));

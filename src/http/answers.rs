@@ -1,15 +1,15 @@
-//! Additions to every answer: its headers, and those of pages (`OA-26`, `OA-27`); its line in the log and its count. Knows
-//! nothing of what is on a page.
+//! Headers, log line and metric of every response, and headers of pages (`OA-26`, `OA-27`). Knows nothing of the
+//! content of pages.
 
 use axum::response::Response;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use metrics::Counter;
 use url::Url;
 
-use crate::model::RequestId;
+use crate::model::CorrelationId;
 
-/// What pages may load and who may frame them. There is no `form-action` in it (`OA-28`): Chromium and Safari apply it
-/// to the whole chain of redirects after a form was sent, so that the way back to the client would silently die.
+/// Content security policy of pages. Without `form-action` (`OA-28`): Chromium and Safari apply it to the whole chain
+/// of redirects after a form, so the redirect to the client would silently fail.
 const CONTENT_SECURITY_POLICY: &str =
     "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -18,17 +18,17 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The classes of status codes, from 100 on.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// The parts of the additions that depend on the gateway alone.
+/// Data that depends only on the gateway.
 pub(super) struct Answers {
     transport_security: Option<HeaderValue>,
-    /// The number of answers, by class of status.
+    /// Number of responses, by class of status.
     counters: [Counter; CLASSES.len()],
 }
 
 // === impl Answers ===
 
 impl Answers {
-    /// The additions of a gateway at `public_url`: `Strict-Transport-Security` only if that is https.
+    /// For a gateway at `public_url`; `Strict-Transport-Security` only with https.
     pub(super) fn new(public_url: &Url) -> Self {
         let https = public_url.scheme() == "https";
         Self {
@@ -37,7 +37,7 @@ impl Answers {
         }
     }
 
-    /// Logs and counts an answer: faults of the gateway as errors, the rest for those who look closely.
+    /// Logs and counts a response: server errors as errors, the others at lower levels.
     pub(super) fn log(&self, answer: &Response) {
         let status = answer.status();
         let code = status.as_u16();
@@ -53,8 +53,8 @@ impl Answers {
         }
     }
 
-    /// Adds the headers that the answer has not set itself.
-    pub(super) fn add_headers(&self, answer: &mut Response, id: RequestId) {
+    /// Adds headers that the response has not set.
+    pub(super) fn add_headers(&self, answer: &mut Response, id: CorrelationId) {
         let is_page = answer.headers().get(header::CONTENT_TYPE).is_some_and(is_html);
         let leads_on = answer.status().is_redirection();
         let headers = answer.headers_mut();

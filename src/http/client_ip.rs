@@ -1,12 +1,12 @@
-//! The client's address behind trusted proxies (`OA-138`). Knows nothing of what is counted by it.
+//! The client's address behind trusted proxies (`OA-138`). Knows nothing of limits.
 
 use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
 use ipnet::IpNet;
 
-/// The address of the client: the peer's own, or, if the peer is a trusted proxy, the right-most address of
-/// `X-Forwarded-For` that is no trusted proxy. Everything left of it was written by the client itself.
+/// The client address: the peer's own, or, behind a trusted proxy, the right-most address of `X-Forwarded-For` that is
+/// not a trusted proxy. The client itself controls everything left of it.
 pub(super) fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let is_trusted = |address: &IpAddr| trusted.iter().any(|net| net.contains(address));
     if !is_trusted(&peer) {

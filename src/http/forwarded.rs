@@ -1,5 +1,5 @@
-//! The bound of the requests that a trusted proxy may have running for one client: its connections say nothing about that,
-//! while those of other clients are bounded by the listener. Knows nothing of what is requested.
+//! Limit of concurrent requests that a trusted proxy forwards for one client: the proxy's connections say nothing about
+//! its clients. Knows nothing of the requests.
 
 use std::{
     pin::Pin,
@@ -15,24 +15,24 @@ use axum::{
 use http::StatusCode;
 use ipnet::IpNet;
 
-use super::{refusal::Refusal, settings::Settings};
+use super::{refusal::EarlyRefusal, settings::GuardSettings};
 use crate::{
     listener::{AddressPermit, Addresses},
     model::ClientIp,
 };
 
-/// The delay after which a client may try again that has too many requests running.
+/// `Retry-After` of a client with too many concurrent requests.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// The requests that proxies forward, counted by the address that they forward.
+/// Forwarded requests, counted by the forwarded address.
 #[derive(Debug)]
 pub(super) struct Forwarded {
     requests: Arc<Addresses>,
     proxies: Vec<IpNet>,
 }
 
-/// A body that holds the permit of its request until it has ended.
-struct Held {
+/// A body that holds the permit of its request until it ends.
+struct PermittedBody {
     body: Body,
     _permit: AddressPermit,
 }
@@ -40,33 +40,33 @@ struct Held {
 // === impl Forwarded ===
 
 impl Forwarded {
-    /// None runs yet.
-    pub(super) fn new(settings: &Settings) -> Self {
+    /// No requests yet.
+    pub(super) fn new(settings: &GuardSettings) -> Self {
         let requests = Addresses::new(settings.requests_per_address);
         Self { requests, proxies: settings.trusted_proxies.clone() }
     }
 
-    /// Counts a request that a proxy forwards for `from`, or refuses it with 429: it is one client that has too many
-    /// running, not the gateway that is overloaded (RFC 6585 4). Loopback and the proxies themselves are exempt.
-    pub(super) fn enter(&self, from: ClientIp) -> Result<Option<AddressPermit>, Refusal> {
+    /// Counts a request that a proxy forwards for `from`, or refuses it with 429: this client has too many requests,
+    /// the gateway is not overloaded (RFC 6585 4). Loopback and the proxies themselves are exempt.
+    pub(super) fn enter(&self, from: ClientIp) -> Result<Option<AddressPermit>, EarlyRefusal> {
         if from.0.is_loopback() || self.proxies.iter().any(|proxy| proxy.contains(&from.0)) {
             return Ok(None);
         }
         self.requests.enter(from).map(Some).ok_or_else(|| {
             let description = "Too many requests of this address are running. Try again when some have ended.";
-            Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", description).retry_after(RETRY_AFTER)
+            EarlyRefusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", description).retry_after(RETRY_AFTER)
         })
     }
 }
 
-/// Keeps the permit until the body of the response has ended: a stream counts as long as it is open.
+/// Holds the permit until the response body ends: a stream counts while it is open.
 pub(super) fn hold(permit: AddressPermit, response: Response) -> Response {
-    response.map(|body| Body::new(Held { body, _permit: permit }))
+    response.map(|body| Body::new(PermittedBody { body, _permit: permit }))
 }
 
 // === impl Held ===
 
-impl HttpBody for Held {
+impl HttpBody for PermittedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -1,15 +1,15 @@
-//! The names by which the gateway may be called (`OA-138`): a page that rebinds its own name to this address still sends its
-//! own name. Knows nothing of ports: they do not tell one site from another here.
+//! Host names of the gateway (`OA-138`): a page that rebinds its own name to this address still sends its own name.
+//! Ignores ports: they do not distinguish sites here.
 
 use axum::extract::Request;
 use http::{StatusCode, Version, header, uri::Authority};
 
 use super::{
-    refusal::Refusal,
-    settings::{Bound, Settings},
+    refusal::EarlyRefusal,
+    settings::{Bound, GuardSettings},
 };
 
-/// Probes that orchestrators send to the bare address, and that tell nothing about anybody.
+/// Probe paths for orchestrators, without sensitive data.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// The names of the gateway.
@@ -17,8 +17,8 @@ const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 pub(super) struct Hosts(Vec<String>);
 
 impl Hosts {
-    /// The host of the public URL, the configured ones, and the loopback names where the gateway is bound to loopback.
-    pub(super) fn new(settings: &Settings) -> Self {
+    /// The host of the public URL, the configured ones, and the loopback names if the gateway is bound to loopback.
+    pub(super) fn new(settings: &GuardSettings) -> Self {
         let mut names: Vec<String> = settings.public_url.host_str().map(str::to_owned).into_iter().collect();
         names.extend(settings.hosts.iter().map(|host| host.to_ascii_lowercase()));
         if settings.bound == Bound::Loopback {
@@ -27,11 +27,11 @@ impl Hosts {
         Self(names)
     }
 
-    /// Refuses a foreign host with 421, and a request that does not say plainly which host it is for with 400 (RFC 9112
-    /// 3.2). One of HTTP/1.0 without `Host` passes: no browser sends it, so that it cannot come from a rebound name.
-    pub(super) fn check(&self, request: &Request) -> Result<(), Refusal> {
+    /// Refuses an unknown host with 421, and a missing or ambiguous host with 400 (RFC 9112 3.2). HTTP/1.0 without
+    /// `Host` passes: no browser sends it, so it cannot come from a rebound name.
+    pub(super) fn check(&self, request: &Request) -> Result<(), EarlyRefusal> {
         let host = self.named(request).map_err(|reason| {
-            Refusal::new(StatusCode::BAD_REQUEST, "invalid_request", format!("{reason} (RFC 9112, section 3.2)."))
+            EarlyRefusal::new(StatusCode::BAD_REQUEST, "invalid_request", format!("{reason} (RFC 9112, section 3.2)."))
         })?;
         let Some(host) = host else { return Ok(()) };
         let (name, _) = split(host);
@@ -39,11 +39,11 @@ impl Hosts {
             return Ok(());
         }
         let description = "This gateway is not known by the host name of this request. Use its public URL, or add the name to `hosts`.";
-        Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, "misdirected_request", description))
+        Err(EarlyRefusal::new(StatusCode::MISDIRECTED_REQUEST, "misdirected_request", description))
     }
 
-    /// The host that a request is for, with its port; `None` if it need not say so. That of an absolute target goes before
-    /// the header (RFC 9112 3.2.2, RFC 9113 8.3.1).
+    /// The host and port of a request; `None` if it need not name one. An absolute target overrides the header (RFC
+    /// 9112 3.2.2, RFC 9113 8.3.1).
     fn named<'a>(&self, request: &'a Request) -> Result<Option<&'a str>, &'static str> {
         let mut headers = request.headers().get_all(header::HOST).iter();
         let (first, second) = (headers.next(), headers.next());

@@ -1,34 +1,34 @@
 //! The origins whose pages may call the MCP endpoints (`OA-25`; 2025-11-25 transports: servers MUST validate the `Origin` header).
-//! Knows nothing of CORS: that tells browsers what to show, this decides what is done.
+//! Knows nothing of CORS.
 
 use axum::extract::Request;
 use http::{HeaderValue, StatusCode};
 use url::{Host, Origin, Url};
 
-use super::{refusal::Refusal, settings::Settings};
+use super::{refusal::EarlyRefusal, settings::GuardSettings};
 
 /// The endpoints that are checked, with everything below them.
 const GUARDED: [&str; 4] = ["/mcp", "/sse", "/messages", "/ws"];
 
-/// The origins that may call.
+/// Allowed origins.
 #[derive(Debug)]
 pub(super) struct Origins(Vec<Origin>);
 
 impl Origins {
-    /// The gateway's own origin and the configured ones; loopback origins of any port always belong to them, since
-    /// local tools serve their pages there.
-    pub(super) fn new(settings: &Settings) -> Self {
+    /// The gateway's own origin and the configured ones; loopback origins of any port are always allowed, since local
+    /// tools serve their pages there.
+    pub(super) fn new(settings: &GuardSettings) -> Self {
         let configured = settings.origins.iter().filter_map(|origin| Url::parse(origin).ok());
         Self(configured.chain([settings.public_url.clone()]).map(|url| url.origin()).collect())
     }
 
-    /// Refuses a foreign `Origin`, `null` included, with 403. A request without one comes from no page.
-    pub(super) fn check(&self, origin: &HeaderValue, request: &Request) -> Result<(), Refusal> {
+    /// Refuses an unknown `Origin`, including `null`, with 403. A request without one does not come from a page.
+    pub(super) fn check(&self, origin: &HeaderValue, request: &Request) -> Result<(), EarlyRefusal> {
         if !is_guarded(request.uri().path()) || origin.to_str().is_ok_and(|origin| self.allows(origin)) {
             return Ok(());
         }
         let message = "Pages of this origin may not call this gateway. Its operator can allow the origin in `origins`.";
-        Err(Refusal::json_rpc(StatusCode::FORBIDDEN, message, request.headers()))
+        Err(EarlyRefusal::json_rpc(StatusCode::FORBIDDEN, message, request.headers()))
     }
 
     fn allows(&self, origin: &str) -> bool {

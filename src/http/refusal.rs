@@ -1,4 +1,4 @@
-//! The answer to a request that is not looked at: JSON, since clients and not people cause it.
+//! Early refusals: JSON, since programs cause them.
 
 use std::time::Duration;
 
@@ -6,34 +6,34 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::json;
 
-/// The versions whose errors have no `id` where they answer no request (2025-11-25 and 2026-07-28, schema); in older ones
-/// it is `null` there. As `Feature::IdlessErrors` of `mcp`, which this room does not know.
+/// Versions whose errors omit `id` if they belong to no request (2025-11-25 and 2026-07-28, schema); in older ones it
+/// is `null`. Equal to `Feature::IdlessErrors` of `mcp`, which this module must not import.
 const IDLESS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 
-/// Why a request is refused before it reaches a route.
+/// A request refused before it reaches a route.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct EarlyRefusal {
     status: StatusCode,
     body: String,
     retry_after: Option<Duration>,
 }
 
-impl Refusal {
-    /// A refusal in the form that OAuth errors have too (RFC 6749 5.2).
+impl EarlyRefusal {
+    /// A refusal in the format of OAuth errors (RFC 6749 5.2).
     pub(super) fn new(status: StatusCode, error: &str, description: impl AsRef<str>) -> Self {
         let body = json!({ "error": error, "error_description": description.as_ref() }).to_string();
         Self { status, body, retry_after: None }
     }
 
-    /// Says when the client may try again (RFC 9110 10.2.3), in whole seconds.
+    /// Adds `Retry-After` (RFC 9110 10.2.3), in whole seconds.
     #[must_use]
     pub(super) fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
     }
 
-    /// A refusal in the form that MCP clients show (JSON-RPC 2.0, 5.1); it answers no particular request. `asked` are the
-    /// headers of the request.
+    /// A refusal in the format of MCP (JSON-RPC 2.0, 5.1), without a request id. `asked` are the headers of the
+    /// request.
     pub(super) fn json_rpc(status: StatusCode, message: impl AsRef<str>, asked: &HeaderMap) -> Self {
         let error = json!({ "code": -32000, "message": message.as_ref() });
         let version = asked.get("mcp-protocol-version").and_then(|version| version.to_str().ok());
@@ -46,7 +46,7 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for EarlyRefusal {
     fn into_response(self) -> Response {
         let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let headers = [kind, (header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];

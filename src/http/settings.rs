@@ -1,4 +1,4 @@
-//! Settings of the guard. Knows nothing of requests.
+//! Settings of the middleware. Knows nothing of requests.
 
 use std::sync::Arc;
 
@@ -7,42 +7,42 @@ use url::Url;
 
 use crate::support::Random;
 
-/// The largest request body that is accepted by default: 16 MiB. Routes that want less say so themselves.
+/// Default maximum size of a request body: 16 MiB. Routes may set a lower one.
 pub const BODY_LIMIT: usize = 16 * 1024 * 1024;
 
-/// Settings of the guard.
+/// Settings of the middleware.
 #[derive(Clone)]
-pub struct Settings {
-    /// The public URL; `Host` and `Origin` are judged by it, never the other way round (`OA-137`).
+pub struct GuardSettings {
+    /// The public URL, against which `Host` and `Origin` are checked (`OA-137`).
     pub public_url: Url,
     /// Where the gateway listens.
     pub bound: Bound,
-    /// Further host names (no port) by which the gateway may be called.
+    /// Further accepted host names, without port.
     pub hosts: Vec<String>,
     /// Further origins whose pages may call the MCP endpoints, such as `https://inspector.example.com`.
     pub origins: Vec<String>,
-    /// The proxies whose `X-Forwarded-For` is believed.
+    /// Trusted proxies for `X-Forwarded-For`.
     pub trusted_proxies: Vec<IpNet>,
-    /// The largest request body, in bytes.
+    /// Maximum size of a request body, in bytes.
     pub body_limit: usize,
-    /// Requests that run at once for one address which a trusted proxy names.
+    /// Concurrent requests of one forwarded address.
     pub requests_per_address: usize,
-    /// Where request ids come from.
+    /// Source of request ids.
     pub random: Arc<dyn Random>,
 }
 
 /// Where the gateway listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
-    /// On a loopback address: the loopback names are its names too.
+    /// A loopback address: loopback names are accepted hosts.
     Loopback,
-    /// On an address that others reach.
+    /// An address that other machines can reach.
     Network,
 }
 
 // === impl Settings ===
 
-impl Settings {
+impl GuardSettings {
     /// The defaults for a gateway at `public_url`.
     pub fn new(public_url: Url, bound: Bound, random: Arc<dyn Random>) -> Self {
         Self {

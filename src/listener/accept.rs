@@ -6,23 +6,23 @@ use tokio::time::sleep;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Serve, Settings,
+    ListenerSettings, Serve,
     admission::Admission,
     drive::{self, Service},
     handover::Handover,
-    refuse::Refusals,
+    refuse::PendingRefusals,
     socket::Accept,
     workers::Workers,
 };
 
-/// How long nothing is accepted after the system refused to (`EMFILE` and its like): the error stays until a descriptor
-/// is closed, and the loop must not spin on it.
+/// Pause after an accept error (`EMFILE` and similar): the error persists until a descriptor is closed, and the loop
+/// must not spin on it.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
-/// What ends the loop and the connections, who owns their tasks, and where they run.
+/// Shutdown signals, task tracker and workers of the accept loop.
 #[derive(Debug, Clone)]
 pub struct Lifecycle {
-    /// Where connections are served.
+    /// Worker threads for connections.
     pub workers: Workers,
     /// Owns the task of each connection.
     pub tracker: TaskTracker,
@@ -33,10 +33,15 @@ pub struct Lifecycle {
 }
 
 /// Accepts connections until `lifecycle.drain`, then waits until all of them have ended.
-pub(super) async fn run<A: Accept>(mut listener: A, service: impl Serve, settings: Settings, lifecycle: Lifecycle) {
+pub(super) async fn run<A: Accept>(
+    mut listener: A,
+    service: impl Serve,
+    settings: ListenerSettings,
+    lifecycle: Lifecycle,
+) {
     let Lifecycle { workers, tracker, drain, cancel } = lifecycle;
     let mut admission = Admission::new(settings.connections, settings.connections_per_address, settings.proxies);
-    let refusals = Refusals::new(tracker.clone());
+    let refusals = PendingRefusals::new(tracker.clone());
     let mut handover = Handover::new(workers, tracker);
     let service = Service { inner: service, timeouts: settings.timeouts, drain: drain.clone() };
     while let Some(accepted) = drain.run_until_cancelled(handover.beside(listener.accept())).await {

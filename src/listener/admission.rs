@@ -1,5 +1,5 @@
-//! Who is admitted: connections are bounded in all and per address, and those that matter least make room for new ones.
-//! Knows nothing of requests.
+//! Admission of connections: a total limit, a limit per address, and eviction of the least important ones. Knows
+//! nothing of requests.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     addresses::{AddressPermit, Addresses},
-    refuse::Refusal,
-    table::{Entry, Slot, Table},
+    refuse::AdmissionRefusal,
+    table::{ConnectionSlot, SlotStatus, Table},
     workers::Assignment,
 };
 use crate::model::ClientIp;
 
-/// How long a connection that makes room may take to end. It ends when its task yields.
+/// Time for an evicted connection to end. It ends when its task yields.
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The bounds, and what is needed to end connections. The accept loop owns it.
@@ -42,7 +42,7 @@ struct Tenant {
 pub(super) struct Admitted {
     // the count per address first: who waits for the slot finds it lowered
     permit: Option<AddressPermit>,
-    slot: Slot,
+    slot: ConnectionSlot,
     _worker: Option<Assignment>,
 }
 
@@ -60,15 +60,15 @@ impl Admission {
     }
 
     /// A place for a connection of `peer`. Where there is none, a connection of the same address or of any makes room:
-    /// see [`super::state::State::eviction_rank`].
-    pub(super) async fn admit(&mut self, peer: IpAddr) -> Result<Admitted, Refusal> {
+    /// see [`super::state::ConnectionState::eviction_rank`].
+    pub(super) async fn admit(&mut self, peer: IpAddr) -> Result<Admitted, AdmissionRefusal> {
         let permit = match self.counted(peer) {
             Some(client) => Some(self.permit(client).await?),
             None => None,
         };
         let slot = match self.table.take() {
             Some(slot) => slot,
-            None => self.make_room(|_| true, Table::take).await.ok_or(Refusal::Full)?,
+            None => self.make_room(|_| true, Table::take).await.ok_or(AdmissionRefusal::Full)?,
         };
         Ok(Admitted { permit, slot, _worker: None })
     }
@@ -97,13 +97,13 @@ impl Admission {
         (!exempt).then_some(ClientIp(peer))
     }
 
-    async fn permit(&self, client: ClientIp) -> Result<AddressPermit, Refusal> {
+    async fn permit(&self, client: ClientIp) -> Result<AddressPermit, AdmissionRefusal> {
         if let Some(permit) = self.addresses.enter(client) {
             return Ok(permit);
         }
         let network = Some(client.network());
         let same = |tenant: &Tenant| tenant.network == network;
-        self.make_room(same, |_| self.addresses.enter(client)).await.ok_or(Refusal::Address)
+        self.make_room(same, |_| self.addresses.enter(client)).await.ok_or(AdmissionRefusal::Address)
     }
 
     /// Ends one of the connections that `which` accepts, and waits until `take` finds room.
@@ -146,7 +146,7 @@ impl Admitted {
     }
 
     /// Access to the state of the connection.
-    pub(super) fn entry(&self) -> Entry {
+    pub(super) fn entry(&self) -> SlotStatus {
         self.slot.entry()
     }
 

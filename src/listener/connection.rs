@@ -16,24 +16,24 @@ use tokio::time::Instant;
 
 use super::{
     Timeouts,
-    exchange::{Delivery, Exchange, Intake, Pace, Remainder},
-    state::State,
-    table::{Entry, Evicted},
+    exchange::{HttpExchange, Intake, Pace, Remainder, ResponseProgress},
+    state::ConnectionState,
+    table::{Evicted, SlotStatus},
 };
 
 /// Bytes of a body that are read and discarded after an early answer, so that the connection can be used again.
 const MAX_DISCARDED: u64 = 256 * 1024;
 
-/// How long the rest of a body is waited for after an early answer.
+/// Time to wait for the rest of a body after an early response.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a client may take none of the bytes that wait for it.
+/// Time for which a client may read none of the pending bytes.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// One connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    entry: Entry,
+    entry: SlotStatus,
     timeouts: Timeouts,
     born: Instant,
     /// Set where the driver has to look.
@@ -42,14 +42,14 @@ pub(super) struct Connection {
     received: AtomicBool,
     /// hyper has no bytes left to write.
     flushed: AtomicBool,
-    /// Since when the socket takes no bytes, in milliseconds since `born`, plus one; 0: it takes some.
+    /// Time since which the socket takes no bytes, in milliseconds since `born`, plus one; 0: it takes some.
     blocked: AtomicU64,
-    exchange: Mutex<Exchange>,
+    exchange: Mutex<HttpExchange>,
 }
 
-/// What the driver does next.
+/// Next step of the driver.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum DriverStep {
     /// Wait for I/O, at most until the deadline.
     Wait(Option<Instant>),
     /// Poll hyper again: something was decided that it has to see.
@@ -57,12 +57,12 @@ pub(super) enum Next {
     /// Begin the shutdown of an idle connection.
     Retire,
     /// End the connection.
-    End(End),
+    End(ConnectionEnd),
 }
 
 /// Why a connection is ended before the client does so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ConnectionEnd {
     /// The head of a request took too long.
     Head,
     /// No request came for too long.
@@ -79,7 +79,7 @@ pub(super) enum End {
 
 impl Connection {
     /// A connection that was just accepted.
-    pub(super) fn new(entry: Entry, timeouts: Timeouts) -> Self {
+    pub(super) fn new(entry: SlotStatus, timeouts: Timeouts) -> Self {
         Self {
             entry,
             timeouts,
@@ -88,7 +88,7 @@ impl Connection {
             received: AtomicBool::new(false),
             flushed: AtomicBool::new(true),
             blocked: AtomicU64::new(0),
-            exchange: Mutex::new(Exchange::NONE),
+            exchange: Mutex::new(HttpExchange::NONE),
         }
     }
 
@@ -104,7 +104,7 @@ impl Connection {
 
     /// The connection only waits for the client to close it.
     pub(super) fn closing(&self) -> Result<(), Evicted> {
-        self.entry.enter(State::Closing, Instant::now())
+        self.entry.enter(ConnectionState::Closing, Instant::now())
     }
 
     fn change(&self) {
@@ -157,11 +157,11 @@ impl Connection {
     pub(super) fn begin(&self, body: &Incoming) -> Result<(), Evicted> {
         self.received.store(false, Ordering::Relaxed);
         let (intake, state) = if body.is_end_stream() {
-            (Intake::Whole, State::Request)
+            (Intake::Whole, ConnectionState::Request)
         } else {
-            (Intake::Held(Pace::new(self.timeouts.body)), State::Body)
+            (Intake::Held(Pace::new(self.timeouts.body)), ConnectionState::Body)
         };
-        *self.exchange.lock() = Exchange { intake, delivery: Delivery::Pending };
+        *self.exchange.lock() = HttpExchange { intake, delivery: ResponseProgress::Pending };
         self.change();
         self.entry.enter(state, Instant::now())
     }
@@ -219,15 +219,15 @@ impl Connection {
             Intake::Overdue | Intake::Abandoned => true,
             Intake::Whole | Intake::Held(_) | Intake::Awaited(..) => false,
         };
-        exchange.delivery = Delivery::Sending;
+        exchange.delivery = ResponseProgress::Sending;
         self.change();
         if ends {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             let _before = std::mem::replace(&mut exchange.intake, Intake::Abandoned);
         }
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            exchange.delivery = Delivery::Upgraded;
-            return self.entry.enter(State::Upgraded, Instant::now());
+            exchange.delivery = ResponseProgress::Upgraded;
+            return self.entry.enter(ConnectionState::Upgraded, Instant::now());
         }
         Ok(())
     }
@@ -235,8 +235,8 @@ impl Connection {
     /// The body of the response has ended.
     pub(super) fn sent(&self) {
         let mut exchange = self.exchange.lock();
-        if exchange.delivery == Delivery::Sending {
-            exchange.delivery = Delivery::Sent;
+        if exchange.delivery == ResponseProgress::Sending {
+            exchange.delivery = ResponseProgress::Sent;
             self.flushed.store(false, Ordering::Relaxed);
             self.change();
         }
@@ -246,54 +246,62 @@ impl Connection {
 /// The driver asks.
 impl Connection {
     /// Takes note of all that happened until `now`, and says what comes next.
-    pub(super) fn advance(&self, cx: &mut Context<'_>, now: Instant) -> Next {
+    pub(super) fn advance(&self, cx: &mut Context<'_>, now: Instant) -> DriverStep {
         let mut exchange = self.exchange.lock();
         discard(&mut exchange.intake, cx);
-        let done = exchange.delivery == Delivery::Sent && self.flushed.load(Ordering::Relaxed);
+        let done = exchange.delivery == ResponseProgress::Sent && self.flushed.load(Ordering::Relaxed);
         if done && matches!(exchange.intake, Intake::Whole) {
-            *exchange = Exchange::NONE;
+            *exchange = HttpExchange::NONE;
             self.received.store(false, Ordering::Relaxed);
         }
         let before = self.entry.state();
         let state = self.state(&exchange, before);
         if state != before && self.entry.enter(state, now).is_err() {
-            return Next::End(End::Evicted);
+            return DriverStep::End(ConnectionEnd::Evicted);
         }
         if self.blocked_until().is_some_and(|until| until <= now) {
-            return Next::End(End::Write);
+            return DriverStep::End(ConnectionEnd::Write);
         }
         if let Some(next) = overdue(&mut exchange, now) {
             return next;
         }
         let deadline = self.state_deadline(state);
         match (deadline, state) {
-            (Some(deadline), State::Head) if deadline <= now => Next::End(End::Head),
-            (Some(deadline), State::Idle) if deadline <= now => Next::Retire,
-            (Some(deadline), State::Draining) if deadline <= now => Next::End(End::Body),
-            _ => Next::Wait(
+            (Some(deadline), ConnectionState::Head) if deadline <= now => DriverStep::End(ConnectionEnd::Head),
+            (Some(deadline), ConnectionState::Idle) if deadline <= now => DriverStep::Retire,
+            (Some(deadline), ConnectionState::Draining) if deadline <= now => DriverStep::End(ConnectionEnd::Body),
+            _ => DriverStep::Wait(
                 [deadline, intake_deadline(&exchange.intake), self.blocked_until()].into_iter().flatten().min(),
             ),
         }
     }
 
-    fn state(&self, exchange: &Exchange, before: State) -> State {
+    fn state(&self, exchange: &HttpExchange, before: ConnectionState) -> ConnectionState {
         let flushed = self.flushed.load(Ordering::Relaxed);
         match (exchange.delivery, &exchange.intake) {
-            (Delivery::None, _) if before == State::Head || self.received.load(Ordering::Relaxed) => State::Head,
-            (Delivery::None, _) => State::Idle,
-            (Delivery::Pending, Intake::Held(_) | Intake::Awaited(..)) => State::Body,
-            (Delivery::Sent, Intake::Left(_) | Intake::Held(_) | Intake::Awaited(..)) if flushed => State::Draining,
-            (Delivery::Upgraded, _) => State::Upgraded,
-            (Delivery::Sending | Delivery::Sent, _) if self.blocked.load(Ordering::Relaxed) != 0 => State::Stalled,
-            (Delivery::Pending | Delivery::Sending | Delivery::Sent, _) => State::Request,
+            (ResponseProgress::None, _) if before == ConnectionState::Head || self.received.load(Ordering::Relaxed) => {
+                ConnectionState::Head
+            }
+            (ResponseProgress::None, _) => ConnectionState::Idle,
+            (ResponseProgress::Pending, Intake::Held(_) | Intake::Awaited(..)) => ConnectionState::Body,
+            (ResponseProgress::Sent, Intake::Left(_) | Intake::Held(_) | Intake::Awaited(..)) if flushed => {
+                ConnectionState::Draining
+            }
+            (ResponseProgress::Upgraded, _) => ConnectionState::Upgraded,
+            (ResponseProgress::Sending | ResponseProgress::Sent, _) if self.blocked.load(Ordering::Relaxed) != 0 => {
+                ConnectionState::Stalled
+            }
+            (ResponseProgress::Pending | ResponseProgress::Sending | ResponseProgress::Sent, _) => {
+                ConnectionState::Request
+            }
         }
     }
 
-    fn state_deadline(&self, state: State) -> Option<Instant> {
+    fn state_deadline(&self, state: ConnectionState) -> Option<Instant> {
         let timeout = match state {
-            State::Head => self.timeouts.head,
-            State::Idle => self.timeouts.idle,
-            State::Draining => DISCARD_TIMEOUT * 2,
+            ConnectionState::Head => self.timeouts.head,
+            ConnectionState::Idle => self.timeouts.idle,
+            ConnectionState::Draining => DISCARD_TIMEOUT * 2,
             _ => return None,
         };
         Some(self.entry.since() + timeout)
@@ -328,23 +336,23 @@ fn discard(intake: &mut Intake, cx: &mut Context<'_>) {
 }
 
 /// Decides about a body that does not come.
-fn overdue(exchange: &mut Exchange, now: Instant) -> Option<Next> {
+fn overdue(exchange: &mut HttpExchange, now: Instant) -> Option<DriverStep> {
     match &exchange.intake {
         Intake::Awaited(pace, since) if pace.deadline(*since) <= now => match pace.judge(*since, now) {
             Ok(pace) => {
                 exchange.intake = Intake::Awaited(pace, now);
                 None
             }
-            Err(_) if exchange.delivery == Delivery::Pending => {
+            Err(_) if exchange.delivery == ResponseProgress::Pending => {
                 exchange.intake = Intake::Overdue;
-                Some(Next::Again)
+                Some(DriverStep::Again)
             }
-            Err(_) => Some(Next::End(End::Body)),
+            Err(_) => Some(DriverStep::End(ConnectionEnd::Body)),
         },
-        Intake::Overdue if exchange.delivery != Delivery::Pending => Some(Next::End(End::Body)),
+        Intake::Overdue if exchange.delivery != ResponseProgress::Pending => Some(DriverStep::End(ConnectionEnd::Body)),
         Intake::Left(rest) if rest.since + DISCARD_TIMEOUT <= now => {
             exchange.intake = Intake::Abandoned;
-            Some(Next::Again)
+            Some(DriverStep::Again)
         }
         _ => None,
     }

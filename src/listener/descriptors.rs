@@ -14,7 +14,7 @@ const WORKER: u64 = 8;
 /// The bound where the process may open fewer descriptors than it keeps back.
 const MIN_CONNECTIONS: u64 = 16;
 
-/// What the backends and the workers take.
+/// Descriptors for backends and workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reserved {
     /// Processes that may run at once. Each takes three pipes and a handle.

@@ -24,7 +24,7 @@ use super::{
     Serve, Timeouts,
     admission::Admitted,
     body::ResponseBody,
-    connection::{Connection, End, Next},
+    connection::{Connection, ConnectionEnd, DriverStep},
     handler_waker::HandlerWaker,
     io::Observed,
     service,
@@ -34,8 +34,8 @@ use super::{
 /// Bytes of the head of one request, beyond which it is answered 431.
 const MAX_HEAD: usize = 64 * 1024;
 
-/// How long the client may be silent, and take in all, to close a connection after the last response on it. Until then
-/// what it sends is read and discarded: a close would destroy the response on its way (RFC 9112 9.6).
+/// Time for a silent client, and total time, to close a connection after the last response. Until then its bytes are
+/// read and discarded: a close would destroy the response on its way (RFC 9112 9.6).
 const LINGER_SILENCE: Duration = Duration::from_secs(5);
 const LINGER_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -45,10 +45,10 @@ const MAX_LINGER: usize = 64 << 20;
 /// The answer to a head that takes too long.
 const HEAD_TIMEOUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// When the timer of a connection fires that has no deadline.
+/// Timer of a connection without a deadline.
 const FAR: Duration = Duration::from_hours(24);
 
-/// What every connection is given.
+/// Shared data of connections.
 #[derive(Debug, Clone)]
 pub(super) struct Service<S> {
     pub(super) inner: S,
@@ -57,12 +57,12 @@ pub(super) struct Service<S> {
     pub(super) drain: CancellationToken,
 }
 
-/// How hyper's connection ended.
-enum Ended {
+/// End of hyper's connection.
+enum DriveEnd {
     /// By itself.
     Done(hyper::Result<()>),
     /// By a decision of the driver.
-    By(End),
+    By(ConnectionEnd),
 }
 
 /// Serves the requests on `stream`, which was accepted elsewhere, until it ends.
@@ -91,12 +91,12 @@ pub(super) async fn connection<A: Accept>(
     let Some(parts) = http.into_parts() else { return };
     let mut stream = parts.io.into_inner();
     match ended {
-        Ended::Done(Ok(())) if connection.has_unread_body() => linger(&mut stream, &connection, b"").await,
-        Ended::Done(Err(error)) if error.is_parse() => linger(&mut stream, &connection, b"").await,
-        Ended::Done(_) => {}
-        Ended::By(end) => {
+        DriveEnd::Done(Ok(())) if connection.has_unread_body() => linger(&mut stream, &connection, b"").await,
+        DriveEnd::Done(Err(error)) if error.is_parse() => linger(&mut stream, &connection, b"").await,
+        DriveEnd::Done(_) => {}
+        DriveEnd::By(end) => {
             count(end);
-            if end == End::Head && !parts.read_buf.is_empty() {
+            if end == ConnectionEnd::Head && !parts.read_buf.is_empty() {
                 linger(&mut stream, &connection, HEAD_TIMEOUT).await;
             }
         }
@@ -108,7 +108,7 @@ async fn drive<T, S>(
     http: &mut http1::UpgradeableConnection<T, S>,
     connection: &Connection,
     drain: &CancellationToken,
-) -> Ended
+) -> DriveEnd
 where
     T: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
     S: HttpService<hyper::body::Incoming, ResBody = ResponseBody>,
@@ -125,21 +125,21 @@ where
         }
         loop {
             if let Poll::Ready(done) = http.as_mut().poll(cx) {
-                return Poll::Ready(Ended::Done(done));
+                return Poll::Ready(DriveEnd::Done(done));
             }
             if !connection.take_changed() && !timer.is_elapsed() {
                 return Poll::Pending;
             }
             let deadline = match connection.advance(cx, Instant::now()) {
-                Next::Wait(deadline) => deadline,
-                Next::Again => continue,
-                Next::Retire => {
+                DriverStep::Wait(deadline) => deadline,
+                DriverStep::Again => continue,
+                DriverStep::Retire => {
                     http.as_mut().graceful_shutdown();
                     // closes the write side, which takes no time
                     let _ = http.as_mut().poll(cx);
-                    return Poll::Ready(Ended::By(End::Idle));
+                    return Poll::Ready(DriveEnd::By(ConnectionEnd::Idle));
                 }
-                Next::End(end) => return Poll::Ready(Ended::By(end)),
+                DriverStep::End(end) => return Poll::Ready(DriveEnd::By(end)),
             };
             // a timer that fires too early costs less than one that is set for each request
             let Some(deadline) = deadline else {
@@ -181,14 +181,14 @@ async fn linger<T: AsyncRead + AsyncWrite + Unpin>(stream: &mut T, connection: &
     let _ = timeout(LINGER_TIMEOUT, closed).await;
 }
 
-fn count(end: End) {
+fn count(end: ConnectionEnd) {
     let reason = match end {
-        End::Head => "head_timeout",
-        End::Idle => "idle_timeout",
-        End::Body => "body_timeout",
-        End::Write => "write_timeout",
+        ConnectionEnd::Head => "head_timeout",
+        ConnectionEnd::Idle => "idle_timeout",
+        ConnectionEnd::Body => "body_timeout",
+        ConnectionEnd::Write => "write_timeout",
         // counted where it was decided
-        End::Evicted => return,
+        ConnectionEnd::Evicted => return,
     };
     metrics::counter!("lockkeeper_connections_ended_total", "reason" => reason).increment(1);
 }

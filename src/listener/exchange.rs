@@ -11,12 +11,12 @@ const BYTES_PER_SECOND: u64 = 1024;
 
 /// The request that a connection handles, or none.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(super) struct HttpExchange {
     pub(super) intake: Intake,
-    pub(super) delivery: Delivery,
+    pub(super) delivery: ResponseProgress,
 }
 
-/// How much of the request's body is read.
+/// Progress of the request body.
 #[derive(Debug)]
 pub(super) enum Intake {
     /// All of it, or there is none.
@@ -29,11 +29,11 @@ pub(super) enum Intake {
     Overdue,
     /// The handler is done with the body: what remains is read and discarded.
     Left(Remainder),
-    /// What remains is not read: the connection ends with this response.
+    /// The rest is not read: the connection ends with this response.
     Abandoned,
 }
 
-/// What a handler did not read.
+/// Rest of a body that the handler did not read.
 #[derive(Debug)]
 pub(super) struct Remainder {
     pub(super) body: Incoming,
@@ -41,9 +41,9 @@ pub(super) struct Remainder {
     pub(super) discarded: u64,
 }
 
-/// How much of the response is sent.
+/// Progress of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Delivery {
+pub(super) enum ResponseProgress {
     /// There is no request.
     None,
     /// The handler has not answered yet.
@@ -56,7 +56,7 @@ pub(super) enum Delivery {
     Upgraded,
 }
 
-/// How fast a body comes. Only time in which the handler waits counts: it is the client's.
+/// Rate of a body. Only time in which the handler waits counts: it is the client's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pace {
     period: Duration,
@@ -73,8 +73,8 @@ pub(super) struct TooSlow;
 
 // === impl Exchange ===
 
-impl Exchange {
-    pub(super) const NONE: Self = Self { intake: Intake::Whole, delivery: Delivery::None };
+impl HttpExchange {
+    pub(super) const NONE: Self = Self { intake: Intake::Whole, delivery: ResponseProgress::None };
 }
 
 // === impl Pace ===

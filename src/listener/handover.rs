@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::workers::{Assignment, Workers};
 
-/// How long a connection may lie at a worker before another gets it, if there is one that keeps none waiting.
+/// Time that a connection waits for a worker before an idle worker gets it.
 const TIMEOUT: Duration = Duration::from_millis(5);
 
 /// Begins a connection on the worker that it is assigned to.

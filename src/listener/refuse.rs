@@ -13,12 +13,12 @@ use tokio_util::task::TaskTracker;
 /// reserve, see [`super::descriptors`].
 pub(super) const MAX_REFUSALS: usize = 32;
 
-/// How long a refused client has to take the answer.
+/// Time for a refused client to read the response.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why a connection is not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum AdmissionRefusal {
     /// Every place is taken by a request that runs: the gateway is overloaded (RFC 9110 15.6.4).
     Full,
     /// This address holds as many connections as one address may, all with requests that run: it is the client's own
@@ -28,14 +28,14 @@ pub(super) enum Refusal {
 
 /// The refusals that are being sent.
 #[derive(Debug)]
-pub(super) struct Refusals {
+pub(super) struct PendingRefusals {
     permits: Arc<Semaphore>,
     tracker: TaskTracker,
 }
 
 // === impl Refusal ===
 
-impl Refusal {
+impl AdmissionRefusal {
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -57,13 +57,13 @@ impl Refusal {
 
 // === impl Refusals ===
 
-impl Refusals {
+impl PendingRefusals {
     pub(super) fn new(tracker: TaskTracker) -> Self {
         Self { permits: Arc::new(Semaphore::new(MAX_REFUSALS)), tracker }
     }
 
     /// Answers in the background and closes the connection.
-    pub(super) fn send<T>(&self, stream: T, refusal: Refusal)
+    pub(super) fn send<T>(&self, stream: T, refusal: AdmissionRefusal)
     where
         T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -77,7 +77,7 @@ impl Refusals {
 }
 
 /// Writes the answer, and reads on until the client closes: a request that nobody read would destroy the answer.
-async fn say<T: AsyncRead + AsyncWrite + Unpin>(mut stream: T, refusal: Refusal) -> std::io::Result<()> {
+async fn say<T: AsyncRead + AsyncWrite + Unpin>(mut stream: T, refusal: AdmissionRefusal) -> std::io::Result<()> {
     stream.write_all(refusal.answer()).await?;
     stream.shutdown().await?;
     let mut buffer = [0; 1024];

@@ -8,11 +8,11 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// How long a connection is silent before the peer is asked whether it is there, and how often it is asked again.
+/// Idle time before TCP keep-alive probes, and the interval of probes.
 const KEEPALIVE_TIME: Duration = Duration::from_mins(1);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How long bytes may stay unacknowledged, a probe unanswered or the peer's window shut before the kernel ends the
+/// Time that bytes stay unacknowledged, a probe unanswered or the peer's window closed before the kernel ends the
 /// connection (RFC 5482).
 #[cfg(target_os = "linux")]
 const USER_TIMEOUT: Duration = Duration::from_secs(90);

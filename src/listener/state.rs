@@ -1,8 +1,8 @@
 //! The state of one connection, as one word: a request changes it with one atomic operation. Knows nothing of sockets.
 
-/// What a connection does.
+/// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ConnectionState {
     /// There is no connection in this slot.
     Free,
     /// The head of a request is not complete, or nothing was received yet.
@@ -28,13 +28,13 @@ pub(super) enum State {
 /// A state and the time of the change to it, in milliseconds since the start of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamped {
-    pub(super) state: State,
+    pub(super) state: ConnectionState,
     pub(super) since: u64,
 }
 
 // === impl State ===
 
-impl State {
+impl ConnectionState {
     const ALL: [Self; 10] = [
         Self::Free,
         Self::Head,
@@ -91,7 +91,7 @@ impl Stamped {
     /// Back from the word.
     pub(super) fn unpack(word: u64) -> Self {
         let index = usize::try_from(word & 0xf).unwrap_or(0);
-        Self { state: State::ALL.get(index).copied().unwrap_or(State::Free), since: word >> 4 }
+        Self { state: ConnectionState::ALL.get(index).copied().unwrap_or(ConnectionState::Free), since: word >> 4 }
     }
 }
 
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn every_state_survives_its_word() {
-        for state in State::ALL {
+        for state in ConnectionState::ALL {
             let stamped = Stamped { state, since: 123_456_789 };
             assert_eq!(Stamped::unpack(stamped.pack()), stamped);
         }

@@ -15,9 +15,9 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
-use super::state::{Stamped, State};
+use super::state::{ConnectionState, Stamped};
 
-/// How often the search for a connection to close begins anew after the one that it found began a request.
+/// Number of new searches if the connection that was found has begun a request.
 const SEARCHES: usize = 8;
 
 /// Milliseconds for which a new connection, or a head that has just begun, is left alone: its task may not have run yet.
@@ -38,11 +38,11 @@ pub(super) struct Table {
 
 /// The place of one open connection. Dropping it frees the place, so it lives exactly as long as the socket.
 #[derive(Debug)]
-pub(super) struct Slot(Entry);
+pub(super) struct ConnectionSlot(SlotStatus);
 
-/// Access to the state of one connection. Only the task that holds the [`Slot`] changes it.
+/// Access to the state of one connection. Only the task that holds the [`ConnectionSlot`] changes it.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct SlotStatus {
     table: Arc<Table>,
     index: usize,
 }
@@ -57,7 +57,7 @@ pub(super) struct Evicted;
 impl Table {
     /// A table of `capacity` free slots.
     pub(super) fn new(capacity: usize) -> Arc<Self> {
-        let free = Stamped { state: State::Free, since: 0 }.pack();
+        let free = Stamped { state: ConnectionState::Free, since: 0 }.pack();
         Arc::new(Self {
             states: (0..capacity).map(|_| AtomicU64::new(free)).collect(),
             free: Mutex::new((0..capacity).rev().collect()),
@@ -66,22 +66,22 @@ impl Table {
         })
     }
 
-    /// Takes a free slot, in the state [`State::Head`]; `None` if there is none.
-    pub(super) fn take(self: &Arc<Self>) -> Option<Slot> {
+    /// Takes a free slot, in the state [`ConnectionState::Head`]; `None` if there is none.
+    pub(super) fn take(self: &Arc<Self>) -> Option<ConnectionSlot> {
         let index = self.free.lock().pop()?;
         let since = self.millis(Instant::now());
-        self.states[index].store(Stamped { state: State::Head, since }.pack(), Ordering::Release);
+        self.states[index].store(Stamped { state: ConnectionState::Head, since }.pack(), Ordering::Release);
         metrics::gauge!("lockkeeper_connections").increment(1.0);
-        Some(Slot(Entry { table: Arc::clone(self), index }))
+        Some(ConnectionSlot(SlotStatus { table: Arc::clone(self), index }))
     }
 
     /// Picks the connection to close first among those that `eligible` accepts, and keeps it from beginning a request:
-    /// the lowest [`State::eviction_rank`], and of these the one that is in its state for longest. The caller ends its
+    /// the lowest [`ConnectionState::eviction_rank`], and of these the one that is in its state for longest. The caller ends its
     /// task.
-    pub(super) fn evict(&self, eligible: impl Fn(usize) -> bool) -> Option<(usize, State)> {
+    pub(super) fn evict(&self, eligible: impl Fn(usize) -> bool) -> Option<(usize, ConnectionState)> {
         for _ in 0..SEARCHES {
             let (index, found) = self.first_to_go(&eligible)?;
-            let evicted = Stamped { state: State::Evicted, since: found.since }.pack();
+            let evicted = Stamped { state: ConnectionState::Evicted, since: found.since }.pack();
             let word = &self.states[index];
             if word.compare_exchange(found.pack(), evicted, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return Some((index, found.state));
@@ -97,8 +97,8 @@ impl Table {
             let stamped = Stamped::unpack(word.load(Ordering::Relaxed));
             let age = now.saturating_sub(stamped.since);
             let rank = match stamped.state {
-                State::Head if age < HEAD_GRACE => continue,
-                State::Head | State::Body if age < HEAD_LATE => State::RECENT_RANK,
+                ConnectionState::Head if age < HEAD_GRACE => continue,
+                ConnectionState::Head | ConnectionState::Body if age < HEAD_LATE => ConnectionState::RECENT_RANK,
                 state => state.eviction_rank(),
             };
             let Some(rank) = rank else { continue };
@@ -129,9 +129,9 @@ impl Table {
 
 // === impl Slot ===
 
-impl Slot {
+impl ConnectionSlot {
     /// Access to its state.
-    pub(super) fn entry(&self) -> Entry {
+    pub(super) fn entry(&self) -> SlotStatus {
         self.0.clone()
     }
 
@@ -141,10 +141,10 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let Entry { table, index } = &self.0;
-        table.states[*index].store(Stamped { state: State::Free, since: 0 }.pack(), Ordering::Release);
+        let SlotStatus { table, index } = &self.0;
+        table.states[*index].store(Stamped { state: ConnectionState::Free, since: 0 }.pack(), Ordering::Release);
         table.free.lock().push(*index);
         table.released.notify_one();
         metrics::gauge!("lockkeeper_connections").decrement(1.0);
@@ -153,9 +153,9 @@ impl Drop for Slot {
 
 // === impl Entry ===
 
-impl Entry {
+impl SlotStatus {
     /// The state.
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> ConnectionState {
         self.load().state
     }
 
@@ -165,11 +165,11 @@ impl Entry {
     }
 
     /// Changes the state, unless the connection was picked to be closed.
-    pub(super) fn enter(&self, state: State, now: Instant) -> Result<(), Evicted> {
+    pub(super) fn enter(&self, state: ConnectionState, now: Instant) -> Result<(), Evicted> {
         let next = Stamped { state, since: self.table.millis(now) }.pack();
         let word = &self.table.states[self.index];
         let mut current = word.load(Ordering::Relaxed);
-        while Stamped::unpack(current).state != State::Evicted {
+        while Stamped::unpack(current).state != ConnectionState::Evicted {
             match word.compare_exchange_weak(current, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(found) => current = found,
@@ -191,8 +191,15 @@ mod tests {
     async fn incomplete_requests_go_first_then_idle_and_stalled_connections_and_streams_never() {
         let table = Table::new(7);
         let mut slots = Vec::new();
-        let states =
-            [State::Stalled, State::Request, State::Idle, State::Head, State::Body, State::Idle, State::Upgraded];
+        let states = [
+            ConnectionState::Stalled,
+            ConnectionState::Request,
+            ConnectionState::Idle,
+            ConnectionState::Head,
+            ConnectionState::Body,
+            ConnectionState::Idle,
+            ConnectionState::Upgraded,
+        ];
         for state in states {
             let slot = table.take().unwrap();
             slot.entry().enter(state, Instant::now()).unwrap();
@@ -201,7 +208,13 @@ mod tests {
         }
         assert!(table.take().is_none());
         let gone: Vec<_> = std::iter::from_fn(|| table.evict(|_| true)).collect();
-        let expected = [(3, State::Head), (4, State::Body), (2, State::Idle), (5, State::Idle), (0, State::Stalled)];
+        let expected = [
+            (3, ConnectionState::Head),
+            (4, ConnectionState::Body),
+            (2, ConnectionState::Idle),
+            (5, ConnectionState::Idle),
+            (0, ConnectionState::Stalled),
+        ];
         assert_eq!(gone, expected);
         slots.remove(3);
         assert_eq!(table.take().unwrap().index(), 3, "the place of a closed connection is free again");
@@ -211,21 +224,21 @@ mod tests {
     async fn a_head_that_has_just_begun_goes_after_idle_connections() {
         let table = Table::new(2);
         let (idle, recent) = (table.take().unwrap(), table.take().unwrap());
-        idle.entry().enter(State::Idle, Instant::now()).unwrap();
+        idle.entry().enter(ConnectionState::Idle, Instant::now()).unwrap();
         tokio::time::advance(Duration::from_millis(999)).await;
-        assert_eq!(table.evict(|_| true), Some((idle.index(), State::Idle)));
-        assert_eq!(table.evict(|_| true), Some((recent.index(), State::Head)), "nothing else can make room");
+        assert_eq!(table.evict(|_| true), Some((idle.index(), ConnectionState::Idle)));
+        assert_eq!(table.evict(|_| true), Some((recent.index(), ConnectionState::Head)), "nothing else can make room");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_has_just_begun_goes_after_idle_connections() {
         let table = Table::new(2);
         let (idle, posting) = (table.take().unwrap(), table.take().unwrap());
-        idle.entry().enter(State::Idle, Instant::now()).unwrap();
-        posting.entry().enter(State::Body, Instant::now()).unwrap();
+        idle.entry().enter(ConnectionState::Idle, Instant::now()).unwrap();
+        posting.entry().enter(ConnectionState::Body, Instant::now()).unwrap();
         tokio::time::advance(Duration::from_millis(999)).await;
-        assert_eq!(table.evict(|_| true), Some((idle.index(), State::Idle)));
-        assert_eq!(table.evict(|_| true), Some((posting.index(), State::Body)), "nothing else can make room");
+        assert_eq!(table.evict(|_| true), Some((idle.index(), ConnectionState::Idle)));
+        assert_eq!(table.evict(|_| true), Some((posting.index(), ConnectionState::Body)), "nothing else can make room");
     }
 
     #[tokio::test(start_paused = true)]
@@ -235,7 +248,7 @@ mod tests {
         assert_eq!(table.evict(|_| true), None, "its task has hardly begun");
         tokio::time::advance(Duration::from_millis(50)).await;
         table.evict(|_| true).unwrap();
-        assert_eq!(slot.entry().enter(State::Request, Instant::now()), Err(Evicted));
+        assert_eq!(slot.entry().enter(ConnectionState::Request, Instant::now()), Err(Evicted));
     }
 
     #[tokio::test]

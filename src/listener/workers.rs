@@ -154,7 +154,7 @@ impl Worker {
 // === impl Assignment ===
 
 impl Assignment {
-    /// Where the connection is served.
+    /// Runtime of the connection.
     pub(super) fn runtime(&self) -> &Handle {
         &self.worker().runtime
     }

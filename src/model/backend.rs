@@ -1,4 +1,4 @@
-//! What the operator says of one backend. Knows nothing of files and of running processes.
+//! Configuration of one backend. Knows nothing of files and of running processes.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{BackendId, Delivery, TransportSpec};
 
-/// Who shares one session of a backend (`design`: isolation between people).
+/// Sharing of backend sessions between users (`design`: isolation between people).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Share {
@@ -18,25 +18,25 @@ pub enum Share {
     All,
 }
 
-/// What a client session does when the state of a backend session is gone.
+/// Reaction of a client session to the loss of its backend session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnLoss {
-    /// Goes on with a fresh backend session.
+    /// Continues with a new backend session.
     Reinit,
-    /// Ends, honestly, with 404.
+    /// Ends with 404.
     End,
 }
 
-/// In which manner a backend is spoken to (`translation` 2.7).
+/// Protocol era of a backend (`translation` 2.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EraChoice {
-    /// It is found out.
+    /// Detected at start.
     Auto,
-    /// Every request stands alone (2026-07-28).
+    /// Stateless requests (2026-07-28).
     Modern,
-    /// In sessions that a handshake opens (2024-11-05 to 2025-11-25).
+    /// Sessions with an `initialize` handshake (2024-11-05 to 2025-11-25).
     Legacy,
 }
 
@@ -45,38 +45,37 @@ pub enum EraChoice {
 pub struct BackendSpec {
     /// Its name on this gateway.
     pub id: BackendId,
-    /// How it is reached.
+    /// Transport and address.
     pub transport: TransportSpec,
-    /// In which manner it is spoken to.
+    /// Protocol era.
     pub era: EraChoice,
-    /// The protocol version that is asked for, of this era; `None`: the newest that both speak.
+    /// Protocol version to request, of this era; `None`: the newest that both sides support.
     pub version: Option<&'static str>,
-    /// Who shares a session of it.
+    /// Sharing of its sessions.
     pub share: Share,
-    /// What happens when its session is lost.
+    /// Reaction to the loss of a session.
     pub on_loss: OnLoss,
-    /// How long a start may take, from the first byte sent to the handshake done.
+    /// Time for a start, from the first byte sent to the end of the handshake.
     pub start_timeout: Duration,
-    /// How long a process may be silent when it is asked of which era it is, before it is taken for an older one until it
-    /// answers.
+    /// Time for a process to answer the era probe; after it, the server counts as legacy until it answers.
     pub probe_timeout: Duration,
-    /// How long one call may stay without any sign of life from the backend before it fails.
+    /// Time of silence after which a call fails.
     pub call_timeout: Duration,
-    /// How long an unused backend session is kept.
+    /// Time for which an unused session is kept.
     pub idle_timeout: Duration,
-    /// The protocol version that is taken for spoken where the server does not name a known one in its handshake: for
-    /// servers that are known to be broken so (`translation` 6.3). `None`: such a handshake fails.
+    /// Protocol version to assume if the handshake names no known one, for servers that are known to be broken
+    /// (`translation` 6.3). `None`: such a handshake fails.
     pub assume_version: Option<&'static str>,
-    /// How many sessions one sharer's calls may be spread over, 1 and more: on a channel that several client sessions
-    /// share, one that can be asked runs alone, so that a question finds its client (design rule 4).
+    /// Number of sessions for the calls of one sharer, at least 1. Several client sessions share a channel, so a call
+    /// that may ask its client runs alone on one, and the question finds its client (design rule 4).
     pub parallel: usize,
     /// The names of the tools that `mcp:<backend>:read` may call.
     pub read_only_tools: Vec<String>,
 }
 
 impl BackendSpec {
-    /// A backend with the defaults: its era found out, shared per session where it is a process, 60 s to start, 10 s to tell its era, 10 minutes of silence in a
-    /// call, 10 minutes idle, 4 sessions for each sharer.
+    /// A backend with the defaults: detected era, one session for each client session, 60 s to start, 10 s for the era
+    /// probe, 10 minutes of silence in a call, 10 minutes idle, 4 sessions for each sharer.
     pub fn new(id: BackendId, transport: TransportSpec) -> Self {
         Self {
             id,
@@ -99,12 +98,12 @@ impl BackendSpec {
 // === impl BackendSpec ===
 
 impl BackendSpec {
-    /// Whether one channel carries all messages of a connection.
+    /// True if one channel carries all messages of a connection.
     pub const fn is_channel(&self) -> bool {
         matches!(self.transport.abilities().delivery, Delivery::Channel)
     }
 
-    /// Whether the backend is the built-in one, which lives in this process.
+    /// True for the built-in backend, which runs in this process.
     pub const fn is_built_in(&self) -> bool {
         matches!(self.transport, TransportSpec::Demo)
     }

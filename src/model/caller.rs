@@ -1,48 +1,48 @@
-//! Who stands behind a call. Knows nothing of tokens.
+//! The authenticated caller. Knows nothing of tokens.
 
 use super::{ClientId, GrantId, KeyId, Rights, UserId};
 
-/// Who stands behind a call: the checked outcome of authentication. State that is kept for a caller (sessions, listens,
-/// parked calls) is keyed by [`Caller::user`] and [`Caller::client`], and reached by no other.
+/// The result of authentication. State of a caller (sessions, subscriptions, suspended calls) is keyed by
+/// [`Caller::user`] and [`Caller::client`], and no other caller reaches it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// The user in whose name the call is made.
+    /// The user.
     pub user: UserId,
-    /// The OAuth client that makes it; `None` where an API key was presented directly.
+    /// The OAuth client; `None` for an API key sent directly.
     pub client: Option<ClientId>,
-    /// The consent it rests on; `None` where an API key was presented directly.
+    /// The grant; `None` for an API key sent directly.
     pub grant: Option<GrantId>,
-    /// The API key that it goes back to; `None` for the gateway itself and for a local process.
+    /// The API key behind the grant, or the one sent directly; `None` for the gateway itself and for a local process.
     pub key: Option<KeyId>,
-    /// What it may do: the scopes of the token and the rights of the key, intersected.
+    /// Rights: the scopes of the token, intersected with the rights of the key.
     pub rights: Rights,
 }
 
-/// Whose something is that was made for a caller: equal where [`Caller::owns_the_same_as`] holds.
+/// Key of the state that is kept for a caller. Two keys are equal if [`Caller::owns_the_same_as`] is true.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Owner {
     user: UserId,
     client: Option<ClientId>,
-    /// Of two keys of one user, presented directly, each is a client.
+    /// Each of two API keys of one user, sent directly, is a client of its own.
     key: Option<KeyId>,
 }
 
 // === impl Caller ===
 
 impl Caller {
-    /// The gateway itself, asking backends what they have.
+    /// The gateway itself, which lists what backends offer.
     pub fn gateway() -> Self {
         Self { user: UserId::new("(gateway)"), client: None, grant: None, key: None, rights: Rights::all_backends() }
     }
 
-    /// Whose it is what is made for this caller: the key under which state is kept for it.
+    /// Key under which state is kept for this caller.
     pub fn owner(&self) -> Owner {
         let key = if self.client.is_none() { self.key.clone() } else { None };
         Owner { user: self.user.clone(), client: self.client.clone(), key }
     }
 
-    /// Whether `other` may use what was made for this caller: the same user through the same client. Two keys of one
-    /// user, presented directly, are two clients.
+    /// True if `other` may use the state of this caller: the same user through the same client. Two API keys of one
+    /// user, sent directly, are two clients.
     pub fn owns_the_same_as(&self, other: &Self) -> bool {
         self.user == other.user && self.client == other.client && (self.client.is_some() || self.key == other.key)
     }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn owners_are_equal_where_callers_own_the_same() {
+    fn owners_are_equal_if_callers_own_the_same() {
         let caller = |client: Option<&str>, key: &str| Caller {
             client: client.map(ClientId::new),
             key: Some(KeyId::new(key)),

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use super::ClientId;
 use crate::support::{Digest, Timestamp};
 
-/// How a client authenticates at the token endpoint (RFC 7591 2, `token_endpoint_auth_method`).
+/// Client authentication at the token endpoint (RFC 7591 2, `token_endpoint_auth_method`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// It does not: a public client, protected by PKCE alone.
+    /// None: a public client, protected by PKCE alone.
     None,
-    /// By a secret in the `Authorization` header (`client_secret_basic`); the store holds its SHA-256.
+    /// Secret in the `Authorization` header (`client_secret_basic`), as its SHA-256.
     Basic(Digest),
-    /// By a secret in the form (`client_secret_post`); the store holds its SHA-256.
+    /// Secret in the form (`client_secret_post`), as its SHA-256.
     Post(Digest),
 }
 
@@ -33,26 +33,26 @@ pub enum GrantType {
 pub struct Client {
     /// Its id: random for a registered one.
     pub id: ClientId,
-    /// What it calls itself; nobody has verified it. At most 100 characters, none of them a control character.
+    /// Name that the client claims, not verified. At most 100 characters, no control characters.
     pub name: String,
-    /// Where it may be answered, exactly as it registered them (1 to 10).
+    /// Redirect URIs, exactly as registered (1 to 10).
     pub redirect_uris: Vec<String>,
-    /// How it authenticates.
+    /// Authentication method.
     pub auth: ClientAuth,
-    /// What it may ask the token endpoint for.
+    /// Allowed grant types.
     pub grant_types: Vec<GrantType>,
-    /// The scopes it registered with, as text; `None` means every ordinary one (`OA-40`).
+    /// Registered scopes, as text; `None` means every ordinary scope (`OA-40`).
     pub scope: Option<String>,
     /// The whole registered metadata as answered at registration (RFC 7591 3.2.1), without the secret: a JSON object.
     pub metadata: String,
-    /// When it registered.
+    /// Time of registration.
     pub created: Timestamp,
 }
 
 // === impl Client ===
 
 impl Client {
-    /// What the store takes for it, in bytes, at most: its text, and 512 for ids, digests and index entries.
+    /// Upper bound of the bytes that the store needs: the text, and 512 for ids, digests and index entries.
     pub fn stored_bytes(&self) -> i64 {
         const OVERHEAD: usize = 512;
         // in JSON: quotes and a separator
@@ -80,7 +80,7 @@ impl ClientAuth {
 // === impl GrantType ===
 
 impl GrantType {
-    /// The grant type of this name, where the gateway has it.
+    /// The grant type of this name; `None` if the gateway does not support it.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "authorization_code" => Some(Self::AuthorizationCode),

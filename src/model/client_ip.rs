@@ -1,13 +1,13 @@
-//! The network address of a client, as the gateway believes it. Knows nothing of sockets and forwarding headers.
+//! The network address of a client. Knows nothing of sockets and forwarding headers.
 
 use std::net::IpAddr;
 
-/// The address that limits count by: the peer's, or the one that a trusted proxy names (`OA-138`). A request extension.
+/// The address that limits count: the peer's, or the one that a trusted proxy reports (`OA-138`). A request extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientIp(pub IpAddr);
 
 impl ClientIp {
-    /// What one guesser can cheaply change is one address: the IPv4 address, or the /64 of an IPv6 one (`OA-127`).
+    /// The part that one attacker cannot change cheaply: the IPv4 address, or the /64 of an IPv6 address (`OA-127`).
     #[must_use]
     pub fn network(self) -> IpAddr {
         match self.0.to_canonical() {

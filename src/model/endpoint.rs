@@ -4,16 +4,16 @@ use std::fmt;
 
 use super::BackendId;
 
-/// The clients of which eras are served (`translation` 2.6).
+/// Client eras that are served (`translation` 2.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Serves {
-    /// Those with sessions and those without.
+    /// Legacy and modern.
     BothEras,
-    /// Those without sessions alone (2026-07-28).
+    /// Modern only (2026-07-28).
     ModernAlone,
 }
 
-/// By which binding an endpoint is spoken to.
+/// Binding of an endpoint to HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Binding {
     /// Streamable HTTP at `/mcp`.
@@ -24,7 +24,7 @@ pub enum Binding {
     WebSocket,
 }
 
-/// What an endpoint leads to.
+/// Backends behind an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// All backends, merged, with prefixed names.
@@ -36,14 +36,14 @@ pub enum Target {
 /// One protected endpoint: what RFC 9728 calls a protected resource. Displays as its path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
-    /// How it is spoken to.
+    /// Binding.
     pub binding: Binding,
-    /// What it leads to.
+    /// Backends behind it.
     pub target: Target,
 }
 
 impl Binding {
-    /// Whether a session is its connection, and ends with it.
+    /// True if the session is the connection and ends with it.
     pub const fn is_connection(self) -> bool {
         match self {
             Self::Mcp => false,
@@ -56,7 +56,7 @@ impl Endpoint {
     /// The merged endpoint `/mcp`.
     pub const MERGED: Self = Self { binding: Binding::Mcp, target: Target::Merged };
 
-    /// The endpoint at this path, a trailing slash tolerated; `None` where there cannot be one.
+    /// Parses a path, with or without a trailing slash; `None` if no endpoint can have it.
     pub fn from_path(path: &str) -> Option<Self> {
         let path = path.strip_prefix('/')?;
         let path = path.strip_suffix('/').unwrap_or(path);

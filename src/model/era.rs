@@ -1,30 +1,30 @@
-//! In which manner a server is spoken to. Knows nothing of how it is found out.
+//! Protocol eras. Knows nothing of detection.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::support::{Digest, Timestamp};
 
-/// Who keeps the state of a conversation.
+/// Protocol era: which side keeps the session state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Era {
     /// An `initialize` handshake opens a session.
     Legacy,
-    /// Every request stands alone.
+    /// Every request is self-contained.
     Modern,
 }
 
-/// What was found out about the era of a server (`translation` 2.7).
+/// Detected era of a server (`translation` 2.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownEra {
-    /// Which server: [`super::TransportSpec::server`].
+    /// Identity of the server: [`super::TransportSpec::server`].
     pub server: Digest,
-    /// Of which era it was.
+    /// Detected era.
     pub era: Era,
-    /// When that was found out.
+    /// Time of detection.
     pub found: Timestamp,
 }
 
-/// An era that is known at some time and may change, read without a lock.
+/// An era that may become known or change, read without a lock.
 #[derive(Debug)]
 pub struct EraCell(AtomicU8);
 
@@ -33,7 +33,7 @@ impl EraCell {
     const LEGACY: u8 = 1;
     const MODERN: u8 = 2;
 
-    /// A cell with this era.
+    /// Creates a cell.
     pub const fn new(era: Option<Era>) -> Self {
         Self(AtomicU8::new(match era {
             None => Self::UNKNOWN,
@@ -50,7 +50,7 @@ impl EraCell {
         }
     }
 
-    /// Changes it.
+    /// Sets the era.
     pub fn set(&self, era: Era) {
         self.0.store(Self::code(era), Ordering::Release);
     }

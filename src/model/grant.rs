@@ -1,45 +1,44 @@
-//! Grants: one consent of one user to one client. Knows nothing of the tokens that rest on it.
+//! Grants: one consent of one user to one client. Knows nothing of tokens.
 
 use url::Url;
 
 use super::{ClientId, Endpoint, GrantId, KeyId, Rights, Scopes, Target, UserId};
 use crate::support::Timestamp;
 
-/// One consent of one user to one client; the token family lives and dies with it.
+/// One consent of one user to one client; the token family ends with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// Its id; `gid` in access tokens.
     pub id: GrantId,
-    /// Who consented.
+    /// User who consented.
     pub user: UserId,
-    /// The API key that the user had logged in with: the grant dies with it (`OA-128`).
+    /// API key of the login; the grant ends with it (`OA-128`).
     pub key: KeyId,
-    /// To whom.
+    /// Client.
     pub client: ClientId,
-    /// The endpoint that its tokens open, and no other (`OA-114`).
+    /// The one endpoint that its tokens open (`OA-114`).
     pub endpoint: Endpoint,
-    /// What its tokens may do at most.
+    /// Scopes: upper bound for its tokens.
     pub scopes: Scopes,
-    /// Where the client was answered.
+    /// Redirect URI of the authorization response.
     pub redirect_uri: String,
-    /// When the user consented; `auth_time` in access tokens.
+    /// Time of consent; `auth_time` in access tokens.
     pub created: Timestamp,
-    /// When it ends, however often it is refreshed.
+    /// End of the grant, regardless of refreshes.
     pub expires: Timestamp,
-    /// When a token was last issued for it or used, exact to about a minute; `None` until its code was redeemed.
+    /// Last issue or use of a token, exact to about a minute; `None` until the code is redeemed.
     pub last_used: Option<Timestamp>,
-    /// When it was revoked.
+    /// Time of revocation.
     pub revoked: Option<Timestamp>,
 }
 
 impl Grant {
-    /// Whether tokens may be issued and used on it at `now`.
+    /// True if tokens may be issued and used at `now`.
     pub fn is_live(&self, now: Timestamp) -> bool {
         self.revoked.is_none() && now < self.expires
     }
 
-    /// What its tokens may do: its scopes at its endpoint, as far as `key`, the rights of the key that it came from,
-    /// reach (`OA-113`).
+    /// Rights of its tokens: its scopes at its endpoint, intersected with `key`, the rights of its API key (`OA-113`).
     pub fn rights(&self, key: &Rights) -> Rights {
         let rights = self.scopes.rights().intersect(key);
         match &self.endpoint.target {
@@ -48,9 +47,9 @@ impl Grant {
         }
     }
 
-    /// The origin that the client was answered at: scheme, host and port of a web site, the scheme of an app's own kind
-    /// of link. That of a loopback address has no port: apps take a free one each time (RFC 8252 7.3), so that its port
-    /// tells no installation from another.
+    /// Origin of the redirect URI: scheme, host and port of a web site, or the private-use scheme of an app. A loopback
+    /// origin has no port: apps take a free port each time (RFC 8252 7.3), so the port does not identify an
+    /// installation.
     pub fn redirect_origin(&self) -> String {
         let Ok(url) = Url::parse(&self.redirect_uri) else { return self.redirect_uri.clone() };
         match (url.scheme(), url.host_str()) {
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_has_no_path_and_on_this_computer_no_port() {
+    fn an_origin_has_no_path_and_a_loopback_origin_no_port() {
         for (uri, origin) in [
             ("http://127.0.0.1:33418/callback?x", "http://127.0.0.1"),
             ("http://127.0.0.1/", "http://127.0.0.1"),

@@ -1,4 +1,4 @@
-//! Identifiers as types, so that one cannot stand where another is meant. Knows nothing of what they identify.
+//! Identifiers as types, so that the compiler rejects one in place of another. Knows nothing of what they identify.
 
 use std::{borrow::Borrow, fmt, sync::Arc};
 
@@ -13,7 +13,7 @@ macro_rules! identifier {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Takes `id` as it is: from the store, or freshly minted.
+            /// Wraps an id from the store or a new one.
             pub fn new(id: impl Into<Arc<str>>) -> Self {
                 Self(id.into())
             }
@@ -39,8 +39,8 @@ macro_rules! identifier {
 }
 
 identifier! {
-    /// A person or service that owns API keys; `sub` in access tokens. It is a chosen name ([`UserId::parse`]), or an API
-    /// key that is a user of its own ([`UserId::of_key`]); the two never meet, since a name has no `:`.
+    /// A person or service that owns API keys; `sub` in access tokens. Either a chosen name ([`UserId::parse`]) or an
+    /// API key without a user name ([`UserId::of_key`]); the two never collide, since a name has no `:`.
     UserId
 }
 identifier! {
@@ -48,16 +48,16 @@ identifier! {
     ClientId
 }
 identifier! {
-    /// One consent of one user to one client; a token family lives and dies with it.
+    /// One consent of one user to one client; a token family ends with it.
     GrantId
 }
 identifier! {
-    /// The public part of an API key, by which it is looked up.
+    /// The public part of an API key, used for look-ups.
     KeyId
 }
 
-/// An MCP session as the client knows it (`Mcp-Session-Id`): at least 128 random bits. It is a handle, never a
-/// credential, and still not shown whole in logs: `Debug` prints its first characters alone.
+/// An MCP session as the client knows it (`Mcp-Session-Id`): at least 128 random bits. It is an identifier, not a
+/// credential; `Debug` prints only its first characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(Arc<str>);
 
@@ -66,35 +66,35 @@ pub struct SessionId(Arc<str>);
 #[serde(transparent)]
 pub struct BackendId(Arc<str>);
 
-/// The text is no name of a user.
+/// The text is not a user name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no user name: it takes 1 to 64 of a-z, A-Z, 0-9, `.`, `_`, `-`, `@` and `+`, and begins with a letter or digit"
+    "`{0}` is not a user name: use 1 to 64 of a-z, A-Z, 0-9, `.`, `_`, `-`, `@` and `+`, and begin with a letter or digit"
 )]
 pub struct InvalidUserName(pub String);
 
-/// The text is no backend name.
+/// The text is not a backend name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no backend name: it takes a letter, then up to 31 of a-z, 0-9 and `-`")]
+#[error("`{0}` is not a backend name: use a letter, then up to 31 of a-z, 0-9 and `-`")]
 pub struct InvalidBackendId(pub String);
 
 // === impl UserId ===
 
-/// How the id of a user begins who is an API key.
+/// Prefix of the id of a user that is an API key.
 const OF_KEY: &str = "key:";
 
 impl UserId {
-    /// The operator, to whom the first key of a gateway belongs.
+    /// The operator, who owns the first key of a gateway.
     pub fn owner() -> Self {
         Self::new("owner")
     }
 
-    /// The user that the key `id` is by itself. It outlives the key where that is rotated.
+    /// The user for a key without a user name. It outlives a rotation of the key.
     pub fn of_key(id: &KeyId) -> Self {
         Self::new(format!("{OF_KEY}{id}"))
     }
 
-    /// Accepts exactly the names that an operator may choose: `[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}`.
+    /// Parses a user name: `[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}`.
     pub fn parse(name: &str) -> Result<Self, InvalidUserName> {
         let starts_well = name.starts_with(|first: char| first.is_ascii_alphanumeric());
         let goes_well = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._@+-".contains(&byte));
@@ -105,7 +105,7 @@ impl UserId {
         }
     }
 
-    /// Whether this is an API key's own user, which nobody chose a name for.
+    /// True if this user is an API key without a user name.
     pub fn is_of_key(&self) -> bool {
         self.0.starts_with(OF_KEY)
     }
@@ -114,18 +114,18 @@ impl UserId {
 // === impl SessionId ===
 
 impl SessionId {
-    /// Takes `id` as it is: from a header, from the store, or freshly minted.
+    /// Wraps an id from a header, from the store, or a new one.
     pub fn new(id: impl Into<Arc<str>>) -> Self {
         Self(id.into())
     }
 
-    /// The whole id, for the wire and for look-ups.
+    /// The whole id, for messages and look-ups.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// So that tables are searched by the text of a header.
+/// Lets tables look up the text of a header.
 impl Borrow<str> for SessionId {
     fn borrow(&self) -> &str {
         &self.0
@@ -142,7 +142,7 @@ impl fmt::Debug for SessionId {
 // === impl BackendId ===
 
 impl BackendId {
-    /// Accepts exactly the names `[a-z][a-z0-9-]{0,31}`.
+    /// Parses a backend name: `[a-z][a-z0-9-]{0,31}`.
     pub fn parse(name: &str) -> Result<Self, InvalidBackendId> {
         let mut chars = name.chars();
         let starts_well = chars.next().is_some_and(|first| first.is_ascii_lowercase());
@@ -154,8 +154,8 @@ impl BackendId {
         }
     }
 
-    /// Makes a backend name of a configured one: lowered, every other character a `-`, cut to 32.
-    /// Fails where the result still does not begin with a letter.
+    /// Makes a backend name from a configured one: lower case, `-` for every other character, cut to 32. Fails if the
+    /// result does not begin with a letter.
     pub fn normalise(name: &str) -> Result<Self, InvalidBackendId> {
         let lowered: String = name
             .chars()

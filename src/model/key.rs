@@ -7,102 +7,102 @@ use serde::{Deserialize, Serialize};
 use super::{KeyId, Rights, UserId};
 use crate::support::Timestamp;
 
-/// Whether a key may be sent as a bearer token on `/mcp` by programs that have no browser (`OA-118`).
+/// Use of a key as a bearer token on `/mcp` by programs without a browser (`OA-118`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direct {
     /// It opens `/mcp`, `/sse` and the login page.
     Allowed,
-    /// It opens `/sse` and the login page alone.
+    /// It opens only `/sse` and the login page.
     Refused,
 }
 
-/// One API key as the store knows it (`OA-126`).
+/// A stored API key (`OA-126`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
     /// Its public part.
     pub id: KeyId,
-    /// What its owner calls it.
+    /// Name given by its owner.
     pub name: String,
-    /// Whose it is.
+    /// User.
     pub user: UserId,
-    /// What it may do.
+    /// Rights.
     pub rights: Rights,
-    /// Whether it may stand in for a token.
+    /// True if it may stand in for a token.
     pub direct: Direct,
-    /// When it was made.
+    /// Time of creation.
     pub created: Timestamp,
-    /// When it ends by itself; `None` where it does not.
+    /// Configured expiry; `None` if it does not expire.
     pub expires: Option<Timestamp>,
-    /// When it was last presented, exact to about a minute.
+    /// Last use, exact to about a minute.
     pub last_used: Option<Timestamp>,
-    /// When it was revoked.
+    /// Time of revocation.
     pub revoked: Option<Timestamp>,
-    /// What takes its place, where it was rotated.
+    /// Rotation, if it was rotated.
     pub rotated: Option<Rotated>,
 }
 
-/// How a key was rotated.
+/// A rotation that was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rotated {
-    /// The key that takes its place, and that has its grants.
+    /// The new key, which has the grants.
     pub successor: KeyId,
-    /// Until when the old key may be used beside the new one.
+    /// End of the old key.
     pub until: Timestamp,
 }
 
-/// What is asked for when a key is made.
+/// Request for a new key.
 #[derive(Debug, Clone)]
 pub struct NewKey {
-    /// What its owner calls it: 1 to 100 characters.
+    /// Name: 1 to 100 characters.
     pub name: String,
-    /// Whose it is to be; `None` where it is to be a user of its own.
+    /// User; `None` if the key is a user of its own.
     pub user: Option<UserId>,
-    /// What it may do.
+    /// Rights.
     pub rights: Rights,
-    /// Whether it may stand in for a token.
+    /// True if it may stand in for a token.
     pub direct: Direct,
-    /// When it ends by itself.
+    /// Expiry.
     pub expires: Option<Timestamp>,
 }
 
-/// How a key is to be rotated.
+/// Request to rotate a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRotation {
-    /// How long the old key may be used beside the new one.
+    /// Time for which both keys are valid.
     pub overlap: Duration,
-    /// Whose the new key is to be.
+    /// User of the new key.
     pub user: RotatedUser,
-    /// When the new key ends by itself; `None` where the end of the old one stays.
+    /// Expiry of the new key; `None` keeps that of the old one.
     pub expires: Option<Timestamp>,
 }
 
-/// Whose the new key is.
+/// User of a rotated key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RotatedUser {
-    /// Whose the old one is.
+    /// The user of the old key.
     Same,
-    /// Its own: it parts from those that share its user.
+    /// The new key itself: it leaves the user of the old one.
     Own,
-    /// This user's.
+    /// This user.
     Named(UserId),
 }
 
 // === impl ApiKey ===
 
 impl ApiKey {
-    /// Whether it opens anything at `now`.
+    /// True if the key is valid at `now`.
     pub fn is_live(&self, now: Timestamp) -> bool {
         self.revoked.is_none() && self.ends().is_none_or(|end| now < end)
     }
 
-    /// When it ends by itself: by its time, or because another took its place.
+    /// End of the key: its expiry, or the end of the overlap after a rotation.
     pub fn ends(&self) -> Option<Timestamp> {
         let overlap = self.rotated.as_ref().map(|rotated| rotated.until);
         self.expires.into_iter().chain(overlap).min()
     }
 
-    /// What people know its user by: the name that was chosen for the user, or that of the key that is its own user.
+    /// Display name of its user: the chosen name, or the name of a key that is its own user.
     pub fn user_name(&self) -> &str {
         if self.user.is_of_key() { &self.name } else { self.user.as_str() }
     }

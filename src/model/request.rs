@@ -1,4 +1,4 @@
-//! What one HTTP request is known by while it is served. Knows nothing of HTTP.
+//! Correlation ids of HTTP requests. Knows nothing of HTTP.
 
 use std::{
     fmt::{self, Write as _},
@@ -7,36 +7,36 @@ use std::{
 
 use crate::support::Random;
 
-/// The correlation id of one request: made here for each, never taken from outside. It stands in the log, in the
-/// header `x-request-id` of the answer and on error pages. Displays as 16 hexadecimal digits.
+/// The correlation id of one request, always created here and never taken from outside. It stands in the log, in the
+/// header `x-request-id` of the response and on error pages. Displays as 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RequestId(u64);
+pub struct CorrelationId(u64);
 
 /// Source of request ids: unique in one process, and unlikely to repeat in another. They are no secrets.
 #[derive(Debug)]
-pub struct RequestIds(AtomicU64);
+pub struct CorrelationIds(AtomicU64);
 
-// === impl RequestIds ===
+// === impl CorrelationIds ===
 
-impl RequestIds {
+impl CorrelationIds {
     /// Ids that start at a random place.
     pub fn new(random: &dyn Random) -> Self {
         Self(AtomicU64::new(u64::from_be_bytes(random.bytes())))
     }
 
     /// Returns the next id.
-    pub fn issue(&self) -> RequestId {
+    pub fn issue(&self) -> CorrelationId {
         // an odd multiplier maps each number to another one: neighbours differ in most digits
-        RequestId(self.0.fetch_add(1, Ordering::Relaxed).wrapping_mul(SPREAD))
+        CorrelationId(self.0.fetch_add(1, Ordering::Relaxed).wrapping_mul(SPREAD))
     }
 }
 
 /// 2^64 divided by the golden ratio, made odd (Knuth, *The Art of Computer Programming*, 6.4).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-// === impl RequestId ===
+// === impl CorrelationId ===
 
-impl RequestId {
+impl CorrelationId {
     /// Its 16 hexadecimal digits.
     pub fn digits(self) -> [u8; 16] {
         let mut rest = self.0;
@@ -49,7 +49,7 @@ impl RequestId {
     }
 }
 
-impl fmt::Display for RequestId {
+impl fmt::Display for CorrelationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.digits().iter().try_for_each(|digit| f.write_char(char::from(*digit)))
     }
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn an_id_has_sixteen_digits() {
-        assert_eq!(RequestId(0x0123_4567_89ab_cdef).to_string(), "0123456789abcdef");
-        assert_eq!(RequestId(7).to_string(), "0000000000000007");
+        assert_eq!(CorrelationId(0x0123_4567_89ab_cdef).to_string(), "0123456789abcdef");
+        assert_eq!(CorrelationId(7).to_string(), "0000000000000007");
     }
 }

@@ -1,16 +1,16 @@
-//! On whose behalf a server is called. Knows nothing of what it holds.
+//! The party for which a server is called. Knows nothing of its state.
 
 use super::{SessionId, UserId};
 
-/// On whose behalf a server is called: holds what outlives a single message (log levels, subscriptions, tasks, question
-/// slots).
+/// The party for which a server is called. It owns the state that outlives one message: log levels, subscriptions,
+/// tasks, question slots.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Requester {
     /// A client with a session.
     Session(SessionId),
-    /// A client without one, for this request alone (2026-07-28).
+    /// A client without a session, for this request only (2026-07-28).
     Request(RequestNumber),
-    /// A user's clients without sessions, for all that concerns tasks: these outlive the requests that make them.
+    /// Clients of a user without sessions, for tasks, which outlive the requests that create them.
     TasksOf(UserId),
     /// The gateway itself.
     Gateway,
@@ -31,12 +31,12 @@ impl Requester {
         }
     }
 
-    /// Whether this is a client that has no session.
+    /// True for a client without a session.
     pub const fn is_sessionless(&self) -> bool {
         matches!(self, Self::Request(_) | Self::TasksOf(_))
     }
 
-    /// Whether this is the gateway itself.
+    /// True for the gateway itself.
     pub const fn is_gateway(&self) -> bool {
         matches!(self, Self::Gateway)
     }
@@ -45,7 +45,7 @@ impl Requester {
 // === impl RequestNumber ===
 
 impl RequestNumber {
-    /// The request of this number.
+    /// Wraps a number.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }

@@ -1,4 +1,4 @@
-//! What somebody may do here. Knows nothing of where the right comes from (a key, a scope, a policy).
+//! Rights of a caller. Knows nothing of their source (a key, a scope, a policy).
 
 use std::collections::BTreeMap;
 
@@ -6,55 +6,55 @@ use serde::{Deserialize, Serialize};
 
 use super::BackendId;
 
-/// How far a right to one backend goes.
+/// Access to one backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// The tools that the operator marked read-only, and everything that is no tool.
+    /// Read-only tools, as configured, and everything that is not a tool.
     ReadOnly,
-    /// Everything.
+    /// Full access.
     Full,
 }
 
-/// Which backends a right reaches.
+/// Backends that a right covers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Backends {
-    /// Every backend, those configured later too.
+pub enum AllowedBackends {
+    /// Every backend, present and future.
     All,
-    /// These alone.
+    /// Only these.
     Only(BTreeMap<String, Access>),
 }
 
-/// What somebody may do here.
+/// Rights of a caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rights {
-    /// The backends that may be reached.
-    pub backends: Backends,
-    /// Whether the state of the gateway may be seen and administered.
+    /// Allowed backends.
+    pub backends: AllowedBackends,
+    /// True if the gateway's state may be read and administered.
     pub admin: bool,
 }
 
 // === impl Rights ===
 
 impl Rights {
-    /// Nothing at all.
+    /// No rights.
     pub fn none() -> Self {
-        Self { backends: Backends::Only(BTreeMap::new()), admin: false }
+        Self { backends: AllowedBackends::Only(BTreeMap::new()), admin: false }
     }
 
-    /// Every backend, without administration.
+    /// Every backend, no administration.
     pub fn all_backends() -> Self {
-        Self { backends: Backends::All, admin: false }
+        Self { backends: AllowedBackends::All, admin: false }
     }
 
-    /// What both allow.
+    /// Rights that both have.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
         Self { backends: self.backends.intersect(&other.backends), admin: self.admin && other.admin }
     }
 
-    /// Whether `other` allows everything that this allows.
+    /// True if `other` allows everything that this allows.
     pub fn is_within(&self, other: &Self) -> bool {
         self.intersect(other) == *self
     }
@@ -62,8 +62,8 @@ impl Rights {
 
 // === impl Backends ===
 
-impl Backends {
-    /// How far the right to `backend` goes; `None` where there is none.
+impl AllowedBackends {
+    /// Access to `backend`; `None` if there is none.
     pub fn access(&self, backend: &BackendId) -> Option<Access> {
         match self {
             Self::All => Some(Access::Full),
@@ -71,7 +71,7 @@ impl Backends {
         }
     }
 
-    /// Adds a right to `backend`; a wider one that is there already stays.
+    /// Adds access to `backend`; an existing wider one stays.
     pub fn allow(&mut self, backend: &BackendId, access: Access) {
         if let Self::Only(backends) = self {
             let held = backends.entry(backend.as_str().to_owned()).or_insert(access);
@@ -79,7 +79,7 @@ impl Backends {
         }
     }
 
-    /// The right to `backend` alone, as far as there is one.
+    /// Restricts the rights to `backend`.
     #[must_use]
     pub fn only(&self, backend: &BackendId) -> Self {
         Self::Only(self.access(backend).map(|access| (backend.as_str().to_owned(), access)).into_iter().collect())
@@ -114,7 +114,7 @@ mod tests {
     fn a_right_is_within_another_that_allows_all_of_it() {
         let only = |access: &[(&str, Access)]| {
             let backends = access.iter().map(|(id, access)| ((*id).to_owned(), *access)).collect();
-            Rights { backends: Backends::Only(backends), admin: false }
+            Rights { backends: AllowedBackends::Only(backends), admin: false }
         };
         let (all, admin) = (Rights::all_backends(), Rights { admin: true, ..Rights::all_backends() });
         let (git, read) = (only(&[("git", Access::Full)]), only(&[("git", Access::ReadOnly)]));

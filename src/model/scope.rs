@@ -1,35 +1,35 @@
-//! OAuth scopes of this gateway (RFC 6749 3.3). Knows nothing of who holds them.
+//! OAuth scopes of this gateway (RFC 6749 3.3). Knows nothing of their holders.
 
 use std::{collections::BTreeSet, fmt};
 
-use super::{Access, BackendId, Backends, Rights};
+use super::{Access, AllowedBackends, BackendId, Rights};
 
-/// One scope that the gateway knows.
+/// A scope that the gateway knows.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// `mcp:use`: every backend that the user may use; the baseline of the merged endpoint.
     Use,
     /// `mcp:<backend>`: one backend.
     Backend(BackendId),
-    /// `mcp:<backend>:read`: the tools of one backend that the operator marked read-only.
+    /// `mcp:<backend>:read`: the read-only tools of one backend, as configured.
     BackendRead(BackendId),
-    /// `mcp:admin`: the status of the gateway and its administration. Never granted unless asked for by name.
+    /// `mcp:admin`: status and administration of the gateway. Granted only if requested by name.
     Admin,
 }
 
-/// A set of known scopes. Displays as RFC 6749 writes it, separated by spaces, in a fixed order.
+/// A set of known scopes. Displays in the form of RFC 6749, separated by spaces, in a fixed order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scopes(BTreeSet<Scope>);
 
-/// A scope string has a character that RFC 6749 3.3 forbids.
+/// A scope string with a character that RFC 6749 3.3 forbids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a scope holds a character that RFC 6749 3.3 does not allow")]
+#[error("a scope has a character that RFC 6749 3.3 does not allow")]
 pub struct InvalidScope;
 
 // === impl Scope ===
 
 impl Scope {
-    /// The scope of this name, where the gateway has one.
+    /// Parses a scope; `None` if the gateway does not know it.
     pub fn parse(name: &str) -> Option<Self> {
         match name.strip_prefix("mcp:")? {
             "use" => Some(Self::Use),
@@ -43,8 +43,8 @@ impl Scope {
 }
 
 impl Scope {
-    /// Why no backend may have this name: its scope would be one of the gateway's own, which allows something else. `None`
-    /// for every other name.
+    /// Reason why no backend may have this name: its scope would be one of the gateway's own. `None` for every other
+    /// name.
     pub fn reservation(backend: &BackendId) -> Option<&'static str> {
         match backend.as_str() {
             "use" => Some("`use` is reserved: `mcp:use` is the scope of all backends"),
@@ -77,7 +77,7 @@ impl Scopes {
         Ok(text.split(' ').filter_map(Scope::parse).collect())
     }
 
-    /// Whether there is no scope at all.
+    /// True if there is no scope.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -87,22 +87,22 @@ impl Scopes {
         self.0.iter()
     }
 
-    /// Whether exactly this scope is in the set; what it implies is the business of [`Self::rights`].
+    /// True if the set has exactly this scope; for implied rights see [`Self::rights`].
     pub fn contains(&self, scope: &Scope) -> bool {
         self.0.contains(scope)
     }
 
-    /// Whether every scope of `other` is in this set.
+    /// True if every scope of `other` is in this set.
     pub fn includes(&self, other: &Self) -> bool {
         other.0.is_subset(&self.0)
     }
 
-    /// What these scopes allow by themselves; the right of the user is intersected by the caller.
+    /// Rights of these scopes; the caller intersects them with those of the user.
     pub fn rights(&self) -> Rights {
         let mut rights = Rights::none();
         for scope in &self.0 {
             match scope {
-                Scope::Use => rights.backends = Backends::All,
+                Scope::Use => rights.backends = AllowedBackends::All,
                 Scope::Admin => rights.admin = true,
                 Scope::Backend(id) => rights.backends.allow(id, Access::Full),
                 Scope::BackendRead(id) => rights.backends.allow(id, Access::ReadOnly),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_reserved_where_its_scope_reads_as_another() {
+    fn a_name_is_reserved_if_its_scope_parses_as_another() {
         for name in ["use", "admin", "read", "git", "user", "admin-2"] {
             let backend = BackendId::parse(name).unwrap();
             let read = Scope::parse(&Scope::Backend(backend.clone()).to_string());

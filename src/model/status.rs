@@ -1,21 +1,21 @@
-//! The state of the world as it is shown to people and machines (`lockkeeper status`, `GET /api/status`, the start page).
+//! The state of the gateway for people and machines (`lockkeeper status`, `GET /api/status`, the start page).
 
 use serde::{Deserialize, Serialize};
 
 use super::Rights;
 
-/// Everything that `/api/status` tells.
+/// The document of `/api/status`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Status {
     /// The version of the gateway.
     pub version: String,
-    /// When it started, RFC 3339.
+    /// Time of start, RFC 3339.
     pub started: String,
     /// The URL to give to clients.
     pub url: String,
     /// The backends in configured order.
     pub backends: Vec<BackendStatus>,
-    /// The clients: those whose sessions are open, and those without sessions that were here of late.
+    /// Clients: open sessions, and clients without sessions that were active recently.
     pub sessions: Vec<SessionStatus>,
 }
 
@@ -26,98 +26,98 @@ pub struct BackendStatus {
     pub id: String,
     /// Its transport: `stdio`, `streamable-http`, `built-in`.
     pub transport: String,
-    /// The negotiated protocol version, once there is one.
+    /// The negotiated protocol version, if known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub protocol_version: Option<String>,
-    /// In which manner it is spoken to, and how that is known.
+    /// Protocol era and its source.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub era: Option<EraStatus>,
-    /// What its version lacks against the newest one, for people.
+    /// Features that its version lacks against the newest one, for people.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub lacks: Vec<String>,
-    /// What the operator should know of its version: what is old, and what the specification may remove, with the dates.
+    /// Notices about its version: age, features that the specification may remove, with the dates.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub notices: Vec<String>,
-    /// What the server calls itself, `name version`.
+    /// Name and version that the server reports.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server: Option<String>,
-    /// How it is.
+    /// State.
     #[serde(flatten)]
     pub state: BackendState,
-    /// How many tools, prompts and resources (templates included) it offers, as far as they were listed.
-    pub counts: Counts,
-    /// The entries of its lists that clients are not shown, because they break the schema; at most 100.
+    /// Numbers of listed tools, prompts and resources (templates included).
+    pub counts: OfferCounts,
+    /// List entries hidden from clients because they violate the schema; at most 100.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub left_out: Vec<LeftOut>,
-    /// How many sessions the gateway holds at it.
+    pub left_out: Vec<OmittedEntry>,
+    /// Open sessions of the gateway at it.
     pub sessions: usize,
-    /// How often it was started again.
+    /// Number of restarts.
     pub restarts: u64,
-    /// The last lines that it wrote on standard error, oldest first; given where it failed.
+    /// Last lines of its standard error, oldest first, if it failed.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub stderr: Vec<String>,
 }
 
-/// In which manner a backend is spoken to, and how that is known.
+/// Protocol era of a backend and its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EraStatus {
-    /// `modern`: every request stands alone; `legacy`: in sessions.
+    /// `modern`: stateless requests; `legacy`: sessions.
     pub era: String,
-    /// How it is known.
-    pub found: Found,
-    /// When it was found out, RFC 3339.
+    /// Source of the era.
+    pub found: EraSource,
+    /// Time of detection, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub since: Option<String>,
 }
 
-/// How the era of a backend is known.
+/// Source of a backend's era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Found {
-    /// The configuration says so.
+pub enum EraSource {
+    /// Set in the configuration.
     Configured,
-    /// The server was asked when it was started last.
+    /// Probed at the last start.
     Probed,
-    /// It was asked at an earlier start.
+    /// Probed at an earlier start.
     Cached,
 }
 
-/// How a backend is.
+/// State of a backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum BackendState {
-    /// Its first handshake is under way.
+    /// The first handshake is running.
     Starting,
     /// It answers.
     Ready,
-    /// It failed and is started again by itself.
+    /// It failed; a restart is scheduled.
     Restarting {
-        /// What happened.
+        /// Reason.
         reason: String,
         /// Seconds until the next try.
         retry_in: u64,
     },
-    /// It cannot be used until the configuration or the server changes.
+    /// Unusable until the configuration or the server changes.
     Failed {
-        /// What happened and what to do.
+        /// Reason and advice.
         reason: String,
     },
 }
 
-/// An entry of a list that clients are not shown.
+/// A list entry that is hidden from clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
+pub struct OmittedEntry {
     /// The method of the list, such as `tools/list`.
     pub list: String,
-    /// The entry's own name or URI; empty where it has none.
+    /// Name or URI of the entry; empty if it has none.
     pub name: String,
-    /// The member that breaks the schema, and how.
+    /// The member that violates the schema, and how.
     pub reason: String,
 }
 
-/// What a backend offers.
+/// Numbers of what a backend offers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
+pub struct OfferCounts {
     /// Tools.
     pub tools: usize,
     /// Prompts.
@@ -126,23 +126,23 @@ pub struct Counts {
     pub resources: usize,
 }
 
-/// One client: a session, or one that needs none.
+/// One client, with or without a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SessionStatus {
-    /// The first characters of its id; `None` for a client of 2026-07-28, which has no session and is listed for as long
-    /// as it was here of late.
+    /// First characters of the session id; `None` for a client of 2026-07-28, which has no session and is listed while
+    /// it is active.
     pub id: Option<String>,
-    /// The id of the user it belongs to.
+    /// User id.
     pub user: String,
-    /// What the client calls itself, `name version`.
+    /// Name and version that the client reports.
     pub client: String,
-    /// The path of its endpoint.
+    /// Path of the endpoint.
     pub endpoint: String,
     /// Its protocol version.
     pub protocol_version: String,
     /// Seconds since the last sign of activity.
     pub idle_seconds: u64,
-    /// What it may do, as the gateway itself knows it; never part of the document.
+    /// Rights, for the gateway's own use; not part of the document.
     #[serde(skip)]
     pub rights: Option<Rights>,
 }

@@ -1,5 +1,5 @@
-//! Transports toward servers: how each is configured, and what it can do. What runs over a transport asks for its abilities,
-//! and never which transport it is.
+//! Transports toward servers: configuration and abilities. Code above a transport asks for abilities, never for the
+//! transport.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -7,10 +7,10 @@ use url::Url;
 
 use crate::support::{Digest, Secret};
 
-/// How a backend is reached.
+/// Transport of a backend, with its configuration.
 #[derive(Debug, Clone)]
 pub enum TransportSpec {
-    /// A child process that speaks on its standard input and output.
+    /// A child process, over its standard input and output.
     Stdio(StdioSpec),
     /// A Streamable HTTP endpoint.
     Http(HttpSpec),
@@ -23,13 +23,13 @@ pub enum TransportSpec {
 /// A child process.
 #[derive(Debug, Clone)]
 pub struct StdioSpec {
-    /// The program, looked up in `PATH` where it has no slash.
+    /// Program; looked up in `PATH` if it has no slash.
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables set beside the allow list.
+    /// Variables beside the allow list.
     pub env: BTreeMap<String, Secret>,
-    /// Its working directory; the gateway's own where absent.
+    /// Working directory; the gateway's own if absent.
     pub cwd: Option<PathBuf>,
 }
 
@@ -42,44 +42,44 @@ pub struct HttpSpec {
     pub headers: BTreeMap<String, Secret>,
 }
 
-/// What a transport toward servers can do, and what its connections take.
+/// Abilities of a transport, and the resources of its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransportAbilities {
-    /// Where answers arrive.
+    /// Path of responses.
     pub delivery: Delivery,
-    /// Where header parameters (`x-mcp-header`) are repeated.
+    /// Handling of header parameters (`x-mcp-header`).
     pub header_params: HeaderParams,
-    /// File descriptors that it takes.
+    /// File descriptors that it uses.
     pub descriptors: Descriptors,
 }
 
-/// Where the answers of a server arrive.
+/// Path of a server's responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// On the one channel of the connection, between everything else that the server sends. The server knows the connection,
-    /// and may keep state for it.
+    /// One channel for the whole connection, shared with everything else that the server sends. The server knows the
+    /// connection and may keep state for it.
     Channel,
-    /// Each on an exchange of its own. Several machines may answer, and the server may be replaced unseen.
+    /// One exchange for each request. Several machines may answer, and the server may be replaced unnoticed.
     Exchange,
 }
 
-/// Where the parameters that a tool annotates with `x-mcp-header` are repeated (2026-07-28, transports).
+/// Handling of parameters that a tool annotates with `x-mcp-header` (2026-07-28, transports).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderParams {
-    /// In `Mcp-Param-*` headers.
+    /// Repeated in `Mcp-Param-*` headers.
     Mirrored,
-    /// Nowhere: the transport has no headers.
+    /// Not repeated: the transport has no headers.
     Ignored,
 }
 
-/// File descriptors that a transport takes.
+/// File descriptors that a transport uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Descriptors {
     /// None.
     None,
-    /// Some for each connection, for as long as it lasts.
+    /// Some for each connection, for its lifetime.
     PerConnection,
-    /// One for each request that runs.
+    /// One for each running request.
     PerRequest,
 }
 
@@ -96,16 +96,16 @@ impl TransportSpec {
         }
     }
 
-    /// What tells the server from others: the digest of where it is, or of all that is run. A backend that is configured
-    /// otherwise is another server. `None` for the built-in one. Arguments, variables and queries can hold secrets, and so
-    /// their text is not kept.
+    /// Identity of the server: the digest of its address, or of the command with its environment. A changed
+    /// configuration is a different server. `None` for the built-in backend. Arguments, variables and queries may hold
+    /// secrets, so only the digest is kept.
     pub fn server(&self) -> Option<Digest> {
         let parts = match self {
             Self::Stdio(StdioSpec { command, args, env, cwd }) => {
                 let env: Vec<(&str, &str)> = env.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
                 serde_json::json!(["stdio", command, args, env, cwd.as_ref().map(|cwd| cwd.to_string_lossy())])
             }
-            // the scheme tells the two apart
+            // the scheme distinguishes the two
             Self::Http(http) | Self::WebSocket(http) => {
                 serde_json::json!(["http", http.url.origin().ascii_serialization(), http.url.path(), http.url.query()])
             }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_another_server_where_anything_of_it_is_configured_otherwise() {
+    fn a_program_with_any_changed_option_is_another_server() {
         let servers = [
             stdio(|_| {}),
             stdio(|spec| spec.command = "walk".to_owned()),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_on_the_network_is_known_by_its_place_and_not_by_who_asks() {
+    fn a_remote_server_is_identified_by_its_url_without_credentials() {
         let server = http("https://mcp.example.com/a", "one");
         assert_eq!(server, http("https://user:word@MCP.example.com:443/a#part", "two"));
         for other in ["http://mcp.example.com/a", "https://mcp.example.com/a/", "https://mcp.example.com/a?to=b"] {

@@ -4,45 +4,46 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, Header, Validation};
 use serde::{Deserialize, Serialize};
 
-use super::{error::Error, signing::SigningKeys};
+use super::{error::OAuthError, signing::SigningKeys};
 use crate::support::{Secret, Timestamp};
 
-/// The longest token that is looked at, in bytes: four times what the gateway issues (`OA-105`).
+/// Maximum length of a token, in bytes: four times that of an issued one (`OA-105`).
 const LONGEST: usize = 8 * 1024;
 
-/// How far the clock of another process of the same gateway may be ahead, in seconds (`OA-140`).
+/// Clock skew allowed between processes of the same gateway, in seconds (`OA-140`).
 const SKEW: i64 = 5;
 
-/// What an access token says. Every member but `nbf` is required and of exactly this type: an `aud` that is an array is
-/// no token of ours.
+/// Claims of an access token. Every member but `nbf` is required and has exactly this type: a token whose `aud` is an
+/// array is not from this gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
     /// The issuer.
     pub iss: String,
     /// The user.
     pub sub: String,
-    /// The URL of the one endpoint that it opens.
+    /// The URL of its endpoint.
     pub aud: String,
     /// The client.
     pub client_id: String,
-    /// When it was issued, in seconds.
+    /// Issue time, in seconds.
     pub iat: i64,
-    /// When it ends, in seconds.
+    /// Expiry, in seconds.
     pub exp: i64,
-    /// Its own id: the generation of the refresh token that it was issued beside, a dot, and random characters.
+    /// Token id: the generation of the refresh token issued with it, a dot, and random characters.
     pub jti: String,
-    /// Its scopes.
+    /// Scopes.
     pub scope: String,
-    /// The grant that it rests on.
+    /// The grant.
     pub gid: String,
-    /// When the user consented, in seconds.
+    /// Time of consent, in seconds.
     pub auth_time: i64,
-    /// When it begins; the gateway issues none (`OA-93`) and honours one.
+    /// Start of validity; the gateway issues none (`OA-93`) but honours one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nbf: Option<i64>,
 }
 
-/// The header that the gateway writes. Any further member (`jwk`, `jku`, `x5u`, `crit`) makes it another's (`OA-100`).
+/// JOSE header that the gateway writes. Any further member (`jwk`, `jku`, `x5u`, `crit`) makes the token invalid
+/// (`OA-100`).
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OwnHeader {
@@ -52,16 +53,15 @@ struct OwnHeader {
 }
 
 impl Claims {
-    /// The token, signed.
-    pub fn sign(&self, keys: &SigningKeys) -> Result<Secret, Error> {
+    /// Signs the claims.
+    pub fn sign(&self, keys: &SigningKeys) -> Result<Secret, OAuthError> {
         let (kid, key) = keys.active();
         let header =
             Header { typ: Some("at+jwt".to_owned()), kid: Some(kid.to_owned()), ..Header::new(Algorithm::ES256) };
-        jsonwebtoken::encode(&header, self, key).map(Secret::new).map_err(|_| Error::SigningKey)
+        jsonwebtoken::encode(&header, self, key).map(Secret::new).map_err(|_| OAuthError::SigningKey)
     }
 
-    /// Reads a token that this issuer signed and that holds at `now`; its audience is left to the caller, who knows
-    /// where it was presented.
+    /// Verifies a token of this issuer at `now`. The caller checks the audience, since it knows the endpoint.
     pub fn verify(token: &str, keys: &SigningKeys, issuer: &str, now: Timestamp) -> Option<Self> {
         if token.len() > LONGEST {
             return None;
@@ -84,7 +84,7 @@ impl Claims {
         (claims.iss == issuer && now < claims.exp && begun).then_some(claims)
     }
 
-    /// The generation of the refresh token that it was issued beside.
+    /// Generation of the refresh token issued with it.
     pub fn generation(&self) -> &str {
         self.jti.split('.').next().unwrap_or_default()
     }
@@ -97,7 +97,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        oauth::{MasterKeySource, seal},
+        oauth::{MasterKeySource, master_key},
         storage::Storage,
         support::SeededRandom,
     };
@@ -107,7 +107,7 @@ mod tests {
 
     async fn keys() -> SigningKeys {
         let random = SeededRandom::new(1);
-        let master = seal::master_key(&MasterKeySource::Ephemeral, &random).unwrap();
+        let master = master_key::master_key(&MasterKeySource::Ephemeral, &random).unwrap();
         SigningKeys::load(&Storage::in_memory().await.unwrap(), &master, &random, NOW).await.unwrap()
     }
 

@@ -1,75 +1,75 @@
 //! The authorization request (RFC 6749 4.1) as a state machine. Knows nothing of HTML, cookies and CSRF tokens.
 
-mod answer;
 mod browser;
 mod request;
+mod response;
 mod transaction;
 
 use std::{sync::Arc, time::Duration};
 
 pub use self::{
-    answer::{Redirect, Refusal, Trust},
-    browser::{Browser, Login, TransactionId},
-    transaction::{Kept, Transaction, Unusable},
+    browser::{Browser, LoginPrompt, TransactionId},
+    response::{AuthorizationError, Redirect, Trust},
+    transaction::{StoreOutcome, Transaction, UnsealError},
 };
 use self::{
     request::{AuthorizationRequest, Rejected, Resolved},
-    transaction::Sealer,
+    transaction::TransactionSealer,
 };
 use super::{
     core::Core,
-    error::Error,
+    error::OAuthError,
     keys::{KeyHolder, Keys},
     opaque,
     redirect_uri::{RedirectTarget, RedirectUri},
     registration::Registrations,
-    uses::Uses,
+    usage::UsageRecorder,
 };
 use crate::{
     model::{ClientId, Endpoint, Grant, GrantId, Scope, Scopes, Target},
     support::{SealingKey, Secret, Timestamp},
 };
 
-/// How an authorization request goes on.
+/// Outcome of the first check of an authorization request.
 #[derive(Debug)]
-pub enum Begun {
-    /// It is valid: a person must log in and decide. Nothing is stored yet.
+pub enum BeginOutcome {
+    /// Valid: a person must log in and decide. Nothing is stored yet.
     Valid(Box<Transaction>),
-    /// It is wrong, and the client is to be told so.
+    /// Invalid; the client receives the error.
     Redirect(Redirect),
-    /// It is wrong, and the client cannot be told: a local page without a `Location` (`OA-63`).
-    Page(Refusal),
+    /// Invalid, and the client must not receive the error: a local page without a `Location` (`OA-63`).
+    Page(AuthorizationError),
 }
 
-/// A valid authorization request as the person who is logged in must see it (`OA-70`).
+/// A valid authorization request, as shown to the logged-in person (`OA-70`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingAuthorization {
     /// Its id.
     pub id: TransactionId,
     /// The client.
     pub client: ClientId,
-    /// What the client calls itself.
+    /// Name that the client claims.
     pub client_name: String,
-    /// Where the name comes from; nobody has verified it.
+    /// Source of that name; it is not verified.
     pub client_origin: ClientOrigin,
-    /// Where the answer goes.
+    /// Target of the response.
     pub redirect: RedirectTarget,
-    /// What its tokens will open.
+    /// Endpoint that its tokens will open.
     pub endpoint: Endpoint,
     /// The absolute URL of that endpoint.
     pub resource: String,
-    /// What it asks for; the person grants [`Pending::scopes_for`] the one who is logged in.
+    /// Requested scopes; the person grants [`PendingAuthorization::scopes_for`] the login.
     pub scopes: Scopes,
-    /// How long the grant will live at most.
+    /// Maximum life of the grant.
     pub grant_lifetime: Duration,
-    /// When the request expires.
+    /// Expiry of the request.
     pub expires: Timestamp,
 }
 
-/// Where a client's description comes from.
+/// Source of a client's description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientOrigin {
-    /// It registered itself (RFC 7591): its name is its own claim.
+    /// Dynamic registration (RFC 7591): the name is the client's own claim.
     Registered,
 }
 
@@ -78,60 +78,74 @@ pub struct Authorization {
     core: Core,
     keys: Arc<Keys>,
     registrations: Arc<Registrations>,
-    uses: Arc<Uses>,
-    sealer: Sealer,
+    uses: Arc<UsageRecorder>,
+    sealer: TransactionSealer,
 }
 
 // === impl Authorization ===
 
 impl Authorization {
-    /// Authorization requests that wait for a login are sealed under `key`.
-    pub(super) fn new(keys: Arc<Keys>, registrations: Arc<Registrations>, uses: Arc<Uses>, key: SealingKey) -> Self {
+    /// Creates the endpoint; requests that wait for a login are sealed under `key`.
+    pub(super) fn new(
+        keys: Arc<Keys>,
+        registrations: Arc<Registrations>,
+        uses: Arc<UsageRecorder>,
+        key: SealingKey,
+    ) -> Self {
         let core = keys.core.clone();
-        Self { sealer: Sealer::new(core.clone(), key), core, keys, registrations, uses }
+        Self { sealer: TransactionSealer::new(core.clone(), key), core, keys, registrations, uses }
     }
 
     /// Checks the raw query string of an authorization request in the order of `OA-63`. Nothing is stored.
-    pub async fn begin(&self, query: &str) -> Begun {
+    pub async fn begin(&self, query: &str) -> BeginOutcome {
         let (request, client_name) = match request::read(&self.core, query).await {
             Ok(valid) => valid,
-            Err(Rejected::Page(refusal)) => return Begun::Page(refusal),
-            Err(Rejected::Client(answer)) => return Begun::Redirect(answer.redirect(&self.core.settings)),
+            Err(Rejected::Page(refusal)) => return BeginOutcome::Page(refusal),
+            Err(Rejected::Client(answer)) => return BeginOutcome::Redirect(answer.redirect(&self.core.settings)),
         };
         let expires = self.core.now() + self.core.settings.policy.transaction_lifetime;
         let (id, login) = (TransactionId(self.core.random.token()), request.login);
-        Begun::Valid(Box::new(Transaction { id, client_name, login, expires, request }))
+        BeginOutcome::Valid(Box::new(Transaction { id, client_name, login, expires, request }))
     }
 
-    /// The request as text for the form of a login page. It opens only for this browser, and until it expires. At most
-    /// 7 KiB of base64url, so that it fits the form (`OA-30`).
-    pub fn seal(&self, transaction: &Transaction, browser: &Browser) -> Result<String, Error> {
+    /// Seals the request for the form of a login page. It opens only in this browser and until it expires. At most 7
+    /// KiB of base64url, so that it fits the form (`OA-30`).
+    pub fn seal(&self, transaction: &Transaction, browser: &Browser) -> Result<String, OAuthError> {
         self.sealer.seal(transaction, browser)
     }
 
-    /// Opens what [`Self::seal`] returned, and checks the client and the redirect URI against the store again.
-    pub async fn unseal(&self, sealed: &str, browser: &Browser) -> Result<Transaction, Unusable> {
+    /// Opens the output of [`Self::seal`], and checks client and redirect URI against the store again.
+    pub async fn unseal(&self, sealed: &str, browser: &Browser) -> Result<Transaction, UnsealError> {
         self.sealer.unseal(sealed, browser).await
     }
 
-    /// Stores the request for the user who has logged in for it, bound to the browser session. A request that the same
-    /// user has not decided yet moves to this browser session.
-    pub async fn keep(&self, transaction: &Transaction, browser: &Browser, holder: &KeyHolder) -> Result<Kept, Error> {
+    /// Stores the request for the logged-in user, bound to the browser session. An undecided request of the same user
+    /// moves to this browser session.
+    pub async fn keep(
+        &self,
+        transaction: &Transaction,
+        browser: &Browser,
+        holder: &KeyHolder,
+    ) -> Result<StoreOutcome, OAuthError> {
         if transaction.request.resolve(&self.core.settings).is_none() {
-            return Ok(Kept::Refused(transaction.request.unknown_target().redirect(&self.core.settings)));
+            return Ok(StoreOutcome::Refused(transaction.request.unknown_target().redirect(&self.core.settings)));
         }
         let row = transaction.row(browser, holder)?;
-        Ok(if self.core.storage.transactions().add(&row).await? { Kept::Waiting } else { Kept::Spent })
+        Ok(if self.core.storage.transactions().add(&row).await? { StoreOutcome::Waiting } else { StoreOutcome::Spent })
     }
 
-    /// The person refuses without a login: the client is told `access_denied`. Nothing is stored.
+    /// Denies without a login: the client receives `access_denied`. Nothing is stored.
     pub fn decline(&self, transaction: &Transaction) -> Redirect {
         tracing::info!(target: "audit", client = %transaction.request.client, "authorization denied without a login");
         transaction.request.deny().redirect(&self.core.settings)
     }
 
-    /// The request that waits, for rendering; `None` where it lapsed, was decided, or belongs to another browser.
-    pub async fn pending(&self, id: &TransactionId, browser: &Browser) -> Result<Option<Pending>, Error> {
+    /// The pending request, for rendering; `None` if it expired, was decided, or belongs to another browser.
+    pub async fn pending(
+        &self,
+        id: &TransactionId,
+        browser: &Browser,
+    ) -> Result<Option<PendingAuthorization>, OAuthError> {
         let Some((text, expires)) = self.core.storage.transactions().lookup(&id.digest(), &browser.0).await? else {
             return Ok(None);
         };
@@ -141,7 +155,7 @@ impl Authorization {
         let (Some(client), Some(Resolved { endpoint, scopes })) = (client, request.resolve(&self.core.settings)) else {
             return Ok(None);
         };
-        Ok(Some(Pending {
+        Ok(Some(PendingAuthorization {
             id: id.clone(),
             client: client.id,
             client_name: client.name,
@@ -155,15 +169,15 @@ impl Authorization {
         }))
     }
 
-    /// The person approves: makes the grant and the code. Works once; afterwards the transaction is gone.
+    /// Approves: creates the grant and the code. Works once and consumes the transaction.
     pub async fn approve(
         &self,
         id: &TransactionId,
         browser: &Browser,
         holder: &KeyHolder,
-    ) -> Result<Redirect, Refusal> {
-        if !self.keys.is_live(&holder.key).await.map_err(|error| Refusal::internal(&error))? {
-            return Err(Refusal::logged_out().logged());
+    ) -> Result<Redirect, AuthorizationError> {
+        if !self.keys.is_live(&holder.key).await.map_err(|error| AuthorizationError::internal(&error))? {
+            return Err(AuthorizationError::logged_out().logged());
         }
         let request = self.take_request(id, browser).await?;
         let Some(mut resolved) = request.resolve(&self.core.settings) else {
@@ -182,26 +196,30 @@ impl Authorization {
         let code = Secret::new(self.core.random.token());
         match self.grant(&request, resolved, holder, &code).await {
             Ok(()) => Ok(request.succeed(&code, &self.core.settings)),
-            Err(error) => Err(Refusal::internal(&error)),
+            Err(error) => Err(AuthorizationError::internal(&error)),
         }
     }
 
-    /// The person refuses: the client is told `access_denied`. Works once.
-    pub async fn deny(&self, id: &TransactionId, browser: &Browser) -> Result<Redirect, Refusal> {
+    /// Denies: the client receives `access_denied`. Works once.
+    pub async fn deny(&self, id: &TransactionId, browser: &Browser) -> Result<Redirect, AuthorizationError> {
         let request = self.take_request(id, browser).await?;
         tracing::info!(target: "audit", client = %request.client, "authorization denied");
         Ok(request.deny().redirect(&self.core.settings))
     }
 
-    /// Takes the request out, so that it is decided once: of two that do so at the same time, one gets it.
-    async fn take_request(&self, id: &TransactionId, browser: &Browser) -> Result<AuthorizationRequest, Refusal> {
+    /// Marks the request as decided. Only one of several concurrent calls gets it.
+    async fn take_request(
+        &self,
+        id: &TransactionId,
+        browser: &Browser,
+    ) -> Result<AuthorizationRequest, AuthorizationError> {
         let taken = self.core.storage.transactions().decide(&id.digest(), &browser.0, self.core.now()).await;
-        let taken = taken.map_err(|error| Refusal::internal(&error.into()))?;
-        let Some((text, expires)) = taken else { return Err(Refusal::gone().logged()) };
+        let taken = taken.map_err(|error| AuthorizationError::internal(&error.into()))?;
+        let Some((text, expires)) = taken else { return Err(AuthorizationError::gone().logged()) };
         if self.core.now() >= expires {
-            return Err(Refusal::lapsed().logged());
+            return Err(AuthorizationError::lapsed().logged());
         }
-        AuthorizationRequest::from_text(&text).map_err(|error| Refusal::internal(&error))
+        AuthorizationRequest::from_text(&text).map_err(|error| AuthorizationError::internal(&error))
     }
 
     async fn grant(
@@ -210,7 +228,7 @@ impl Authorization {
         resolved: Resolved,
         holder: &KeyHolder,
         code: &Secret,
-    ) -> Result<(), Error> {
+    ) -> Result<(), OAuthError> {
         let now = self.core.now();
         let end = now + self.core.settings.policy.refresh_absolute;
         let grant = Grant {
@@ -227,7 +245,7 @@ impl Authorization {
             revoked: None,
         };
         let lapses = now + self.core.settings.policy.code_lifetime;
-        // which grant lay longest unused depends on them (OA-135)
+        // the eviction of the least recently used grant depends on them (OA-135)
         self.uses.write().await?;
         let first_of =
             self.core.storage.grants().add(&grant, &code.digest(), request.challenge.as_str(), lapses).await?;
@@ -242,14 +260,14 @@ impl Authorization {
 
 // === impl Pending ===
 
-impl Pending {
-    /// What the holder of this key would grant: administration only where the key has it (`OA-67`, N-61).
+impl PendingAuthorization {
+    /// Scopes that the holder of this key would grant: administration only if the key has it (`OA-67`, N-61).
     pub fn scopes_for(&self, holder: &KeyHolder) -> Scopes {
         grantable(&self.scopes, holder)
     }
 }
 
-/// The scopes that the holder of this key may grant.
+/// Scopes that the holder of this key may grant.
 fn grantable(scopes: &Scopes, holder: &KeyHolder) -> Scopes {
     let allowed = |scope: &&Scope| holder.rights.admin || **scope != Scope::Admin;
     scopes.iter().filter(allowed).cloned().collect()

@@ -1,42 +1,42 @@
-//! Registered clients for people: the command line. Knows nothing of how they register.
+//! Administration of registered clients, for the command line. Knows nothing of registration.
 
 use std::sync::Arc;
 
-use super::{core::Core, error::Error, revocation::Revocations};
+use super::{core::Core, error::OAuthError, revocation::Revocations};
 use crate::model::{Client, ClientId};
 
 /// The registered clients.
-pub struct Clients {
+pub struct RegisteredClients {
     pub(super) core: Core,
     pub(super) revocations: Arc<Revocations>,
 }
 
-impl Clients {
+impl RegisteredClients {
     /// Every registered client, newest first.
-    pub async fn list(&self) -> Result<Vec<Client>, Error> {
+    pub async fn list(&self) -> Result<Vec<Client>, OAuthError> {
         Ok(self.core.storage.clients().list().await?)
     }
 
     /// One registered client.
-    pub async fn find(&self, client: &ClientId) -> Result<Option<Client>, Error> {
+    pub async fn find(&self, client: &ClientId) -> Result<Option<Client>, OAuthError> {
         Ok(self.core.storage.clients().lookup(client).await?)
     }
 
-    /// Every client that was revoked, the last revoked first.
-    pub async fn list_revoked(&self) -> Result<Vec<Client>, Error> {
+    /// Revoked clients, the last revoked first.
+    pub async fn list_revoked(&self) -> Result<Vec<Client>, OAuthError> {
         Ok(self.core.storage.clients().list_revoked().await?)
     }
 
-    /// Takes the revocation of a client back; its grants stay revoked. False where no revoked client has this id.
-    pub async fn restore(&self, client: &ClientId) -> Result<bool, Error> {
+    /// Restores a revoked client; its grants stay revoked. Returns false if no revoked client has this id.
+    pub async fn restore(&self, client: &ClientId) -> Result<bool, OAuthError> {
         let done = self.core.storage.clients().restore(client, self.core.now()).await?;
         tracing::info!(target: "audit", %client, done, "client restored");
         Ok(done)
     }
 
-    /// Revokes a client with its grants: an identical registration is refused until the client is restored. False where
-    /// there is none.
-    pub async fn revoke(&self, client: &ClientId) -> Result<bool, Error> {
+    /// Revokes a client with its grants; an identical registration is refused until the client is restored. Returns
+    /// false if there is no such client.
+    pub async fn revoke(&self, client: &ClientId) -> Result<bool, OAuthError> {
         let done = self.core.storage.clients().revoke(client, self.core.now()).await?;
         tracing::info!(target: "audit", %client, done, "client revoked");
         self.revocations.sync().await?;

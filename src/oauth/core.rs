@@ -1,8 +1,8 @@
-//! What every service of the authorization server is given. Knows no service.
+//! Dependencies that all services of the authorization server share. Knows no service.
 
 use std::sync::Arc;
 
-use super::settings::Settings;
+use super::settings::OAuthSettings;
 use crate::{
     storage::Storage,
     support::{Clock, Random, Timestamp},
@@ -14,7 +14,7 @@ pub(super) struct Core {
     pub(super) storage: Storage,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
-    pub(super) settings: Arc<Settings>,
+    pub(super) settings: Arc<OAuthSettings>,
 }
 
 impl Core {

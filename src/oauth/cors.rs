@@ -1,5 +1,5 @@
-//! CORS of what browser-based clients may call (`OA-21` to `OA-24`): any origin, never credentials. Knows nothing of
-//! authentication, which stands behind it: preflights carry none, and refusals must be readable.
+//! CORS for browser-based clients (`OA-21` to `OA-24`): any origin, no credentials. Runs before authentication:
+//! preflights carry no credentials, and error responses must be readable.
 
 use axum::{
     Router,
@@ -15,7 +15,7 @@ const ALLOWED_HEADERS: &str =
 const ALLOWED_METHODS: &str = "GET, POST, DELETE, OPTIONS";
 const EXPOSED_HEADERS: &str = "WWW-Authenticate, Mcp-Session-Id, MCP-Protocol-Version, Retry-After";
 
-/// Answers preflights of every route of `router` with 204, and marks every other answer as readable.
+/// Answers preflights of every route of `router` with 204, and adds CORS headers to every other response.
 pub fn open(router: Router) -> Router {
     router.route_layer(middleware::from_fn(answer))
 }
@@ -24,7 +24,7 @@ async fn answer(request: Request, next: Next) -> Response {
     around(request, |request| next.run(request)).await
 }
 
-/// Answers a preflight with 204, and marks every other answer, which `handler` gives, as readable.
+/// Answers a preflight with 204, and adds CORS headers to every other response of `handler`.
 pub async fn around<F: Future<Output = Response>>(request: Request, handler: impl FnOnce(Request) -> F) -> Response {
     let mut response = if request.method() == Method::OPTIONS {
         let mut response = StatusCode::NO_CONTENT.into_response();

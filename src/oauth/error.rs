@@ -1,4 +1,4 @@
-//! What can go wrong in the authorization server, and how each is answered to machines. Pages are `web`'s.
+//! Errors of the authorization server and their responses to clients. Pages belong to `web`.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use super::{
 };
 use crate::{storage, support::NotSealedHere};
 
-/// What can go wrong inside; never shown to clients.
+/// Internal error; never shown to clients.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum OAuthError {
     /// The store failed.
     #[error(transparent)]
-    Storage(#[from] storage::Error),
-    /// The file with the master key cannot be read or made.
-    #[error("the master key file {path} cannot be read: {source}; it must be readable by the gateway alone")]
+    Storage(#[from] storage::StorageError),
+    /// The master key file cannot be read or created.
+    #[error("the master key file {path} cannot be read: {source}; make it readable by the gateway only")]
     MasterKeyFile {
         /// The file.
         path: String,
@@ -31,13 +31,13 @@ pub enum Error {
         "the master key is not 32 bytes in base64url without padding; restore the one that belongs to the database"
     )]
     MasterKeyForm,
-    /// Something in the database does not open with this master key.
+    /// A secret in the database does not decrypt with this master key.
     #[error(
-        "a secret in the database does not open with this master key; restore the one that belongs to the database"
+        "a secret in the database does not decrypt with this master key; restore the one that belongs to the database"
     )]
     Sealed(#[from] NotSealedHere),
-    /// The signing key cannot be made or used.
-    #[error("the signing key cannot be made or used")]
+    /// The signing key cannot be created or used.
+    #[error("the signing key cannot be created or used")]
     SigningKey,
     /// A stored authorization request cannot be read.
     #[error("a stored authorization request cannot be read")]
@@ -47,16 +47,16 @@ pub enum Error {
     KeyName,
 }
 
-/// How an OAuth endpoint refuses (RFC 6749 5.2, RFC 7591 3.2.2, RFC 8707 2).
+/// Error response of an OAuth endpoint (RFC 6749 5.2, RFC 7591 3.2.2, RFC 8707 2).
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum ErrorResponse {
     /// `invalid_request`: a parameter is missing, repeated or malformed.
     #[error("{0}")]
     InvalidRequest(String),
-    /// `invalid_client`: the client did not authenticate; the log tells why.
+    /// `invalid_client`: client authentication failed; the log has the reason.
     #[error("the client is unknown or did not authenticate as it registered; register again")]
     InvalidClient(Scheme, ClientProblem),
-    /// `invalid_grant`: the code or refresh token cannot be used; the log alone tells why.
+    /// `invalid_grant`: the code or refresh token is invalid; only the log has the reason.
     #[error("the code or refresh token cannot be used; authorize again")]
     InvalidGrant(GrantProblem),
     /// `unauthorized_client`: the client did not register for this grant type.
@@ -77,39 +77,39 @@ pub enum Failure {
     /// `invalid_client_metadata` (RFC 7591).
     #[error("{0}")]
     InvalidClientMetadata(String),
-    /// The form has more than this number of bytes (`OA-30`); RFC 6749 has no code of its own for it.
+    /// The form is longer than this number of bytes (`OA-30`); RFC 6749 has no code for it.
     #[error("the body is larger than {0} bytes")]
     FormTooLarge(usize),
-    /// The registration has more than this number of bytes (`OA-30`).
+    /// The registration is longer than this number of bytes (`OA-30`).
     #[error("the body is larger than {0} bytes")]
     RegistrationTooLarge(usize),
     /// Too many requests of this kind.
     #[error("too many requests of this kind; try again in {} s", .0.as_secs() + 1)]
     Limited(Duration),
     /// Registration is off.
-    #[error("clients cannot register here by themselves; ask the operator")]
+    #[error("dynamic registration is off; ask the operator")]
     RegistrationOff,
     /// The operator revoked a client with the same registration.
     #[error("the operator revoked this client; ask the operator to restore it")]
     ClientRevoked,
-    /// Something inside failed.
-    #[error("something inside failed; try again")]
-    Internal(#[from] Error),
+    /// Internal error.
+    #[error("the gateway failed; try again")]
+    Internal(#[from] OAuthError),
 }
 
-/// How the client tried to authenticate.
+/// Client authentication scheme of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// By the `Authorization` header.
+    /// `Authorization` header.
     Basic,
-    /// By the form, or not at all.
+    /// Form, or none.
     Form,
 }
 
 // === impl Error ===
 
-impl Error {
-    /// Whether the same may work in a moment.
+impl OAuthError {
+    /// True if a retry may succeed.
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Storage(error) if error.is_busy())
     }
@@ -117,13 +117,13 @@ impl Error {
 
 // === impl Failure ===
 
-impl Failure {
-    /// A parameter that is missing.
+impl ErrorResponse {
+    /// Error for a missing parameter.
     pub fn missing(parameter: &str) -> Self {
         Self::InvalidRequest(format!("the parameter {parameter} is missing"))
     }
 
-    /// The status and the code of the protocol.
+    /// HTTP status and error code.
     pub fn code(&self) -> (StatusCode, &'static str) {
         let bad = StatusCode::BAD_REQUEST;
         match self {
@@ -147,8 +147,8 @@ impl Failure {
     }
 }
 
-impl Failure {
-    /// One line for each refusal, with the reason that the answer does not tell, and no secret.
+impl ErrorResponse {
+    /// Logs each refusal with the reason that the response omits, without secrets.
     fn log(&self) {
         let (_, error) = self.code();
         let refused = |reason: &dyn std::fmt::Display| {
@@ -163,19 +163,19 @@ impl Failure {
     }
 }
 
-impl From<storage::Error> for Failure {
-    fn from(error: storage::Error) -> Self {
+impl From<storage::StorageError> for ErrorResponse {
+    fn from(error: storage::StorageError) -> Self {
         Self::Internal(error.into())
     }
 }
 
-impl From<Repeated> for Failure {
+impl From<Repeated> for ErrorResponse {
     fn from(error: Repeated) -> Self {
         Self::InvalidRequest(error.to_string())
     }
 }
 
-impl IntoResponse for Failure {
+impl IntoResponse for ErrorResponse {
     fn into_response(self) -> Response {
         self.log();
         let (status, code) = self.code();

@@ -5,18 +5,18 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use percent_encoding::percent_decode_str;
 
-/// The parameters of one request. An empty value counts as absent; a parameter that is given twice is kept as such.
-/// Without `Debug`: it holds codes, tokens and secrets.
+/// Parameters of one request. An empty value counts as absent; repeated parameters are kept. Without `Debug`: it holds
+/// codes, tokens and secrets.
 #[derive(Default)]
 pub struct Params(BTreeMap<String, Vec<String>>);
 
-/// A parameter is given more than once.
+/// A parameter occurs more than once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the parameter {0} is given more than once")]
+#[error("the parameter {0} occurs more than once")]
 pub struct Repeated(pub &'static str);
 
 impl Params {
-    /// Reads parameters; `None` where one is no UTF-8.
+    /// Parses parameters; `None` if one is not UTF-8.
     pub fn parse(text: &str) -> Option<Self> {
         let mut params: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
@@ -29,7 +29,7 @@ impl Params {
         Some(Self(params))
     }
 
-    /// The value of a parameter that may be given once.
+    /// The value of a parameter that may occur once.
     pub fn get(&self, name: &'static str) -> Result<Option<&str>, Repeated> {
         match self.all(name) {
             [] => Ok(None),
@@ -44,7 +44,7 @@ impl Params {
     }
 }
 
-/// Decodes one name or value; `None` where it is no UTF-8.
+/// Decodes one name or value; `None` if it is not UTF-8.
 pub fn decode(text: &str) -> Option<String> {
     let spaced = if text.contains('+') { Cow::Owned(text.replace('+', " ")) } else { Cow::Borrowed(text) };
     percent_decode_str(&spaced).decode_utf8().ok().map(Cow::into_owned)

@@ -1,10 +1,10 @@
-//! Grants for people: the account page and the command line. Knows nothing of tokens' form.
+//! Administration of grants, for the account page and the command line. Knows nothing of tokens.
 
 use std::sync::Arc;
 
 use super::{
     core::Core,
-    error::Error,
+    error::OAuthError,
     keys::KeyHolder,
     redirect_uri::{RedirectTarget, RedirectUri},
     revocation::Revocations,
@@ -14,18 +14,18 @@ use crate::{
     storage::ListedGrant,
 };
 
-/// A grant with what people know its client by.
+/// A grant with the names that people know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrantView {
     /// The grant.
     pub grant: Grant,
-    /// What the client calls itself.
+    /// Name that the client claims.
     pub client_name: String,
-    /// The name of the key that the grant came from.
+    /// Name of the API key behind the grant.
     pub key_name: String,
-    /// What its tokens may do.
+    /// Rights of its tokens.
     pub rights: Rights,
-    /// Where the client was answered.
+    /// Target of the redirect URI.
     pub redirect: RedirectTarget,
 }
 
@@ -39,26 +39,27 @@ pub struct Grants {
 
 impl Grants {
     /// The live grants of a user, newest first.
-    pub async fn of(&self, user: &UserId) -> Result<Vec<GrantView>, Error> {
+    pub async fn of(&self, user: &UserId) -> Result<Vec<GrantView>, OAuthError> {
         let listed = self.core.storage.grants().list(Some(user), self.core.now()).await?;
         Ok(listed.into_iter().map(GrantView::new).collect())
     }
 
     /// The live grants of everybody, newest first.
-    pub async fn list(&self) -> Result<Vec<GrantView>, Error> {
+    pub async fn list(&self) -> Result<Vec<GrantView>, OAuthError> {
         let listed = self.core.storage.grants().list(None, self.core.now()).await?;
         Ok(listed.into_iter().map(GrantView::new).collect())
     }
 
-    /// The live grants of the holder's user that allow no more than the holder's key does, newest first.
-    pub async fn within(&self, holder: &KeyHolder) -> Result<Vec<GrantView>, Error> {
+    /// Live grants of the holder's user that allow no more than the holder's key, newest first.
+    pub async fn within(&self, holder: &KeyHolder) -> Result<Vec<GrantView>, OAuthError> {
         let mut grants = self.of(&holder.user).await?;
         grants.retain(|view| view.rights.is_within(&holder.rights));
         Ok(grants)
     }
 
-    /// Revokes a grant of this user: its tokens and streams end within a second. False where there is no such live one.
-    pub async fn revoke(&self, user: &UserId, grant: &GrantId) -> Result<bool, Error> {
+    /// Revokes a grant of this user: its tokens and streams end within a second. Returns false if there is no such live
+    /// grant.
+    pub async fn revoke(&self, user: &UserId, grant: &GrantId) -> Result<bool, OAuthError> {
         let found = self.core.storage.grants().lookup(grant).await?;
         if found.is_none_or(|grant| grant.user != *user) {
             return Ok(false);
@@ -67,9 +68,9 @@ impl Grants {
         self.revocations.end_grant(grant).await
     }
 
-    /// Revokes a grant of the holder's user that allows no more than the holder's key does. False where there is no such
-    /// live one.
-    pub async fn revoke_within(&self, holder: &KeyHolder, grant: &GrantId) -> Result<bool, Error> {
+    /// Revokes a grant of the holder's user if it allows no more than the holder's key. Returns false if there is no
+    /// such live grant.
+    pub async fn revoke_within(&self, holder: &KeyHolder, grant: &GrantId) -> Result<bool, OAuthError> {
         let found = self.core.storage.grants().lookup(grant).await?.filter(|grant| grant.user == holder.user);
         let Some(found) = found else { return Ok(false) };
         let key = self.core.storage.keys().lookup(&found.key).await?;
@@ -80,17 +81,16 @@ impl Grants {
         self.revocations.end_grant(grant).await
     }
 
-    /// Revokes every grant of a user and says how many there were.
-    pub async fn revoke_all(&self, user: &UserId) -> Result<u64, Error> {
+    /// Revokes every grant of a user and returns their number.
+    pub async fn revoke_all(&self, user: &UserId) -> Result<u64, OAuthError> {
         let count = self.core.storage.grants().revoke_of(user, |_, _| true, self.core.now()).await?;
         tracing::info!(target: "audit", %user, count, "every grant revoked");
         self.revocations.sync().await?;
         Ok(count)
     }
 
-    /// Revokes every grant of the holder's user that allows no more than the holder's key does, and says how many there
-    /// were.
-    pub async fn revoke_all_within(&self, holder: &KeyHolder) -> Result<u64, Error> {
+    /// Revokes every grant of the holder's user that allows no more than the holder's key, and returns their number.
+    pub async fn revoke_all_within(&self, holder: &KeyHolder) -> Result<u64, OAuthError> {
         let within = |grant: &Grant, key: &Rights| grant.rights(key).is_within(&holder.rights);
         let count = self.core.storage.grants().revoke_of(&holder.user, within, self.core.now()).await?;
         tracing::info!(target: "audit", user = %holder.user, key = %holder.key, count, "every grant within the key's rights revoked");

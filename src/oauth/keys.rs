@@ -1,55 +1,55 @@
-//! API keys: made, presented, revoked (`OA-125` to `OA-128`). Knows nothing of pages and tokens.
+//! API keys: creation, authentication, revocation (`OA-125` to `OA-128`). Knows nothing of pages and tokens.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
     core::Core,
-    error::Error,
+    error::OAuthError,
     limits::{Backoff, Buckets},
     opaque,
     pepper::Pepper,
     revocation::Revocations,
-    uses::Uses,
+    usage::UsageRecorder,
 };
 use crate::{
     model::{ApiKey, ClientIp, Direct, KeyId, NewKey, Rights, UserId},
     support::{Digest, Secret, Timestamp},
 };
 
-/// Who stands behind an API key that was presented and is good.
+/// Holder of a valid API key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyHolder {
     /// The key.
     pub key: KeyId,
-    /// What the key is called.
+    /// Name of the key.
     pub name: String,
-    /// Whose it is.
+    /// User.
     pub user: UserId,
-    /// What it may do.
+    /// Rights.
     pub rights: Rights,
-    /// Whether it may stand in for a token on `/mcp`.
+    /// Use as a bearer token on `/mcp`.
     pub direct: Direct,
 }
 
-/// Why a presented API key does not open anything.
+/// Refusal of an API key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyRefusal {
-    /// It is malformed, unknown, wrong, revoked or expired: which of them is never told (`OA-73`).
+    /// Malformed, unknown, wrong, revoked or expired: the response never says which (`OA-73`).
     #[error("this API key is not valid")]
     Unknown,
-    /// It is wrong too, and too many wrong keys came from that network or named this key's id (`OA-127`).
+    /// Wrong, after too many wrong keys from its network or for this key id (`OA-127`).
     #[error("too many wrong API keys; try again in {} s", retry_after.as_secs())]
     Limited {
-        /// When the next wrong one is answered with [`KeyRefusal::Unknown`] again; a right one always passes.
+        /// Time until a wrong key gets [`KeyRefusal::Unknown`] again; a valid key always passes.
         retry_after: Duration,
     },
-    /// The store could not be asked.
+    /// The store failed.
     #[error("API keys cannot be checked now: {0}")]
-    Unavailable(#[from] Error),
+    Unavailable(#[from] OAuthError),
 }
 
-/// The limits of wrong keys (`OA-127`): login and bearer credentials are counted apart, so that a program with an old
-/// key does not slow down the people behind the same address.
+/// Limits of wrong keys (`OA-127`). Logins and bearer credentials are counted separately, so that a program with an old
+/// key does not slow down people behind the same address.
 #[derive(Debug, Default)]
 struct KeyLimits {
     logins: WrongKeys,
@@ -68,36 +68,39 @@ pub struct Keys {
     pub(super) core: Core,
     pub(super) pepper: Arc<Pepper>,
     pub(super) revocations: Arc<Revocations>,
-    uses: Arc<Uses>,
+    uses: Arc<UsageRecorder>,
     limits: KeyLimits,
 }
 
 // === impl Keys ===
 
 impl Keys {
-    pub(super) fn new(core: Core, pepper: Arc<Pepper>, revocations: Arc<Revocations>, uses: Arc<Uses>) -> Self {
+    pub(super) fn new(
+        core: Core,
+        pepper: Arc<Pepper>,
+        revocations: Arc<Revocations>,
+        uses: Arc<UsageRecorder>,
+    ) -> Self {
         Self { core, pepper, revocations, uses, limits: KeyLimits::default() }
     }
 
-    /// Checks an API key that somebody gives to log in; `from` is the address that a failure is counted for. A right key
-    /// passes at once, whatever was counted before: keys are random, so limits need not hold back who has one, and
-    /// nobody can lock out an owner (`OA-127`).
+    /// Checks an API key for a login; `from` is the address that a failure counts for. A valid key always passes: keys
+    /// are random, so limits need not apply to their owner, and nobody can lock an owner out (`OA-127`).
     pub async fn authenticate(&self, presented: &str, from: IpAddr) -> Result<KeyHolder, KeyRefusal> {
         self.check_key(presented, from, &self.limits.logins).await
     }
 
-    /// Checks an API key that a request carries as its credential, like [`Keys::authenticate`]. Failures are counted
-    /// apart from those of logins.
+    /// Checks an API key in a request, like [`Keys::authenticate`]. Failures count separately from those of logins.
     pub(super) async fn authenticate_bearer(&self, presented: &str, from: IpAddr) -> Result<KeyHolder, KeyRefusal> {
         self.check_key(presented, from, &self.limits.bearers).await
     }
 
-    /// A wrong key costs a checksum, one HMAC and, where its form is right, one look-up by id. Every refusal takes the
-    /// same path, and an unknown id is compared too, with a digest that no key has.
+    /// A wrong key costs a checksum, one HMAC and, if well-formed, one look-up by id. Every refusal takes the same
+    /// path; an unknown id is compared too, with a digest that no key has.
     async fn check_key(&self, presented: &str, from: IpAddr, limits: &WrongKeys) -> Result<KeyHolder, KeyRefusal> {
         let parsed = opaque::parse_key(presented);
         let found = match &parsed {
-            Some(key) => self.core.storage.keys().lookup(&key.id).await.map_err(Error::from)?,
+            Some(key) => self.core.storage.keys().lookup(&key.id).await.map_err(OAuthError::from)?,
             None => None,
         };
         let now = self.core.now();
@@ -112,11 +115,11 @@ impl Keys {
         Err(limits.count(parsed.map(|key| key.id), from, now))
     }
 
-    /// Makes a key and, where it is new, its user: the key itself, unless one is named. The secret is shown here and never again.
-    pub async fn create(&self, new: NewKey) -> Result<(ApiKey, Secret), Error> {
+    /// Creates a key and, if it is new, its user: the key itself unless one is named. The secret is returned only here.
+    pub async fn create(&self, new: NewKey) -> Result<(ApiKey, Secret), OAuthError> {
         let name = new.name.trim().to_owned();
         if !(1..=100).contains(&name.chars().count()) {
-            return Err(Error::KeyName);
+            return Err(OAuthError::KeyName);
         }
         let (text, parts) = opaque::mint_key(&*self.core.random);
         let key = ApiKey {
@@ -137,32 +140,32 @@ impl Keys {
     }
 
     /// Every key, revoked ones too, oldest first.
-    pub async fn list(&self) -> Result<Vec<ApiKey>, Error> {
+    pub async fn list(&self) -> Result<Vec<ApiKey>, OAuthError> {
         Ok(self.core.storage.keys().list().await?)
     }
 
-    /// Revokes a key and with it its grants, tokens, streams and browser sessions. False where no live key has this id.
-    pub async fn revoke(&self, key: &KeyId) -> Result<bool, Error> {
+    /// Revokes a key with its grants, tokens, streams and browser sessions. Returns false if no live key has this id.
+    pub async fn revoke(&self, key: &KeyId) -> Result<bool, OAuthError> {
         let done = self.core.storage.keys().revoke(key, self.core.now()).await?;
         tracing::info!(target: "audit", %key, done, "API key revoked");
         self.revocations.sync().await?;
         Ok(done)
     }
 
-    /// Whether the key may still be used: browser sessions that came from it end with it (`OA-128`).
-    pub async fn is_live(&self, key: &KeyId) -> Result<bool, Error> {
+    /// True if the key is valid: browser sessions end with their key (`OA-128`).
+    pub async fn is_live(&self, key: &KeyId) -> Result<bool, OAuthError> {
         Ok(self.holder(key).await?.is_some())
     }
 
-    /// The holder of a live key by its id, for a browser session that was opened with it; `None` where it ended.
-    pub async fn holder(&self, key: &KeyId) -> Result<Option<KeyHolder>, Error> {
+    /// The holder of a live key by its id, for a browser session that it opened; `None` if the key ended.
+    pub async fn holder(&self, key: &KeyId) -> Result<Option<KeyHolder>, OAuthError> {
         let found = self.core.storage.keys().lookup(key).await?;
         let live = found.map(|(key, _)| key).filter(|key| key.is_live(self.core.now()));
         Ok(live.map(KeyHolder::from))
     }
 
-    /// Makes the operator's first key (user `owner`, every backend and administration) when there was never any.
-    pub async fn first(&self) -> Result<Option<Secret>, Error> {
+    /// Creates the operator's first key (user `owner`, every backend and administration) if there was never a key.
+    pub async fn first(&self) -> Result<Option<Secret>, OAuthError> {
         if self.core.storage.keys().count().await? > 0 {
             return Ok(None);
         }
@@ -176,13 +179,13 @@ impl Keys {
         Ok(Some(self.create(new).await?.1))
     }
 
-    /// The end of a key, for those who need it beside its holder.
-    pub(super) async fn ends(&self, key: &KeyId) -> Result<Option<Timestamp>, Error> {
+    /// End of a key.
+    pub(super) async fn ends(&self, key: &KeyId) -> Result<Option<Timestamp>, OAuthError> {
         Ok(self.core.storage.keys().lookup(key).await?.and_then(|(key, _)| key.ends()))
     }
 
-    /// The end of what is granted with a key: where the key is rotated, its grants go on with the new one.
-    pub(super) async fn expires(&self, key: &KeyId) -> Result<Option<Timestamp>, Error> {
+    /// End of grants by a key: after a rotation, they continue with the new key.
+    pub(super) async fn expires(&self, key: &KeyId) -> Result<Option<Timestamp>, OAuthError> {
         Ok(self.core.storage.keys().lookup(key).await?.and_then(|(key, _)| key.expires))
     }
 }
@@ -190,7 +193,7 @@ impl Keys {
 // === impl KeyHolder ===
 
 impl KeyHolder {
-    /// What people know the user by: the name that was chosen for the user, or that of the key that is its own user.
+    /// Display name of the user: the chosen name, or the name of a key that is its own user.
     pub fn user_name(&self) -> &str {
         if self.user.is_of_key() { &self.name } else { self.user.as_str() }
     }
@@ -205,8 +208,8 @@ impl From<ApiKey> for KeyHolder {
 // === impl WrongKeys ===
 
 impl WrongKeys {
-    /// Counts a wrong key and says how to refuse it. What is refused for its number is not logged, so that a flood does
-    /// not fill the log.
+    /// Counts a wrong key and returns the refusal. Rate-limited refusals are not logged, so that a flood does not fill
+    /// the log.
     fn count(&self, id: Option<KeyId>, from: IpAddr, now: Timestamp) -> KeyRefusal {
         let network = self.networks.take(ClientIp(from).network(), now);
         let id = id.map_or(Ok(()), |id| self.ids.fail(id, now));

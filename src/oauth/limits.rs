@@ -1,8 +1,8 @@
-//! How often somebody may fail, register or refresh (`OA-42`, `OA-127`). Knows nothing of what is counted.
+//! Rate limits for failures, registrations and refreshes (`OA-42`, `OA-127`). Knows nothing of what is counted.
 //!
 //! A limit is checked and charged in one step, before any await: of any number of concurrent requests, exactly as many
-//! pass as the limit allows. Time is the given clock's. The tables are bounded and keep the worst offenders, so that
-//! requests from many addresses do not reset the counters of any.
+//! pass as the limit allows. Time comes from the given clock. Tables are bounded and keep the worst offenders, so
+//! requests from many addresses do not reset any counter.
 
 use std::{collections::HashMap, hash::Hash, time::Duration};
 
@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 
 use crate::support::Timestamp;
 
-/// How many keys a table remembers.
+/// Maximum number of keys in a table.
 const MAX_KEYS: usize = 100_000;
 
-/// How many delays of [`Backoff`] double; later ones stay as long as the last.
+/// Number of times that the delay of [`Backoff`] doubles.
 const MAX_DOUBLINGS: u32 = 5;
 
 /// For each key a bucket that holds `burst` and refills by one each `period` (GCRA).
@@ -25,7 +25,7 @@ pub struct Buckets<K> {
     full_at: Mutex<HashMap<K, Timestamp>>,
 }
 
-/// For each key an allowance of failures, and beyond it a delay that doubles with each further failure.
+/// For each key, a number of failures without delay, then a delay that doubles with each failure.
 #[derive(Debug)]
 pub struct Backoff<K> {
     allowance: u32,
@@ -48,8 +48,8 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         Self { burst, period, full_at: Mutex::default() }
     }
 
-    /// Takes one out of the bucket of `key`, in one step. The error is the time until an empty bucket holds one again;
-    /// then nothing was taken.
+    /// Takes one token out of the bucket of `key`, in one step. The error is the time until the bucket holds one again;
+    /// then nothing is taken.
     pub fn take(&self, key: K, now: Timestamp) -> Result<(), Duration> {
         let mut table = self.full_at.lock();
         let depth = self.period * self.burst;
@@ -65,7 +65,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         Ok(())
     }
 
-    /// Puts one back into the bucket of `key`, which never holds more than `burst`.
+    /// Returns one token to the bucket of `key`, up to `burst`.
     pub fn give_back(&self, key: &K, now: Timestamp) {
         let mut table = self.full_at.lock();
         if let Some(full_at) = table.get_mut(key) {
@@ -81,13 +81,13 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
 
 impl<K: Hash + Eq + Clone> Backoff<K> {
     /// No delay for `allowance` failures, `delay` after the next one, then twice as long each time, at most 32 times
-    /// `delay`. Failures are forgotten after that longest delay without one.
+    /// `delay`. Failures expire after that longest delay without one.
     pub fn new(allowance: u32, delay: Duration) -> Self {
         Self { allowance, delay, failures: Mutex::default() }
     }
 
-    /// Counts a failure, in one step. The error is the time until the next one counts: those in between are refused
-    /// without being counted.
+    /// Counts a failure, in one step. The error is the time until the next failure counts; those in between are refused
+    /// uncounted.
     pub fn fail(&self, key: K, now: Timestamp) -> Result<(), Duration> {
         let mut table = self.failures.lock();
         let longest = self.delay * 2_u32.pow(MAX_DOUBLINGS);
@@ -109,8 +109,8 @@ impl<K: Hash + Eq + Clone> Backoff<K> {
     }
 }
 
-/// Makes room for one more entry: where the table is full, the entries go that are of no use after `now`, and of the
-/// others the eighth that is of use for the shortest time, which is of those who offended least.
+/// Makes room for one entry in a full table: removes expired entries, and then the eighth that expires first, which
+/// belongs to the mildest offenders.
 fn make_room<K: Hash + Eq + Clone, V>(table: &mut HashMap<K, V>, now: Timestamp, end: impl Fn(&V) -> Timestamp) {
     if table.len() < MAX_KEYS {
         return;
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_can_be_taken_again_and_no_more() {
+    fn a_returned_token_can_be_taken_once() {
         let buckets = Buckets::new(2, PERIOD);
         assert_eq!(buckets.take("a", START), Ok(()));
         buckets.give_back(&"a", START);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_keeps_nobody_out_for_longer_than_a_bucket_takes_to_fill() {
+    fn a_clock_set_back_blocks_nobody_longer_than_one_refill() {
         let buckets = Buckets::new(2, PERIOD);
         let later = START + Duration::from_hours(24);
         assert_eq!(buckets.take("a", later), Ok(()));

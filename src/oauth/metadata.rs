@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{policy, settings::Settings};
+use super::{policy, settings::OAuthSettings};
 use crate::model::{AdvertiseIss, Endpoint, Registration, Scopes, Target};
 
 /// The metadata of one protected endpoint (RFC 9728 2; `OA-2` to `OA-5`).
-pub(super) fn resource(settings: &Settings, endpoint: &Endpoint) -> Value {
+pub(super) fn resource(settings: &OAuthSettings, endpoint: &Endpoint) -> Value {
     let name = match &endpoint.target {
         Target::Merged => "Lockkeeper".to_owned(),
         Target::Backend(backend) => format!("Lockkeeper: {backend}"),
@@ -22,7 +22,7 @@ pub(super) fn resource(settings: &Settings, endpoint: &Endpoint) -> Value {
 }
 
 /// The metadata of the authorization server (RFC 8414 2; `OA-8` to `OA-13`). No member is null or empty (`OA-15`).
-pub(super) fn server(settings: &Settings) -> Map<String, Value> {
+pub(super) fn server(settings: &OAuthSettings) -> Map<String, Value> {
     let issuer = &settings.issuer;
     let methods = json!(["none", "client_secret_basic", "client_secret_post"]);
     let mut document = Map::new();
@@ -49,8 +49,9 @@ pub(super) fn server(settings: &Settings) -> Map<String, Value> {
     document
 }
 
-/// The same, with what strict parsers of OpenID Connect Discovery require (`OA-14`). No `id_token` is ever issued.
-pub(super) fn openid(settings: &Settings) -> Map<String, Value> {
+/// The same, with the members that strict parsers of OpenID Connect Discovery require (`OA-14`). No `id_token` is ever
+/// issued.
+pub(super) fn openid(settings: &OAuthSettings) -> Map<String, Value> {
     let mut document = server(settings);
     document.insert("subject_types_supported".to_owned(), json!(["public"]));
     document.insert("id_token_signing_alg_values_supported".to_owned(), json!(["ES256"]));

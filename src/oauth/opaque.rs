@@ -1,8 +1,7 @@
-//! The form of secrets that are looked up rather than read: API keys, codes, refresh tokens (`OA-103`, `OA-125`). Knows
-//! nothing of what they open.
+//! Text form of opaque secrets: API keys, codes, refresh tokens (`OA-103`, `OA-125`). Knows nothing of what they open.
 //!
-//! A base62 body of 43 characters holds 256 bits; a checksum lets scanners find leaks and lets the gateway refuse
-//! garbage without asking the store.
+//! A base62 body of 43 characters holds 256 bits. The checksum lets scanners find leaks, and lets the gateway refuse
+//! malformed input without a look-up.
 
 use crate::{
     model::KeyId,
@@ -11,9 +10,9 @@ use crate::{
 
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// How every API key begins.
+/// Prefix of API keys.
 pub const KEY_PREFIX: &str = "lkk_";
-/// How every refresh token begins.
+/// Prefix of refresh tokens.
 pub const REFRESH_PREFIX: &str = "lkr_";
 
 const KEY_ID_LENGTH: usize = 10;
@@ -23,10 +22,10 @@ pub(super) const CLIENT_ID_LENGTH: usize = 22;
 const BODY_LENGTH: usize = 43;
 const CHECKSUM_LENGTH: usize = 6;
 
-/// An API key of the right form: `lkk_<id>_<secret>_<checksum>`.
+/// A well-formed API key: `lkk_<id>_<secret>_<checksum>`.
 #[derive(Debug, Clone)]
 pub struct KeyText {
-    /// Its public part, by which it is looked up.
+    /// Public part, used for look-ups.
     pub id: KeyId,
     /// Its secret part.
     pub secret: Secret,
@@ -36,7 +35,7 @@ pub struct KeyText {
 pub fn base62(random: &dyn Random, length: usize) -> String {
     let mut text = String::with_capacity(length);
     while text.len() < length {
-        // 248 is the largest multiple of 62 in a byte: what lies above would make some characters likelier
+        // 248 is the largest multiple of 62 in a byte; larger values would bias the result
         let fair = random.bytes::<64>().into_iter().filter(|byte| *byte < 248);
         let chars = fair.map(|byte| char::from(BASE62[usize::from(byte) % 62]));
         text.extend(chars.take(length - text.len()));
@@ -44,14 +43,14 @@ pub fn base62(random: &dyn Random, length: usize) -> String {
     text
 }
 
-/// Makes an API key: its whole text and its parts.
+/// Creates an API key: its whole text and its parts.
 pub fn mint_key(random: &dyn Random) -> (Secret, KeyText) {
     let (id, secret) = (base62(random, KEY_ID_LENGTH), base62(random, BODY_LENGTH));
     let text = with_checksum(&format!("{KEY_PREFIX}{id}_{secret}"));
     (Secret::new(text), KeyText { id: KeyId::new(id), secret: Secret::new(secret) })
 }
 
-/// Reads an API key; `None` where its form or its checksum is wrong.
+/// Parses an API key; `None` if its form or checksum is wrong.
 pub fn parse_key(text: &str) -> Option<KeyText> {
     let body = without_checksum(text)?;
     let (id, secret) = body.strip_prefix(KEY_PREFIX)?.split_once('_')?;
@@ -59,12 +58,12 @@ pub fn parse_key(text: &str) -> Option<KeyText> {
     fits.then(|| KeyText { id: KeyId::new(id), secret: Secret::new(secret) })
 }
 
-/// Makes a refresh token: `lkr_<body>_<checksum>`.
+/// Creates a refresh token: `lkr_<body>_<checksum>`.
 pub fn mint_refresh(random: &dyn Random) -> Secret {
     Secret::new(with_checksum(&format!("{REFRESH_PREFIX}{}", base62(random, BODY_LENGTH))))
 }
 
-/// Whether the text has the form and checksum of a refresh token.
+/// True if the text has the form and checksum of a refresh token.
 pub fn is_refresh(text: &str) -> bool {
     without_checksum(text)
         .and_then(|body| body.strip_prefix(REFRESH_PREFIX))
@@ -101,7 +100,7 @@ mod tests {
     use crate::support::SeededRandom;
 
     #[test]
-    fn a_key_is_read_back_and_no_changed_one_is() {
+    fn a_key_parses_and_a_changed_key_does_not() {
         let (text, made) = mint_key(&SeededRandom::new(1));
         let read = parse_key(text.expose()).unwrap();
         assert_eq!((read.id, read.secret.expose()), (made.id, made.secret.expose()));
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refresh_token_is_no_key_and_the_reverse() {
+    fn a_refresh_token_is_not_a_key_and_a_key_is_not_a_refresh_token() {
         let refresh = mint_refresh(&SeededRandom::new(2));
         assert!(is_refresh(refresh.expose()));
         assert!(parse_key(refresh.expose()).is_none());

@@ -1,4 +1,4 @@
-//! PKCE (RFC 7636), S256 alone. Knows nothing of clients, storage or HTTP.
+//! PKCE (RFC 7636), S256 only. Knows nothing of clients, storage or HTTP.
 
 use subtle::ConstantTimeEq as _;
 
@@ -6,20 +6,20 @@ use crate::support::Digest;
 
 /// A code challenge made with S256: 43 to 128 unreserved characters (`OA-64`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Challenge(String);
+pub struct CodeChallenge(String);
 
-impl Challenge {
-    /// Reads a `code_challenge`; `None` where its length or a character is wrong.
+impl CodeChallenge {
+    /// Parses a `code_challenge`; `None` if its length or a character is wrong.
     pub fn parse(text: &str) -> Option<Self> {
         is_well_formed(text).then(|| Self(text.to_owned()))
     }
 
-    /// The challenge's text.
+    /// The text of the challenge.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether `verifier` is what the challenge was made of, in constant time.
+    /// True if `verifier` matches the challenge, in constant time.
     pub fn is_met_by(&self, verifier: &str) -> bool {
         let made = Digest::sha256(verifier).to_base64url();
         is_well_formed(verifier) && bool::from(made.as_bytes().ct_eq(self.0.as_bytes()))
@@ -38,7 +38,7 @@ mod tests {
     #[test]
     fn the_published_example_is_met() {
         // RFC 7636, appendix B
-        let challenge = Challenge::parse("E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM").unwrap();
+        let challenge = CodeChallenge::parse("E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM").unwrap();
         assert!(challenge.is_met_by("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"));
         assert!(!challenge.is_met_by("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXl"));
     }
@@ -47,7 +47,7 @@ mod tests {
     fn a_challenge_of_wrong_form_is_refused() {
         // N-54
         for wrong in ["a".repeat(42), "a".repeat(129), "a".repeat(42) + "="] {
-            assert_eq!(Challenge::parse(&wrong), None, "{wrong}");
+            assert_eq!(CodeChallenge::parse(&wrong), None, "{wrong}");
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Which endpoint a request means and which scopes fit there (`OA-65` to `OA-67`, `OA-112`). Knows nothing of requests.
+//! Endpoint and scopes of a request (`OA-65` to `OA-67`, `OA-112`). Knows nothing of requests.
 
 use url::Url;
 
-use super::settings::Settings;
+use super::settings::OAuthSettings;
 use crate::model::{BackendId, Binding, Endpoint, Scope, Scopes, Target};
 
-/// The resource is none of this gateway's.
+/// The resource is not an endpoint of this gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the resource is none of this gateway's endpoints; give the URL that the client is configured with")]
+#[error("the resource is not an endpoint of this gateway; use the URL from the client's configuration")]
 pub struct UnknownResource;
 
-impl Settings {
+impl OAuthSettings {
     /// The absolute URL of an endpoint: `R(x)`, the audience of its tokens (`OA-3`, `OA-114`).
     pub fn resource(&self, endpoint: &Endpoint) -> String {
         format!("{}{endpoint}", self.issuer)
@@ -22,20 +22,20 @@ impl Settings {
         format!("{origin}/.well-known/oauth-protected-resource{path}{endpoint}")
     }
 
-    /// The origin of the issuer, and its path, which is mostly empty.
+    /// Origin and path of the issuer; the path is usually empty.
     pub fn split_issuer(&self) -> (&str, &str) {
         let start = self.issuer.find("://").map_or(0, |at| at + 3);
         let end = self.issuer[start..].find('/').map_or(self.issuer.len(), |at| start + at);
         self.issuer.split_at(end)
     }
 
-    /// The endpoint that the `resource` parameters of a request name; `None` where there is none (`OA-65`).
+    /// Endpoint of the `resource` parameters; `None` if there are none (`OA-65`).
     pub fn endpoint_of(&self, resources: &[String]) -> Result<Option<Endpoint>, UnknownResource> {
         let named = self.named_endpoint(resources)?;
         if named.as_ref().is_none_or(|endpoint| self.knows(endpoint)) { Ok(named) } else { Err(UnknownResource) }
     }
 
-    /// The same, whether or not the backend exists, which strangers are not told (`OA-6`).
+    /// The same, including backends that do not exist, which are concealed before the login (`OA-6`).
     pub fn named_endpoint(&self, resources: &[String]) -> Result<Option<Endpoint>, UnknownResource> {
         let resource = match resources {
             [] => return Ok(None),
@@ -55,7 +55,7 @@ impl Settings {
         }
     }
 
-    /// Whether the endpoint exists.
+    /// True if the endpoint exists.
     pub fn knows(&self, endpoint: &Endpoint) -> bool {
         match &endpoint.target {
             Target::Merged => true,
@@ -63,8 +63,8 @@ impl Settings {
         }
     }
 
-    /// The endpoint of a request that names none: the backend to which all its scopes belong, else the merged one
-    /// (`OA-66`). No token is ever without an audience.
+    /// Endpoint of a request without `resource`: the one backend of all its scopes, else the merged endpoint (`OA-66`).
+    /// Every token has an audience.
     pub fn inferred_endpoint(&self, scopes: &Scopes) -> Endpoint {
         let mut backends = scopes.iter().map(backend_of);
         let Some(Some(first)) = backends.next() else { return Endpoint::MERGED };
@@ -73,8 +73,8 @@ impl Settings {
         if alone && self.knows(&endpoint) { endpoint } else { Endpoint::MERGED }
     }
 
-    /// What a request for `asked` at `endpoint` gets at most: scopes of backends that are not reached there are dropped,
-    /// and where nothing is left the baseline stands (`OA-67`).
+    /// Scopes that a request for `asked` may get at `endpoint`: without those of other backends, and the baseline if
+    /// none is left (`OA-67`).
     pub fn scopes_at(&self, endpoint: &Endpoint, asked: &Scopes) -> Scopes {
         let fits = |scope: &&Scope| match (backend_of(scope), &endpoint.target) {
             (None, _) => true,
@@ -89,7 +89,7 @@ impl Settings {
     }
 }
 
-/// The scopes that one needs at an endpoint for everything ordinary (`OA-5`, `OA-111`).
+/// Scopes for ordinary use of an endpoint (`OA-5`, `OA-111`).
 pub fn baseline(endpoint: &Endpoint) -> Scopes {
     let scope = match &endpoint.target {
         Target::Merged => Scope::Use,
@@ -109,9 +109,9 @@ fn backend_of(scope: &Scope) -> Option<&BackendId> {
 mod tests {
     use super::*;
 
-    fn settings(issuer: &str) -> Settings {
+    fn settings(issuer: &str) -> OAuthSettings {
         let backends = ["git", "time"].map(|id| BackendId::parse(id).unwrap()).to_vec();
-        Settings { backends, ..Settings::new(issuer) }
+        OAuthSettings { backends, ..OAuthSettings::new(issuer) }
     }
 
     fn endpoint(resource: &str) -> Option<String> {

@@ -1,20 +1,21 @@
-//! Redirect URIs: which may be registered, and which match (`OA-55` to `OA-62`). Knows nothing of clients and HTTP.
+//! Redirect URIs: registration and matching (`OA-55` to `OA-62`). Knows nothing of clients and HTTP.
 //!
-//! They are compared as the raw strings that they are: a normalised form hides differences that matter.
+//! They are compared as raw strings: a normalised form hides differences that matter.
 
 use url::{Host, Url, form_urlencoded};
 
-/// The longest that is registered, in bytes (`OA-32`).
+/// Maximum length, in bytes (`OA-32`).
 const LONGEST: usize = 2048;
 
-/// Schemes without a period of well-known applications, allowed beside those that the operator allows (`OA-58`).
+/// Private-use schemes without a period of well-known applications, allowed beside those that the operator allows
+/// (`OA-58`).
 const WELL_KNOWN: [&str; 8] = ["cursor", "vscode", "vscode-insiders", "windsurf", "zed", "claude", "goose", "kiro"];
 
-/// Schemes that are refused whatever the operator allows (`OA-59`).
+/// Schemes that are always refused (`OA-59`).
 const REFUSED: &[&str] =
     &["javascript", "data", "vbscript", "file", "blob", "mailto", "about", "ws", "wss", "ftp", "view-source", "http"];
 
-/// Hosts on which an app of this computer may listen; never taken for one another (`OA-57`).
+/// Loopback hosts; one never matches another (`OA-57`).
 const LOOPBACK: &[&str] = &["127.0.0.1", "[::1]", "localhost"];
 
 /// A redirect URI that may be registered.
@@ -24,7 +25,7 @@ pub struct RedirectUri {
     target: RedirectTarget,
 }
 
-/// Where a redirect URI leads, for people to judge.
+/// Target of a redirect URI, as shown to people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RedirectTarget {
     /// A web site: its host, with a port that is not the default.
@@ -35,19 +36,19 @@ pub enum RedirectTarget {
     App(String),
 }
 
-/// Why a redirect URI is refused.
+/// Reason for refusing a redirect URI.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRedirectUri {
-    /// It is longer than 2048 bytes, or no URI at all.
+    /// Too long (2048 bytes), or not a URI.
     #[error("a redirect URI is not an absolute URI of at most 2048 bytes")]
     Form,
     /// White space, control characters, backslashes, `*` and non-ASCII characters are never allowed.
-    #[error("a redirect URI holds a character that is not allowed in it")]
+    #[error("a redirect URI has a character that is not allowed")]
     Character,
     /// It has a fragment or names a user.
     #[error("a redirect URI has a fragment or a user name")]
     Part,
-    /// The scheme is none of the allowed ones.
+    /// The scheme is not allowed.
     #[error("the scheme of a redirect URI is not allowed; https, loopback http and schemes with a period are")]
     Scheme,
     /// The host is missing, or is a public suffix, under which anybody may register.
@@ -79,7 +80,7 @@ impl RedirectUri {
         Ok(Self { raw: raw.to_owned(), target })
     }
 
-    /// A redirect URI that was checked before, as it is stored.
+    /// A stored redirect URI, checked at registration.
     pub fn stored(raw: &str) -> Self {
         let (scheme, rest) = raw.split_once(':').unwrap_or((raw, ""));
         let target = match loopback(raw) {
@@ -90,8 +91,8 @@ impl RedirectUri {
         Self { raw: raw.to_owned(), target }
     }
 
-    /// Whether a request may name `presented` where this is registered: equal as strings, but for the port of a loopback
-    /// address (`OA-55`, `OA-56`).
+    /// True if `presented` matches this registered URI: equal strings, except for the port of a loopback address
+    /// (`OA-55`, `OA-56`).
     pub fn matches(&self, presented: &str) -> bool {
         match (loopback(&self.raw), loopback(presented)) {
             (Some(own), Some(other)) => own.host == other.host && own.path() == other.path(),
@@ -99,7 +100,7 @@ impl RedirectUri {
         }
     }
 
-    /// Where it leads.
+    /// Target of the URI.
     pub fn target(&self) -> &RedirectTarget {
         &self.target
     }
@@ -109,7 +110,7 @@ impl RedirectUri {
         &self.raw
     }
 
-    /// The URI with response parameters after the query that it has (`OA-62`).
+    /// The URI with response parameters appended to its query (`OA-62`).
     pub fn with(&self, parameters: &[(&str, &str)]) -> String {
         let (mut text, start) = match self.raw.find('?') {
             Some(at) => (self.raw.clone(), at + 1),
@@ -122,7 +123,7 @@ impl RedirectUri {
         form_urlencoded::Serializer::for_suffix(text, start).extend_pairs(parameters).finish()
     }
 
-    /// The URI without the port of a loopback address, by which registrations are told apart (`OA-41`).
+    /// The URI without the port of a loopback address, which identifies a registration (`OA-41`).
     pub fn without_port(&self) -> String {
         match loopback(&self.raw) {
             Some(parts) => format!("http://{}{}", parts.host, parts.path()),
@@ -188,7 +189,7 @@ fn app(scheme: &str, schemes: &[String]) -> Result<RedirectTarget, InvalidRedire
     }
 }
 
-/// What stands between `//` and the path.
+/// Authority component: the text between `//` and the path.
 fn authority(rest: &str) -> &str {
     let Some(rest) = rest.strip_prefix("//") else { return "" };
     rest.split(['/', '?', '#']).next().unwrap_or_default()
@@ -202,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_accepted_matches_itself_and_keeps_any_state(raw in "[ -~]{0,40}", state in ".*") {
+        fn an_accepted_uri_matches_itself_and_keeps_any_state(raw in "[ -~]{0,40}", state in ".*") {
             for raw in [format!("https://a.example/{raw}"), format!("http://localhost:1{raw}"), format!("cursor:{raw}")] {
                 let Ok(uri) = parse(&raw) else { continue };
                 prop_assert!(uri.matches(&raw));
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_real_clients_register_passes() {
+    fn redirect_uris_of_real_clients_are_accepted() {
         for raw in [
             "cursor://anysphere.cursor-mcp/oauth/callback",
             "https://www.cursor.com/agents/mcp/oauth/callback",
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dangerous_is_refused() {
+    fn dangerous_redirect_uris_are_refused() {
         for raw in [
             "http://example.com/cb", // N-14
             "javascript:alert(1)",   // N-15

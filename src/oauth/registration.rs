@@ -1,7 +1,7 @@
 //! Dynamic client registration (RFC 7591; `OA-31` to `OA-43`). Knows nothing of HTTP.
 //!
-//! Strangers register, so everything they can fill is bounded: registrations of one network, the bytes of one client, and
-//! the clients that nobody has consented to.
+//! Registration is open to everybody, so everything is bounded: registrations of one network, the bytes of one client,
+//! and the number of clients without consent.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     core::Core,
-    error::{Error, Failure},
+    error::{ErrorResponse, OAuthError},
     limits::Buckets,
     opaque,
     pepper::Pepper,
@@ -18,24 +18,24 @@ use super::{
 };
 use crate::{
     model::{Client, ClientAuth, ClientId, ClientIp, GrantType, Registration, Scopes},
-    storage::{NewClient, Registered, UnusedLimits},
+    storage::{NewClient, RegistrationOutcome, UnusedLimits},
     support::{Digest, Secret, Timestamp, printable_name},
 };
 
-/// Bounds on the clients that nobody has consented to (`OA-42`). A person needs some minutes to log in.
+/// Bounds on clients without consent (`OA-42`). A person needs some minutes to log in.
 const UNUSED_LIMITS: UnusedLimits =
     UnusedLimits { clients: 50_000, bytes: 64 * 1024 * 1024, protected: Duration::from_mins(15) };
-/// How long a client lives that nobody consents to, from its last registration (`OA-43`).
+/// Life of a client without consent, from its last registration (`OA-43`).
 const UNUSED_LIFETIME: Duration = Duration::from_hours(24);
-/// What one client may take in the store, in bytes.
+/// Maximum bytes of one client in the store.
 const MAX_STORED_BYTES: i64 = 8 * 1024;
 
-/// How long the name of a client may be, in characters (`OA-33`).
+/// Maximum length of a client name, in characters (`OA-33`).
 const LONGEST_NAME: usize = 100;
 
-/// The members that are understood; all others are ignored (`OA-38`).
+/// Supported members; all others are ignored (`OA-38`).
 #[derive(Debug, Deserialize)]
-struct Request {
+struct RegistrationRequest {
     #[serde(default)]
     redirect_uris: Option<Value>,
     #[serde(default)]
@@ -68,9 +68,9 @@ struct Request {
     jwks: Option<Value>,
 }
 
-/// How a client wants to authenticate, as far as registration goes.
+/// Client authentication method that a registration asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Method {
+enum AuthMethod {
     None,
     Basic,
     Post,
@@ -80,8 +80,8 @@ enum Method {
 pub(super) struct Registrations {
     core: Core,
     pepper: Arc<Pepper>,
-    /// For each network (as a MAC): generous, since hosted clients share theirs, and a registration that somebody consents
-    /// to does not count (`OA-42`).
+    /// Registrations by network (as a MAC): generous, since hosted clients share a network, and a registration with a
+    /// consent does not count (`OA-42`).
     limits: Buckets<Digest>,
 }
 
@@ -92,24 +92,23 @@ impl Registrations {
         Self { core, pepper, limits: Buckets::new(60, Duration::from_mins(1)) }
     }
 
-    /// Takes back one registration of a network: somebody consented to it (`OA-42`).
+    /// Returns one registration to a network, after a consent to it (`OA-42`).
     pub(super) fn give_back(&self, network: &Digest, now: Timestamp) {
         self.limits.give_back(network, now);
     }
 
-    /// Registers a client from the JSON that it sent, and gives back all its metadata as stored (RFC 7591 3.2.1). A public
-    /// client that is registered already gets the id that it has (`OA-41`). A client that the operator revoked is refused,
-    /// until the operator restores it: with a fresh id, registering again would undo every revocation.
-    pub(super) async fn register(&self, body: &[u8], from: ClientIp) -> Result<Map<String, Value>, Failure> {
+    /// Registers a client and returns its metadata as stored (RFC 7591 3.2.1). A registered public client keeps its id
+    /// (`OA-41`). A revoked client is refused until the operator restores it: a new id would undo the revocation.
+    pub(super) async fn register(&self, body: &[u8], from: ClientIp) -> Result<Map<String, Value>, ErrorResponse> {
         if self.core.settings.policy.registration == Registration::Off {
-            return Err(Failure::RegistrationOff);
+            return Err(ErrorResponse::RegistrationOff);
         }
         let now = self.core.now();
-        let request = Request::parse(body)?;
+        let request = RegistrationRequest::parse(body)?;
         let uris = self.redirect_uris(request.redirect_uris.as_ref())?;
         let (method, grant_types) = (request.method()?, request.grant_types()?);
         let mut metadata = request.metadata(&uris, &grant_types, method);
-        let secret = (method != Method::None).then(|| Secret::new(self.core.random.token()));
+        let secret = (method != AuthMethod::None).then(|| Secret::new(self.core.random.token()));
         let client = Client {
             id: ClientId::new(opaque::base62(&*self.core.random, opaque::CLIENT_ID_LENGTH)),
             name: request.name(),
@@ -130,20 +129,20 @@ impl Registrations {
         Ok(metadata)
     }
 
-    /// Adds a client within the limits: the id that it has, and since when.
+    /// Adds a client within the limits; returns its id and time of creation.
     async fn add_client(
         &self,
         client: Client,
         registration: Digest,
         from: ClientIp,
         now: Timestamp,
-    ) -> Result<(ClientId, Timestamp), Failure> {
+    ) -> Result<(ClientId, Timestamp), ErrorResponse> {
         if client.stored_bytes() > MAX_STORED_BYTES {
             return Err(metadata_error("the registration takes more than 8 KiB; send fewer or shorter members"));
         }
         let network = self.pepper.mac(&format!("network {}", from.network()));
-        // before the first await, so that requests that come at once cannot all pass
-        self.limits.take(network, now).map_err(Failure::Limited)?;
+        // before the first await, so that concurrent requests cannot all pass
+        self.limits.take(network, now).map_err(ErrorResponse::Limited)?;
         let new = NewClient { client, registration, network };
         let added = self.core.storage.clients().add(&new, &UNUSED_LIMITS, now).await;
         if added.is_err() {
@@ -151,35 +150,35 @@ impl Registrations {
             self.limits.give_back(&network, now);
         }
         match added? {
-            Registered::Added => {
+            RegistrationOutcome::Added => {
                 let Client { id, name, .. } = new.client;
                 tracing::info!(target: "audit", client = %id, ?name, ip = %from.0, "client registered");
                 Ok((id, now))
             }
-            // it takes no room
-            Registered::Known(id, created) => {
+            // it uses no space
+            RegistrationOutcome::Known(id, created) => {
                 self.limits.give_back(&network, now);
                 tracing::info!(target: "audit", client = %id, ip = %from.0, "client registered again");
                 Ok((id, created))
             }
-            Registered::Revoked => Err(Failure::ClientRevoked),
-            Registered::Full(until) => {
+            RegistrationOutcome::Revoked => Err(ErrorResponse::ClientRevoked),
+            RegistrationOutcome::Full(until) => {
                 tracing::warn!(
-                    "new clients cannot register: too many registered within 15 minutes that nobody consented to"
+                    "new clients cannot register: too many clients without consent registered within 15 minutes"
                 );
-                Err(Failure::Limited(until.since(now)))
+                Err(ErrorResponse::Limited(until.since(now)))
             }
         }
     }
 
-    /// Deletes the clients that nobody consented to in time.
-    pub(super) async fn purge(&self, now: Timestamp) -> Result<(), Error> {
+    /// Deletes clients without consent whose time is over.
+    pub(super) async fn purge(&self, now: Timestamp) -> Result<(), OAuthError> {
         Ok(self.core.storage.clients().purge(now - UNUSED_LIFETIME, &UNUSED_LIMITS, now).await?)
     }
 
-    /// One bad URI rejects the whole request (`OA-32`).
-    fn redirect_uris(&self, given: Option<&Value>) -> Result<Vec<RedirectUri>, Failure> {
-        let refuse = |text: &str| Failure::InvalidRedirectUri(text.to_owned());
+    /// One invalid URI rejects the whole request (`OA-32`).
+    fn redirect_uris(&self, given: Option<&Value>) -> Result<Vec<RedirectUri>, ErrorResponse> {
+        let refuse = |text: &str| ErrorResponse::InvalidRedirectUri(text.to_owned());
         let given = given.and_then(Value::as_array).ok_or_else(|| refuse("redirect_uris is missing"))?;
         if !(1..=10).contains(&given.len()) {
             return Err(refuse("redirect_uris takes 1 to 10 URIs"));
@@ -195,8 +194,8 @@ impl Registrations {
 
 // === impl Request ===
 
-impl Request {
-    fn parse(body: &[u8]) -> Result<Self, Failure> {
+impl RegistrationRequest {
+    fn parse(body: &[u8]) -> Result<Self, ErrorResponse> {
         // serde reads a struct from an array too, member by member (N-11)
         let is_object = body.trim_ascii_start().starts_with(b"{");
         let request: Option<Self> = serde_json::from_slice(body).ok().filter(|_| is_object);
@@ -207,32 +206,32 @@ impl Request {
             return Err(metadata_error("jwks and jwks_uri exclude each other"));
         }
         if request.jwks.as_ref().is_some_and(has_private_member) {
-            return Err(metadata_error("jwks holds a private key; give the public one alone"));
+            return Err(metadata_error("jwks has a private key; send only the public one"));
         }
         let pages = [&request.client_uri, &request.logo_uri, &request.tos_uri, &request.policy_uri];
         if !pages.into_iter().flatten().all(|page| is_web_page(page)) {
             return Err(metadata_error("client_uri, logo_uri, tos_uri and policy_uri are http or https URLs"));
         }
         if request.scope.as_deref().is_some_and(|scope| Scopes::parse(scope).is_err()) {
-            return Err(metadata_error("scope holds a character that RFC 6749 3.3 does not allow"));
+            return Err(metadata_error("scope has a character that RFC 6749 3.3 does not allow"));
         }
         Ok(request)
     }
 
-    /// A client that names no method is public: a secret handed to a stranger proves nothing (`OA-34`).
-    fn method(&self) -> Result<Method, Failure> {
+    /// A client without a method is public: a secret given to an unknown client proves nothing (`OA-34`).
+    fn method(&self) -> Result<AuthMethod, ErrorResponse> {
         match self.token_endpoint_auth_method.as_deref() {
-            None | Some("none") => Ok(Method::None),
-            Some("client_secret_basic") => Ok(Method::Basic),
-            Some("client_secret_post") => Ok(Method::Post),
+            None | Some("none") => Ok(AuthMethod::None),
+            Some("client_secret_basic") => Ok(AuthMethod::Basic),
+            Some("client_secret_post") => Ok(AuthMethod::Post),
             Some(_) => Err(metadata_error(
                 "token_endpoint_auth_method is none of none, client_secret_basic and client_secret_post",
             )),
         }
     }
 
-    /// What is not carried is dropped as long as the code flow remains (`OA-37`).
-    fn grant_types(&self) -> Result<Vec<GrantType>, Failure> {
+    /// Drops unsupported grant types, if the code flow remains (`OA-37`).
+    fn grant_types(&self) -> Result<Vec<GrantType>, ErrorResponse> {
         let code_remains = self.response_types.as_ref().is_none_or(|types| types.iter().any(|name| name == "code"));
         let mut types = match &self.grant_types {
             None => vec![GrantType::AuthorizationCode, GrantType::RefreshToken],
@@ -247,14 +246,14 @@ impl Request {
         }
     }
 
-    /// The name as it can be shown, cut; a neutral one where there is none (`OA-33`).
+    /// The printable name, truncated; a neutral one if there is none (`OA-33`).
     fn name(&self) -> String {
         let text = self.client_name.as_deref().unwrap_or_default();
         let name = printable_name(text, LONGEST_NAME);
         if name.is_empty() { "An unnamed client".to_owned() } else { name }
     }
 
-    fn metadata(&self, uris: &[RedirectUri], grant_types: &[GrantType], method: Method) -> Map<String, Value> {
+    fn metadata(&self, uris: &[RedirectUri], grant_types: &[GrantType], method: AuthMethod) -> Map<String, Value> {
         let mut metadata = Map::new();
         let mut add = |name: &str, value: Option<Value>| value.map(|value| metadata.insert(name.to_owned(), value));
         let text = |value: &Option<String>| value.as_deref().filter(|text| !text.is_empty()).map(|text| json!(text));
@@ -278,7 +277,7 @@ impl Request {
 
 // === impl Method ===
 
-impl Method {
+impl AuthMethod {
     const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -296,11 +295,11 @@ impl Method {
     }
 }
 
-fn metadata_error(text: &str) -> Failure {
-    Failure::InvalidClientMetadata(text.to_owned())
+fn metadata_error(text: &str) -> ErrorResponse {
+    ErrorResponse::InvalidClientMetadata(text.to_owned())
 }
 
-/// The digest of a registration with ports and order taken out (`OA-41`).
+/// Digest of a registration without ports and order (`OA-41`).
 fn fingerprint(uris: &[RedirectUri], metadata: &Map<String, Value>) -> Digest {
     let mut uris: Vec<String> = uris.iter().map(RedirectUri::without_port).collect();
     uris.sort_unstable();

@@ -1,21 +1,21 @@
-//! Rotation of API keys (`OA-134`), and who shares a user. Knows nothing of how keys are presented.
+//! Rotation of API keys (`OA-134`), and users with several keys. Knows nothing of authentication.
 
 use std::collections::BTreeMap;
 
-use super::{error::Error, keys::Keys, opaque};
+use super::{error::OAuthError, keys::Keys, opaque};
 use crate::{
     model::{ApiKey, KeyId, KeyRotation, RotatedUser, UserId},
     support::Secret,
 };
 
-/// What the migration leaves that keeps keys which share a user.
+/// Notice of the migration about keys that share a user.
 const SHARED_USERS: &str = "notice: shared users";
 
 impl Keys {
-    /// Makes a key in the place of another: a new secret and id, with the same name and rights, and the same user unless
-    /// the rotation names another. The grants of the old key become those of the new one and live on. The old key ends
-    /// after the overlap, at once where there is none. `None` where no live key has this id, or it was rotated before.
-    pub async fn rotate(&self, old: &KeyId, rotation: KeyRotation) -> Result<Option<(ApiKey, Secret)>, Error> {
+    /// Replaces a key: a new secret and id, the same name and rights, and the same user unless the rotation names
+    /// another. The new key takes over the grants. The old key ends after the overlap, at once if there is none. `None`
+    /// if no live key has this id, or it was already rotated.
+    pub async fn rotate(&self, old: &KeyId, rotation: KeyRotation) -> Result<Option<(ApiKey, Secret)>, OAuthError> {
         let now = self.core.now();
         let found = self.core.storage.keys().lookup(old).await?.map(|(key, _)| key);
         let Some(former) = found.filter(|key| key.is_live(now) && key.rotated.is_none()) else { return Ok(None) };
@@ -41,10 +41,9 @@ impl Keys {
         Ok(Some((key, text)))
     }
 
-    /// How many live keys each user has that has more than one, where the database has just been brought up to the
-    /// version in which a key is its own user: keys of before that were made without a user's name all are the owner's.
-    /// Nothing at any later call.
-    pub async fn take_shared_users(&self) -> Result<Vec<(UserId, usize)>, Error> {
+    /// Users with more than one live key, with the number of keys, right after the migration that makes a key its own
+    /// user: before it, keys without a user name all belonged to the owner. Later calls return nothing.
+    pub async fn take_shared_users(&self) -> Result<Vec<(UserId, usize)>, OAuthError> {
         if !self.core.storage.facts().take_notice(SHARED_USERS).await? {
             return Ok(Vec::new());
         }

@@ -1,4 +1,5 @@
-//! The endpoints for machines: paths, CORS, limits, cache headers (`OA-1` to `OA-30`). Knows nothing of the rules behind.
+//! Routes of the OAuth endpoints: paths, CORS, limits, cache headers (`OA-1` to `OA-30`). Knows nothing of the rules
+//! behind them.
 
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ use serde_json::{Value, json};
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use super::{
-    cors, error::Failure, form::Params, metadata, registration::Registrations, revoke::RevocationEndpoint,
-    settings::Settings, signing::SigningKeys, token::TokenEndpoint,
+    cors, error::ErrorResponse, form::Params, metadata, registration::Registrations,
+    revocation_endpoint::RevocationEndpoint, settings::OAuthSettings, signing::SigningKeys, token::TokenEndpoint,
 };
 use crate::{
     model::{ClientIp, ConcealBackends, Endpoint},
@@ -24,26 +25,26 @@ use crate::{
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// The largest form, in bytes (`OA-30`).
+/// Maximum size of a form, in bytes (`OA-30`).
 const FORM_LIMIT: usize = 64 * 1024;
 
-/// The largest registration, in bytes (`OA-30`).
+/// Maximum size of a registration, in bytes (`OA-30`).
 const REGISTRATION_LIMIT: usize = 16 * 1024;
 
-/// The body of a request, unless it is too large or breaks off.
+/// The body of a request, or the reason why it could not be read.
 type Body = Result<Bytes, BytesRejection>;
 
-/// What the endpoints call. Cheap to clone.
+/// Services behind the endpoints. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Endpoints {
-    pub(super) settings: Arc<Settings>,
+    pub(super) settings: Arc<OAuthSettings>,
     pub(super) signing: Arc<SigningKeys>,
     pub(super) token: Arc<TokenEndpoint>,
     pub(super) registrations: Arc<Registrations>,
     pub(super) revocation: Arc<RevocationEndpoint>,
 }
 
-/// Every endpoint for machines.
+/// Router of every endpoint.
 pub(super) fn router(endpoints: Endpoints) -> Router {
     let (_, base) = endpoints.settings.split_issuer();
     let base = base.to_owned();
@@ -62,7 +63,7 @@ pub(super) fn router(endpoints: Endpoints) -> Router {
     let discovery = get(discover).fallback(only_get);
     let mut router = Router::new().merge(secrets).route("/oauth/jwks", jwks);
     router = router.route("/.well-known/{*path}", discovery.clone());
-    // clients probe below the endpoints too, and must not take another answer for a document (OA-16)
+    // clients probe below the endpoints too, and must not mistake another response for a document (OA-16)
     for path in ["/mcp", "/mcp/{backend}", "/sse", "/sse/{backend}"] {
         router = router.route(&format!("{path}/.well-known/{{*path}}"), get(async || not_found()));
     }
@@ -77,12 +78,20 @@ fn set(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderVa
     SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
 }
 
-async fn token(State(endpoints): State<Endpoints>, headers: HeaderMap, body: Body) -> Result<Json<Value>, Failure> {
+async fn token(
+    State(endpoints): State<Endpoints>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, ErrorResponse> {
     let form = form(&headers, body)?;
     endpoints.token.token(&headers, &form).await.map(Json)
 }
 
-async fn revoke(State(endpoints): State<Endpoints>, headers: HeaderMap, body: Body) -> Result<StatusCode, Failure> {
+async fn revoke(
+    State(endpoints): State<Endpoints>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, ErrorResponse> {
     let form = form(&headers, body)?;
     endpoints.revocation.revoke(&headers, &form).await.map(|()| StatusCode::OK)
 }
@@ -91,10 +100,10 @@ async fn register(
     State(endpoints): State<Endpoints>,
     ip: Option<Extension<ClientIp>>,
     body: Body,
-) -> Result<(StatusCode, Json<Value>), Failure> {
+) -> Result<(StatusCode, Json<Value>), ErrorResponse> {
     let body = body.map_err(|refused| match refused.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Failure::RegistrationTooLarge(REGISTRATION_LIMIT),
-        _ => Failure::InvalidClientMetadata("the body could not be read".to_owned()),
+        StatusCode::PAYLOAD_TOO_LARGE => ErrorResponse::RegistrationTooLarge(REGISTRATION_LIMIT),
+        _ => ErrorResponse::InvalidClientMetadata("the body could not be read".to_owned()),
     })?;
     let ip = ip.map_or(ClientIp(std::net::Ipv4Addr::LOCALHOST.into()), |Extension(ip)| ip);
     let metadata = endpoints.registrations.register(&body, ip).await?;
@@ -105,7 +114,8 @@ async fn jwks(State(endpoints): State<Endpoints>, headers: HeaderMap) -> Respons
     document(&headers, &endpoints.signing.jwks())
 }
 
-/// Everything below `/.well-known/`. What is not ours is 404 in JSON, so that clients go on to their next probe (`OA-16`).
+/// Documents below `/.well-known/`. Unknown paths get 404 in JSON, so that clients continue with their next probe
+/// (`OA-16`).
 async fn discover(State(endpoints): State<Endpoints>, OriginalUri(uri): OriginalUri, headers: HeaderMap) -> Response {
     let settings = &endpoints.settings;
     let (_, base) = settings.split_issuer();
@@ -128,9 +138,9 @@ async fn discover(State(endpoints): State<Endpoints>, OriginalUri(uri): Original
     not_found()
 }
 
-/// The endpoint whose metadata is asked for. The bare path describes the merged endpoint (`OA-2`); which backends exist
-/// is told to strangers only where the operator wants it (`OA-6`).
-fn resource(settings: &Settings, rest: &str, base: &str) -> Option<Endpoint> {
+/// Endpoint of a metadata request. The bare path describes the merged endpoint (`OA-2`). The response reveals whether a
+/// backend exists only if the operator allows it (`OA-6`).
+fn resource(settings: &OAuthSettings, rest: &str, base: &str) -> Option<Endpoint> {
     let path = rest.strip_prefix(base).unwrap_or(rest);
     if path.is_empty() || path == "/" {
         return Some(Endpoint::MERGED);
@@ -169,17 +179,17 @@ fn wrong_method(allowed: &'static str) -> Response {
     (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, allowed)], Json(body)).into_response()
 }
 
-/// The form of a request: exactly of the media type, in UTF-8 (`OA-80`).
-fn form(headers: &HeaderMap, body: Body) -> Result<Params, Failure> {
+/// The form of a request: exact media type, in UTF-8 (`OA-80`).
+fn form(headers: &HeaderMap, body: Body) -> Result<Params, ErrorResponse> {
     let body = body.map_err(|refused| match refused.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Failure::FormTooLarge(FORM_LIMIT),
-        _ => Failure::InvalidRequest("the body could not be read".to_owned()),
+        StatusCode::PAYLOAD_TOO_LARGE => ErrorResponse::FormTooLarge(FORM_LIMIT),
+        _ => ErrorResponse::InvalidRequest("the body could not be read".to_owned()),
     })?;
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     if !essence.eq_ignore_ascii_case(FORM) {
-        return Err(Failure::InvalidRequest(format!("the Content-Type is not {FORM}")));
+        return Err(ErrorResponse::InvalidRequest(format!("the Content-Type is not {FORM}")));
     }
     let text = str::from_utf8(&body).ok().and_then(Params::parse);
-    text.ok_or_else(|| Failure::InvalidRequest("the body is not UTF-8".to_owned()))
+    text.ok_or_else(|| ErrorResponse::InvalidRequest("the body is not UTF-8".to_owned()))
 }

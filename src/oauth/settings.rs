@@ -1,4 +1,4 @@
-//! What the operator decides about authorization. Knows nothing of files' syntax.
+//! Settings of the authorization server. Knows nothing of file formats.
 
 use std::path::PathBuf;
 
@@ -7,32 +7,32 @@ use crate::{
     support::Secret,
 };
 
-/// What the operator decides about authorization. [`Settings::new`] has the defaults.
+/// Settings of the authorization server. [`OAuthSettings::new`] has the defaults.
 #[derive(Debug, Clone)]
-pub struct Settings {
-    /// The public URL without trailing slash: the issuer, and what every other URL begins with (`OA-137`).
+pub struct OAuthSettings {
+    /// The public URL without trailing slash: the issuer, and the base of every other URL (`OA-137`).
     pub issuer: String,
-    /// The rules.
+    /// Policy.
     pub policy: AuthPolicy,
-    /// The backends that exist.
+    /// Existing backends.
     pub backends: Vec<BackendId>,
-    /// Where the key is that the signing keys are encrypted under.
+    /// Source of the master key.
     pub master_key: MasterKeySource,
 }
 
-/// Where the 256-bit key is that secrets in the database are encrypted under.
+/// Source of the 256-bit key that encrypts secrets in the database.
 #[derive(Debug, Clone)]
 pub enum MasterKeySource {
-    /// In this file, beside the database; created with mode 0600 where it does not exist.
+    /// A file beside the database; created with mode 0600 if missing.
     File(PathBuf),
-    /// Given: 32 bytes in base64url without padding.
+    /// Configured: 32 bytes in base64url without padding.
     Given(Secret),
-    /// Nowhere: a new one at each start. For databases in memory.
+    /// A new key at each start, for databases in memory.
     Ephemeral,
 }
 
-impl Settings {
-    /// The defaults, for the gateway at `issuer` (a trailing slash is taken off).
+impl OAuthSettings {
+    /// Defaults for the gateway at `issuer`; a trailing slash is removed.
     pub fn new(issuer: impl Into<String>) -> Self {
         let mut issuer = issuer.into();
         issuer.truncate(issuer.trim_end_matches('/').len());

@@ -11,7 +11,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{DecodingKey, EncodingKey};
 use serde_json::{Value, json};
 
-use super::error::Error;
+use super::error::OAuthError;
 use crate::{
     storage::{KeyState, SigningKeyRow, Storage},
     support::{Digest, Random, SealingKey, Timestamp},
@@ -34,37 +34,37 @@ struct VerifyingKey {
 // === impl SigningKeys ===
 
 impl SigningKeys {
-    /// Loads the keys of the store; makes the first one where there is none. The private part lies there under the
+    /// Loads the keys from the store, and creates the first one if there is none. Private keys are encrypted under the
     /// master key.
     pub async fn load(
         storage: &Storage,
         master: &SealingKey,
         random: &dyn Random,
         now: Timestamp,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, OAuthError> {
         let mut rows = storage.signing_keys().list().await?;
         if !rows.iter().any(|row| row.state == KeyState::Active) {
             storage.signing_keys().add_active(&generate(master, random)?, now).await?;
             rows = storage.signing_keys().list().await?;
         }
-        let active = rows.iter().find(|row| row.state == KeyState::Active).ok_or(Error::SigningKey)?;
+        let active = rows.iter().find(|row| row.state == KeyState::Active).ok_or(OAuthError::SigningKey)?;
         let pkcs8 = master.open(&active.sealed, context(&active.kid).as_bytes())?;
         let active = Arc::new((active.kid.clone(), EncodingKey::from_ec_der(&pkcs8)));
         let verifying = rows.into_iter().map(VerifyingKey::read).collect::<Result<_, _>>()?;
         Ok(Self { active, verifying })
     }
 
-    /// The key that signs, with its id.
+    /// The signing key, with its id.
     pub fn active(&self) -> (&str, &EncodingKey) {
         (&self.active.0, &self.active.1)
     }
 
-    /// The key of this id, where it verifies.
+    /// The verification key of this id.
     pub fn verifying(&self, kid: &str) -> Option<&DecodingKey> {
         self.verifying.iter().find(|key| key.kid == kid).map(|key| &key.key)
     }
 
-    /// The public keys as RFC 7517 writes them.
+    /// Public keys in the form of RFC 7517.
     pub fn jwks(&self) -> Value {
         let keys: Vec<Value> = self.verifying.iter().map(VerifyingKey::jwk).collect();
         json!({ "keys": keys })
@@ -74,8 +74,8 @@ impl SigningKeys {
 // === impl VerifyingKey ===
 
 impl VerifyingKey {
-    fn read(row: SigningKeyRow) -> Result<Self, Error> {
-        let key = DecodingKey::from_ec_components(&row.x, &row.y).map_err(|_| Error::SigningKey)?;
+    fn read(row: SigningKeyRow) -> Result<Self, OAuthError> {
+        let key = DecodingKey::from_ec_components(&row.x, &row.y).map_err(|_| OAuthError::SigningKey)?;
         Ok(Self { kid: row.kid, x: row.x, y: row.y, key })
     }
 
@@ -84,15 +84,15 @@ impl VerifyingKey {
     }
 }
 
-/// A new key pair. It is the one thing that does not come from the given randomness: the library draws it itself.
-fn generate(master: &SealingKey, random: &dyn Random) -> Result<SigningKeyRow, Error> {
+/// Generates a key pair. It is the only value that does not come from the given randomness: the library generates it.
+fn generate(master: &SealingKey, random: &dyn Random) -> Result<SigningKeyRow, OAuthError> {
     let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
-    let pkcs8 = EcdsaKeyPair::generate_pkcs8(algorithm, &SystemRandom::new()).map_err(|_| Error::SigningKey)?;
-    let pair = EcdsaKeyPair::from_pkcs8(algorithm, pkcs8.as_ref()).map_err(|_| Error::SigningKey)?;
+    let pkcs8 = EcdsaKeyPair::generate_pkcs8(algorithm, &SystemRandom::new()).map_err(|_| OAuthError::SigningKey)?;
+    let pair = EcdsaKeyPair::from_pkcs8(algorithm, pkcs8.as_ref()).map_err(|_| OAuthError::SigningKey)?;
     let point: aws_lc_rs::encoding::EcPublicKeyUncompressedBin<'_> =
-        pair.public_key().as_be_bytes().map_err(|_| Error::SigningKey)?;
+        pair.public_key().as_be_bytes().map_err(|_| OAuthError::SigningKey)?;
     // SEC 1 2.3.3: 0x04, then both coordinates, 32 bytes each
-    let coordinates = point.as_ref().get(1..65).ok_or(Error::SigningKey)?;
+    let coordinates = point.as_ref().get(1..65).ok_or(OAuthError::SigningKey)?;
     let (x, y) = (URL_SAFE_NO_PAD.encode(&coordinates[..32]), URL_SAFE_NO_PAD.encode(&coordinates[32..]));
     // RFC 7638 3.2: the required members alone, in lexicographic order, without spaces
     let kid = Digest::sha256(format!(r#"{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}"#)).to_base64url();

@@ -1,4 +1,4 @@
-//! The token endpoint (RFC 6749 3.2; `OA-80` to `OA-97`): one file a grant type. Knows nothing of routes.
+//! The token endpoint (RFC 6749 3.2; `OA-80` to `OA-97`): one file per grant type. Knows nothing of routes.
 
 mod code;
 mod issuer;
@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use self::{code::CodeGrant, issuer::Issuer, refresh::RefreshGrant};
 use super::{
-    client_auth, core::Core, error::Failure, form::Params, keys::Keys, revocation::Revocations, signing::SigningKeys,
-    uses::Uses,
+    client_auth, core::Core, error::ErrorResponse, form::Params, keys::Keys, revocation::Revocations,
+    signing::SigningKeys, usage::UsageRecorder,
 };
 use crate::model::GrantType;
 
@@ -28,7 +28,7 @@ impl TokenEndpoint {
         keys: Arc<Keys>,
         signing: Arc<SigningKeys>,
         revocations: Arc<Revocations>,
-        uses: Arc<Uses>,
+        uses: Arc<UsageRecorder>,
     ) -> Self {
         let core = keys.core.clone();
         let issuer = Arc::new(Issuer { core: core.clone(), keys, signing });
@@ -39,13 +39,13 @@ impl TokenEndpoint {
         }
     }
 
-    /// Answers a token request: the JSON of RFC 6749 5.1.
-    pub(super) async fn token(&self, headers: &HeaderMap, form: &Params) -> Result<Value, Failure> {
+    /// Handles a token request; returns the JSON of RFC 6749 5.1.
+    pub(super) async fn token(&self, headers: &HeaderMap, form: &Params) -> Result<Value, ErrorResponse> {
         let client = client_auth::authenticate(&self.core, headers, form).await?;
-        let name = form.get("grant_type")?.ok_or_else(|| Failure::missing("grant_type"))?;
-        let grant_type = GrantType::parse(name).ok_or(Failure::UnsupportedGrantType)?;
+        let name = form.get("grant_type")?.ok_or_else(|| ErrorResponse::missing("grant_type"))?;
+        let grant_type = GrantType::parse(name).ok_or(ErrorResponse::UnsupportedGrantType)?;
         if !client.grant_types.contains(&grant_type) {
-            return Err(Failure::UnauthorizedClient);
+            return Err(ErrorResponse::UnauthorizedClient);
         }
         let issued = match grant_type {
             GrantType::AuthorizationCode => self.code.redeem(&client, form).await?,

@@ -1,8 +1,7 @@
-//! Who stands behind a presented credential: access tokens and API keys, remembered until they end (`OA-99`, `OA-113`).
-//! Knows nothing of HTTP.
+//! Verification of access tokens and API keys, with a cache (`OA-99`, `OA-113`). Knows nothing of HTTP.
 //!
-//! The hot path is one look-up by digest: no signature check, no SQL. A revocation cancels what was remembered, and so it
-//! is void at once.
+//! The hot path is one look-up by digest: no signature check, no SQL. A revocation invalidates the cached entry at
+//! once.
 
 use std::{
     net::IpAddr,
@@ -18,12 +17,12 @@ use tokio_util::sync::CancellationToken;
 use super::{
     access_token::Claims,
     core::Core,
-    error::Error,
+    error::OAuthError,
     keys::{KeyRefusal, Keys},
     opaque,
     revocation::Revocations,
     signing::SigningKeys,
-    uses::Uses,
+    usage::UsageRecorder,
 };
 use crate::{
     model::{Caller, ClientId, Direct, Endpoint, GrantId, Scopes},
@@ -31,44 +30,44 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// The most verified credentials that are remembered; the least used are forgotten first.
+/// Maximum number of cached credentials; the least used are evicted first.
 const MAX_REMEMBERED: u64 = 20_000;
-/// How exact `last_used` of keys and grants is (`OA-126`).
+/// Precision of `last_used` of keys and grants (`OA-126`).
 const NOTED_EVERY: Duration = Duration::from_mins(1);
 
-/// A credential that is good.
+/// A valid credential.
 #[derive(Debug)]
-pub struct Verified {
-    /// Who stands behind it.
+pub struct VerifiedCredential {
+    /// Caller.
     pub caller: Arc<Caller>,
-    /// What it opens.
-    pub opens: Opens,
-    /// When it ends; `None` where it does not.
+    /// Endpoints that it opens.
+    pub opens: CredentialAccess,
+    /// Expiry; `None` if it does not expire.
     pub expires: Option<Timestamp>,
-    /// Cancelled when it is revoked, by itself or with what it rests on.
+    /// Cancelled when the credential, its grant or its key is revoked.
     pub revoked: Arc<CancellationToken>,
-    /// When it was last noted as used.
+    /// Time of the last recorded use.
     noted: AtomicI64,
 }
 
-/// What a credential opens.
+/// Endpoints that a credential opens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Opens {
-    /// An access token: this endpoint alone, with these scopes.
+pub enum CredentialAccess {
+    /// An access token: only this endpoint, with these scopes.
     Endpoint(Endpoint, Scopes),
-    /// An API key: every `/sse` endpoint, and every `/mcp` endpoint where it may be sent directly.
+    /// An API key: every `/sse` endpoint, and every `/mcp` endpoint if direct use is allowed.
     Key(Direct),
 }
 
-/// Verification of credentials. Remembers those that were good.
+/// Verifies credentials and caches valid ones.
 pub(super) struct Verifier {
     core: Core,
     keys: Arc<Keys>,
     signing: Arc<SigningKeys>,
     revocations: Arc<Revocations>,
-    uses: Arc<Uses>,
-    /// Credentials that were verified, by digest.
-    remembered: moka::sync::Cache<[u8; 32], Arc<Verified>>,
+    uses: Arc<UsageRecorder>,
+    /// Verified credentials, by digest.
+    remembered: moka::sync::Cache<[u8; 32], Arc<VerifiedCredential>>,
 }
 
 // === impl Verifier ===
@@ -78,14 +77,14 @@ impl Verifier {
         keys: Arc<Keys>,
         signing: Arc<SigningKeys>,
         revocations: Arc<Revocations>,
-        uses: Arc<Uses>,
+        uses: Arc<UsageRecorder>,
     ) -> Self {
         let remembered = moka::sync::Cache::new(MAX_REMEMBERED);
         Self { core: keys.core.clone(), keys, signing, revocations, uses, remembered }
     }
 
-    /// Who stands behind a presented access token or API key; `from` is for the limits of wrong keys.
-    pub(super) async fn verify(&self, presented: &str, from: IpAddr) -> Result<Arc<Verified>, KeyRefusal> {
+    /// Verifies an access token or API key; `from` counts toward the limits of wrong keys.
+    pub(super) async fn verify(&self, presented: &str, from: IpAddr) -> Result<Arc<VerifiedCredential>, KeyRefusal> {
         let digest = *Digest::sha256(presented).as_bytes();
         let now = self.core.now();
         if let Some(known) = self.remembered.get(&digest) {
@@ -101,7 +100,7 @@ impl Verifier {
         Ok(verified)
     }
 
-    async fn verify_anew(&self, presented: &str, from: IpAddr) -> Result<Arc<Verified>, KeyRefusal> {
+    async fn verify_anew(&self, presented: &str, from: IpAddr) -> Result<Arc<VerifiedCredential>, KeyRefusal> {
         let verified = if presented.starts_with(opaque::KEY_PREFIX) {
             self.verify_key(presented, from).await?
         } else {
@@ -113,33 +112,33 @@ impl Verifier {
         Ok(Arc::new(verified))
     }
 
-    /// Whether a credential that was verified before may still be used.
-    pub(super) fn holds(&self, verified: &Verified) -> bool {
+    /// True if a verified credential is still valid.
+    pub(super) fn holds(&self, verified: &VerifiedCredential) -> bool {
         verified.holds(self.core.now())
     }
 
-    async fn verify_key(&self, presented: &str, from: IpAddr) -> Result<Verified, KeyRefusal> {
+    async fn verify_key(&self, presented: &str, from: IpAddr) -> Result<VerifiedCredential, KeyRefusal> {
         let holder = self.keys.authenticate_bearer(presented, from).await?;
         let expires = self.keys.ends(&holder.key).await?;
         let until = expires.unwrap_or(Timestamp::from_millis(i64::MAX));
         let revoked = self.revocations.index().watch(Revocation::Key(holder.key.clone()), until);
-        // again, now that nothing can come in between
+        // again, after the watch is registered
         if !self.keys.is_live(&holder.key).await? {
             return Err(KeyRefusal::Unknown);
         }
         let caller =
             Caller { user: holder.user, client: None, grant: None, key: Some(holder.key), rights: holder.rights };
         let noted = AtomicI64::new(self.core.now().as_millis());
-        Ok(Verified {
+        Ok(VerifiedCredential {
             caller: Arc::new(caller),
-            opens: Opens::Key(holder.direct),
+            opens: CredentialAccess::Key(holder.direct),
             expires,
             revoked: Arc::new(revoked),
             noted,
         })
     }
 
-    async fn verify_token(&self, presented: &str) -> Result<Option<Verified>, Error> {
+    async fn verify_token(&self, presented: &str) -> Result<Option<VerifiedCredential>, OAuthError> {
         let now = self.core.now();
         let settings = &self.core.settings;
         let Some(claims) = Claims::verify(presented, &self.signing, &settings.issuer, now) else {
@@ -154,7 +153,7 @@ impl Verifier {
         let Some(holder) = self.keys.holder(&grant.key).await? else {
             return Ok(refused("the API key behind it has ended or was revoked", &claims.gid));
         };
-        // the audience is compared with the whole URL, so that a token of another address is none of ours
+        // the whole audience URL is compared, so a token for another address is invalid
         let fits = settings.resource(&grant.endpoint) == claims.aud
             && holder.user.as_str() == claims.sub
             && grant.client.as_str() == claims.client_id;
@@ -172,9 +171,9 @@ impl Verifier {
             key: Some(grant.key),
             rights: scopes.rights().intersect(&holder.rights),
         };
-        let opens = Opens::Endpoint(grant.endpoint, scopes);
+        let opens = CredentialAccess::Endpoint(grant.endpoint, scopes);
         let noted = AtomicI64::new(now.as_millis());
-        Ok(Some(Verified {
+        Ok(Some(VerifiedCredential {
             caller: Arc::new(caller),
             opens,
             expires: Some(expires),
@@ -183,7 +182,7 @@ impl Verifier {
         }))
     }
 
-    fn note_use(&self, known: &Verified, now: Timestamp) {
+    fn note_use(&self, known: &VerifiedCredential, now: Timestamp) {
         let noted = Timestamp::from_millis(known.noted.load(Ordering::Relaxed));
         if now.since(noted) < NOTED_EVERY {
             return;
@@ -197,14 +196,14 @@ impl Verifier {
     }
 }
 
-/// No access token: the reason is for the log alone (`OA-108`).
-fn refused(reason: &str, grant: &str) -> Option<Verified> {
+/// Refuses an access token: the reason is only logged (`OA-108`).
+fn refused(reason: &str, grant: &str) -> Option<VerifiedCredential> {
     tracing::info!(target: "audit", reason, grant, "access token refused");
     None
 }
 
-impl Verified {
-    /// Whether it may still be used.
+impl VerifiedCredential {
+    /// True if it is still valid.
     pub fn holds(&self, now: Timestamp) -> bool {
         !self.revoked.is_cancelled() && self.expires.is_none_or(|expires| now < expires)
     }

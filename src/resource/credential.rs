@@ -1,4 +1,4 @@
-//! Where a request carries its credential (RFC 6750 2; `OA-106`, `OA-120`, `OA-121`). Knows nothing of whether it is good.
+//! Credential of a request (RFC 6750 2; `OA-106`, `OA-120`, `OA-121`). Knows nothing of its validity.
 
 use http::{HeaderMap, Uri, header};
 
@@ -8,16 +8,16 @@ use crate::{
     support::Secret,
 };
 
-/// The query parameter that `/sse` and `/messages` take an API key from.
+/// Query parameter for an API key on `/sse` and `/messages`.
 const QUERY_PARAMETER: &str = "api_key";
 
-/// The longest credential that is looked at, in bytes.
+/// Maximum length of a credential, in bytes.
 const LONGEST: usize = 8 * 1024;
 
-/// What a request carries.
+/// Credential of a request.
 #[derive(Debug)]
 pub(super) enum Credential {
-    /// Nothing that counts here, or a scheme that is not `Bearer`.
+    /// None, or a scheme other than `Bearer`.
     Absent,
     /// A bearer token or key in the header.
     Header(Secret),
@@ -61,7 +61,7 @@ fn query_key(uri: &Uri) -> Option<Secret> {
     (!key.is_empty() && key.len() <= LONGEST && !looks_like_jwt).then(|| Secret::new(key))
 }
 
-/// The ticket that the gateway itself put into the address of `/messages`.
+/// The ticket that the gateway put into the URL of `/messages`.
 fn ticket(uri: &Uri) -> Option<Credential> {
     let named = uri.path().starts_with("/messages").then(|| parameter(uri, ticket::QUERY_PARAMETER));
     named.flatten().map(|ticket| Credential::Ticket(Secret::new(ticket)))
@@ -72,10 +72,10 @@ fn parameter(uri: &Uri, name: &str) -> Option<String> {
     pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
-/// The URI without what opens the gate, for everything behind it (`OA-123`).
+/// The URI without credentials, for handlers (`OA-123`).
 pub(super) fn without_key(uri: &Uri) -> Option<Uri> {
     let query = uri.query()?;
-    // by its decoded name, as it is found: `api%5Fkey` is taken out too
+    // by its decoded name: `api%5Fkey` is removed too
     let name = |pair: &str| url::form_urlencoded::parse(pair.as_bytes()).next().map(|(name, _)| name.into_owned());
     let is_key =
         |pair: &&str| name(pair).is_some_and(|name| [QUERY_PARAMETER, ticket::QUERY_PARAMETER].contains(&&*name));

@@ -1,4 +1,4 @@
-//! How the gate refuses (RFC 6750 3, RFC 9728 5.1; `OA-107` to `OA-111`). Knows nothing of how it decides.
+//! Responses to refused requests (RFC 6750 3, RFC 9728 5.1; `OA-107` to `OA-111`). Knows nothing of the checks.
 
 use std::time::Duration;
 
@@ -11,42 +11,42 @@ use serde_json::json;
 
 use crate::model::Scopes;
 
-/// What a client needs to know to get in.
+/// Data of the `WWW-Authenticate` challenge.
 #[derive(Debug, Clone)]
 pub(super) struct Challenge {
     /// The URL of the endpoint's metadata.
     pub(super) metadata: String,
-    /// Every ordinary scope of the endpoint at once: some clients never ask for more later (`OA-111`).
+    /// Every ordinary scope of the endpoint: some clients never request more later (`OA-111`).
     pub(super) scopes: Scopes,
 }
 
-/// Why a request is refused.
+/// Reason for refusing a request.
 #[derive(Debug)]
-pub(super) enum Refusal {
-    /// It carries no credential: the bare challenge, without an error.
+pub(super) enum ResourceRefusal {
+    /// No credential: the bare challenge, without an error.
     NoCredential,
-    /// Its credential is wrong, ended, revoked, or for another endpoint: which of them is never told.
+    /// The credential is wrong, ended, revoked, or for another endpoint: the response never says which.
     InvalidToken,
-    /// It carries more than one.
+    /// More than one credential.
     Ambiguous,
     /// The token lacks these scopes.
     InsufficientScope(Scopes),
-    /// The key behind it does not reach this. Another login with it would not help, so no scope is named (`OA-110`).
+    /// The key lacks the rights. A new login with it would not help, so no scope is named (`OA-110`).
     NotAllowed,
     /// Too many wrong keys.
     Limited(Duration),
-    /// The store cannot be asked.
+    /// The store failed.
     Unavailable,
 }
 
-impl Refusal {
-    /// The answer where no endpoint can ever be, with a credential or without.
+impl ResourceRefusal {
+    /// Response for a path that cannot be an endpoint, with or without a credential.
     pub(super) fn no_endpoint() -> Response {
         let body = json!({ "error": "not_found", "error_description": "there is no such endpoint here" });
         (StatusCode::NOT_FOUND, Json(body)).into_response()
     }
 
-    /// The answer: the same for the same operation, byte for byte (`OA-111`).
+    /// The response: identical for the same operation, byte for byte (`OA-111`).
     pub(super) fn answer(self, challenge: &Challenge) -> Response {
         let (status, error, description) = self.words();
         metrics::counter!("lockkeeper_gate_refusals_total", "error" => error).increment(1);
@@ -68,8 +68,8 @@ impl Refusal {
         response
     }
 
-    /// One line that every client's parser survives: quoted values in a fixed order, no `=` and no `"` in the description
-    /// (`OA-109`).
+    /// One line that every client's parser accepts: quoted values in a fixed order, no `=` and no `"` in the
+    /// description (`OA-109`).
     fn challenge(&self, challenge: &Challenge, error: &str, description: &str) -> Option<HeaderValue> {
         let Challenge { metadata, scopes } = challenge;
         let text = match self {

@@ -1,8 +1,8 @@
-//! Tickets: what stands in for an API key of the query at `/messages`. Knows nothing of sessions.
+//! Tickets: replace an API key of the query at `/messages`. Knows nothing of sessions.
 //!
-//! A client that opens `/sse?api_key=…` posts to the address that the `endpoint` event names, and adds nothing to it; the
-//! key itself never is in that address (`OA-122`). So the address carries a ticket: 256 random bits that are good as long
-//! as the connection is open, for that credential alone, and no longer than the credential itself.
+//! A client that opens `/sse?api_key=…` posts to the URL of the `endpoint` event, and adds nothing to it; the key
+//! itself is never in that URL (`OA-122`). So the URL carries a ticket: 256 random bits, valid while the connection is
+//! open, for its credential only.
 
 use std::{
     collections::HashMap,
@@ -13,19 +13,19 @@ use std::{
 use parking_lot::Mutex;
 
 use crate::{
-    oauth::Verified,
+    oauth::VerifiedCredential,
     support::{Digest, Secret},
 };
 
 /// The query parameter that carries a ticket.
 pub(super) const QUERY_PARAMETER: &str = "ticket";
 
-/// The tickets of the connections that are open.
+/// Tickets of open connections.
 #[derive(Debug, Default)]
-pub(super) struct Tickets(Mutex<HashMap<Digest, Arc<Verified>>>);
+pub(super) struct Tickets(Mutex<HashMap<Digest, Arc<VerifiedCredential>>>);
 
-/// A ticket; good until it is dropped.
-pub struct Ticket {
+/// A ticket; valid until it is dropped.
+pub struct MessageTicket {
     text: Secret,
     tickets: Weak<Tickets>,
 }
@@ -33,29 +33,29 @@ pub struct Ticket {
 // === impl Tickets ===
 
 impl Tickets {
-    /// Makes `text`, fresh random bits, a ticket for whom `verified` stands.
-    pub(super) fn issue(self: &Arc<Self>, text: Secret, verified: Arc<Verified>) -> Ticket {
+    /// Issues `text`, new random bits, as a ticket for `verified`.
+    pub(super) fn issue(self: &Arc<Self>, text: Secret, verified: Arc<VerifiedCredential>) -> MessageTicket {
         self.0.lock().insert(text.digest(), verified);
-        Ticket { text, tickets: Arc::downgrade(self) }
+        MessageTicket { text, tickets: Arc::downgrade(self) }
     }
 
-    /// The credential that a ticket stands for; `None` if there is no such ticket. The caller checks whether the
-    /// credential still holds.
-    pub(super) fn find(&self, presented: &Secret) -> Option<Arc<Verified>> {
+    /// The credential of a ticket; `None` if there is no such ticket. The caller checks that the credential is still
+    /// valid.
+    pub(super) fn find(&self, presented: &Secret) -> Option<Arc<VerifiedCredential>> {
         self.0.lock().get(&presented.digest()).cloned()
     }
 }
 
 // === impl Ticket ===
 
-impl Ticket {
-    /// The query parameter to add to the address.
+impl MessageTicket {
+    /// The query parameter for the URL.
     pub fn parameter(&self) -> String {
         format!("{QUERY_PARAMETER}={}", self.text.expose())
     }
 }
 
-impl Drop for Ticket {
+impl Drop for MessageTicket {
     fn drop(&mut self) {
         if let Some(tickets) = self.tickets.upgrade() {
             tickets.0.lock().remove(&self.text.digest());
@@ -63,8 +63,8 @@ impl Drop for Ticket {
     }
 }
 
-impl fmt::Debug for Ticket {
+impl fmt::Debug for MessageTicket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Ticket(…)")
+        f.write_str("MessageTicket(…)")
     }
 }

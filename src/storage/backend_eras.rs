@@ -1,6 +1,6 @@
-//! Of which era the servers behind the gateway were found to be. Knows nothing of how long that is believed.
+//! Detected eras of backends. Knows nothing of their expiry.
 
-use super::database::{Database, Error, moment};
+use super::database::{Database, StorageError, moment};
 use crate::{
     model::{Era, KnownEra},
     support::Digest,
@@ -11,11 +11,11 @@ use crate::{
 pub struct BackendEraTable<'a>(pub(super) &'a Database);
 
 impl BackendEraTable<'_> {
-    /// What is known, in no order.
-    pub async fn list(&self) -> Result<Vec<KnownEra>, Error> {
+    /// Every known era, in no order.
+    pub async fn list(&self) -> Result<Vec<KnownEra>, StorageError> {
         let rows: Vec<(Vec<u8>, String, i64)> =
             sqlx::query_as("SELECT server, era, found FROM backend_eras").fetch_all(&self.0.pool).await?;
-        let inconsistent = |column| Error::Inconsistent { table: "backend_eras", column };
+        let inconsistent = |column| StorageError::Inconsistent { table: "backend_eras", column };
         rows.into_iter()
             .map(|(server, era, found)| {
                 Ok(KnownEra {
@@ -27,8 +27,8 @@ impl BackendEraTable<'_> {
             .collect()
     }
 
-    /// Makes this all that is known: each server once.
-    pub async fn set(&self, known: &[KnownEra]) -> Result<(), Error> {
+    /// Replaces all known eras; each server occurs once.
+    pub async fn set(&self, known: &[KnownEra]) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         sqlx::query("DELETE FROM backend_eras").execute(&mut *change).await?;
         for KnownEra { server, era, found } in known {

@@ -1,28 +1,28 @@
-//! The table of browser sessions of people who have logged in. Knows nothing of cookies and of what the pages remember.
+//! The table of browser sessions after a login. Knows nothing of cookies and of the data of the pages.
 
 use sqlx::Row as _;
 
-use super::database::{Database, Error};
+use super::database::{Database, StorageError};
 use crate::{
     model::KeyId,
     support::{Digest, Timestamp},
 };
 
-/// How many browser sessions one API key may have open.
+/// Maximum number of browser sessions of one API key.
 const MAX_PER_KEY: i64 = 64;
 
 /// One browser session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrowserSession {
-    /// The digest of its id.
+    /// Digest of the session id.
     pub id: Digest,
-    /// The API key that the person logged in with.
+    /// API key of the login.
     pub key: KeyId,
-    /// What the pages remember, as JSON.
+    /// Data of the pages, as JSON.
     pub data: String,
-    /// When it began; a login begins a new one.
+    /// Time of the login that began it.
     pub created: Timestamp,
-    /// When it was last used, to the minute.
+    /// Last use, to the minute.
     pub used: Timestamp,
 }
 
@@ -31,8 +31,8 @@ pub struct BrowserSession {
 pub struct BrowserSessionTable<'a>(pub(super) &'a Database);
 
 impl BrowserSessionTable<'_> {
-    /// Adds a session. Of more than 64 with the same key, those that were not used for the longest time are deleted.
-    pub async fn add(&self, session: &BrowserSession) -> Result<(), Error> {
+    /// Adds a session. The least recently used of more than 64 sessions with the same key are deleted.
+    pub async fn add(&self, session: &BrowserSession) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         sqlx::query(
             "INSERT INTO browser_sessions (id_digest, key_id, data, created_at, used_at) VALUES (?, ?, ?, ?, ?)",
@@ -57,8 +57,8 @@ impl BrowserSessionTable<'_> {
         Ok(change.commit().await?)
     }
 
-    /// The session with this id, stale or not.
-    pub async fn lookup(&self, id: &Digest) -> Result<Option<BrowserSession>, Error> {
+    /// The session with this id, even a stale one.
+    pub async fn lookup(&self, id: &Digest) -> Result<Option<BrowserSession>, StorageError> {
         let row = sqlx::query("SELECT key_id, data, created_at, used_at FROM browser_sessions WHERE id_digest = ?")
             .bind(id.as_bytes().as_slice())
             .fetch_optional(&self.0.pool)
@@ -73,8 +73,8 @@ impl BrowserSessionTable<'_> {
         }))
     }
 
-    /// Writes what changed in a session. One that was deleted meanwhile stays deleted.
-    pub async fn update(&self, session: &BrowserSession) -> Result<(), Error> {
+    /// Updates a session. A deleted session stays deleted.
+    pub async fn update(&self, session: &BrowserSession) -> Result<(), StorageError> {
         sqlx::query("UPDATE browser_sessions SET key_id = ?, data = ?, used_at = ? WHERE id_digest = ?")
             .bind(session.key.as_str())
             .bind(&session.data)
@@ -85,8 +85,8 @@ impl BrowserSessionTable<'_> {
         Ok(())
     }
 
-    /// Notes that a session was used.
-    pub async fn touch(&self, id: &Digest, used: Timestamp) -> Result<(), Error> {
+    /// Records a use.
+    pub async fn touch(&self, id: &Digest, used: Timestamp) -> Result<(), StorageError> {
         sqlx::query("UPDATE browser_sessions SET used_at = ? WHERE id_digest = ?")
             .bind(used.as_millis())
             .bind(id.as_bytes().as_slice())
@@ -96,7 +96,7 @@ impl BrowserSessionTable<'_> {
     }
 
     /// Deletes a session.
-    pub async fn delete(&self, id: &Digest) -> Result<(), Error> {
+    pub async fn delete(&self, id: &Digest) -> Result<(), StorageError> {
         sqlx::query("DELETE FROM browser_sessions WHERE id_digest = ?")
             .bind(id.as_bytes().as_slice())
             .execute(&self.0.pool)
@@ -104,8 +104,8 @@ impl BrowserSessionTable<'_> {
         Ok(())
     }
 
-    /// Deletes the sessions that were last used, or began, before these moments; says how many there were.
-    pub async fn delete_stale(&self, used_before: Timestamp, created_before: Timestamp) -> Result<u64, Error> {
+    /// Deletes sessions whose last use or start lies before these moments; returns their number.
+    pub async fn delete_stale(&self, used_before: Timestamp, created_before: Timestamp) -> Result<u64, StorageError> {
         let done = sqlx::query("DELETE FROM browser_sessions WHERE used_at <= ? OR created_at <= ?")
             .bind(used_before.as_millis())
             .bind(created_before.as_millis())
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_stale_sessions_go() {
+    async fn stale_sessions_are_deleted() {
         let storage = Storage::in_memory().await.unwrap();
         let start = Timestamp::from_seconds(1000);
         for number in 1..=3 {
@@ -155,7 +155,7 @@ mod tests {
         }
         assert!(there(&storage, "69").await && there(&storage, "6").await && there(&storage, "other").await);
         assert!(!there(&storage, "5").await && !there(&storage, "0").await, "the oldest go first");
-        // a clock that was set back does not delete the session that was just begun
+        // a clock that was set back does not delete a new session
         storage.browser_sessions().add(&session("new", "k1", start)).await.unwrap();
         assert!(there(&storage, "new").await);
     }

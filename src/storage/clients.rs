@@ -1,12 +1,11 @@
-//! The table of OAuth clients. Knows nothing of the rules of registration; clients that nobody has consented to are
-//! counted and make room here.
+//! The table of OAuth clients. Knows nothing of registration rules; it counts clients without consent and evicts them.
 
 use std::time::Duration;
 
 use sqlx::SqliteConnection;
 
 use super::{
-    database::{Database, Error, moment},
+    database::{Database, StorageError, moment},
     grants,
 };
 use crate::{
@@ -14,60 +13,60 @@ use crate::{
     support::{Digest, Timestamp, printable},
 };
 
-/// How many clients one change evicts at most, so that no writer holds the database for long.
+/// Maximum evictions in one transaction, so that no writer blocks the database for long.
 const MAX_EVICTIONS: usize = 64;
-/// How many expired clients one change deletes.
+/// Expired clients deleted by one statement.
 const PURGE_BATCH: i64 = 500;
-/// How exact the time of the last registration is: a client that registers again and again is not written each time.
+/// Precision of the time of the last registration: a client that registers repeatedly is not written each time.
 const RENEWED_EVERY: Duration = Duration::from_mins(1);
 
-/// A registration to be added.
+/// A registration to add.
 #[derive(Debug, Clone)]
 pub struct NewClient {
     /// The client.
     pub client: Client,
-    /// The digest of its normalised metadata: what an identical registration is known by.
+    /// Digest of its normalised metadata, which identifies an identical registration.
     pub registration: Digest,
-    /// The network that registers it, as a MAC; kept until somebody consents to the client.
+    /// Network of the registration, as a MAC; kept until a consent to the client.
     pub network: Digest,
 }
 
-/// Bounds on the clients that nobody has consented to, all together.
+/// Bounds on all clients without consent.
 #[derive(Debug, Clone, Copy)]
 pub struct UnusedLimits {
-    /// How many there may be.
+    /// Maximum number.
     pub clients: i64,
-    /// What they may take, in bytes ([`Client::stored_bytes`]).
+    /// Maximum bytes ([`Client::stored_bytes`]).
     pub bytes: i64,
-    /// A client that registered within this time is never evicted.
+    /// Time after a registration in which a client is never evicted.
     pub protected: Duration,
 }
 
-/// What became of a registration.
+/// Outcome of a registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Registered {
-    /// It was added.
+pub enum RegistrationOutcome {
+    /// Added.
     Added,
-    /// A public client with the same registration is there already: its id, and when it was created.
+    /// A public client with the same registration exists: its id and time of creation.
     Known(ClientId, Timestamp),
     /// The operator revoked a client with the same registration.
     Revoked,
-    /// Too many unused clients are there, and none may be evicted before this time.
+    /// Too many clients without consent, and none can be evicted before this time.
     Full(Timestamp),
 }
 
-/// Whether one more unused client fits.
+/// Room for one more client without consent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Room {
+enum Capacity {
     Fits,
-    /// Not yet; the next change evicts more.
+    /// Not yet; the next transaction evicts more.
     Evicting,
-    /// Not as long as every unused client is protected.
+    /// None: every client without consent is protected.
     Full,
 }
 
 #[derive(sqlx::FromRow)]
-struct Row {
+struct ClientRow {
     id: String,
     name: String,
     redirect_uris: String,
@@ -80,7 +79,7 @@ struct Row {
 }
 
 #[derive(sqlx::FromRow)]
-struct Found {
+struct ExistingClient {
     id: String,
     created: i64,
     registered: i64,
@@ -93,36 +92,41 @@ struct Found {
 pub struct ClientTable<'a>(pub(super) &'a Database);
 
 impl ClientTable<'_> {
-    /// Adds a client. A public one that is registered already keeps its id, and its unused registration is renewed.
-    /// Where too many unused clients are there, the oldest of the network with the most of them make room.
-    pub async fn add(&self, new: &NewClient, limits: &UnusedLimits, now: Timestamp) -> Result<Registered, Error> {
+    /// Adds a client. A registered public client keeps its id, and its unused registration is renewed. If there are too
+    /// many clients without consent, the oldest of the network with the most of them are evicted.
+    pub async fn add(
+        &self,
+        new: &NewClient,
+        limits: &UnusedLimits,
+        now: Timestamp,
+    ) -> Result<RegistrationOutcome, StorageError> {
         let found = find(&mut *self.0.pool.acquire().await?, new).await?;
         if let Some(found) = found {
             return self.found(found, now).await;
         }
         let mut change = self.0.change().await?;
-        // again, now that no other writer can come between
+        // again, inside the transaction
         if let Some(found) = find(&mut change, new).await? {
             drop(change);
             return self.found(found, now).await;
         }
         let bytes = new.client.stored_bytes();
-        if evict(&mut change, limits, bytes, now).await? == Room::Fits {
+        if evict(&mut change, limits, bytes, now).await? == Capacity::Fits {
             insert(&mut change, new, bytes, now).await?;
             change.commit().await?;
-            return Ok(Registered::Added);
+            return Ok(RegistrationOutcome::Added);
         }
         let oldest: Option<i64> =
             sqlx::query_scalar("SELECT MIN(registered) FROM clients WHERE consented IS NULL AND revoked IS NULL")
                 .fetch_one(&mut *change)
                 .await?;
         change.commit().await?;
-        Ok(Registered::Full(oldest.map_or(now, moment) + limits.protected))
+        Ok(RegistrationOutcome::Full(oldest.map_or(now, moment) + limits.protected))
     }
 
-    async fn found(&self, found: Found, now: Timestamp) -> Result<Registered, Error> {
+    async fn found(&self, found: ExistingClient, now: Timestamp) -> Result<RegistrationOutcome, StorageError> {
         if found.revoked.is_some() {
-            return Ok(Registered::Revoked);
+            return Ok(RegistrationOutcome::Revoked);
         }
         if found.consented.is_none() && now.since(moment(found.registered)) > RENEWED_EVERY {
             sqlx::query("UPDATE clients SET registered = ? WHERE id = ?")
@@ -131,11 +135,11 @@ impl ClientTable<'_> {
                 .execute(&self.0.pool)
                 .await?;
         }
-        Ok(Registered::Known(ClientId::new(found.id), moment(found.created)))
+        Ok(RegistrationOutcome::Known(ClientId::new(found.id), moment(found.created)))
     }
 
-    /// Deletes the unused clients that registered last before `before`, and then as many as are beyond the limits.
-    pub async fn purge(&self, before: Timestamp, limits: &UnusedLimits, now: Timestamp) -> Result<(), Error> {
+    /// Deletes clients without consent whose last registration lies before `before`, and those beyond the limits.
+    pub async fn purge(&self, before: Timestamp, limits: &UnusedLimits, now: Timestamp) -> Result<(), StorageError> {
         loop {
             let done = sqlx::query(
                 "DELETE FROM clients WHERE id IN (
@@ -154,7 +158,7 @@ impl ClientTable<'_> {
             let mut change = self.0.change().await?;
             let room = evict(&mut change, limits, 0, now).await?;
             change.commit().await?;
-            if room != Room::Evicting {
+            if room != Capacity::Evicting {
                 return Ok(());
             }
         }
@@ -162,36 +166,36 @@ impl ClientTable<'_> {
 }
 
 impl ClientTable<'_> {
-    /// The client of this id, unless it was revoked.
-    pub async fn lookup(&self, id: &ClientId) -> Result<Option<Client>, Error> {
-        let row: Option<Row> = sqlx::query_as("SELECT * FROM clients WHERE id = ? AND revoked IS NULL")
+    /// The client of this id, unless it is revoked.
+    pub async fn lookup(&self, id: &ClientId) -> Result<Option<Client>, StorageError> {
+        let row: Option<ClientRow> = sqlx::query_as("SELECT * FROM clients WHERE id = ? AND revoked IS NULL")
             .bind(id.as_str())
             .fetch_optional(&self.0.pool)
             .await?;
-        row.map(Row::read).transpose()
+        row.map(ClientRow::read).transpose()
     }
 
-    /// Every client that was not revoked, newest first.
-    pub async fn list(&self) -> Result<Vec<Client>, Error> {
-        let rows: Vec<Row> =
+    /// Every client that is not revoked, newest first.
+    pub async fn list(&self) -> Result<Vec<Client>, StorageError> {
+        let rows: Vec<ClientRow> =
             sqlx::query_as("SELECT * FROM clients WHERE revoked IS NULL ORDER BY created DESC, rowid DESC")
                 .fetch_all(&self.0.pool)
                 .await?;
-        rows.into_iter().map(Row::read).collect()
+        rows.into_iter().map(ClientRow::read).collect()
     }
 
-    /// Every client that was revoked, the last revoked first.
-    pub async fn list_revoked(&self) -> Result<Vec<Client>, Error> {
-        let rows: Vec<Row> =
+    /// Revoked clients, the last revoked first.
+    pub async fn list_revoked(&self) -> Result<Vec<Client>, StorageError> {
+        let rows: Vec<ClientRow> =
             sqlx::query_as("SELECT * FROM clients WHERE revoked IS NOT NULL ORDER BY revoked DESC, rowid DESC")
                 .fetch_all(&self.0.pool)
                 .await?;
-        rows.into_iter().map(Row::read).collect()
+        rows.into_iter().map(ClientRow::read).collect()
     }
 
-    /// Revokes a client and every grant to it, and announces each. The row stays, so that an identical registration is
-    /// known. False where there is no such client.
-    pub async fn revoke(&self, id: &ClientId, now: Timestamp) -> Result<bool, Error> {
+    /// Revokes a client with its grants, and announces each revocation. The row stays, so that an identical
+    /// registration is recognised. Returns false if there is no such client.
+    pub async fn revoke(&self, id: &ClientId, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let done = sqlx::query(
             "UPDATE clients SET revoked = ?, network = CASE WHEN consented IS NULL THEN x'' END
@@ -214,8 +218,8 @@ impl ClientTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Takes the revocation of a client back; its grants stay revoked. False where no revoked client has this id.
-    pub async fn restore(&self, id: &ClientId, now: Timestamp) -> Result<bool, Error> {
+    /// Restores a revoked client; its grants stay revoked. Returns false if no revoked client has this id.
+    pub async fn restore(&self, id: &ClientId, now: Timestamp) -> Result<bool, StorageError> {
         let done =
             sqlx::query("UPDATE clients SET revoked = NULL, registered = ? WHERE id = ? AND revoked IS NOT NULL")
                 .bind(now.as_millis())
@@ -226,8 +230,8 @@ impl ClientTable<'_> {
     }
 }
 
-/// The client that an identical registration made; a revoked one first.
-async fn find(connection: &mut SqliteConnection, new: &NewClient) -> Result<Option<Found>, Error> {
+/// The client of an identical registration; a revoked one first.
+async fn find(connection: &mut SqliteConnection, new: &NewClient) -> Result<Option<ExistingClient>, StorageError> {
     Ok(sqlx::query_as(
         "SELECT id, created, registered, consented, revoked FROM clients
          WHERE fingerprint = ?1 OR (registration = ?1 AND revoked IS NOT NULL) ORDER BY revoked IS NULL LIMIT 1",
@@ -237,7 +241,12 @@ async fn find(connection: &mut SqliteConnection, new: &NewClient) -> Result<Opti
     .await?)
 }
 
-async fn insert(change: &mut SqliteConnection, new: &NewClient, bytes: i64, now: Timestamp) -> Result<(), Error> {
+async fn insert(
+    change: &mut SqliteConnection,
+    new: &NewClient,
+    bytes: i64,
+    now: Timestamp,
+) -> Result<(), StorageError> {
     let client = &new.client;
     let registration = new.registration.as_bytes().as_slice();
     let (secret, fingerprint) = match &client.auth {
@@ -268,22 +277,22 @@ async fn insert(change: &mut SqliteConnection, new: &NewClient, bytes: i64, now:
     Ok(())
 }
 
-/// Deletes unused clients until one more of `bytes` fits: the oldest of the network that has the most, none that
-/// registered within the protected time (`OA-42`).
+/// Evicts clients without consent until one more of `bytes` fits: the oldest of the network with the most, none within
+/// the protected time (`OA-42`).
 async fn evict(
     change: &mut SqliteConnection,
     limits: &UnusedLimits,
     bytes: i64,
     now: Timestamp,
-) -> Result<Room, Error> {
+) -> Result<Capacity, StorageError> {
     let before = now - limits.protected;
     for _ in 0..MAX_EVICTIONS {
         let total: (i64, i64) =
             sqlx::query_as("SELECT clients, bytes FROM unused_clients_total").fetch_one(&mut *change).await?;
         if total.0 < limits.clients && total.1.saturating_add(bytes) <= limits.bytes {
-            return Ok(Room::Fits);
+            return Ok(Capacity::Fits);
         }
-        // CROSS JOIN keeps the order of the loops: the fullest network first, no sort
+        // CROSS JOIN fixes the order of the loops: the network with the most first, no sort
         let done = sqlx::query(
             "DELETE FROM clients WHERE id = (
                  SELECT clients.id FROM unused_clients CROSS JOIN clients
@@ -296,14 +305,14 @@ async fn evict(
         .execute(&mut *change)
         .await?;
         if done.rows_affected() == 0 {
-            return Ok(Room::Full);
+            return Ok(Capacity::Full);
         }
     }
-    Ok(Room::Evicting)
+    Ok(Capacity::Evicting)
 }
 
-impl Row {
-    fn read(self) -> Result<Client, Error> {
+impl ClientRow {
+    fn read(self) -> Result<Client, StorageError> {
         let secret = self.secret.as_deref().and_then(Digest::from_slice);
         let auth = match (self.auth.as_str(), secret) {
             ("none", None) => ClientAuth::None,
@@ -313,7 +322,7 @@ impl Row {
         };
         Ok(Client {
             id: ClientId::new(self.id),
-            // one that registered before names were checked
+            // for clients registered before names were checked
             name: printable(&self.name),
             redirect_uris: serde_json::from_str(&self.redirect_uris).map_err(|_| inconsistent("redirect_uris"))?,
             auth,
@@ -325,6 +334,6 @@ impl Row {
     }
 }
 
-const fn inconsistent(column: &'static str) -> Error {
-    Error::Inconsistent { table: "clients", column }
+const fn inconsistent(column: &'static str) -> StorageError {
+    StorageError::Inconsistent { table: "clients", column }
 }

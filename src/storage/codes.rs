@@ -2,7 +2,7 @@
 
 use super::{
     NewRefreshToken,
-    database::{Database, Error, moment},
+    database::{Database, StorageError, moment},
     refresh_tokens,
 };
 use crate::{
@@ -13,13 +13,13 @@ use crate::{
 /// An authorization code, found by its digest.
 #[derive(Debug, Clone)]
 pub struct CodeRow {
-    /// What it redeems.
+    /// Grant.
     pub grant: GrantId,
     /// The S256 challenge (RFC 7636).
     pub challenge: String,
-    /// When it lapses.
+    /// Expiry.
     pub expires: Timestamp,
-    /// When it was redeemed.
+    /// Time of redemption.
     pub used: Option<Timestamp>,
 }
 
@@ -28,8 +28,8 @@ pub struct CodeRow {
 pub struct CodeTable<'a>(pub(super) &'a Database);
 
 impl CodeTable<'_> {
-    /// The code with this digest, used and lapsed ones too.
-    pub async fn lookup(&self, digest: &Digest) -> Result<Option<CodeRow>, Error> {
+    /// The code with this digest, even if used or expired.
+    pub async fn lookup(&self, digest: &Digest) -> Result<Option<CodeRow>, StorageError> {
         let row: Option<(String, String, i64, Option<i64>)> =
             sqlx::query_as("SELECT grant_id, challenge, expires, used FROM codes WHERE digest = ?")
                 .bind(digest.as_bytes().as_slice())
@@ -43,15 +43,15 @@ impl CodeTable<'_> {
         }))
     }
 
-    /// Redeems a code and adds the refresh token that it buys, if any. False, and nothing done, where somebody was
-    /// faster or the grant was revoked: of two that redeem, one does (`OA-84`).
+    /// Redeems a code and adds its refresh token, if any. Returns false, without changes, if it is already redeemed or
+    /// the grant is revoked: only one of two concurrent calls succeeds (`OA-84`).
     pub async fn redeem(
         &self,
         digest: &Digest,
         grant: &GrantId,
         refresh: Option<&NewRefreshToken>,
         now: Timestamp,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let used = sqlx::query("UPDATE codes SET used = ? WHERE digest = ? AND used IS NULL")
             .bind(now.as_millis())

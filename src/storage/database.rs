@@ -1,19 +1,19 @@
-//! The connections to the database, and what can go wrong with them. Knows no table.
+//! Database connections and errors. Knows no table.
 
 use sqlx::{Sqlite, SqlitePool, Transaction};
 
 use crate::support::Timestamp;
 
-/// The connections of one gateway. Cheap to clone.
+/// Connection pool. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Database {
     pub(super) pool: SqlitePool,
 }
 
-/// What can go wrong with the database.
+/// Database error.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The file cannot be created or its mode cannot be set.
+pub enum StorageError {
+    /// The file cannot be created, or its mode cannot be set.
     #[error("the database file {path} cannot be opened: {source}")]
     File {
         /// The file.
@@ -21,13 +21,13 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// The schema cannot be brought up to date.
+    /// The migrations failed.
     #[error("the database schema cannot be brought up to date: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
     /// A query failed.
-    #[error("the database did not do it: {0}")]
+    #[error("the database query failed: {0}")]
     Query(#[from] sqlx::Error),
-    /// A row holds what the gateway never writes.
+    /// A row has a value that the gateway never writes.
     #[error("the database is inconsistent: table {table}, column {column}")]
     Inconsistent {
         /// The table.
@@ -40,22 +40,22 @@ pub enum Error {
 // === impl Database ===
 
 impl Database {
-    /// Begins a change that no other writer can come between (`OA-143`). Undone unless committed.
-    pub(super) async fn change(&self) -> Result<Transaction<'static, Sqlite>, Error> {
+    /// Begins an exclusive write transaction (`OA-143`). Rolled back unless committed.
+    pub(super) async fn change(&self) -> Result<Transaction<'static, Sqlite>, StorageError> {
         Ok(self.pool.begin_with("BEGIN IMMEDIATE").await?)
     }
 }
 
 // === impl Error ===
 
-impl Error {
-    /// Whether the statement itself was refused because of its values: others in its place would have succeeded.
+impl StorageError {
+    /// True if the values of the statement violate a constraint: other values would have succeeded.
     pub fn is_constraint(&self) -> bool {
         // SQLITE_TOOBIG, SQLITE_CONSTRAINT and SQLITE_MISMATCH
         matches!(self.code(), Some(18..=20))
     }
 
-    /// Whether the database was only busy and the same may be tried again.
+    /// True if the database was busy: a retry may succeed.
     pub fn is_busy(&self) -> bool {
         match self {
             Self::Query(sqlx::Error::PoolTimedOut) => true,
@@ -64,7 +64,7 @@ impl Error {
         }
     }
 
-    /// The primary result code of SQLite, where it gave one.
+    /// SQLite's primary result code, if there is one.
     fn code(&self) -> Option<u32> {
         let Self::Query(sqlx::Error::Database(error)) = self else { return None };
         // extended codes have the primary one in their lowest byte

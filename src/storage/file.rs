@@ -1,4 +1,4 @@
-//! The database file and its lock. Knows nothing of what is in the file.
+//! The database file and its lock. Knows nothing of the content.
 
 use std::{
     fs::{File, OpenOptions},
@@ -6,15 +6,15 @@ use std::{
     path::Path,
 };
 
-/// Held while the schema is brought up to date, so that two processes that start at the same time do it one after the
-/// other: SQLite has no lock that spans several transactions. Dropping it releases it; so does the end of the process.
+/// Lock for the migrations, so that two processes that start together run them one after the other: SQLite has no lock
+/// across transactions. Released on drop and at the end of the process.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Waits for the lock of the database at `path`: a file of the same name with `.lock` added. Blocks the thread.
+    /// Waits for the lock of the database at `path`: a file with `.lock` appended. Blocks the thread.
     pub(super) fn wait(path: &Path) -> io::Result<Self> {
         let file = private(&path.with_added_extension("lock"))?;
         file.lock()?;
@@ -22,7 +22,7 @@ impl Lock {
     }
 }
 
-/// Opens the file, created with mode 0600 where it does not exist; SQLite gives its WAL files the same mode.
+/// Opens the file, and creates a missing one with mode 0600; SQLite gives its WAL files the same mode.
 pub(super) fn private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).append(true);

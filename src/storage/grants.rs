@@ -2,30 +2,30 @@
 
 use sqlx::SqliteConnection;
 
-use super::database::{Database, Error, moment};
+use super::database::{Database, StorageError, moment};
 use crate::{
     model::{ClientId, Endpoint, Grant, GrantId, KeyId, Rights, Scopes, UserId},
     support::{Digest, Timestamp},
 };
 
-/// How many live grants one user may have given to one client at one redirect origin.
+/// Maximum number of live grants of one user to one client at one redirect origin.
 const MOST_LIVE: usize = 20;
 
-/// A live grant with what people want to know of it.
+/// A live grant with the names that people know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedGrant {
     /// The grant.
     pub grant: Grant,
-    /// What its client calls itself.
+    /// Name that the client claims.
     pub client_name: String,
-    /// The name of the key that it came from.
+    /// Name of the API key behind it.
     pub key_name: String,
-    /// The rights of that key.
+    /// Rights of that key.
     pub key_rights: Rights,
 }
 
 #[derive(sqlx::FromRow)]
-struct Row {
+struct GrantRow {
     id: String,
     user: String,
     api_key: String,
@@ -40,9 +40,9 @@ struct Row {
 }
 
 #[derive(sqlx::FromRow)]
-struct NamedRow {
+struct NamedGrantRow {
     #[sqlx(flatten)]
-    grant: Row,
+    grant: GrantRow,
     client_name: String,
     key_name: String,
     key_rights: String,
@@ -53,17 +53,17 @@ struct NamedRow {
 pub struct GrantTable<'a>(pub(super) &'a Database);
 
 impl GrantTable<'_> {
-    /// Adds a grant with the code that redeems it, and notes that its client was consented to. Where its key was rotated
-    /// meanwhile, it is a grant of the new key. Of more than 20 live grants of this user to this client at this redirect
-    /// origin those that lay longest unused are revoked (`OA-135`). Where this is the first consent to the client, the
-    /// network that registered it is returned, and forgotten.
+    /// Adds a grant with its code, and records the consent to its client. If its key was rotated meanwhile, the grant
+    /// belongs to the new key. The least recently used of more than 20 live grants of this user to this client at this
+    /// redirect origin are revoked (`OA-135`). At the first consent to the client, the network of its registration is
+    /// returned and deleted.
     pub async fn add(
         &self,
         grant: &Grant,
         code: &Digest,
         challenge: &str,
         code_expires: Timestamp,
-    ) -> Result<Option<Digest>, Error> {
+    ) -> Result<Option<Digest>, StorageError> {
         let mut change = self.0.change().await?;
         let grant = &for_newest_key(&mut change, grant).await?;
         sqlx::query(
@@ -103,16 +103,16 @@ impl GrantTable<'_> {
         Ok(network.flatten().as_deref().and_then(Digest::from_slice))
     }
 
-    /// The grant of this id, revoked and expired ones too.
-    pub async fn lookup(&self, id: &GrantId) -> Result<Option<Grant>, Error> {
-        let row: Option<Row> =
+    /// The grant of this id, even if revoked or expired.
+    pub async fn lookup(&self, id: &GrantId) -> Result<Option<Grant>, StorageError> {
+        let row: Option<GrantRow> =
             sqlx::query_as("SELECT * FROM grants WHERE id = ?").bind(id.as_str()).fetch_optional(&self.0.pool).await?;
-        row.map(Row::read).transpose()
+        row.map(GrantRow::read).transpose()
     }
 
-    /// The live grants of one user, or of everybody, newest first. A grant counts once its code was redeemed.
-    pub async fn list(&self, user: Option<&UserId>, now: Timestamp) -> Result<Vec<ListedGrant>, Error> {
-        let rows: Vec<NamedRow> = sqlx::query_as(
+    /// Live grants of one user, or of all users, newest first. A grant is listed after its code was redeemed.
+    pub async fn list(&self, user: Option<&UserId>, now: Timestamp) -> Result<Vec<ListedGrant>, StorageError> {
+        let rows: Vec<NamedGrantRow> = sqlx::query_as(
             "SELECT grants.*, clients.name AS client_name, api_keys.name AS key_name, api_keys.rights AS key_rights
              FROM grants JOIN clients ON clients.id = grants.client JOIN api_keys ON api_keys.id = grants.api_key
              WHERE grants.revoked IS NULL AND grants.last_used IS NOT NULL AND grants.expires > ?1
@@ -123,11 +123,11 @@ impl GrantTable<'_> {
         .bind(user.map(UserId::as_str))
         .fetch_all(&self.0.pool)
         .await?;
-        rows.into_iter().map(NamedRow::read).collect()
+        rows.into_iter().map(NamedGrantRow::read).collect()
     }
 
-    /// Notes that a token of the grant was used.
-    pub async fn touch(&self, id: &GrantId, now: Timestamp) -> Result<(), Error> {
+    /// Records the use of a token of the grant.
+    pub async fn touch(&self, id: &GrantId, now: Timestamp) -> Result<(), StorageError> {
         sqlx::query("UPDATE grants SET last_used = ? WHERE id = ?")
             .bind(now.as_millis())
             .bind(id.as_str())
@@ -136,8 +136,8 @@ impl GrantTable<'_> {
         Ok(())
     }
 
-    /// Revokes a grant and announces it. False where there is no such live one.
-    pub async fn revoke(&self, id: &GrantId, now: Timestamp) -> Result<bool, Error> {
+    /// Revokes a grant and announces it. Returns false if there is no such live grant.
+    pub async fn revoke(&self, id: &GrantId, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let done = sqlx::query("UPDATE grants SET revoked = ? WHERE id = ? AND revoked IS NULL")
             .bind(now.as_millis())
@@ -151,16 +151,16 @@ impl GrantTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Revokes those grants of a user that `chosen` holds of, given the rights of the key that each came from, and
-    /// announces each; says how many there were.
+    /// Revokes and announces the grants of a user that `chosen` selects, given the rights of each grant's key; returns
+    /// their number.
     pub async fn revoke_of(
         &self,
         user: &UserId,
         chosen: impl Fn(&Grant, &Rights) -> bool,
         now: Timestamp,
-    ) -> Result<u64, Error> {
+    ) -> Result<u64, StorageError> {
         let mut change = self.0.change().await?;
-        let rows: Vec<NamedRow> = sqlx::query_as(
+        let rows: Vec<NamedGrantRow> = sqlx::query_as(
             "SELECT grants.*, '' AS client_name, '' AS key_name, api_keys.rights AS key_rights
              FROM grants JOIN api_keys ON api_keys.id = grants.api_key WHERE grants.user = ? AND grants.revoked IS NULL",
         )
@@ -180,8 +180,8 @@ impl GrantTable<'_> {
     }
 }
 
-/// The grant as one of the key that took the place of its own, where that was rotated while the person decided.
-async fn for_newest_key(change: &mut SqliteConnection, grant: &Grant) -> Result<Grant, Error> {
+/// The grant with the newest key, if its key was rotated while the person decided.
+async fn for_newest_key(change: &mut SqliteConnection, grant: &Grant) -> Result<Grant, StorageError> {
     let newest: Option<(String, String, Option<i64>)> = sqlx::query_as(
         "SELECT newest.id, newest.user, newest.expires FROM api_keys AS old
          JOIN api_keys AS newest ON newest.id = old.successor WHERE old.id = ?",
@@ -194,10 +194,10 @@ async fn for_newest_key(change: &mut SqliteConnection, grant: &Grant) -> Result<
     Ok(Grant { key: KeyId::new(key), user: UserId::new(user), expires: end, ..grant.clone() })
 }
 
-/// Makes room for the newest grant: first go those whose code lapsed before it was redeemed, then those that lay longest
-/// unused. The newest itself stays.
-async fn revoke_unused(change: &mut SqliteConnection, newest: &Grant) -> Result<(), Error> {
-    let rows: Vec<Row> = sqlx::query_as(
+/// Revokes old grants beyond the limit: first those whose code expired unredeemed, then the least recently used. The
+/// newest grant stays.
+async fn revoke_unused(change: &mut SqliteConnection, newest: &Grant) -> Result<(), StorageError> {
+    let rows: Vec<GrantRow> = sqlx::query_as(
         "SELECT * FROM grants WHERE user = ?1 AND client = ?2 AND revoked IS NULL AND expires > ?3 AND id <> ?4
          ORDER BY last_used IS NULL AND NOT EXISTS (SELECT 1 FROM codes WHERE grant_id = grants.id AND expires > ?3),
          coalesce(last_used, created) DESC, rowid DESC",
@@ -209,14 +209,14 @@ async fn revoke_unused(change: &mut SqliteConnection, newest: &Grant) -> Result<
     .fetch_all(&mut *change)
     .await?;
     let origin = newest.redirect_origin();
-    let live: Vec<Grant> = rows.into_iter().map(Row::read).collect::<Result<_, _>>()?;
+    let live: Vec<Grant> = rows.into_iter().map(GrantRow::read).collect::<Result<_, _>>()?;
     for grant in live.iter().filter(|grant| grant.redirect_origin() == origin).skip(MOST_LIVE - 1) {
         revoke(change, &grant.id, newest.created).await?;
     }
     Ok(())
 }
 
-async fn revoke(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) -> Result<(), Error> {
+async fn revoke(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) -> Result<(), StorageError> {
     sqlx::query("UPDATE grants SET revoked = ? WHERE id = ?")
         .bind(now.as_millis())
         .bind(grant.as_str())
@@ -225,13 +225,13 @@ async fn revoke(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) 
     announce(change, "grant", grant.as_str(), now).await
 }
 
-/// Tells every process that something was revoked, as part of the change that revokes it.
+/// Announces a revocation to every process, within the same transaction.
 pub(super) async fn announce(
     change: &mut SqliteConnection,
     kind: &'static str,
     subject: &str,
     now: Timestamp,
-) -> Result<(), Error> {
+) -> Result<(), StorageError> {
     sqlx::query("INSERT INTO revocations (kind, subject, at) VALUES (?, ?, ?)")
         .bind(kind)
         .bind(subject)
@@ -241,17 +241,17 @@ pub(super) async fn announce(
     Ok(())
 }
 
-impl NamedRow {
-    fn read(self) -> Result<ListedGrant, Error> {
+impl NamedGrantRow {
+    fn read(self) -> Result<ListedGrant, StorageError> {
         let key_rights = serde_json::from_str(&self.key_rights)
-            .map_err(|_| Error::Inconsistent { table: "api_keys", column: "rights" })?;
+            .map_err(|_| StorageError::Inconsistent { table: "api_keys", column: "rights" })?;
         let (client_name, key_name) = (self.client_name, self.key_name);
         Ok(ListedGrant { grant: self.grant.read()?, client_name, key_name, key_rights })
     }
 }
 
-impl Row {
-    fn read(self) -> Result<Grant, Error> {
+impl GrantRow {
+    fn read(self) -> Result<Grant, StorageError> {
         Ok(Grant {
             id: GrantId::new(self.id),
             user: UserId::new(self.user),
@@ -268,6 +268,6 @@ impl Row {
     }
 }
 
-const fn inconsistent(column: &'static str) -> Error {
-    Error::Inconsistent { table: "grants", column }
+const fn inconsistent(column: &'static str) -> StorageError {
+    StorageError::Inconsistent { table: "grants", column }
 }

@@ -1,22 +1,22 @@
-//! Rotation of API keys: a new key takes the place of an old one. Knows nothing of how keys are minted.
+//! Rotation of API keys. Knows nothing of how keys are created.
 
-use super::{database::Error, grants, keys, keys::KeyTable};
+use super::{database::StorageError, grants, keys, keys::KeyTable};
 use crate::{
     model::{ApiKey, KeyId},
     support::{Digest, Timestamp},
 };
 
 impl KeyTable<'_> {
-    /// Adds `new` in the place of the key `old`, which ends at `until`, and moves the grants of `old` to it. Where that
-    /// changes their user or their end, they are announced, so that nobody relies on what was cached of them. False, and
-    /// nothing done, where `old` is not live at `now` or was rotated before.
+    /// Replaces the key `old`, which ends at `until`, by `new`, and moves the grants. If their user or end changes,
+    /// they are announced, so that cached copies become invalid. Returns false, without changes, if `old` is not live
+    /// at `now` or was already rotated.
     pub async fn rotate(
         &self,
         old: &KeyId,
         (new, mac): (&ApiKey, &Digest),
         until: Timestamp,
         now: Timestamp,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         keys::insert(&mut change, new, mac).await?;
         let ends_now = until <= now;
@@ -33,7 +33,7 @@ impl KeyTable<'_> {
         .fetch_optional(&mut *change)
         .await?;
         let Some((user, expires)) = former else { return Ok(false) };
-        // so that one step always leads to the newest
+        // so that one step always leads to the newest key
         sqlx::query("UPDATE api_keys SET successor = ? WHERE successor = ?")
             .bind(new.id.as_str())
             .bind(old.as_str())
@@ -61,8 +61,8 @@ impl KeyTable<'_> {
         Ok(true)
     }
 
-    /// Revokes the rotated keys whose overlap is over at `now`, and announces each.
-    pub async fn retire(&self, now: Timestamp) -> Result<(), Error> {
+    /// Revokes and announces rotated keys whose overlap is over at `now`.
+    pub async fn retire(&self, now: Timestamp) -> Result<(), StorageError> {
         let due = "SELECT EXISTS (SELECT 1 FROM api_keys WHERE retires <= ? AND revoked IS NULL)";
         if !sqlx::query_scalar::<_, bool>(due).bind(now.as_millis()).fetch_one(&self.0.pool).await? {
             return Ok(());

@@ -1,9 +1,9 @@
-//! The tables of users and API keys. Knows nothing of the keys' form.
+//! The tables of users and API keys. Knows nothing of the text form of keys.
 
 use sqlx::SqliteConnection;
 
 use super::{
-    database::{Database, Error, moment},
+    database::{Database, StorageError, moment},
     grants,
 };
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[derive(sqlx::FromRow)]
-struct Row {
+struct ApiKeyRow {
     id: String,
     user: String,
     name: String,
@@ -32,36 +32,36 @@ struct Row {
 pub struct KeyTable<'a>(pub(super) &'a Database);
 
 impl KeyTable<'_> {
-    /// Adds a key and, where there is none of this name, its user.
-    pub async fn add(&self, key: &ApiKey, mac: &Digest) -> Result<(), Error> {
+    /// Adds a key and, if there is none of this name, its user.
+    pub async fn add(&self, key: &ApiKey, mac: &Digest) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         insert(&mut change, key, mac).await?;
         Ok(change.commit().await?)
     }
 
-    /// The key of this id with its MAC, revoked and expired ones too.
-    pub async fn lookup(&self, id: &KeyId) -> Result<Option<(ApiKey, Digest)>, Error> {
-        let row: Option<Row> = sqlx::query_as("SELECT * FROM api_keys WHERE id = ?")
+    /// The key of this id with its MAC, even if revoked or expired.
+    pub async fn lookup(&self, id: &KeyId) -> Result<Option<(ApiKey, Digest)>, StorageError> {
+        let row: Option<ApiKeyRow> = sqlx::query_as("SELECT * FROM api_keys WHERE id = ?")
             .bind(id.as_str())
             .fetch_optional(&self.0.pool)
             .await?;
-        row.map(Row::read).transpose()
+        row.map(ApiKeyRow::read).transpose()
     }
 
     /// Every key, oldest first.
-    pub async fn list(&self) -> Result<Vec<ApiKey>, Error> {
-        let rows: Vec<Row> =
+    pub async fn list(&self) -> Result<Vec<ApiKey>, StorageError> {
+        let rows: Vec<ApiKeyRow> =
             sqlx::query_as("SELECT * FROM api_keys ORDER BY created, rowid").fetch_all(&self.0.pool).await?;
         rows.into_iter().map(|row| Ok(row.read()?.0)).collect()
     }
 
-    /// How many keys there ever were.
-    pub async fn count(&self) -> Result<i64, Error> {
+    /// Number of keys ever created.
+    pub async fn count(&self) -> Result<i64, StorageError> {
         Ok(sqlx::query_scalar("SELECT COUNT(*) FROM api_keys").fetch_one(&self.0.pool).await?)
     }
 
-    /// Notes that the key was used.
-    pub async fn touch(&self, id: &KeyId, now: Timestamp) -> Result<(), Error> {
+    /// Records a use.
+    pub async fn touch(&self, id: &KeyId, now: Timestamp) -> Result<(), StorageError> {
         sqlx::query("UPDATE api_keys SET last_used = ? WHERE id = ?")
             .bind(now.as_millis())
             .bind(id.as_str())
@@ -70,9 +70,9 @@ impl KeyTable<'_> {
         Ok(())
     }
 
-    /// Revokes a key, the rotated keys whose place it takes, and every grant that came from it, and announces each.
-    /// False where no key that is not revoked has this id.
-    pub async fn revoke(&self, id: &KeyId, now: Timestamp) -> Result<bool, Error> {
+    /// Revokes a key, the keys that it replaced, and every grant of them, and announces each. Returns false if no
+    /// unrevoked key has this id.
+    pub async fn revoke(&self, id: &KeyId, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let done = sqlx::query("UPDATE api_keys SET revoked = ? WHERE id = ? AND revoked IS NULL")
             .bind(now.as_millis())
@@ -105,8 +105,8 @@ impl KeyTable<'_> {
     }
 }
 
-/// Adds a key and, where there is none of this name, its user.
-pub(super) async fn insert(change: &mut SqliteConnection, key: &ApiKey, mac: &Digest) -> Result<(), Error> {
+/// Adds a key and, if there is none of this name, its user.
+pub(super) async fn insert(change: &mut SqliteConnection, key: &ApiKey, mac: &Digest) -> Result<(), StorageError> {
     let rights = serde_json::to_string(&key.rights).map_err(|_| inconsistent("rights"))?;
     sqlx::query("INSERT INTO users (id, created) VALUES (?, ?) ON CONFLICT DO NOTHING")
         .bind(key.user.as_str())
@@ -129,8 +129,8 @@ pub(super) async fn insert(change: &mut SqliteConnection, key: &ApiKey, mac: &Di
     Ok(())
 }
 
-impl Row {
-    fn read(self) -> Result<(ApiKey, Digest), Error> {
+impl ApiKeyRow {
+    fn read(self) -> Result<(ApiKey, Digest), StorageError> {
         let key = ApiKey {
             id: KeyId::new(self.id),
             name: self.name,
@@ -150,6 +150,6 @@ impl Row {
     }
 }
 
-const fn inconsistent(column: &'static str) -> Error {
-    Error::Inconsistent { table: "api_keys", column }
+const fn inconsistent(column: &'static str) -> StorageError {
+    StorageError::Inconsistent { table: "api_keys", column }
 }

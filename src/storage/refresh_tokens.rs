@@ -1,11 +1,11 @@
-//! The table of refresh tokens: families with their successor links. Knows nothing of when reuse is forgiven.
+//! The table of refresh tokens: families with successor links. Knows nothing of the grace period.
 
 use std::time::Duration;
 
 use sqlx::SqliteConnection;
 
 use super::{
-    database::{Database, Error, moment},
+    database::{Database, StorageError, moment},
     grants,
 };
 use crate::{
@@ -13,57 +13,56 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// How many refresh tokens of one grant are kept, the newest. Reuse of an older one is refused, and no longer tells that
-/// it was reused.
+/// Refresh tokens kept for one grant, the newest. Reuse of an older one is refused, but not detected as reuse.
 const MAX_FAMILY: i64 = 1000;
-/// How long a withdrawn token is kept at least: as long as the longest access token beside it may live.
+/// Time for which a withdrawn token is kept: the maximum life of an access token issued with it.
 const WITHDRAWN_KEPT: Duration = Duration::from_hours(24);
 
 /// A refresh token, found by its digest.
 #[derive(Debug, Clone)]
 pub struct RefreshTokenRow {
-    /// The grant it rests on.
+    /// Grant.
     pub grant: GrantId,
-    /// What the ids of the access tokens issued beside it begin with.
+    /// Prefix of the ids of access tokens issued with it.
     pub generation: String,
-    /// When it lapses unused.
+    /// Expiry if unused.
     pub expires: Timestamp,
-    /// When it, or an access token beside it, was first used.
+    /// First use of it, or of an access token issued with it.
     pub used: Option<Timestamp>,
-    /// When it was replaced.
+    /// Time of replacement.
     pub rotated: Option<Timestamp>,
-    /// The digest of what replaced it, and that token under a key derived from this one.
+    /// Digest of its successor, and the successor sealed under a key derived from this token.
     pub successor: Option<(Digest, Vec<u8>)>,
-    /// When it was itself replaced as a successor that nobody had received.
+    /// Time at which it was replaced as a successor that nobody received.
     pub withdrawn: Option<Timestamp>,
 }
 
-/// A refresh token to be added.
+/// A refresh token to add.
 #[derive(Debug, Clone)]
 pub struct NewRefreshToken {
     /// Its digest.
     pub digest: Digest,
-    /// What the ids of the access tokens issued beside it begin with.
+    /// Prefix of the ids of access tokens issued with it.
     pub generation: String,
-    /// When it lapses unused.
+    /// Expiry if unused.
     pub expires: Timestamp,
 }
 
 /// The replacement of one refresh token by another.
 #[derive(Debug, Clone)]
 pub struct Rotation {
-    /// The grant that both rest on.
+    /// Grant of both.
     pub grant: GrantId,
-    /// The digest of the token that is replaced.
+    /// Digest of the replaced token.
     pub old: Digest,
-    /// What replaces it.
+    /// New token.
     pub new: NewRefreshToken,
-    /// The new token itself, under a key derived from the old one.
+    /// The new token, sealed under a key derived from the old one.
     pub sealed: Vec<u8>,
 }
 
 #[derive(sqlx::FromRow)]
-struct Row {
+struct RefreshTokenColumns {
     grant_id: String,
     generation: String,
     expires: i64,
@@ -79,17 +78,17 @@ struct Row {
 pub struct RefreshTokenTable<'a>(pub(super) &'a Database);
 
 impl RefreshTokenTable<'_> {
-    /// The refresh token with this digest, rotated and lapsed ones too.
-    pub async fn lookup(&self, digest: &Digest) -> Result<Option<RefreshTokenRow>, Error> {
-        let row: Option<Row> = sqlx::query_as("SELECT * FROM refresh_tokens WHERE digest = ?")
+    /// The refresh token with this digest, even if rotated or expired.
+    pub async fn lookup(&self, digest: &Digest) -> Result<Option<RefreshTokenRow>, StorageError> {
+        let row: Option<RefreshTokenColumns> = sqlx::query_as("SELECT * FROM refresh_tokens WHERE digest = ?")
             .bind(digest.as_bytes().as_slice())
             .fetch_optional(&self.0.pool)
             .await?;
-        row.map(Row::read).transpose()
+        row.map(RefreshTokenColumns::read).transpose()
     }
 
-    /// Replaces a token, where nobody replaced it before and the grant lives; false, and nothing done, otherwise.
-    pub async fn rotate(&self, rotation: &Rotation, now: Timestamp) -> Result<bool, Error> {
+    /// Replaces a token. Returns false, without changes, if it is already replaced or the grant is revoked.
+    pub async fn rotate(&self, rotation: &Rotation, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let rotated = sqlx::query(
             "UPDATE refresh_tokens SET rotated = ?1, used = coalesce(used, ?1), successor = ?2, sealed = ?3
@@ -110,15 +109,15 @@ impl RefreshTokenTable<'_> {
         Ok(true)
     }
 
-    /// Replaces a token once more, whose successor `lost` nobody has used (`OA-91`). The successor is withdrawn, and with
-    /// it the access tokens of its generation, which is announced and returned. `None`, and nothing done, where it was
-    /// used after all or the grant is dead.
+    /// Replaces a token again, whose successor `lost` is unused (`OA-91`). The successor is withdrawn with the access
+    /// tokens of its generation, which is announced and returned. `None`, without changes, if the successor was used or
+    /// the grant is revoked.
     pub async fn replace_successor(
         &self,
         rotation: &Rotation,
         lost: &Digest,
         now: Timestamp,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<String>, StorageError> {
         let mut change = self.0.change().await?;
         let withdrawn: Option<String> = sqlx::query_scalar(
             "UPDATE refresh_tokens SET withdrawn = ?
@@ -146,8 +145,8 @@ impl RefreshTokenTable<'_> {
         Ok(Some(generation))
     }
 
-    /// Notes that an access token of this generation was used.
-    pub async fn touch_generation(&self, generation: &str, now: Timestamp) -> Result<(), Error> {
+    /// Records the use of an access token of this generation.
+    pub async fn touch_generation(&self, generation: &str, now: Timestamp) -> Result<(), StorageError> {
         sqlx::query("UPDATE refresh_tokens SET used = ? WHERE generation = ? AND used IS NULL")
             .bind(now.as_millis())
             .bind(generation)
@@ -157,7 +156,11 @@ impl RefreshTokenTable<'_> {
     }
 }
 
-pub(super) async fn insert(change: &mut SqliteConnection, grant: &GrantId, new: &NewRefreshToken) -> Result<(), Error> {
+pub(super) async fn insert(
+    change: &mut SqliteConnection,
+    grant: &GrantId,
+    new: &NewRefreshToken,
+) -> Result<(), StorageError> {
     sqlx::query("INSERT INTO refresh_tokens (digest, generation, grant_id, expires) VALUES (?, ?, ?, ?)")
         .bind(new.digest.as_bytes().as_slice())
         .bind(&new.generation)
@@ -168,8 +171,8 @@ pub(super) async fn insert(change: &mut SqliteConnection, grant: &GrantId, new: 
     Ok(())
 }
 
-/// Deletes what a grant has beyond its newest tokens, but for the one that can be used.
-async fn prune(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) -> Result<(), Error> {
+/// Deletes the oldest tokens of a grant, except for the current one.
+async fn prune(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) -> Result<(), StorageError> {
     sqlx::query(
         "DELETE FROM refresh_tokens WHERE rowid IN (
              SELECT rowid FROM refresh_tokens WHERE grant_id = ? ORDER BY rowid DESC LIMIT -1 OFFSET ?
@@ -183,8 +186,8 @@ async fn prune(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) -
     Ok(())
 }
 
-/// Notes that the grant was used; false where it was revoked.
-async fn touch(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) -> Result<bool, Error> {
+/// Records the use of the grant; returns false if it is revoked.
+async fn touch(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) -> Result<bool, StorageError> {
     let done = sqlx::query("UPDATE grants SET last_used = ? WHERE id = ? AND revoked IS NULL")
         .bind(now.as_millis())
         .bind(grant.as_str())
@@ -193,9 +196,9 @@ async fn touch(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) -
     Ok(done.rows_affected() > 0)
 }
 
-impl Row {
-    fn read(self) -> Result<RefreshTokenRow, Error> {
-        let inconsistent = || Error::Inconsistent { table: "refresh_tokens", column: "successor" };
+impl RefreshTokenColumns {
+    fn read(self) -> Result<RefreshTokenRow, StorageError> {
+        let inconsistent = || StorageError::Inconsistent { table: "refresh_tokens", column: "successor" };
         let successor = match (self.successor, self.sealed) {
             (Some(digest), Some(sealed)) => Some((Digest::from_slice(&digest).ok_or_else(inconsistent)?, sealed)),
             (None, None) => None,

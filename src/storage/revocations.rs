@@ -1,7 +1,7 @@
-//! What was revoked, in order, for all processes on the same database. Knows nothing of streams.
+//! Revocations in order, for all processes on the same database. Knows nothing of streams.
 
 use super::{
-    database::{Database, Error},
+    database::{Database, StorageError},
     grants,
 };
 use crate::{
@@ -9,14 +9,14 @@ use crate::{
     support::Timestamp,
 };
 
-/// Something that was revoked.
+/// A revocation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Revocation {
-    /// A grant with all that rests on it.
+    /// A grant with its tokens.
     Grant(GrantId),
-    /// An API key; its grants are told one by one.
+    /// An API key; its grants are announced separately.
     Key(KeyId),
-    /// The access tokens beside one refresh token, by what their `jti` begins with.
+    /// Access tokens issued with one refresh token, by the prefix of their `jti`.
     Generation(String),
     /// One access token, by its `jti`.
     Token(String),
@@ -27,8 +27,8 @@ pub enum Revocation {
 pub struct RevocationTable<'a>(pub(super) &'a Database);
 
 impl RevocationTable<'_> {
-    /// Revokes one access token until it expires, and announces it; nothing is written where it is revoked already.
-    pub async fn revoke_token(&self, jti: &str, expires: Timestamp, now: Timestamp) -> Result<(), Error> {
+    /// Revokes one access token until it expires, and announces it; does nothing if it is already revoked.
+    pub async fn revoke_token(&self, jti: &str, expires: Timestamp, now: Timestamp) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         let done = sqlx::query("INSERT INTO revoked_tokens (jti, expires) VALUES (?, ?) ON CONFLICT DO NOTHING")
             .bind(jti)
@@ -42,8 +42,8 @@ impl RevocationTable<'_> {
         Ok(change.commit().await?)
     }
 
-    /// Whether this access token was revoked by itself, or the refresh token of its generation was withdrawn.
-    pub async fn is_token_revoked(&self, jti: &str, generation: &str) -> Result<bool, Error> {
+    /// True if this access token is revoked, or the refresh token of its generation is withdrawn.
+    pub async fn is_token_revoked(&self, jti: &str, generation: &str) -> Result<bool, StorageError> {
         Ok(sqlx::query_scalar(
             "SELECT EXISTS (SELECT 1 FROM revoked_tokens WHERE jti = ?)
                  OR EXISTS (SELECT 1 FROM refresh_tokens WHERE generation = ? AND withdrawn IS NOT NULL)",
@@ -54,13 +54,13 @@ impl RevocationTable<'_> {
         .await?)
     }
 
-    /// The number of the newest revocation; 0 where there was none.
-    pub async fn newest(&self) -> Result<i64, Error> {
+    /// Number of the newest revocation; 0 if there is none.
+    pub async fn newest(&self) -> Result<i64, StorageError> {
         Ok(sqlx::query_scalar("SELECT coalesce(max(sequence), 0) FROM revocations").fetch_one(&self.0.pool).await?)
     }
 
-    /// What was revoked after the revocation `sequence`, in order, each with its number; at most 1000.
-    pub async fn after(&self, sequence: i64) -> Result<Vec<(i64, Revocation)>, Error> {
+    /// Revocations after the number `sequence`, in order, with their numbers; at most 1000.
+    pub async fn after(&self, sequence: i64) -> Result<Vec<(i64, Revocation)>, StorageError> {
         let rows: Vec<(i64, String, String)> = sqlx::query_as(
             "SELECT sequence, kind, subject FROM revocations WHERE sequence > ? ORDER BY sequence LIMIT 1000",
         )
@@ -74,7 +74,7 @@ impl RevocationTable<'_> {
                     "key" => Revocation::Key(KeyId::new(subject)),
                     "generation" => Revocation::Generation(subject),
                     "token" => Revocation::Token(subject),
-                    _ => return Err(Error::Inconsistent { table: "revocations", column: "kind" }),
+                    _ => return Err(StorageError::Inconsistent { table: "revocations", column: "kind" }),
                 };
                 Ok((sequence, revocation))
             })

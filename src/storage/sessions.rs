@@ -1,23 +1,23 @@
-//! MCP sessions of legacy clients, so that they outlive the process. Knows nothing of what runs in them.
+//! MCP sessions of legacy clients, so that they survive a restart. Knows nothing of their calls.
 
 use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 
-use super::database::{Database, Error};
+use super::database::{Database, StorageError};
 use crate::{
     model::{ClientId, KeyId, UserId},
     support::{Digest, Timestamp},
 };
 
-/// The row of one session. The session's id is not in it, only its digest.
+/// One session. The row has only the digest of the session id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpSession {
     /// The SHA-256 of the id.
     pub digest: Digest,
-    /// The user it belongs to.
+    /// User.
     pub user: UserId,
-    /// The OAuth client it belongs to.
+    /// OAuth client.
     pub client: Option<ClientId>,
-    /// The API key it was opened with.
+    /// API key that opened it.
     pub key: Option<KeyId>,
     /// The path of its endpoint.
     pub endpoint: String,
@@ -27,33 +27,33 @@ pub struct McpSession {
     pub implementation: Vec<u8>,
     /// The text of the client's capabilities.
     pub capabilities: Vec<u8>,
-    /// What changes while it lives.
+    /// State that changes.
     pub state: McpSessionState,
-    /// When it was opened.
+    /// Time of opening.
     pub created: Timestamp,
 }
 
-/// What changes of a session while it lives.
+/// State of a session that changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpSessionState {
-    /// The lowest level of log messages that the client asked for.
+    /// Minimum log level that the client set.
     pub log_level: Option<String>,
-    /// The URIs of the resources that the client is subscribed to.
+    /// URIs of subscribed resources.
     pub subscriptions: Vec<String>,
-    /// Whether `notifications/initialized` came.
+    /// True after `notifications/initialized`.
     pub initialized: bool,
-    /// The last sign of activity.
+    /// Last activity.
     pub last_seen: Timestamp,
 }
 
-/// One change to the rows of sessions.
+/// One write to the table.
 #[derive(Debug, Clone)]
 pub enum McpSessionWrite {
-    /// Adds the row of a session that was just opened.
+    /// Adds a new session.
     Add(Box<McpSession>),
-    /// Writes what changed of a session. A session that has no row is passed over.
+    /// Updates a session. Does nothing if there is no row.
     Change(Digest, McpSessionState),
-    /// Deletes the row of a session that ended, where there is one.
+    /// Deletes a session, if there is a row.
     Delete(Digest),
 }
 
@@ -62,8 +62,8 @@ pub enum McpSessionWrite {
 pub struct McpSessionTable<'a>(pub(super) &'a Database);
 
 impl McpSessionTable<'_> {
-    /// Makes these changes in this order, in one transaction: all of them or none.
-    pub async fn write(&self, writes: &[McpSessionWrite]) -> Result<(), Error> {
+    /// Applies the writes in order, in one transaction.
+    pub async fn write(&self, writes: &[McpSessionWrite]) -> Result<(), StorageError> {
         match writes {
             [] => Ok(()),
             // one statement is a transaction of its own, and three times as cheap as one between BEGIN and COMMIT
@@ -78,8 +78,8 @@ impl McpSessionTable<'_> {
         }
     }
 
-    /// The session of this digest; `None` where there is none, ended ones included.
-    pub async fn lookup(&self, digest: &Digest) -> Result<Option<McpSession>, Error> {
+    /// The session of this digest; `None` if there is none or it ended.
+    pub async fn lookup(&self, digest: &Digest) -> Result<Option<McpSession>, StorageError> {
         let row = sqlx::query("SELECT * FROM mcp_sessions WHERE digest = ?")
             .bind(digest.as_bytes().as_slice())
             .fetch_optional(&self.0.pool)
@@ -87,9 +87,9 @@ impl McpSessionTable<'_> {
         row.as_ref().map(read).transpose()
     }
 
-    /// Deletes the sessions last seen before `idle_since`, and those without `notifications/initialized` last seen
-    /// before `unready_since`. Gives their number.
-    pub async fn delete_idle(&self, idle_since: Timestamp, unready_since: Timestamp) -> Result<u64, Error> {
+    /// Deletes sessions last seen before `idle_since`, and sessions without `notifications/initialized` last seen
+    /// before `unready_since`. Returns their number.
+    pub async fn delete_idle(&self, idle_since: Timestamp, unready_since: Timestamp) -> Result<u64, StorageError> {
         let done = sqlx::query("DELETE FROM mcp_sessions WHERE last_seen <= ? OR (initialized = 0 AND last_seen <= ?)")
             .bind(idle_since.as_millis())
             .bind(unready_since.as_millis())
@@ -99,7 +99,7 @@ impl McpSessionTable<'_> {
     }
 }
 
-async fn run(write: &McpSessionWrite, connection: &mut SqliteConnection) -> Result<(), Error> {
+async fn run(write: &McpSessionWrite, connection: &mut SqliteConnection) -> Result<(), StorageError> {
     match write {
         McpSessionWrite::Add(session) => add(session, connection).await,
         McpSessionWrite::Change(digest, state) => {
@@ -123,7 +123,7 @@ async fn run(write: &McpSessionWrite, connection: &mut SqliteConnection) -> Resu
     }
 }
 
-async fn add(session: &McpSession, connection: &mut SqliteConnection) -> Result<(), Error> {
+async fn add(session: &McpSession, connection: &mut SqliteConnection) -> Result<(), StorageError> {
     sqlx::query(
         "INSERT INTO mcp_sessions (digest, user, client, key, endpoint, revision, implementation, capabilities, \
          log_level, subscriptions, initialized, created, last_seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -146,15 +146,15 @@ async fn add(session: &McpSession, connection: &mut SqliteConnection) -> Result<
     Ok(())
 }
 
-/// A list as it is kept: a JSON array.
+/// Serializes a list as a JSON array.
 fn list(texts: &[String]) -> String {
     serde_json::to_string(texts).unwrap_or_else(|_| "[]".to_owned())
 }
 
-fn read(row: &SqliteRow) -> Result<McpSession, Error> {
+fn read(row: &SqliteRow) -> Result<McpSession, StorageError> {
     let digest: Vec<u8> = row.try_get("digest")?;
     let subscriptions: String = row.try_get("subscriptions")?;
-    let inconsistent = Error::Inconsistent { table: "mcp_sessions", column: "digest" };
+    let inconsistent = StorageError::Inconsistent { table: "mcp_sessions", column: "digest" };
     Ok(McpSession {
         digest: Digest::from_slice(&digest).ok_or(inconsistent)?,
         user: UserId::new(row.try_get::<String, _>("user")?),
@@ -167,7 +167,7 @@ fn read(row: &SqliteRow) -> Result<McpSession, Error> {
         state: McpSessionState {
             log_level: row.try_get("log_level")?,
             subscriptions: serde_json::from_str(&subscriptions)
-                .map_err(|_| Error::Inconsistent { table: "mcp_sessions", column: "subscriptions" })?,
+                .map_err(|_| StorageError::Inconsistent { table: "mcp_sessions", column: "subscriptions" })?,
             initialized: row.try_get("initialized")?,
             last_seen: Timestamp::from_millis(row.try_get("last_seen")?),
         },
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_several_changes_all_are_made_or_none() {
+    async fn several_writes_are_all_applied_or_none() {
         let storage = Storage::in_memory().await.unwrap();
         let add = |id| McpSessionWrite::Add(Box::new(session(id, Timestamp::from_seconds(1))));
         let error = storage.mcp_sessions().write(&[add("one"), add("two"), add("one")]).await.unwrap_err();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn idle_sessions_and_unready_ones_are_deleted_each_in_their_time() {
+    async fn idle_sessions_and_uninitialized_ones_are_deleted_after_their_timeouts() {
         let storage = Storage::in_memory().await.unwrap();
         let at = Timestamp::from_seconds;
         let mut ready = session("ready", at(50));

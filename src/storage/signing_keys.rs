@@ -1,16 +1,16 @@
 //! The table of signing keys (`OA-101`). Knows nothing of cryptography.
 
-use super::database::{Database, Error};
+use super::database::{Database, StorageError};
 use crate::support::Timestamp;
 
-/// What a signing key is used for.
+/// Use of a signing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyState {
-    /// It is published, so that verifiers know it before it signs.
+    /// Published, so that verifiers know it before it signs.
     Next,
-    /// It signs.
+    /// Signs.
     Active,
-    /// It only verifies what it signed.
+    /// Only verifies.
     Retired,
 }
 
@@ -19,7 +19,7 @@ pub enum KeyState {
 pub struct SigningKeyRow {
     /// Its RFC 7638 thumbprint.
     pub kid: String,
-    /// What it is used for.
+    /// Use.
     pub state: KeyState,
     /// The first coordinate of its public point, base64url.
     pub x: String,
@@ -35,7 +35,7 @@ pub struct SigningKeyTable<'a>(pub(super) &'a Database);
 
 impl SigningKeyTable<'_> {
     /// Every signing key that may still verify, the active one first.
-    pub async fn list(&self) -> Result<Vec<SigningKeyRow>, Error> {
+    pub async fn list(&self) -> Result<Vec<SigningKeyRow>, StorageError> {
         let rows: Vec<(String, String, String, String, Vec<u8>)> =
             sqlx::query_as("SELECT kid, state, x, y, sealed FROM signing_keys ORDER BY state, created DESC")
                 .fetch_all(&self.0.pool)
@@ -46,15 +46,15 @@ impl SigningKeyTable<'_> {
                     "next" => KeyState::Next,
                     "active" => KeyState::Active,
                     "retired" => KeyState::Retired,
-                    _ => return Err(Error::Inconsistent { table: "signing_keys", column: "state" }),
+                    _ => return Err(StorageError::Inconsistent { table: "signing_keys", column: "state" }),
                 };
                 Ok(SigningKeyRow { kid, state, x, y, sealed })
             })
             .collect()
     }
 
-    /// Adds the first active key; nothing happens where another process was faster.
-    pub async fn add_active(&self, key: &SigningKeyRow, now: Timestamp) -> Result<(), Error> {
+    /// Adds the first active key; does nothing if another process did so first.
+    pub async fn add_active(&self, key: &SigningKeyRow, now: Timestamp) -> Result<(), StorageError> {
         sqlx::query(
             "INSERT INTO signing_keys (kid, state, x, y, sealed, created) VALUES (?, 'active', ?, ?, ?, ?)
              ON CONFLICT DO NOTHING",

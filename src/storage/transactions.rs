@@ -1,42 +1,41 @@
-//! The table of authorization requests that wait for the decision of a person who has logged in. Knows nothing of what
-//! they ask.
+//! The table of pending authorization requests, after the login. Knows nothing of their content.
 
-use super::database::{Database, Error, moment};
+use super::database::{Database, StorageError, moment};
 use crate::{
     model::UserId,
     support::{Digest, Timestamp},
 };
 
-/// How many requests one browser session may have waiting, decided ones included until they expire.
+/// Maximum number of requests of one browser session, decided ones included until they expire.
 const MAX_PER_BROWSER: i64 = 16;
 
-/// How many requests one user may have waiting in all browsers.
+/// Maximum number of requests of one user in all browsers.
 const MAX_PER_USER: i64 = 64;
 
-/// An authorization request that waits for a decision.
+/// A pending authorization request.
 #[derive(Debug)]
 pub struct TransactionRow {
-    /// The digest of its id.
+    /// Digest of its id.
     pub id: Digest,
     /// The browser session that may decide it.
     pub browser: Digest,
-    /// The user who is logged in there.
+    /// User who is logged in there.
     pub user: UserId,
     /// The request, as text.
     pub request: String,
-    /// When it expires.
+    /// Expiry.
     pub expires: Timestamp,
 }
 
-/// Authorization requests that wait for a decision.
+/// Pending authorization requests.
 #[derive(Debug, Clone, Copy)]
 pub struct TransactionTable<'a>(pub(super) &'a Database);
 
 impl TransactionTable<'_> {
-    /// Adds a request, or moves one that the same user has not decided yet to another browser session. The oldest of more
-    /// than 16 requests of this browser session, and of more than 64 of this user, make room. False, and nothing done,
-    /// if the request was decided already or another user added it.
-    pub async fn add(&self, row: &TransactionRow) -> Result<bool, Error> {
+    /// Adds a request, or moves an undecided one of the same user to another browser session. Deletes the oldest of
+    /// more than 16 requests of this browser session, and of more than 64 of this user. Returns false, without changes,
+    /// if the request is already decided or another user added it.
+    pub async fn add(&self, row: &TransactionRow) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let insert = "INSERT INTO transactions (id, browser, user, request, expires) VALUES (?, ?, ?, ?, ?)
                       ON CONFLICT (id) DO UPDATE SET browser = excluded.browser
@@ -72,8 +71,8 @@ impl TransactionTable<'_> {
         Ok(true)
     }
 
-    /// The undecided request of this id and browser session, and when it expires.
-    pub async fn lookup(&self, id: &Digest, browser: &Digest) -> Result<Option<(String, Timestamp)>, Error> {
+    /// The undecided request of this id and browser session, and its expiry.
+    pub async fn lookup(&self, id: &Digest, browser: &Digest) -> Result<Option<(String, Timestamp)>, StorageError> {
         let select = "SELECT request, expires FROM transactions WHERE id = ? AND browser = ? AND decided IS NULL";
         let row: Option<(String, i64)> = sqlx::query_as(select)
             .bind(id.as_bytes().as_slice())
@@ -83,14 +82,14 @@ impl TransactionTable<'_> {
         Ok(row.map(|(request, expires)| (request, moment(expires))))
     }
 
-    /// Marks the request of this id and browser session as decided, and returns it and when it expires. Only the first of
+    /// Marks the request of this id and browser session as decided, and returns it with its expiry. Only the first of
     /// several concurrent calls gets it.
     pub async fn decide(
         &self,
         id: &Digest,
         browser: &Digest,
         now: Timestamp,
-    ) -> Result<Option<(String, Timestamp)>, Error> {
+    ) -> Result<Option<(String, Timestamp)>, StorageError> {
         let update = "UPDATE transactions SET decided = ? WHERE id = ? AND browser = ? AND decided IS NULL
                       RETURNING request, expires";
         let row: Option<(String, i64)> = sqlx::query_as(update)
@@ -102,18 +101,18 @@ impl TransactionTable<'_> {
         Ok(row.map(|(request, expires)| (request, moment(expires))))
     }
 
-    /// Deletes what lapsed before `now` and can be of no use: requests, codes, and revocations of single tokens.
-    pub async fn purge_authorization(&self, now: Timestamp) -> Result<(), Error> {
+    /// Deletes expired rows that have no further use: requests, codes, and revocations of single tokens.
+    pub async fn purge_authorization(&self, now: Timestamp) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         for statement in [
             "DELETE FROM transactions WHERE expires < ?",
-            // a code that is used again within its grant's life must still be known (OA-85); an hour is far beyond any
+            // a reused code must be recognised while its grant lives (OA-85); an hour is far beyond any
             "DELETE FROM codes WHERE expires < ? - 3600000",
             "DELETE FROM revoked_tokens WHERE expires < ?",
             "DELETE FROM revocations WHERE at < ? - 86400000",
-            // whole families alone, so that reuse stays detectable until the end of the grant (OA-136)
+            // only whole families, so that reuse is detected until the end of the grant (OA-136)
             "DELETE FROM grants WHERE expires < ?",
-            // approved, and the code never redeemed
+            // approved, but the code was never redeemed
             "DELETE FROM grants WHERE last_used IS NULL AND created < ? - 3600000",
         ] {
             sqlx::query(statement).bind(now.as_millis()).execute(&mut *change).await?;
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_oldest_requests_make_room_in_their_browser_session_and_for_their_user_only() {
+    async fn the_oldest_requests_of_a_browser_session_and_of_a_user_are_deleted() {
         let storage = Storage::in_memory().await.unwrap();
         let other = row("other", "elsewhere", "eve", 0);
         assert!(storage.transactions().add(&other).await.unwrap());

@@ -1,4 +1,4 @@
-//! Wall-clock time as a value that is given. Knows nothing of timers: waiting is tokio's business.
+//! Wall-clock time as a dependency. Knows nothing of timers: tokio has those.
 
 use std::{
     fmt,
@@ -15,13 +15,13 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 #[serde(transparent)]
 pub struct Timestamp(i64);
 
-/// Tells the time. Two implementations: the system's, and one that tests move by hand.
+/// Source of the time. Two implementations: the system clock, and one that tests move by hand.
 pub trait Clock: Send + Sync {
     /// The present moment.
     fn now(&self) -> Timestamp;
 }
 
-/// The machine's own clock.
+/// The system clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -52,7 +52,7 @@ impl Timestamp {
         self.0.div_euclid(1000)
     }
 
-    /// How long after `earlier` this is; zero where it is not after it.
+    /// Time from `earlier` to this moment; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }

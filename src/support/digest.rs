@@ -22,7 +22,7 @@ impl Digest {
         &self.0
     }
 
-    /// A digest read back from the store; `None` where it is not 32 bytes long.
+    /// Reads a stored digest; `None` if it is not 32 bytes long.
     pub fn from_slice(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }

@@ -1,4 +1,4 @@
-//! Handlers that panic: a log entry for the operator, and a value in place of theirs. Knows nothing of HTTP.
+//! Panicking handlers: logs the panic and returns another value. Knows nothing of HTTP.
 
 use std::{any::Any, panic::AssertUnwindSafe};
 

@@ -1,45 +1,44 @@
-//! Text from outside as people are shown it, on a terminal, a page or in a log: one function for the names of clients,
-//! keys, users and servers, and for what servers say. Knows nothing of where it is shown.
+//! Untrusted text made safe to show on a terminal, a page or in a log: names of clients, keys, users and servers, and
+//! messages of servers. Knows nothing of the place.
 //!
-//! Left out is what has no width or turns the direction of what follows (Unicode: `Default_Ignorable_Code_Point`, which
-//! has every bidi control, and the category Cf), and combining marks beyond the second on a character. Control, private
-//! and unassigned characters are shown as `?`, white space as a space.
+//! Removed are characters without width or with a text direction (Unicode: `Default_Ignorable_Code_Point`, which
+//! includes every bidi control, and the category Cf), and combining marks beyond the second on a character. Control,
+//! private and unassigned characters become `?`, white space a space.
 
 use icu_properties::{
     CodePointMapData, CodePointSetData,
     props::{DefaultIgnorableCodePoint, GeneralCategory},
 };
 
-/// How many combining marks one character keeps: enough for Vietnamese, pointed Hebrew and Thai.
+/// Combining marks kept on one character: enough for Vietnamese, pointed Hebrew and Thai.
 const MAX_MARKS: u8 = 2;
 
-/// What becomes of control characters.
+/// Treatment of control characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Controls {
     Replaced,
     Kept,
 }
 
-/// A text from outside, in one line.
+/// Untrusted text, in one line.
 pub fn printable(text: &str) -> String {
     shown(text, Controls::Replaced).collect()
 }
 
-/// A name from outside, without white space around it or twice inside, and cut to `most` characters; empty if nothing of
-/// it can be shown.
+/// An untrusted name: trimmed, with single spaces, cut to `most` characters; empty if nothing of it is printable.
 pub fn printable_name(text: &str, most: usize) -> String {
     let text = printable(text);
     let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
     words.join(" ").chars().take(most).collect::<String>().trim_end().to_owned()
 }
 
-/// A line of a log whose formatter has taken care of control characters: its own colours stay.
+/// A log line whose formatter has escaped control characters; its colours stay.
 pub fn printable_line(text: &str) -> String {
     shown(text, Controls::Kept).collect()
 }
 
 fn shown(text: &str, controls: Controls) -> impl Iterator<Item = char> {
-    // a mark with nothing before it would join what stands before the text
+    // a leading mark would join the text before it
     let mut marks = MAX_MARKS;
     text.chars().filter_map(move |c| {
         if (' '..='~').contains(&c) {
@@ -75,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_disguises_a_name_is_left_out() {
+    fn invisible_and_bidi_characters_are_removed() {
         for (text, expected) in [
             ("git 2.1", "git 2.1"),
             ("größer 名前 👩", "größer 名前 👩"),
@@ -93,20 +92,20 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_short_and_fills_no_column_with_space() {
+    fn a_printable_name_is_short_and_has_no_extra_space() {
         assert_eq!(printable_name("  a \u{3000}\t b\u{200b} ", 100), "a b");
         assert_eq!(printable_name("abc def", 4), "abc");
         assert_eq!(printable_name("\u{200b}\u{202e} ", 100), "");
     }
 
     #[test]
-    fn a_line_of_a_log_keeps_its_colours_and_its_end() {
+    fn a_log_line_keeps_its_colours_and_its_line_end() {
         assert_eq!(printable_line("\x1b[32mINFO\x1b[0m a\u{202e}b\n"), "\x1b[32mINFO\x1b[0m ab\n");
     }
 
     proptest! {
         #[test]
-        fn what_is_shown_once_is_shown_the_same_again(text in ".{0,60}") {
+        fn printable_text_stays_unchanged(text in ".{0,60}") {
             let once = printable(&text);
             prop_assert!(!once.chars().any(char::is_control));
             prop_assert_eq!(printable(&once), once);

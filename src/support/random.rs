@@ -1,10 +1,10 @@
-//! Randomness as a value that is given. Knows nothing of what the bytes are for.
+//! Randomness as a dependency. Knows nothing of what the bytes are for.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use parking_lot::Mutex;
 use rand::{Rng as _, SeedableRng as _, TryRng as _, rngs::StdRng, rngs::SysRng};
 
-/// Fills buffers with unpredictable bytes. Two implementations: the operating system's, and a seeded one for tests.
+/// Source of unpredictable bytes. Two implementations: the operating system's, and a seeded one for tests.
 pub trait Random: Send + Sync {
     /// Overwrites the whole of `bytes`.
     fn fill(&self, bytes: &mut [u8]);
@@ -14,7 +14,7 @@ pub trait Random: Send + Sync {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OsRandom;
 
-/// A generator that repeats itself from its seed; for tests alone.
+/// A generator that repeats from its seed; for tests only.
 #[derive(Debug)]
 pub struct SeededRandom(Mutex<StdRng>);
 

@@ -1,5 +1,5 @@
-//! Secrets under a key: XChaCha20-Poly1305 with a random nonce in front, as bytes or as text. Knows nothing of what is
-//! sealed.
+//! Authenticated encryption: XChaCha20-Poly1305 with a random nonce in front, as bytes or text. Knows nothing of what
+//! is sealed.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use chacha20poly1305::{
@@ -14,64 +14,64 @@ use super::{random::Random, secret::Secret};
 
 const NONCE: usize = 24;
 
-/// A 256-bit key to seal under; wiped when dropped.
+/// A 256-bit encryption key; wiped on drop.
 #[derive(Clone)]
 pub struct SealingKey(Zeroizing<[u8; 32]>);
 
-/// A text or bytes that do not open: made up, changed, or sealed under another key or in another context.
+/// The input was forged, changed, or sealed under another key or in another context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this was not sealed under this key in this context")]
 pub struct NotSealedHere;
 
 impl SealingKey {
-    /// This key.
+    /// Wraps a key.
     pub fn new(key: [u8; 32]) -> Self {
         Self(Zeroizing::new(key))
     }
 
-    /// A key of this process alone.
+    /// A random key for this process.
     pub fn ephemeral(random: &dyn Random) -> Self {
         Self::new(random.bytes())
     }
 
-    /// A key derived from a secret that the gateway does not keep (RFC 5869), for this purpose alone.
+    /// A key derived from a secret that the gateway does not keep (RFC 5869), for one purpose.
     pub fn derived(secret: &Secret, purpose: &str) -> Self {
         Self::expanded(secret.expose().as_bytes(), purpose)
     }
 
-    /// A key derived from this one, for this purpose alone: the same in every process with the same key.
+    /// A key derived from this one, for one purpose: the same in every process with the same key.
     #[must_use]
     pub fn for_purpose(&self, purpose: &str) -> Self {
         Self::expanded(&*self.0, purpose)
     }
 
-    /// Seals `plain`; it opens with the same `context` alone.
+    /// Encrypts `plain`; it opens only with the same `context`.
     pub fn seal(&self, plain: &[u8], context: &[u8], random: &dyn Random) -> Result<Vec<u8>, NotSealedHere> {
         let nonce: [u8; NONCE] = random.bytes();
         let sealed = self.cipher().encrypt(&nonce.into(), Payload { msg: plain, aad: context });
         sealed.map(|sealed| [nonce.as_slice(), &sealed].concat()).map_err(|_| NotSealedHere)
     }
 
-    /// Opens what [`Self::seal`] made under the same key and context.
+    /// Decrypts the output of [`Self::seal`] under the same key and context.
     pub fn open(&self, sealed: &[u8], context: &[u8]) -> Result<Zeroizing<Vec<u8>>, NotSealedHere> {
         let (nonce, sealed) = sealed.split_first_chunk::<NONCE>().ok_or(NotSealedHere)?;
         let plain = self.cipher().decrypt(&(*nonce).into(), Payload { msg: sealed, aad: context });
         plain.map(Zeroizing::new).map_err(|_| NotSealedHere)
     }
 
-    /// Seals `plain` as base64url text.
+    /// Encrypts `plain` to base64url text.
     pub fn seal_text(&self, plain: &[u8], context: &[u8], random: &dyn Random) -> Result<String, NotSealedHere> {
         Ok(URL_SAFE_NO_PAD.encode(self.seal(plain, context, random)?))
     }
 
-    /// Opens what [`Self::seal_text`] made under the same key and context.
+    /// Decrypts the output of [`Self::seal_text`] under the same key and context.
     pub fn open_text(&self, text: &str, context: &[u8]) -> Result<Zeroizing<Vec<u8>>, NotSealedHere> {
         self.open(&URL_SAFE_NO_PAD.decode(text).map_err(|_| NotSealedHere)?, context)
     }
 
     fn expanded(secret: &[u8], purpose: &str) -> Self {
         let mut key = Zeroizing::new([0; 32]);
-        // 32 bytes are far below the 255 hashes that HKDF can expand to, so that this cannot fail
+        // 32 bytes are far below the 255 hashes that HKDF can expand to, so this cannot fail
         let _ = Hkdf::<Sha256>::new(None, secret).expand(purpose.as_bytes(), key.as_mut_slice());
         Self(key)
     }
@@ -87,7 +87,7 @@ mod tests {
     use crate::support::SeededRandom;
 
     #[test]
-    fn what_is_sealed_opens_in_its_context_alone() {
+    fn a_sealed_text_opens_only_in_its_context() {
         let random = SeededRandom::new(1);
         let key = SealingKey::ephemeral(&random);
         let sealed = key.seal(b"boat", b"lock", &random).unwrap();

@@ -1,4 +1,4 @@
-//! A string that must not be seen. Knows nothing of what it opens.
+//! Secret strings. Knows nothing of what they open.
 
 use std::fmt;
 
@@ -7,22 +7,22 @@ use serde::{Deserialize, Deserializer};
 
 use super::Digest;
 
-/// A secret string: wiped when dropped, never shown by `Debug`, without `Display` and `Serialize`.
+/// A secret string: wiped on drop, hidden by `Debug`, without `Display` and `Serialize`.
 #[derive(Clone)]
 pub struct Secret(SecretString);
 
 impl Secret {
-    /// Takes `text` into keeping.
+    /// Wraps `text`.
     pub fn new(text: impl Into<String>) -> Self {
         Self(SecretString::from(text.into()))
     }
 
-    /// The secret itself. Call it only where it is sent or compared.
+    /// The secret itself. Call it only to send or compare it.
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
 
-    /// The SHA-256 of the secret: what a store may hold of it.
+    /// The SHA-256 of the secret, which may be stored.
     pub fn digest(&self) -> Digest {
         Digest::sha256(self.expose())
     }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn debug_shows_nothing_of_it() {
+    fn debug_output_hides_the_secret() {
         assert_eq!(format!("{:?}", Secret::new("hunter2")), "Secret(…)");
     }
 }

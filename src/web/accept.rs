@@ -1,27 +1,27 @@
-//! Whether an answer is for a person or for a machine (RFC 9110 12.5.1). Knows two kinds alone.
+//! Content negotiation of errors: HTML for people, JSON for programs (RFC 9110 12.5.1). Knows only these two.
 
 use http::{HeaderMap, header};
 
-/// In which form an error is told.
+/// Format of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ErrorFormat {
     /// A page.
     Page,
     /// A JSON object.
     Json,
 }
 
-/// JSON where it is asked for more strongly than HTML; otherwise, and where nothing is asked for, a page.
-pub(super) fn preferred(headers: &HeaderMap) -> Form {
+/// JSON if `Accept` prefers it to HTML; otherwise a page.
+pub(super) fn preferred(headers: &HeaderMap) -> ErrorFormat {
     let lines: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok()).collect();
     let weight = |kinds: &[&str]| {
         lines.iter().flat_map(|line| line.split(',')).map(|range| weight_of(range, kinds)).max().unwrap_or(0)
     };
-    // a wildcard asks for neither more than for the other
-    if weight(&["application/json"]) > weight(&["text/html", "text/*"]) { Form::Json } else { Form::Page }
+    // a wildcard prefers neither
+    if weight(&["application/json"]) > weight(&["text/html", "text/*"]) { ErrorFormat::Json } else { ErrorFormat::Page }
 }
 
-/// The weight of one range in thousandths; zero where it names none of these kinds.
+/// Weight of one range in thousandths; zero if it matches none of these types.
 fn weight_of(range: &str, kinds: &[&str]) -> u16 {
     let mut parts = range.split(';').map(str::trim);
     let kind = parts.next().unwrap_or_default();
@@ -49,13 +49,13 @@ mod tests {
             headers.insert(header::ACCEPT, accept.parse().unwrap());
             preferred(&headers)
         };
-        assert_eq!(form("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"), Form::Page);
-        assert_eq!(form("*/*"), Form::Page);
-        assert_eq!(form("application/json"), Form::Json);
-        assert_eq!(form("application/json, text/event-stream"), Form::Json);
-        assert_eq!(form("text/html;q=0.5, application/json;q=0.9"), Form::Json);
-        assert_eq!(form("text/html, application/json;q=0.9"), Form::Page);
-        assert_eq!(form("application/json;q=0"), Form::Page);
-        assert_eq!(preferred(&HeaderMap::new()), Form::Page);
+        assert_eq!(form("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"), ErrorFormat::Page);
+        assert_eq!(form("*/*"), ErrorFormat::Page);
+        assert_eq!(form("application/json"), ErrorFormat::Json);
+        assert_eq!(form("application/json, text/event-stream"), ErrorFormat::Json);
+        assert_eq!(form("text/html;q=0.5, application/json;q=0.9"), ErrorFormat::Json);
+        assert_eq!(form("text/html, application/json;q=0.9"), ErrorFormat::Page);
+        assert_eq!(form("application/json;q=0"), ErrorFormat::Page);
+        assert_eq!(preferred(&HeaderMap::new()), ErrorFormat::Page);
     }
 }

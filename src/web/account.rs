@@ -1,5 +1,5 @@
-//! The account page: what was allowed, what is open, and how to take it back (`OA-132`). Keys may share a user: each sees
-//! and ends what allows no more than it does itself.
+//! The account page: grants, clients, backends, and revocation (`OA-132`). Keys may share a user: each key sees and
+//! ends only what allows no more than itself.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,11 +13,11 @@ use serde::Deserialize;
 use super::{
     forms::Purpose,
     login::ButtonForm,
-    pages::{self, Health, Page},
-    posted::Posted,
+    pages::{self, BackendHealth, PageResponse},
+    posted_form::PostedForm,
     problem::Problem,
-    state::State,
-    visit::Visitor,
+    state::WebState,
+    visitor::Visitor,
     words,
 };
 use crate::{
@@ -29,21 +29,21 @@ use crate::{
     support::Timestamp,
 };
 
-/// What was just done, told once on the page that follows.
+/// Result of an action, shown once on the next page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Done {
+enum AccountNotice {
     Revoked,
     NothingToRevoke,
 }
 
 /// The query of the account page.
 #[derive(Debug, Deserialize)]
-pub(super) struct Shown {
-    done: Option<Done>,
+pub(super) struct AccountQuery {
+    done: Option<AccountNotice>,
 }
 
-/// What the button beside a grant sends.
+/// Form of the button beside a grant.
 #[derive(Deserialize)]
 pub(super) struct RevokeForm {
     #[serde(default)]
@@ -54,9 +54,9 @@ pub(super) struct RevokeForm {
 
 /// `GET /account`.
 pub(super) async fn show(
-    extract::State(state): extract::State<Arc<State>>,
+    extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
-    shown: Result<Query<Shown>, QueryRejection>,
+    shown: Result<Query<AccountQuery>, QueryRejection>,
 ) -> Result<Response, Problem> {
     let Some(holder) = visitor.holder().await? else {
         return Ok(Redirect::to(&format!("{}/login", state.settings.base())).into_response());
@@ -65,30 +65,30 @@ pub(super) async fn show(
     let status = (state.status)();
     let grants = state.oauth.grants().within(&holder).await?;
     let own = |client: &&SessionStatus| is_within(client, &holder);
-    let page = pages::Account {
-        frame: pages::Frame::new(&state.settings),
+    let page = pages::AccountPage {
+        layout: pages::Layout::new(&state.settings),
         token: visitor.token(Purpose::Account).await?,
         user: holder.user_name(),
         key: (!holder.user.is_of_key()).then_some(&*holder.name),
-        notice: shown.ok().and_then(|Query(shown)| shown.done).map(Done::sentence),
+        notice: shown.ok().and_then(|Query(shown)| shown.done).map(AccountNotice::sentence),
         grants: grants.iter().map(|grant| grant_row(grant, now)).collect(),
         clients: status.sessions.iter().filter(own).map(client_row).collect(),
         backends: backends(&status, &holder),
     };
-    Ok(Page(StatusCode::OK, page).into_response())
+    Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-/// Whether a client may be shown to the holder of a key: it is one of the holder's user, and may do no more than the key.
+/// True if the holder of a key may see a client: it belongs to the same user and may do no more than the key.
 fn is_within(client: &SessionStatus, holder: &KeyHolder) -> bool {
     let rights = client.rights.as_ref();
     client.user == holder.user.as_str() && rights.is_some_and(|rights| rights.is_within(&holder.rights))
 }
 
-/// `POST /account/revoke`: takes one grant back.
+/// `POST /account/revoke`: revokes one grant.
 pub(super) async fn revoke(
-    extract::State(state): extract::State<Arc<State>>,
+    extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
-    Posted(form): Posted<RevokeForm>,
+    PostedForm(form): PostedForm<RevokeForm>,
 ) -> Result<Response, Problem> {
     visitor.spend(Purpose::Account, &form.token).await?;
     let Some(holder) = visitor.holder().await? else { return Err(Problem::foreign_form()) };
@@ -96,11 +96,11 @@ pub(super) async fn revoke(
     Ok(back(&state, if revoked { "revoked" } else { "nothing-to-revoke" }))
 }
 
-/// `POST /account/revoke-all`: takes every grant back that the page shows and ends the browser session (`OA-133`).
+/// `POST /account/revoke-all`: revokes every grant on the page and ends the browser session (`OA-133`).
 pub(super) async fn revoke_all(
-    extract::State(state): extract::State<Arc<State>>,
+    extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
-    Posted(form): Posted<ButtonForm>,
+    PostedForm(form): PostedForm<ButtonForm>,
 ) -> Result<Response, Problem> {
     visitor.spend(Purpose::Account, &form.token).await?;
     let Some(holder) = visitor.holder().await? else { return Err(Problem::foreign_form()) };
@@ -109,9 +109,9 @@ pub(super) async fn revoke_all(
     Ok(Redirect::to(&format!("{}/", state.settings.base())).into_response())
 }
 
-/// The backends that this key opens, at a glance. Why one is down is told to administrators alone: it may name files
-/// and hosts.
-pub(super) fn backends(status: &Status, holder: &KeyHolder) -> Vec<pages::Backend> {
+/// Backends that this key opens, with their states. Only administrators see error details, which may name files and
+/// hosts.
+pub(super) fn backends(status: &Status, holder: &KeyHolder) -> Vec<pages::BackendItem> {
     let reaches = |backend: &&BackendStatus| {
         holder.rights.admin
             || BackendId::parse(&backend.id).is_ok_and(|id| holder.rights.backends.access(&id).is_some())
@@ -119,7 +119,7 @@ pub(super) fn backends(status: &Status, holder: &KeyHolder) -> Vec<pages::Backen
     status.backends.iter().filter(reaches).map(|backend| backend_row(backend, holder)).collect()
 }
 
-fn backend_row(backend: &BackendStatus, holder: &KeyHolder) -> pages::Backend {
+fn backend_row(backend: &BackendStatus, holder: &KeyHolder) -> pages::BackendItem {
     let told =
         |reason: &str, otherwise: &str| if holder.rights.admin { reason.to_owned() } else { otherwise.to_owned() };
     let (health, detail) = match &backend.state {
@@ -128,21 +128,23 @@ fn backend_row(backend: &BackendStatus, holder: &KeyHolder) -> pages::Backend {
             let offers = [(counts.tools, "tool"), (counts.prompts, "prompt"), (counts.resources, "resource")];
             let offers =
                 offers.iter().filter(|(number, _)| *number > 0).map(|(number, thing)| words::count(*number, thing));
-            (Health::Ready, offers.collect::<Vec<_>>().join(", "))
+            (BackendHealth::Ready, offers.collect::<Vec<_>>().join(", "))
         }
-        BackendState::Starting => (Health::Starting, "is starting".to_owned()),
+        BackendState::Starting => (BackendHealth::Starting, "is starting".to_owned()),
         BackendState::Restarting { reason, retry_in } => {
             let detail = told(reason, "does not answer");
-            (Health::Starting, format!("{detail}; next try in {retry_in} s"))
+            (BackendHealth::Starting, format!("{detail}; next try in {retry_in} s"))
         }
-        BackendState::Failed { reason } => (Health::Down, told(reason, "cannot be used; the operator can see why")),
+        BackendState::Failed { reason } => {
+            (BackendHealth::Down, told(reason, "is not available; the operator can see why"))
+        }
     };
-    pages::Backend { id: backend.id.clone(), health, detail }
+    pages::BackendItem { id: backend.id.clone(), health, detail }
 }
 
-fn grant_row(view: &GrantView, now: Timestamp) -> pages::Grant {
+fn grant_row(view: &GrantView, now: Timestamp) -> pages::GrantItem {
     let grant = &view.grant;
-    pages::Grant {
+    pages::GrantItem {
         id: grant.id.to_string(),
         client: view.client_name.clone(),
         destination: words::destination(&view.redirect),
@@ -154,8 +156,8 @@ fn grant_row(view: &GrantView, now: Timestamp) -> pages::Grant {
     }
 }
 
-fn client_row(client: &SessionStatus) -> pages::Client {
-    pages::Client {
+fn client_row(client: &SessionStatus) -> pages::ClientItem {
+    pages::ClientItem {
         name: client.client.clone(),
         endpoint: client.endpoint.clone(),
         protocol_version: client.protocol_version.clone(),
@@ -163,13 +165,13 @@ fn client_row(client: &SessionStatus) -> pages::Client {
     }
 }
 
-fn back(state: &State, done: &str) -> Response {
+fn back(state: &WebState, done: &str) -> Response {
     Redirect::to(&format!("{}/account?done={done}", state.settings.base())).into_response()
 }
 
 // === impl Done ===
 
-impl Done {
+impl AccountNotice {
     const fn sentence(self) -> &'static str {
         match self {
             Self::Revoked => "The app is disconnected. Its tokens stopped working within a second.",

@@ -1,5 +1,5 @@
-//! The style sheet and the mark, from inside the binary. Their addresses carry a digest of their content, so that
-//! browsers may keep them for good.
+//! The style sheet and the logo, embedded in the binary. Their URLs carry a digest of the content, so that browsers may
+//! cache them forever.
 
 use std::sync::LazyLock;
 
@@ -27,17 +27,17 @@ pub(super) async fn serve(Path(file): Path<String>) -> Result<Response, Problem>
     }
 }
 
-/// `GET /favicon.ico`, which browsers ask for by themselves.
+/// `GET /favicon.ico`, which browsers request automatically.
 pub(super) async fn favicon() -> Response {
     lasting("image/svg+xml", MARK)
 }
 
-/// Where pages find the style sheet, below the base path.
+/// Path of the style sheet, below the base path.
 pub(super) fn style_path() -> &'static str {
     &STYLE_PATH
 }
 
-/// Where pages find the mark, below the base path.
+/// Path of the logo, below the base path.
 pub(super) fn mark_path() -> &'static str {
     &MARK_PATH
 }

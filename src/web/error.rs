@@ -1,5 +1,4 @@
-//! The one place where a problem becomes a page, or JSON for a machine that asks for it (`OA-76`). Knows nothing of what
-//! led to it.
+//! Turns problems into pages, or into JSON for programs that ask for it (`OA-76`). Knows nothing of their causes.
 
 use std::sync::Arc;
 
@@ -14,20 +13,20 @@ use serde_json::json;
 
 use super::{
     accept,
-    pages::{self, Frame, Page},
+    pages::{self, Layout, PageResponse},
     problem::Problem,
-    state::State,
+    state::WebState,
 };
-use crate::model::RequestId;
+use crate::model::CorrelationId;
 
-/// Turns the problems of handlers, and what the router itself refuses, into answers.
+/// Middleware: turns problems of handlers, and errors of the router, into responses.
 pub(super) async fn rescue(
-    extract::State(state): extract::State<Arc<State>>,
+    extract::State(state): extract::State<Arc<WebState>>,
     request: Request,
     next: Next,
 ) -> Response {
     let preference = accept::preferred(request.headers());
-    let id = request.extensions().get::<RequestId>().copied();
+    let id = request.extensions().get::<CorrelationId>().copied();
     let mut answer = next.run(request).await;
     let status = answer.status();
     let problem = match answer.extensions_mut().remove::<Problem>() {
@@ -39,8 +38,8 @@ pub(super) async fn rescue(
     headers.remove(header::CONTENT_TYPE);
     headers.remove(header::CONTENT_LENGTH);
     let body = match preference {
-        accept::Form::Json => json(&problem, id),
-        accept::Form::Page => page(&problem, &state, id),
+        accept::ErrorFormat::Json => json(&problem, id),
+        accept::ErrorFormat::Page => page(&problem, &state, id),
     };
     let (mut parts, body) = body.into_parts();
     for (name, value) in &headers {
@@ -49,14 +48,14 @@ pub(super) async fn rescue(
     Response::from_parts(parts, body)
 }
 
-/// Whether the router or an extractor refused by itself, without a page.
+/// True if the router or an extractor responded with an error without a page.
 fn is_bare(status: StatusCode, headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     let refused = status.is_client_error() || status.is_server_error();
     refused && kind.is_none_or(|kind| kind.starts_with(b"text/plain"))
 }
 
-fn json(problem: &Problem, id: Option<RequestId>) -> Response {
+fn json(problem: &Problem, id: Option<CorrelationId>) -> Response {
     let mut body = json!({ "error": problem.error, "error_description": problem.text });
     if let Some(id) = id {
         body["request_id"] = json!(id.to_string());
@@ -66,14 +65,14 @@ fn json(problem: &Problem, id: Option<RequestId>) -> Response {
     (problem.status, [kind, store], body.to_string()).into_response()
 }
 
-fn page(problem: &Problem, state: &State, id: Option<RequestId>) -> Response {
-    let page = pages::Problem {
-        frame: Frame::new(&state.settings),
+fn page(problem: &Problem, state: &WebState, id: Option<CorrelationId>) -> Response {
+    let page = pages::ProblemPage {
+        layout: Layout::new(&state.settings),
         title: problem.title,
         text: &problem.text,
         advice: &problem.advice,
         error: problem.error,
         request: id.map(|id| id.to_string()),
     };
-    Page(problem.status, page).into_response()
+    PageResponse(problem.status, page).into_response()
 }

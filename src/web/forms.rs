@@ -1,5 +1,4 @@
-//! Tokens in forms, against requests that another site forges (`OA-72`): bound to the browser session and to a purpose.
-//! Knows nothing of HTTP.
+//! CSRF tokens (`OA-72`): bound to the browser session and to a purpose. Knows nothing of HTTP.
 
 use std::fmt;
 
@@ -10,10 +9,10 @@ use sha2::Sha256;
 
 use crate::support::Random;
 
-/// How many spent tokens are remembered; then the secret changes, and every form that is still open is void.
+/// Number of spent tokens kept; after it, the secret changes, and every open form becomes invalid.
 const SPENT: usize = 64;
 
-/// The forms of one browser session: a secret, and the tokens that were spent.
+/// CSRF state of one browser session: a secret, and the spent tokens.
 ///
 /// Tokens are derived and not stored, so that two tabs that load at once do not lose each other's.
 #[derive(Clone, Serialize, Deserialize)]
@@ -22,43 +21,43 @@ pub(super) struct Forms {
     spent: Vec<String>,
 }
 
-/// What a form is for; its tokens open nothing else.
+/// Purpose of a form; its token is valid for nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose<'a> {
-    /// One authorization request: the login that it waits for, or the decision. Named by what the form carries of it.
+    /// One authorization request, named by the form's id or sealed request.
     Transaction(&'a str),
-    /// The login page by itself.
+    /// The login page on its own.
     Login,
-    /// Everything on the account page.
+    /// The account page.
     Account,
 }
 
 // === impl Forms ===
 
 impl Forms {
-    /// Forms with a fresh secret: none that was shown before is valid.
+    /// A new secret: tokens of earlier forms become invalid.
     pub(super) fn mint(random: &dyn Random) -> Self {
         Self::with_secret(random.token())
     }
 
-    /// Forms with this secret.
+    /// State with this secret.
     pub(super) const fn with_secret(secret: String) -> Self {
         Self { secret, spent: Vec::new() }
     }
 
-    /// A token for a form that is about to be shown.
+    /// A token for a new form.
     pub(super) fn token(&self, purpose: Purpose<'_>, random: &dyn Random) -> String {
         let nonce = random.token();
         let mark = self.mac(purpose, &nonce).finalize().into_bytes();
         format!("{nonce}.{}", URL_SAFE_NO_PAD.encode(mark))
     }
 
-    /// Whether a token that came back is of one of these forms and for this purpose, spent or not.
+    /// True if this state issued the token for this purpose, spent or not.
     pub(super) fn is_genuine(&self, purpose: Purpose<'_>, token: &str) -> bool {
         self.nonce(purpose, token).is_some()
     }
 
-    /// Spends a token that came back; false where it is not one of these forms, for another purpose, or was spent.
+    /// Spends a token; returns false if it is forged, for another purpose, or already spent.
     pub(super) fn spend(&mut self, purpose: Purpose<'_>, token: &str, random: &dyn Random) -> bool {
         let Some(nonce) = self.nonce(purpose, token) else { return false };
         if self.spent.iter().any(|spent| spent == nonce) {

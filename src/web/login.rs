@@ -1,4 +1,4 @@
-//! Login with an API key, and logout. Knows nothing of what the login is for.
+//! Login with an API key, and logout. Knows nothing of the purpose of a login.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use serde::Deserialize;
 
 use super::{
     forms::Purpose,
-    pages::{self, Page},
-    posted::Posted,
+    pages::{self, PageResponse},
+    posted_form::PostedForm,
     problem::Problem,
-    state::State,
-    visit::Visitor,
+    state::WebState,
+    visitor::Visitor,
 };
 use crate::{
     oauth::{KeyHolder, KeyRefusal},
     support::Secret,
 };
 
-/// What the login page sends. A field that is missing counts as empty.
+/// Form of the login page. A missing field counts as empty.
 #[derive(Deserialize)]
 pub(super) struct LoginForm {
     #[serde(default)]
@@ -30,16 +30,16 @@ pub(super) struct LoginForm {
     key: Option<Secret>,
 }
 
-/// What a form sends that has buttons alone.
+/// Form with buttons only.
 #[derive(Deserialize)]
 pub(super) struct ButtonForm {
     #[serde(default)]
     pub(super) token: String,
 }
 
-/// Why a login did not do, and whether it may be tried again at once.
+/// A failed login, and the time until a retry.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct LoginFailure {
     status: StatusCode,
     alert: String,
     retry_after: Option<u64>,
@@ -47,21 +47,21 @@ pub(super) struct Failure {
 
 /// `GET /login`.
 pub(super) async fn show(
-    extract::State(state): extract::State<Arc<State>>,
+    extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
 ) -> Result<Response, Problem> {
     if visitor.holder().await?.is_some() {
         return Ok(to_account(&state));
     }
     let page = page(&state, &mut visitor, None).await?;
-    Ok(Page(StatusCode::OK, page).into_response())
+    Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
 /// `POST /login`.
 pub(super) async fn log_in(
-    extract::State(state): extract::State<Arc<State>>,
+    extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
-    Posted(form): Posted<LoginForm>,
+    PostedForm(form): PostedForm<LoginForm>,
 ) -> Result<Response, Problem> {
     visitor.spend(Purpose::Login, &form.token).await?;
     match check(&state, &visitor, form.key).await? {
@@ -78,9 +78,9 @@ pub(super) async fn log_in(
 
 /// `POST /logout`: ends the browser session and nothing else (`OA-133`).
 pub(super) async fn log_out(
-    extract::State(state): extract::State<Arc<State>>,
+    extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
-    Posted(form): Posted<ButtonForm>,
+    PostedForm(form): PostedForm<ButtonForm>,
 ) -> Result<Response, Problem> {
     visitor.spend(Purpose::Account, &form.token).await?;
     visitor.log_out().await?;
@@ -88,57 +88,61 @@ pub(super) async fn log_out(
     Ok(Redirect::to(&format!("{}/", state.settings.base())).into_response())
 }
 
-/// Checks a key that was typed in. Whatever is wrong with it, the page says the same (`OA-73`). Refusals are audited
-/// where keys are checked.
+/// Checks a key from the login form. The page shows the same text for every kind of wrong key (`OA-73`). Refusals are
+/// logged where keys are checked.
 pub(super) async fn check(
-    state: &State,
+    state: &WebState,
     visitor: &Visitor,
     key: Option<Secret>,
-) -> Result<Result<KeyHolder, Failure>, Problem> {
+) -> Result<Result<KeyHolder, LoginFailure>, Problem> {
     let key = key.unwrap_or_else(|| Secret::new(""));
     match state.oauth.keys().authenticate(key.expose().trim(), visitor.from).await {
         Ok(holder) => {
             tracing::info!(target: "audit", user = %holder.user, key = %holder.key, "login");
             Ok(Ok(holder))
         }
-        Err(KeyRefusal::Unknown) => Ok(Err(Failure::wrong())),
-        Err(KeyRefusal::Limited { retry_after }) => Ok(Err(Failure::limited(retry_after.as_secs().max(1)))),
+        Err(KeyRefusal::Unknown) => Ok(Err(LoginFailure::wrong())),
+        Err(KeyRefusal::Limited { retry_after }) => Ok(Err(LoginFailure::limited(retry_after.as_secs().max(1)))),
         Err(KeyRefusal::Unavailable(error)) => Err(error.into()),
     }
 }
 
-async fn page(state: &State, visitor: &mut Visitor, alert: Option<String>) -> Result<pages::Login<'static>, Problem> {
+async fn page(
+    state: &WebState,
+    visitor: &mut Visitor,
+    alert: Option<String>,
+) -> Result<pages::LoginPage<'static>, Problem> {
     let token = visitor.token(Purpose::Login).await?;
-    Ok(pages::Login { frame: pages::Frame::new(&state.settings), token, alert, request: None })
+    Ok(pages::LoginPage { layout: pages::Layout::new(&state.settings), token, alert, request: None })
 }
 
-fn to_account(state: &State) -> Response {
+fn to_account(state: &WebState) -> Response {
     Redirect::to(&format!("{}/account", state.settings.base())).into_response()
 }
 
 // === impl Failure ===
 
-impl Failure {
+impl LoginFailure {
     fn wrong() -> Self {
-        let alert = "This key does not open anything here. Check that you copied the whole of it; it begins with lkk_. \
-                     If it still fails, ask the operator for a new one.";
+        let alert = "This key is not valid. Check that you copied all of it; it begins with lkk_. \
+                     If it still fails, ask the operator for a new key.";
         Self { status: StatusCode::FORBIDDEN, alert: alert.to_owned(), retry_after: None }
     }
 
     fn limited(seconds: u64) -> Self {
         let alert = "Too many wrong keys came from your network or named this key, and this one is wrong too. Check that \
-                     you copied the whole of it; a right key logs you in at once.";
+                     you copied all of it; a valid key logs you in at once.";
         Self { status: StatusCode::TOO_MANY_REQUESTS, alert: alert.to_owned(), retry_after: Some(seconds) }
     }
 
-    /// What to tell on the login page.
+    /// Text for the login page.
     pub(super) fn alert(&self) -> String {
         self.alert.clone()
     }
 
-    /// The login page again, with the status that the failure has.
-    pub(super) fn answer(self, page: pages::Login<'_>) -> Response {
-        let mut answer = Page(self.status, page).into_response();
+    /// Shows the login page again, with the status of the failure.
+    pub(super) fn answer(self, page: pages::LoginPage<'_>) -> Response {
+        let mut answer = PageResponse(self.status, page).into_response();
         if let Some(seconds) = self.retry_after {
             answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

@@ -1,4 +1,4 @@
-//! One type for each page: what its template shows. Knows nothing of where that comes from.
+//! One type for each page: the data of its template. Knows nothing of the data's source.
 
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
@@ -6,62 +6,62 @@ use http::StatusCode;
 
 use super::{
     assets, problem,
-    state::Settings,
-    words::{Destination, Permission, Weight},
+    state::WebSettings,
+    words::{Destination, Permission, Sensitivity},
 };
 
-/// What every page shows.
+/// Data that every page shows.
 #[derive(Debug, Clone)]
-pub(super) struct Frame {
-    /// The path below which the pages lie; empty at the root.
+pub(super) struct Layout {
+    /// Base path of the pages; empty at the root.
     pub(super) base: String,
-    /// What the gateway calls itself.
+    /// Name of the gateway.
     pub(super) name: String,
-    /// The host by which people know it.
+    /// Host name.
     pub(super) host: String,
     /// The path of the style sheet.
     pub(super) style: &'static str,
-    /// The path of the mark.
+    /// The path of the logo.
     pub(super) mark: &'static str,
 }
 
 /// `GET /`.
 #[derive(Template)]
 #[template(path = "start.html")]
-pub(super) struct Start<'a> {
-    pub(super) frame: Frame,
+pub(super) struct StartPage<'a> {
+    pub(super) layout: Layout,
     /// The public URL, without a slash at its end.
     pub(super) root: &'a str,
-    /// The backends, where somebody is logged in.
-    pub(super) backends: Option<Vec<Backend>>,
+    /// Backends, if somebody is logged in.
+    pub(super) backends: Option<Vec<BackendItem>>,
     pub(super) version: &'static str,
 }
 
-/// The login, by itself or on the way to a decision.
+/// The login page, on its own or during an authorization.
 #[derive(Template)]
 #[template(path = "login.html")]
-pub(super) struct Login<'a> {
-    pub(super) frame: Frame,
+pub(super) struct LoginPage<'a> {
+    pub(super) layout: Layout,
     pub(super) token: String,
-    /// Why the last try did not do.
+    /// Reason why the last try failed.
     pub(super) alert: Option<String>,
-    /// What the login is for; by itself it leads to the account page.
-    pub(super) request: Option<Request<'a>>,
+    /// Authorization request of the login; without one, the login leads to the account page.
+    pub(super) request: Option<LoginRequest<'a>>,
 }
 
-/// The authorization request that a login is for.
+/// Authorization request of a login.
 #[derive(Debug)]
-pub(super) struct Request<'a> {
-    /// The request itself, sealed.
+pub(super) struct LoginRequest<'a> {
+    /// Sealed request.
     pub(super) transaction: &'a str,
     pub(super) client: &'a str,
 }
 
-/// The decision on an authorization request.
+/// The consent page.
 #[derive(Template)]
 #[template(path = "consent.html")]
-pub(super) struct Consent<'a> {
-    pub(super) frame: Frame,
+pub(super) struct ConsentPage<'a> {
+    pub(super) layout: Layout,
     pub(super) token: String,
     pub(super) transaction: &'a str,
     pub(super) client: &'a str,
@@ -72,11 +72,11 @@ pub(super) struct Consent<'a> {
     pub(super) user: &'a str,
 }
 
-/// The way back to an app that a browser is not sent to by itself (`OA-75`).
+/// The page with a link back to the app, for redirects that are not automatic (`OA-75`).
 #[derive(Template)]
-#[template(path = "handover.html")]
-pub(super) struct Handover<'a> {
-    pub(super) frame: Frame,
+#[template(path = "return.html")]
+pub(super) struct ReturnPage<'a> {
+    pub(super) layout: Layout,
     pub(super) reason: &'a str,
     pub(super) host: &'a str,
     pub(super) location: &'a str,
@@ -85,24 +85,24 @@ pub(super) struct Handover<'a> {
 /// `GET /account`.
 #[derive(Template)]
 #[template(path = "account.html")]
-pub(super) struct Account<'a> {
-    pub(super) frame: Frame,
+pub(super) struct AccountPage<'a> {
+    pub(super) layout: Layout,
     pub(super) token: String,
     pub(super) user: &'a str,
-    /// The name of the key of the login, where other keys may share its user.
+    /// Name of the key of the login, if other keys may share its user.
     pub(super) key: Option<&'a str>,
-    /// What was just done.
+    /// Result of the last action.
     pub(super) notice: Option<&'static str>,
-    pub(super) grants: Vec<Grant>,
-    pub(super) clients: Vec<Client>,
-    pub(super) backends: Vec<Backend>,
+    pub(super) grants: Vec<GrantItem>,
+    pub(super) clients: Vec<ClientItem>,
+    pub(super) backends: Vec<BackendItem>,
 }
 
-/// What went wrong.
+/// The error page.
 #[derive(Template)]
 #[template(path = "problem.html")]
-pub(super) struct Problem<'a> {
-    pub(super) frame: Frame,
+pub(super) struct ProblemPage<'a> {
+    pub(super) layout: Layout,
     pub(super) title: &'a str,
     pub(super) text: &'a str,
     pub(super) advice: &'a [&'static str],
@@ -112,13 +112,13 @@ pub(super) struct Problem<'a> {
 
 /// One grant on the account page.
 #[derive(Debug)]
-pub(super) struct Grant {
+pub(super) struct GrantItem {
     pub(super) id: String,
     pub(super) client: String,
     pub(super) destination: Destination,
     pub(super) permissions: Vec<Permission>,
     pub(super) endpoint: String,
-    /// The name of the key that it was allowed with, where its user may have several.
+    /// Name of the key behind the grant, if its user may have several.
     pub(super) key: Option<String>,
     pub(super) created: String,
     pub(super) used: String,
@@ -126,25 +126,25 @@ pub(super) struct Grant {
 
 /// One client on the account page, with a session or without.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(super) struct ClientItem {
     pub(super) name: String,
     pub(super) endpoint: String,
     pub(super) protocol_version: String,
     pub(super) used: String,
 }
 
-/// One backend at a glance.
+/// One backend.
 #[derive(Debug)]
-pub(super) struct Backend {
+pub(super) struct BackendItem {
     pub(super) id: String,
-    pub(super) health: Health,
-    /// What it offers, or what is wrong with it.
+    pub(super) health: BackendHealth,
+    /// Offers, or the reason why it is down.
     pub(super) detail: String,
 }
 
-/// How a backend is, in a word.
+/// Health of a backend, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Health {
+pub(super) enum BackendHealth {
     /// It answers.
     Ready,
     /// It will answer soon.
@@ -153,14 +153,14 @@ pub(super) enum Health {
     Down,
 }
 
-/// A page with its status.
-pub(super) struct Page<T>(pub(super) StatusCode, pub(super) T);
+/// A page with its HTTP status.
+pub(super) struct PageResponse<T>(pub(super) StatusCode, pub(super) T);
 
 // === impl Frame ===
 
-impl Frame {
-    /// The frame of every page of this gateway.
-    pub(super) fn new(settings: &Settings) -> Self {
+impl Layout {
+    /// Layout data of this gateway.
+    pub(super) fn new(settings: &WebSettings) -> Self {
         Self {
             base: settings.base().to_owned(),
             name: settings.name.clone(),
@@ -173,8 +173,8 @@ impl Frame {
 
 // === impl Health ===
 
-impl Health {
-    /// The word for it, which the style sheet knows too.
+impl BackendHealth {
+    /// The word, which is also a CSS class.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Ready => "ready",
@@ -186,7 +186,7 @@ impl Health {
 
 // === impl Page ===
 
-impl<T: Template> IntoResponse for Page<T> {
+impl<T: Template> IntoResponse for PageResponse<T> {
     fn into_response(self) -> Response {
         match self.1.render() {
             Ok(page) => (self.0, Html(page)).into_response(),

@@ -1,16 +1,16 @@
-//! What went wrong, for people. Knows nothing of what led to it and of how it is shown.
+//! Errors for people. Knows nothing of their causes and rendering.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 
 use super::session;
-use crate::oauth::{self, Refusal, Unusable};
+use crate::oauth::{self, AuthorizationError, UnsealError};
 
-/// What went wrong, for people: what happened, why, and what to do.
+/// An error for people: what happened, why, and what to do.
 #[derive(Debug, Clone)]
 pub(super) struct Problem {
     pub(super) status: StatusCode,
-    /// The code for machines.
+    /// Error code for programs.
     pub(super) error: &'static str,
     pub(super) title: &'static str,
     pub(super) text: String,
@@ -20,13 +20,13 @@ pub(super) struct Problem {
 // === impl Problem ===
 
 impl Problem {
-    /// A form that was not shown to this browser, was used already, or was sent by another site.
+    /// Form that was not shown to this browser, was already used, or came from another site.
     pub(super) fn foreign_form() -> Self {
         Self {
             status: StatusCode::FORBIDDEN,
             error: "access_denied",
             title: "This form cannot be used",
-            text: "It was used already, was shown in another browser or session, or was sent by another site. \
+            text: "It was already used, was shown in another browser or session, or was sent by another site. \
                    Nothing was changed."
                 .to_owned(),
             advice: vec![
@@ -36,22 +36,22 @@ impl Problem {
         }
     }
 
-    /// An authorization request that is no longer there.
+    /// Authorization request that no longer exists.
     pub(super) fn lapsed() -> Self {
         Self {
             status: StatusCode::BAD_REQUEST,
             error: "invalid_request",
-            title: "This login has lapsed",
-            text: "A request to connect an app waits ten minutes for an answer and can be answered once. This one has \
-                   lapsed or was answered already, or it was begun in another browser."
+            title: "This login request has expired",
+            text: "A request to connect an app is valid for a limited time and can be answered once. This one has \
+                   expired or is already answered, or it was started in another browser."
                 .to_owned(),
             advice: vec!["Go back to the app that you want to connect, and start the login there again."],
         }
     }
 
-    /// The key of the login has ended (`OA-128`).
+    /// API key of the login that is revoked or expired (`OA-128`).
     pub(super) fn logged_out() -> Self {
-        Refusal::logged_out().into()
+        AuthorizationError::logged_out().into()
     }
 
     /// No page at this address.
@@ -59,48 +59,48 @@ impl Problem {
         Self::of_status(StatusCode::NOT_FOUND)
     }
 
-    /// A fault of the gateway; the cause is in the log alone.
+    /// Internal error; only the log has the cause.
     pub(super) fn internal() -> Self {
         Self::of_status(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// What the router itself refuses.
+    /// Error for a status of the router.
     pub(super) fn of_status(status: StatusCode) -> Self {
         let (error, title, text, advice) = match status.as_u16() {
             404 => (
                 "not_found",
-                "There is no such page",
-                "Nothing is at this address.",
+                "Page not found",
+                "There is no page at this address.",
                 "MCP clients use the address that the start page shows.",
             ),
             405 => (
                 "method_not_allowed",
-                "This address is used in another way",
-                "It does not answer this kind of request.",
+                "Method not allowed",
+                "This address does not accept this kind of request.",
                 "Open the page that leads here and use its button.",
             ),
             413 => (
                 "payload_too_large",
-                "That was too much",
-                "More was sent than a form of this page can hold.",
+                "The form is too large",
+                "The form has more data than this page accepts.",
                 "Go back and try again.",
             ),
             503 => (
                 "temporarily_unavailable",
                 "The gateway is busy",
-                "It cannot do this at the moment.",
+                "It cannot handle this request now.",
                 "Wait a few seconds and try again.",
             ),
             500..=599 => (
                 "server_error",
                 "Something went wrong here",
-                "The gateway failed at this request. Nothing that you did caused it.",
-                "Try again. If it stays, tell the operator the request id below: the log has the reason under it.",
+                "The gateway could not handle this request. Nothing that you did caused it.",
+                "Try again. If the error persists, give the operator the request id below: the log has the reason.",
             ),
             _ => (
                 "invalid_request",
                 "This request cannot be used",
-                "It is not what this page sends.",
+                "The request does not have the form that this page sends.",
                 "Go back and try again.",
             ),
         };
@@ -109,7 +109,7 @@ impl Problem {
 }
 
 impl IntoResponse for Problem {
-    /// An empty answer that `rescue` dresses, knowing what the browser asked for.
+    /// An empty response; `rescue` renders it in the format that the browser accepts.
     fn into_response(self) -> Response {
         let mut answer = self.status.into_response();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
@@ -120,25 +120,25 @@ impl IntoResponse for Problem {
     }
 }
 
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Self {
+impl From<AuthorizationError> for Problem {
+    fn from(refusal: AuthorizationError) -> Self {
         let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
         if status.is_server_error() {
             return Self::of_status(status);
         }
         let (title, advice) = match refusal.error {
             "invalid_client" => (
-                "This app is not known here",
+                "Unknown app",
                 vec![
                     "Claude Code: /mcp, then clear the authentication. VS Code: “Authentication: Remove Dynamic \
                      Authentication Providers”. mcp-remote: delete the folder ~/.mcp-auth.",
                 ],
             ),
             _ => (
-                "The app asked in a way that cannot be answered",
+                "The app sent an invalid request",
                 vec![
                     "Start the login in the app again.",
-                    "If this stays, tell the makers of the app what is written here.",
+                    "If the error persists, send this text to the developers of the app.",
                 ],
             ),
         };
@@ -146,21 +146,21 @@ impl From<Refusal> for Problem {
     }
 }
 
-impl From<Unusable> for Problem {
-    fn from(unusable: Unusable) -> Self {
+impl From<UnsealError> for Problem {
+    fn from(unusable: UnsealError) -> Self {
         match unusable {
-            Unusable::Foreign => Self::foreign_form(),
-            Unusable::Expired => Self::lapsed(),
-            Unusable::Refused(refusal) => refusal.into(),
+            UnsealError::Foreign => Self::foreign_form(),
+            UnsealError::Expired => Self::lapsed(),
+            UnsealError::Refused(refusal) => refusal.into(),
         }
     }
 }
 
-impl From<oauth::Error> for Problem {
-    fn from(error: oauth::Error) -> Self {
+impl From<oauth::OAuthError> for Problem {
+    fn from(error: oauth::OAuthError) -> Self {
         tracing::error!(%error, "a page could not be made");
         match error {
-            oauth::Error::Storage(error) if error.is_busy() => Self::of_status(StatusCode::SERVICE_UNAVAILABLE),
+            oauth::OAuthError::Storage(error) if error.is_busy() => Self::of_status(StatusCode::SERVICE_UNAVAILABLE),
             _ => Self::internal(),
         }
     }

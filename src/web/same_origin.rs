@@ -1,12 +1,11 @@
-//! Whether a request that changes something comes from the gateway's own pages, by what the browser says (`OA-72`).
-//! It stands beside the tokens in the forms, not in their place.
+//! Same-origin check of requests that change something, from the browser's headers (`OA-72`). It complements the tokens
+//! in the forms.
 
 use http::{HeaderMap, header};
 use url::Url;
 
-/// Whether the request may act. `Sec-Fetch-Site` decides where it is sent. Otherwise `Origin` does; `null` passes there,
-/// because that is what browsers send from a page with `Referrer-Policy: no-referrer`, and the pages have that
-/// (`OA-27`).
+/// True if the request may change something. `Sec-Fetch-Site` decides if it is sent, otherwise `Origin`; `null` passes
+/// there, because browsers send it from a page with `Referrer-Policy: no-referrer`, which these pages have (`OA-27`).
 pub(super) fn may_act(headers: &HeaderMap, public_url: &Url) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return matches!(site.as_bytes(), b"same-origin" | b"none") && own_origin(headers, public_url);
@@ -20,7 +19,7 @@ fn own_origin(headers: &HeaderMap, public_url: &Url) -> bool {
     origin == "null" || Url::parse(origin).is_ok_and(|origin| same_site(&origin, public_url))
 }
 
-/// The same origin; where the public URL is a loopback one, any other loopback name of the same port will do.
+/// Same origin; if the public URL is a loopback one, any other loopback name of the same port matches.
 fn same_site(origin: &Url, public_url: &Url) -> bool {
     let loopback = |url: &Url| matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
     let port = |url: &Url| (url.scheme().to_owned(), url.port_or_known_default());
@@ -46,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn own_pages_may_act() {
+    fn requests_from_own_pages_are_accepted() {
         assert!(acts(Some("same-origin"), Some("null")));
         assert!(acts(Some("same-origin"), Some("https://mcp.example.com")));
         assert!(acts(None, Some("https://mcp.example.com")));
@@ -54,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn other_sites_may_not() {
+    fn requests_from_other_sites_are_refused() {
         assert!(!acts(Some("cross-site"), Some("null")));
         assert!(!acts(Some("same-site"), None));
         assert!(!acts(None, Some("https://evil.example")));

@@ -1,6 +1,6 @@
-//! Browser sessions (`OA-69`): 128 random bits in a cookie. From the login on there is a row, with a digest of them, for
-//! 30 minutes idle and 8 hours at most; before it nothing is stored, and any id stands for itself. Knows nothing of what
-//! the pages remember, but for the key of the login.
+//! Browser sessions (`OA-69`): 128 random bits in a cookie. A login stores a row with their digest, for 30 minutes idle
+//! and 8 hours at most; before it nothing is stored, and any id is accepted. Knows only the login's key of the session
+//! data.
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
@@ -15,42 +15,42 @@ use tower_sessions::{
 };
 use url::Url;
 
-use super::state::State;
+use super::state::WebState;
 use crate::{
     model::KeyId,
     storage::{self, BrowserSession, Storage},
     support::{Clock, Digest, Random},
 };
 
-/// The name of the login among the data of a session.
+/// Name of the login in the session data.
 pub(super) const LOGIN: &str = "visit";
 
-/// How long a session may lie unused.
+/// Maximum idle time of a session.
 const IDLE: Duration = Duration::from_mins(30);
 
-/// How long a session lives, however much it is used.
+/// Maximum life of a session.
 const ABSOLUTE: Duration = Duration::from_hours(8);
 
-/// How exactly the last use is known; it spares a write per page.
+/// Precision of the last use; it saves a write per page.
 const TOUCH: Duration = Duration::from_mins(1);
 
-/// How often expired sessions are deleted.
+/// Interval between deletions of expired sessions.
 const SWEEP: Duration = Duration::from_mins(10);
 
-/// How a busy store is told apart in an error of `tower_sessions`, which carries text alone.
+/// Marks a busy database in an error of `tower_sessions`, which carries only text.
 const BUSY: &str = "the database is busy";
 
-/// The session store on the gateway's own database.
+/// Session store in the gateway's database.
 #[derive(Clone)]
-pub(super) struct Store {
+pub(super) struct BrowserSessionStore {
     storage: Storage,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
 }
 
-/// The layer that reads and writes the session cookie. Toward https the name has the prefix `__Host-`, by which
-/// browsers bind it to this very host; a loopback gateway without TLS cannot have that.
-pub(super) fn layer(store: Store, public_url: &Url) -> SessionManagerLayer<Store> {
+/// Middleware for the session cookie. With https its name has the prefix `__Host-`, which binds it to this host; a
+/// loopback gateway without TLS cannot use the prefix.
+pub(super) fn layer(store: BrowserSessionStore, public_url: &Url) -> SessionManagerLayer<BrowserSessionStore> {
     let https = public_url.scheme() == "https";
     // without an expiry of its own the cookie ends with the browser; the server's limits are stricter anyway
     SessionManagerLayer::new(store)
@@ -63,13 +63,13 @@ pub(super) fn layer(store: Store, public_url: &Url) -> SessionManagerLayer<Store
 
 // === impl Store ===
 
-impl Store {
-    pub(super) fn new(state: &State) -> Self {
+impl BrowserSessionStore {
+    pub(super) fn new(state: &WebState) -> Self {
         let (clock, random) = (Arc::clone(&state.clock), Arc::clone(&state.random));
         Self { storage: state.storage.clone(), clock, random }
     }
 
-    /// What is stored of a session: nothing if nobody is logged in.
+    /// The row of a session; none if nobody is logged in.
     fn row(&self, record: &Record) -> session_store::Result<Option<BrowserSession>> {
         let Some(key) = key_in(&record.data) else { return Ok(None) };
         let now = self.clock.now();
@@ -77,8 +77,8 @@ impl Store {
         Ok(Some(BrowserSession { id: digest(&record.id), key, data, created: now, used: now }))
     }
 
-    /// Deletes the sessions that have expired; says how many there were.
-    async fn sweep(&self) -> Result<u64, storage::Error> {
+    /// Deletes expired sessions; returns their number.
+    async fn sweep(&self) -> Result<u64, storage::StorageError> {
         let now = self.clock.now();
         self.storage.browser_sessions().delete_stale(now - IDLE, now - ABSOLUTE).await
     }
@@ -96,7 +96,7 @@ impl Store {
 }
 
 #[async_trait]
-impl SessionStore for Store {
+impl SessionStore for BrowserSessionStore {
     async fn create(&self, record: &mut Record) -> session_store::Result<()> {
         let random: &dyn Random = &*self.random;
         record.id = Id(i128::from_le_bytes(random.bytes()));
@@ -106,7 +106,7 @@ impl SessionStore for Store {
         }
     }
 
-    /// Writes what changed. The layer saves once more what a page has saved, which is not written again.
+    /// Writes changes. The middleware saves again after a page has saved, which is skipped.
     async fn save(&self, record: &Record) -> session_store::Result<()> {
         let Some(row) = self.row(record)? else { return Ok(()) };
         let known = self.storage.browser_sessions().lookup(&row.id).await.map_err(backend)?;
@@ -130,7 +130,7 @@ impl SessionStore for Store {
             }
             None => HashMap::new(),
         };
-        // the limits are those above; this date is never looked at
+        // the limits above apply; this date is not used
         let expiry_date = time::OffsetDateTime::UNIX_EPOCH;
         Ok(Some(Record { id: *id, data, expiry_date }))
     }
@@ -140,18 +140,18 @@ impl SessionStore for Store {
     }
 }
 
-impl fmt::Debug for Store {
+impl fmt::Debug for BrowserSessionStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store").finish_non_exhaustive()
     }
 }
 
-/// Whether the store was only busy and the same may be tried again.
+/// True if the database was busy: a retry may succeed.
 pub(super) fn is_busy(error: &session::Error) -> bool {
     matches!(error, session::Error::Store(session_store::Error::Backend(text)) if text == BUSY)
 }
 
-/// The key that the person of a session logged in with; `None` if nobody is logged in.
+/// API key of the login; `None` if nobody is logged in.
 fn key_in(data: &HashMap<String, Value>) -> Option<KeyId> {
     data.get(LOGIN)?.get("key")?.as_str().map(KeyId::new)
 }
@@ -161,7 +161,7 @@ fn digest(id: &Id) -> Digest {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "`map_err` gives the error away")]
-fn backend(error: storage::Error) -> session_store::Error {
+fn backend(error: storage::StorageError) -> session_store::Error {
     session_store::Error::Backend(if error.is_busy() { BUSY.to_owned() } else { error.to_string() })
 }
 
@@ -182,8 +182,9 @@ mod tests {
     };
 
     #[test]
-    fn a_busy_store_is_told_as_busy() {
-        let answer = |error| Problem::from(session::Error::from(backend(storage::Error::Query(error)))).into_response();
+    fn a_busy_database_is_answered_with_503() {
+        let answer =
+            |error| Problem::from(session::Error::from(backend(storage::StorageError::Query(error)))).into_response();
         let busy = answer(sqlx::Error::PoolTimedOut);
         assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert!(busy.headers().contains_key(header::RETRY_AFTER));
@@ -191,11 +192,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_expired_opens_nothing_and_is_swept_away() {
+    async fn an_expired_session_is_invalid_and_gets_deleted() {
         let clock = Arc::new(ManualClock::default());
         let storage = Storage::in_memory().await.unwrap();
         let given: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-        let store = Store { storage, clock: given, random: Arc::new(SeededRandom::new(1)) };
+        let store = BrowserSessionStore { storage, clock: given, random: Arc::new(SeededRandom::new(1)) };
         let expiry_date = time::OffsetDateTime::UNIX_EPOCH;
         let data = HashMap::from([("visit".to_owned(), json!({ "key": "k1" }))]);
         let mut record = Record { id: Id(0), data, expiry_date };

@@ -1,4 +1,4 @@
-//! The start page: what this is, and the address to give to clients.
+//! The start page: a short description, and the URL for clients.
 
 use std::sync::Arc;
 
@@ -8,23 +8,23 @@ use http::StatusCode;
 
 use super::{
     account,
-    pages::{Frame, Page, Start},
+    pages::{Layout, PageResponse, StartPage},
     problem::Problem,
-    state::State,
-    visit::Visitor,
+    state::WebState,
+    visitor::Visitor,
 };
 
-/// `GET /`. The state of the backends is shown to those who are logged in.
+/// `GET /`. Shows the state of the backends after a login.
 pub(super) async fn show(
-    extract::State(state): extract::State<Arc<State>>,
+    extract::State(state): extract::State<Arc<WebState>>,
     visitor: Visitor,
 ) -> Result<Response, Problem> {
     let backends = visitor.holder().await?.map(|holder| account::backends(&(state.status)(), &holder));
-    let page = Start {
-        frame: Frame::new(&state.settings),
+    let page = StartPage {
+        layout: Layout::new(&state.settings),
         root: state.settings.root(),
         backends,
         version: env!("CARGO_PKG_VERSION"),
     };
-    Ok(Page(StatusCode::OK, page).into_response())
+    Ok(PageResponse(StatusCode::OK, page).into_response())
 }

@@ -11,54 +11,54 @@ use crate::{
     support::{Clock, Random},
 };
 
-/// Tells the state of the gateway at this moment.
+/// Returns the current status of the gateway.
 pub type StatusSource = Arc<dyn Fn() -> Status + Send + Sync>;
 
-/// What the pages need.
+/// State of the pages.
 #[derive(Clone)]
-pub struct State {
+pub struct WebState {
     /// The authorization server.
     pub oauth: OAuth,
-    /// Where browser sessions are kept.
+    /// Storage of browser sessions.
     pub storage: Storage,
-    /// The time.
+    /// Clock.
     pub clock: Arc<dyn Clock>,
-    /// Where session ids and form tokens come from.
+    /// Source of session ids and form tokens.
     pub random: Arc<dyn Random>,
-    /// What the operator decided.
-    pub settings: Settings,
-    /// The state of backends and sessions.
+    /// Settings.
+    pub settings: WebSettings,
+    /// Source of the status of backends and sessions.
     pub status: StatusSource,
 }
 
-/// What the operator decides about the pages.
+/// Settings of the pages.
 #[derive(Debug, Clone)]
-pub struct Settings {
-    /// The public URL: links, cookies and the addresses on the start page derive from it alone (`OA-137`).
+pub struct WebSettings {
+    /// Public URL: base of links, cookies and the addresses on the start page (`OA-137`).
     pub public_url: Url,
-    /// What the gateway calls itself: `Lockkeeper`.
+    /// Name of the gateway: `Lockkeeper`.
     pub name: String,
 }
 
-// === impl Settings ===
+// === impl WebSettings ===
 
-impl Settings {
-    /// The defaults for a gateway at `public_url`.
+impl WebSettings {
+    /// Defaults for a gateway at `public_url`.
     pub fn new(public_url: Url) -> Self {
         Self { public_url, name: "Lockkeeper".to_owned() }
     }
 
-    /// The path below which the pages lie: empty, or `/path` without a slash at its end.
+    /// Base path of the pages: empty, or `/path` without a trailing slash.
     pub(super) fn base(&self) -> &str {
         self.public_url.path().trim_end_matches('/')
     }
 
-    /// The public URL without a slash at its end, as clients write it.
+    /// The public URL without a trailing slash.
     pub(super) fn root(&self) -> &str {
         self.public_url.as_str().trim_end_matches('/')
     }
 
-    /// The host and port that people know the gateway by.
+    /// Host and port of the public URL.
     pub(super) fn host(&self) -> String {
         let host = self.public_url.host_str().unwrap_or_default();
         self.public_url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))

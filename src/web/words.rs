@@ -1,4 +1,4 @@
-//! Scopes, targets, moments and spans of time in words. Knows nothing of pages.
+//! Texts for scopes, redirect targets and times. Knows nothing of pages.
 
 use std::time::Duration;
 
@@ -7,46 +7,46 @@ use crate::{
     oauth::RedirectTarget,
 };
 
-/// One thing that an app asks to do.
+/// One permission that an app requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Permission {
-    /// The scope's own name.
+    /// Scope.
     pub(super) scope: String,
-    /// What it allows.
+    /// Description.
     pub(super) text: String,
-    /// Whether to think twice about it.
-    pub(super) weight: Weight,
+    /// Sensitivity.
+    pub(super) sensitivity: Sensitivity,
 }
 
-/// Whether to think twice about a permission.
+/// Sensitivity of a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Weight {
-    /// What apps are connected for.
+pub(super) enum Sensitivity {
+    /// Ordinary use of servers.
     Ordinary,
-    /// It reaches the gateway itself.
-    Heavy,
+    /// Access to the gateway itself.
+    High,
 }
 
-/// Where the answer to an app goes.
+/// Target of the response to an app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Destination {
-    /// The host, or the scheme.
+    /// Host or scheme.
     pub(super) name: String,
-    /// What stands there.
+    /// Kind of target.
     pub(super) kind: &'static str,
-    /// What to think of before going there.
+    /// Warning, if there is one.
     pub(super) caution: Option<&'static str>,
 }
 
-/// What the scopes allow, in words (`OA-70`).
+/// Descriptions of scopes (`OA-70`).
 pub(super) fn permissions(scopes: &Scopes) -> Vec<Permission> {
     scopes
         .iter()
-        .map(|scope| Permission { scope: scope.to_string(), text: sentence(scope), weight: weigh(scope) })
+        .map(|scope| Permission { scope: scope.to_string(), text: sentence(scope), sensitivity: sensitivity(scope) })
         .collect()
 }
 
-/// Where a redirect leads, in words (`OA-70`).
+/// Description of a redirect target (`OA-70`).
 pub(super) fn destination(target: &RedirectTarget) -> Destination {
     match target {
         RedirectTarget::Web(host) => Destination { name: host.clone(), kind: "a web site", caution: None },
@@ -54,18 +54,18 @@ pub(super) fn destination(target: &RedirectTarget) -> Destination {
             name: host.clone(),
             kind: "an app on this computer",
             caution: Some(
-                "Any program on this computer can ask for this. Go on only if you have just started it yourself.",
+                "Any program on this computer can send this request. Continue only if you started it just now.",
             ),
         },
         RedirectTarget::App(scheme) => Destination {
             name: format!("{}:", scheme.trim_end_matches(':')),
-            kind: "an app on this computer, by its own kind of link",
-            caution: Some("Go on only if you have just started this from the app yourself."),
+            kind: "an app on this computer, opened by its own link type",
+            caution: Some("Continue only if you started this in the app just now."),
         },
     }
 }
 
-/// A span of time in its largest whole unit, such as `180 days`.
+/// A duration in its largest whole unit, such as `180 days`.
 pub(super) fn span(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (count, unit) = match seconds {
@@ -77,7 +77,7 @@ pub(super) fn span(duration: Duration) -> String {
     format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
 }
 
-/// How long ago something was, such as `5 minutes ago`.
+/// Time since a moment, such as `5 minutes ago`.
 pub(super) fn ago(since: Duration) -> String {
     if since < Duration::from_mins(1) { "just now".to_owned() } else { format!("{} ago", span(since)) }
 }
@@ -91,15 +91,15 @@ fn sentence(scope: &Scope) -> String {
     match scope {
         Scope::Use => "Use every server behind this gateway that your key opens".to_owned(),
         Scope::Backend(backend) => format!("Use the server “{backend}”"),
-        Scope::BackendRead(backend) => format!("Use the server “{backend}”, its read-only tools alone"),
+        Scope::BackendRead(backend) => format!("Use the server “{backend}”, read-only tools only"),
         Scope::Admin => "See the state of the gateway and administer it".to_owned(),
     }
 }
 
-fn weigh(scope: &Scope) -> Weight {
+fn sensitivity(scope: &Scope) -> Sensitivity {
     match scope {
-        Scope::Admin => Weight::Heavy,
-        Scope::Use | Scope::Backend(_) | Scope::BackendRead(_) => Weight::Ordinary,
+        Scope::Admin => Sensitivity::High,
+        Scope::Use | Scope::Backend(_) | Scope::BackendRead(_) => Sensitivity::Ordinary,
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_told_in_their_largest_unit() {
+    fn durations_are_shown_in_their_largest_unit() {
         assert_eq!(span(Duration::from_secs(1)), "1 second");
         assert_eq!(span(Duration::from_mins(90)), "1 hour");
         assert_eq!(span(Duration::from_hours(180 * 24)), "180 days");
@@ -123,7 +123,7 @@ mod tests {
         insta::assert_snapshot!(told.join("\n"), @r"
         Use every server behind this gateway that your key opens
         Use the server “git”
-        Use the server “git”, its read-only tools alone
+        Use the server “git”, read-only tools only
         See the state of the gateway and administer it
         ");
     }

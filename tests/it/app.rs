@@ -11,8 +11,8 @@ mod profile;
 use std::{path::Path, process::Command};
 
 use lockkeeper::{
-    app::{App, Control},
-    config::{self, Environment, Given},
+    app::{App, ControlFile},
+    config::{self, CommandLineOptions, Environment},
     model::status::Status,
     support::Secret,
     telemetry::Telemetry,
@@ -40,8 +40,11 @@ struct Events {
 impl Running {
     #[expect(clippy::disallowed_methods, reason = "the test stands for `main` here")]
     async fn start(data_dir: &Path) -> Self {
-        let given =
-            Given { listen: Some("127.0.0.1:0".to_owned()), data_dir: Some(data_dir.to_owned()), ..Given::default() };
+        let given = CommandLineOptions {
+            listen: Some("127.0.0.1:0".to_owned()),
+            data_dir: Some(data_dir.to_owned()),
+            ..CommandLineOptions::default()
+        };
         let path = std::env::var("PATH").unwrap_or_default();
         let environment: Environment = [("PATH", path.as_str())].into_iter().collect();
         let config = config::load(&given, &environment, data_dir).unwrap();
@@ -160,7 +163,7 @@ async fn the_status_is_for_administrators_and_for_whoever_may_read_the_data() {
     assert_eq!(gateway.get("/api/status", Some(key.expose())).await.status(), StatusCode::UNAUTHORIZED);
     let key = made_key(folder.path(), &["--direct", "--admin"]);
     assert_eq!(gateway.get("/api/status", Some(&key)).await.status(), StatusCode::OK);
-    let control = Control::read(folder.path()).unwrap().unwrap();
+    let control = ControlFile::read(folder.path()).unwrap().unwrap();
     let response = gateway.get("/api/status", Some(control.token.expose())).await;
     let status: Status = serde_json::from_str(&response.text().await.unwrap()).unwrap();
     let backends: Vec<(&str, Option<&str>)> =
@@ -170,5 +173,5 @@ async fn the_status_is_for_administrators_and_for_whoever_may_read_the_data() {
         assert_eq!(gateway.get(path, None).await.status(), StatusCode::OK, "{path}");
     }
     gateway.stop().await;
-    assert!(Control::read(folder.path()).unwrap().is_none(), "the control file is gone with the gateway");
+    assert!(ControlFile::read(folder.path()).unwrap().is_none(), "the control file is gone with the gateway");
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use lockkeeper::{app::Control, config::PublicUrl, support::Secret};
+use lockkeeper::{app::ControlFile, config::PublicUrl, support::Secret};
 
 /// Runs the program in `folder`, with nothing of this environment but what it needs to start.
 fn lockkeeper(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
@@ -46,15 +46,15 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
 
     Commands:
       serve        Runs the gateway
-      check        Checks the configuration, starts every server once, and tells what each offers
+      check        Checks the configuration, starts every server once, and reports what each offers
       status       Shows the backends and sessions of the running gateway
       sessions     Shows the client sessions of the running gateway
       keys         Creates, lists, rotates and revokes API keys
       clients      Shows and revokes OAuth clients
       grants       Shows and revokes the grants that people gave to clients
-      translate    Shows what a client or server of another protocol version gets of a message
-      healthcheck  Exits with 0 where the running gateway answers (for containers)
-      version      Shows the version and the protocol versions that are carried
+      translate    Shows a message as a client or server of another protocol version gets it
+      healthcheck  Exits with 0 if the running gateway answers (for containers)
+      version      Shows the version and the supported protocol versions
 
     Options:
       -h, --help     Print help
@@ -63,11 +63,11 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
     Examples:
       lockkeeper serve                             a demonstration on http://127.0.0.1:8080
       lockkeeper serve --config lockkeeper.toml    your servers
-      lockkeeper serve --config .mcp.json          the servers that another client uses already
+      lockkeeper serve --config .mcp.json          the servers of another client's configuration
       lockkeeper serve -- npx -y @modelcontextprotocol/server-everything
-      lockkeeper check                             is the configuration right, how are the servers
+      lockkeeper check                             checks configuration and servers
       lockkeeper keys create laptop                an API key to log in with
-      lockkeeper status                            what is going on
+      lockkeeper status                            shows backends and sessions
 
     Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
     --- err
@@ -75,7 +75,7 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
 }
 
 #[test]
-fn every_command_explains_itself() {
+fn every_command_has_help() {
     let folder = tempfile::tempdir().unwrap();
     for command in [
         "serve",
@@ -103,7 +103,7 @@ fn every_command_explains_itself() {
 }
 
 #[test]
-fn a_wrong_configuration_is_told_whole_and_nothing_is_started() {
+fn every_configuration_error_is_reported_and_nothing_is_started() {
     let folder = tempfile::tempdir().unwrap();
     let text = "lissten = 1\n[backends.git]\ncommand = \"git-server\"\nenv = { TOKEN = \"${GIT_TOKEN}\" }\n";
     std::fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
@@ -112,12 +112,12 @@ fn a_wrong_configuration_is_told_whole_and_nothing_is_started() {
     2
     --- out
     --- err
-    error: there are 2 mistakes in the configuration
-      lockkeeper.toml:1:1: lissten: there is no such option
+    error: the configuration has 2 errors
+      lockkeeper.toml:1:1: lissten: unknown option
           did you mean `listen`?
       lockkeeper.toml:4:17: backends.git.env.TOKEN: the environment variable `GIT_TOKEN` is not set
           set it, or give a default: `${GIT_TOKEN:-…}`
-    help: every option is explained in lockkeeper.example.toml; `lockkeeper check` tries a configuration
+    help: see lockkeeper.example.toml for every option; test with `lockkeeper check`
     "#);
     assert!(!folder.path().join(".local").exists());
 }
@@ -135,10 +135,10 @@ fn a_public_url_that_clients_cannot_use_is_refused() {
     2
     --- out
     --- err
-    error: there is a mistake in the configuration
-      public_url: this must be said, because 0.0.0.0:0 can be reached from other machines
-          give the URL that clients use, such as `https://mcp.example.com`, as `public_url` in the file, `--public-url` or LOCKKEEPER_PUBLIC_URL; or listen on 127.0.0.1
-    help: every option is explained in lockkeeper.example.toml; `lockkeeper check` tries a configuration
+    error: the configuration has an error
+      public_url: this is required, because 0.0.0.0:0 is reachable from other machines
+          set the URL that clients use, such as `https://mcp.example.com`, as `public_url` in the file, `--public-url` or LOCKKEEPER_PUBLIC_URL; or listen on 127.0.0.1
+    help: see lockkeeper.example.toml for every option; test with `lockkeeper check`
     "#);
 }
 
@@ -150,21 +150,21 @@ fn a_command_and_a_url_exclude_each_other() {
 }
 
 #[test]
-fn where_no_gateway_runs_status_says_so() {
+fn status_reports_that_no_gateway_runs() {
     let folder = tempfile::tempdir().unwrap();
     let output = lockkeeper(folder.path(), &["status", "--data-dir", "."], &[]);
     assert_snapshot!(shown(folder.path(), &output), @r#"
     1
     --- out
     --- err
-    error: no gateway can be asked
-      none runs on the data in FOLDER
-    help: start it with `lockkeeper serve`, or say where its data is: `--data-dir DIR`
+    error: no running gateway found
+      none is running with the data in FOLDER
+    help: start it with `lockkeeper serve`, or set its data folder: `--data-dir DIR`
     "#);
 
     // A gateway that was killed left its control file behind; nobody listens on port 1.
     let url = PublicUrl::parse("http://localhost:1").unwrap();
-    Control::new("127.0.0.1:1".parse().unwrap(), &url, Secret::new("t")).write(folder.path()).unwrap();
+    ControlFile::new("127.0.0.1:1".parse().unwrap(), &url, Secret::new("t")).write(folder.path()).unwrap();
     for command in [["status"].as_slice(), &["healthcheck"], &["sessions", "list", "--json"]] {
         let output = lockkeeper(folder.path(), command, &[("LOCKKEEPER_DATA_DIR", folder.path().to_str().unwrap())]);
         assert_eq!(output.status.code(), Some(1), "{command:?}");
@@ -173,28 +173,28 @@ fn where_no_gateway_runs_status_says_so() {
 }
 
 #[test]
-fn a_gateway_elsewhere_is_asked_with_an_api_key() {
+fn a_remote_gateway_is_asked_with_an_api_key() {
     let folder = tempfile::tempdir().unwrap();
     let output = lockkeeper(folder.path(), &["status", "--url", "https://mcp.example.com"], &[]);
     assert_snapshot!(shown(folder.path(), &output), @r#"
     2
     --- out
     --- err
-    error: an API key is needed to ask a gateway by its URL
-    help: put it into LOCKKEEPER_API_KEY, or name its file: --api-key-file FILE
+    error: `--url` needs an API key
+    help: set LOCKKEEPER_API_KEY, or use --api-key-file FILE
     "#);
 }
 
 #[test]
-fn records_are_not_looked_for_where_there_are_none() {
+fn administration_without_data_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let output = lockkeeper(folder.path(), &["keys", "list", "--data-dir", "nowhere"], &[]);
     assert_snapshot!(shown(folder.path(), &output), @r#"
     1
     --- out
     --- err
-    error: there is no gateway's data in FOLDER/nowhere
-    help: say where it is: `--data-dir DIR` or `--config FILE`
+    error: there is no gateway data in FOLDER/nowhere
+    help: set the folder: `--data-dir DIR` or `--config FILE`
     "#);
     assert!(!folder.path().join("nowhere").exists());
 }
@@ -216,7 +216,7 @@ fn the_version_names_the_protocol_versions() {
 }
 
 #[test]
-fn a_check_looks_at_every_server_and_fails_where_one_is_sick() {
+fn a_check_tests_every_server_and_fails_if_one_fails() {
     let folder = tempfile::tempdir().unwrap();
     let output = lockkeeper(folder.path(), &["check"], &[]);
     assert_eq!(output.status.code(), Some(0));
@@ -270,7 +270,7 @@ fn a_key_is_shown_once_listed_and_revoked() {
 }
 
 #[test]
-fn clients_and_grants_of_a_fresh_gateway_are_none() {
+fn a_new_gateway_has_no_clients_and_no_grants() {
     let folder = tempfile::tempdir().unwrap();
     let run = |arguments: &[&str]| {
         lockkeeper(folder.path(), arguments, &[("LOCKKEEPER_DATA_DIR", folder.path().to_str().unwrap())])
@@ -317,7 +317,7 @@ mod asked {
     fn answer(folder: &Path, status: &'static str, body: &'static str) -> std::thread::JoinHandle<String> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = PublicUrl::parse("https://mcp.example.com").unwrap();
-        Control::new(listener.local_addr().unwrap(), &url, Secret::new("t0ken")).write(folder).unwrap();
+        ControlFile::new(listener.local_addr().unwrap(), &url, Secret::new("t0ken")).write(folder).unwrap();
         std::thread::spawn(move || {
             let (mut connection, _) = listener.accept().unwrap();
             let mut request = vec![0; 8192];
@@ -355,7 +355,7 @@ mod asked {
     }
 
     #[test]
-    fn json_is_the_document_as_it_came() {
+    fn json_output_is_the_document_of_the_gateway() {
         let folder = tempfile::tempdir().unwrap();
         let gateway = answer(folder.path(), "200 OK", STATUS);
         let output = lockkeeper(folder.path(), &["status", "--data-dir", ".", "--json"], &[]);
@@ -365,7 +365,7 @@ mod asked {
     }
 
     #[test]
-    fn a_refusal_and_nonsense_are_failures() {
+    fn an_error_and_an_invalid_answer_of_the_gateway_are_failures() {
         let folder = tempfile::tempdir().unwrap();
         for (status, body) in [("401 Unauthorized", ""), ("500 Oops", ""), ("200 OK", "hello"), ("200 OK", "{}")] {
             let gateway = answer(folder.path(), status, body);
@@ -376,7 +376,7 @@ mod asked {
     }
 
     #[test]
-    fn a_container_asks_for_health_in_silence() {
+    fn a_healthcheck_prints_nothing_on_success() {
         let folder = tempfile::tempdir().unwrap();
         let gateway = answer(folder.path(), "200 OK", "ok");
         let output = lockkeeper(folder.path(), &["healthcheck", "--data-dir", "."], &[]);
@@ -402,7 +402,7 @@ fn translate(arguments: &[&str], lines: &str) -> String {
 }
 
 #[test]
-fn translate_prints_what_the_other_side_gets_and_says_what_it_does_not_get() {
+fn translate_prints_delivered_messages_and_names_refused_ones() {
     let lines = concat!(
         r#"{"content":[{"type":"resource_link","uri":"a:b","name":"n"}],"structuredContent":{"x":1.0}}"#,
         "\n\n",
@@ -431,7 +431,7 @@ fn translate_prints_what_the_other_side_gets_and_says_what_it_does_not_get() {
     --- out
     {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","_meta":{"v/x":1}}}
     --- err
-    line 1: it does not arrive; who sent it gets {"code":-32602,"message":"the client speaks MCP 2025-03-26 and cannot be asked for elicitation (asked in 2025-06-18)"}
+    line 1: it is not delivered; the sender gets {"code":-32602,"message":"the client speaks MCP 2025-03-26 and cannot be asked for elicitation (asked in 2025-06-18)"}
     "#);
     let told =
         "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/elicitation/complete\",\"params\":{\"elicitationId\":\"1\"}}";
@@ -453,9 +453,9 @@ fn translate_names_the_lines_that_it_cannot_read() {
     --- out
     --- err
     line 1: a line without `jsonrpc` needs --method
-    line 2: it is no JSON object
-    line 3: it is a notification, and --as says otherwise
-    line 4: it is no JSON: expected ident at line 1 column 2
-    error: 4 lines could not be read; they are named above
+    line 2: it is not a JSON object
+    line 3: it is a notification, which does not match --as
+    line 4: it is not JSON: expected ident at line 1 column 2
+    error: 4 lines are invalid; see above
     "#);
 }

@@ -8,18 +8,22 @@ mod snippets;
 
 use std::path::Path;
 
-use lockkeeper::config::{self, Config, Environment, Given, Problems};
+use lockkeeper::config::{self, CommandLineOptions, Config, ConfigProblems, Environment};
 
 /// Loads `text` as the file `name` in a folder of its own, with these environment variables.
-fn load(name: &str, text: &str, variables: &[(&str, &str)]) -> Result<Config, Problems> {
+fn load(name: &str, text: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigProblems> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join(name), text).unwrap();
-    load_in(folder.path(), &Given { config: Some(name.into()), ..Given::default() }, variables)
+    load_in(
+        folder.path(),
+        &CommandLineOptions { config: Some(name.into()), ..CommandLineOptions::default() },
+        variables,
+    )
 }
 
 /// Loads what is in `folder`, with `given` on the command line; a home folder is always there.
-fn load_in(folder: &Path, given: &Given, variables: &[(&str, &str)]) -> Result<Config, Problems> {
-    let given = Given { data_dir: given.data_dir.clone().or(Some("/data".into())), ..given.clone() };
+fn load_in(folder: &Path, given: &CommandLineOptions, variables: &[(&str, &str)]) -> Result<Config, ConfigProblems> {
+    let given = CommandLineOptions { data_dir: given.data_dir.clone().or(Some("/data".into())), ..given.clone() };
     config::load(&given, &variables.iter().copied().collect::<Environment>(), folder)
 }
 

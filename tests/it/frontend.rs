@@ -37,7 +37,7 @@ use lockkeeper::{
         observer::{LifecycleEvent, Observer},
     },
     model::{BackendId, Caller, ClientId, Requester, Target, UserId},
-    resource::{Admission, Lease},
+    resource::{Authorized, StreamLease},
     storage::Storage,
     support::{ManualClock, SealingKey, SeededRandom},
 };
@@ -97,7 +97,7 @@ struct Fate(mpsc::UnboundedSender<&'static str>, &'static str);
 #[derive(Clone)]
 struct Client {
     router: Router,
-    admission: Admission,
+    admission: Authorized,
     path: &'static str,
     session: Option<String>,
     version: Option<&'static str>,
@@ -176,9 +176,9 @@ impl World {
     }
 }
 
-fn admission(user: &str) -> Admission {
+fn admission(user: &str) -> Authorized {
     let caller = Caller { user: UserId::new(user), client: Some(ClientId::new("app")), ..Caller::gateway() };
-    Admission { caller: Arc::new(caller), lease: Lease { expires: None, revoked: Arc::default() } }
+    Authorized { caller: Arc::new(caller), lease: StreamLease { expires: None, revoked: Arc::default() } }
 }
 
 // === impl Scripted ===

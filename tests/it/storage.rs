@@ -4,13 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use lockkeeper::{
     model::{BackendId, Client, ClientAuth, ClientId, Era, KnownEra, UserId},
-    oauth::{MasterKeySource, OAuth, Settings},
-    storage::{IntroductionRow, NewClient, Registered, Storage, UnusedLimits},
+    oauth::{MasterKeySource, OAuth, OAuthSettings},
+    storage::{NewClient, RegistrationOutcome, ServerInfoRow, Storage, UnusedLimits},
     support::{Digest, ManualClock, OsRandom, Timestamp},
 };
 
 #[tokio::test]
-async fn processes_that_start_at_the_same_time_share_one_fresh_database() {
+async fn processes_that_start_together_share_one_new_database() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lockkeeper.sqlite3");
     let opened = futures_util::future::join_all((0..8).map(|_| Storage::open(&path))).await;
@@ -20,7 +20,7 @@ async fn processes_that_start_at_the_same_time_share_one_fresh_database() {
 }
 
 #[tokio::test]
-async fn what_is_known_of_the_servers_eras_is_read_back_and_replaced_as_a_whole() {
+async fn the_known_eras_are_read_back_and_replaced_as_a_whole() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lockkeeper.sqlite3");
     let known = |name: &str, era, seconds| KnownEra {
@@ -39,20 +39,20 @@ async fn what_is_known_of_the_servers_eras_is_read_back_and_replaced_as_a_whole(
 }
 
 #[tokio::test]
-async fn what_a_backend_says_of_itself_takes_the_place_of_what_it_said_before() {
+async fn the_server_info_of_a_backend_replaces_the_previous_one() {
     let folder = tempfile::tempdir().unwrap();
     let storage = Storage::open(&folder.path().join("lockkeeper.sqlite3")).await.unwrap();
-    let row = |backend: &str, server: &str| IntroductionRow {
+    let row = |backend: &str, server: &str| ServerInfoRow {
         backend: BackendId::parse(backend).unwrap(),
         server: Digest::sha256(server),
         revision: "2025-11-25".to_owned(),
         result: server.as_bytes().to_vec(),
     };
     for told in [row("a", "one"), row("b", "one"), row("a", "two")] {
-        storage.backend_introductions().set(&told).await.unwrap();
+        storage.server_info().set(&told).await.unwrap();
     }
-    storage.backend_introductions().delete(&row("b", "one").backend).await.unwrap();
-    assert_eq!(storage.backend_introductions().list().await.unwrap(), [row("a", "two")]);
+    storage.server_info().delete(&row("b", "one").backend).await.unwrap();
+    assert_eq!(storage.server_info().list().await.unwrap(), [row("a", "two")]);
 }
 
 /// A database as a gateway left it that knew no migration after `version`.
@@ -67,7 +67,7 @@ async fn database_of(version: i64, path: &std::path::Path) -> sqlx::SqlitePool {
 }
 
 #[tokio::test]
-async fn keys_that_share_a_user_stay_as_they_are_and_are_told_of_once() {
+async fn keys_that_share_a_user_stay_and_are_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lockkeeper.sqlite3");
     let old = database_of(50, &path).await;
@@ -93,7 +93,7 @@ async fn keys_that_share_a_user_stay_as_they_are_and_are_told_of_once() {
     let open = async || {
         let (clock, random) = (Arc::new(ManualClock::default()), Arc::new(OsRandom));
         let master_key = MasterKeySource::File(folder.path().join("master.key"));
-        let settings = Settings { master_key, ..Settings::new("https://gw.example") };
+        let settings = OAuthSettings { master_key, ..OAuthSettings::new("https://gw.example") };
         OAuth::open(storage.clone(), clock, random, settings).await.unwrap()
     };
     let oauth = open().await;
@@ -104,7 +104,7 @@ async fn keys_that_share_a_user_stay_as_they_are_and_are_told_of_once() {
 }
 
 #[tokio::test]
-async fn logins_outlive_the_update_that_drops_what_strangers_left() {
+async fn logins_survive_the_migration_that_deletes_anonymous_sessions() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lockkeeper.sqlite3");
     let before = database_of(50, &path).await;
@@ -152,7 +152,7 @@ async fn names(storage: &Storage) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn of_too_many_unused_clients_the_oldest_of_the_network_with_the_most_make_room() {
+async fn the_oldest_unused_clients_of_the_largest_network_are_evicted() {
     // OA-42
     let storage = Storage::in_memory().await.unwrap();
     let limits = UnusedLimits { clients: 5, bytes: i64::MAX, protected: Duration::from_mins(15) };
@@ -161,27 +161,30 @@ async fn of_too_many_unused_clients_the_oldest_of_the_network_with_the_most_make
         storage.clients().add(&new_client(name, network, now), &limits, now).await.unwrap()
     };
     let minute = Duration::from_mins(1);
-    assert_eq!(add("victim", "home", start).await, Registered::Added);
+    assert_eq!(add("victim", "home", start).await, RegistrationOutcome::Added);
     for (number, name) in ["flood-1", "flood-2", "flood-3", "flood-4"].into_iter().enumerate() {
         let now = start + minute * u32::try_from(number).unwrap();
-        assert_eq!(add(name, "flood", now).await, Registered::Added);
+        assert_eq!(add(name, "flood", now).await, RegistrationOutcome::Added);
     }
     // nobody makes room who registered within 15 minutes
     let until = start + minute * 15;
-    assert_eq!(add("new", "cafe", start + minute * 10).await, Registered::Full(until));
-    assert_eq!(add("flood-1", "flood", start + minute * 10).await, Registered::Known(ClientId::new("flood-1"), start));
+    assert_eq!(add("new", "cafe", start + minute * 10).await, RegistrationOutcome::Full(until));
+    assert_eq!(
+        add("flood-1", "flood", start + minute * 10).await,
+        RegistrationOutcome::Known(ClientId::new("flood-1"), start)
+    );
     // flood-1 was renewed, so that flood-2 is the oldest of the most
-    assert_eq!(add("new", "cafe", start + minute * 17).await, Registered::Added);
+    assert_eq!(add("new", "cafe", start + minute * 17).await, RegistrationOutcome::Added);
     assert_eq!(names(&storage).await, ["flood-1", "flood-3", "flood-4", "new", "victim"]);
     // what is deleted leaves nothing behind
-    assert_eq!(add("flood-2", "flood", start + minute * 18).await, Registered::Added);
+    assert_eq!(add("flood-2", "flood", start + minute * 18).await, RegistrationOutcome::Added);
     assert_eq!(names(&storage).await, ["flood-1", "flood-2", "flood-4", "new", "victim"]);
     storage.clients().purge(start + minute * 60, &limits, start + minute * 60).await.unwrap();
     assert!(names(&storage).await.is_empty());
 }
 
 #[tokio::test]
-async fn unused_clients_take_as_many_bytes_as_they_may() {
+async fn unused_clients_are_limited_in_bytes() {
     let storage = Storage::in_memory().await.unwrap();
     let now = Timestamp::from_seconds(1_000_000);
     let size = new_client("0", "", now).client.stored_bytes();
@@ -189,20 +192,23 @@ async fn unused_clients_take_as_many_bytes_as_they_may() {
     let later = now + Duration::from_hours(1);
     for name in ["0", "1", "2"] {
         let new = new_client(name, name, now);
-        assert_eq!(storage.clients().add(&new, &limits, now).await.unwrap(), Registered::Added);
+        assert_eq!(storage.clients().add(&new, &limits, now).await.unwrap(), RegistrationOutcome::Added);
     }
     let full = storage.clients().add(&new_client("3", "3", now), &limits, now).await.unwrap();
-    assert_eq!(full, Registered::Full(now + limits.protected));
+    assert_eq!(full, RegistrationOutcome::Full(now + limits.protected));
     for name in ["4", "5"] {
         let new = new_client(name, "4", later);
-        assert_eq!(storage.clients().add(&new, &limits, later).await.unwrap(), Registered::Added);
+        assert_eq!(storage.clients().add(&new, &limits, later).await.unwrap(), RegistrationOutcome::Added);
     }
     assert_eq!(names(&storage).await.len(), 3);
     // a revoked client is the operator's, and does not count
     assert!(storage.clients().revoke(&ClientId::new("4"), later).await.unwrap());
     let new = new_client("6", "6", later);
-    assert_eq!(storage.clients().add(&new, &limits, later).await.unwrap(), Registered::Added);
-    assert_eq!(storage.clients().add(&new_client("4", "4", later), &limits, later).await.unwrap(), Registered::Revoked);
+    assert_eq!(storage.clients().add(&new, &limits, later).await.unwrap(), RegistrationOutcome::Added);
+    assert_eq!(
+        storage.clients().add(&new_client("4", "4", later), &limits, later).await.unwrap(),
+        RegistrationOutcome::Revoked
+    );
     // lower limits, as after an upgrade: what is beyond them goes in the background
     let fewer = UnusedLimits { clients: 2, ..limits };
     storage.clients().purge(now, &fewer, later + limits.protected).await.unwrap();

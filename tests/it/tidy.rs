@@ -2,6 +2,7 @@
 
 mod graph;
 mod references;
+mod words;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

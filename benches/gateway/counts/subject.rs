@@ -5,7 +5,7 @@ use std::{fmt::Write as _, fs, hint::black_box, io, net::SocketAddr, path::PathB
 use anyhow::{Context as _, Result, ensure};
 use lockkeeper::{
     app::App,
-    config::{self, Environment, Given},
+    config::{self, CommandLineOptions, Environment},
     listener::{self, Accept, Lifecycle},
     telemetry::{self, Telemetry},
 };
@@ -113,15 +113,15 @@ impl Served {
         }
         let folder = &arguments.folder;
         fs::write(folder.join("lockkeeper.toml"), configuration)?;
-        let given = Given {
+        let given = CommandLineOptions {
             config: Some(folder.join("lockkeeper.toml")),
             data_dir: Some(folder.join("data")),
             listen: Some("127.0.0.1:0".to_owned()),
-            ..Given::default()
+            ..CommandLineOptions::default()
         };
         let config = config::load(&given, &Environment::default(), folder)?;
-        let settings = telemetry::Settings { filter: config.log.filter.clone(), format: telemetry::Format::Plain };
-        let limits = listener::Settings {
+        let settings = telemetry::LogSettings { filter: config.log.filter.clone(), format: telemetry::Format::Plain };
+        let limits = listener::ListenerSettings {
             connections: 64,
             connections_per_address: config.limits.connections_per_address,
             proxies: Vec::new(),

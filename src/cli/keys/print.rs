@@ -1,20 +1,20 @@
-//! Keys as they are printed. Knows nothing of the commands.
+//! Output of keys. Knows nothing of the commands.
 
 use serde_json::{Value, json};
 
 use crate::{
     cli::{
-        arguments::Form,
-        output::{Ink, Style},
-        process::Process,
-        table::{Cell, Table},
+        arguments::FormatArgs,
+        output::{Emphasis, Style},
+        process::ProcessContext,
+        table::{Cell, TextTable},
     },
-    model::{Access, ApiKey, Backends, Direct, Rights},
+    model::{Access, AllowedBackends, ApiKey, Direct, Rights},
     support::{Secret, Timestamp},
 };
 
-/// Prints a key that was just made: the key alone on standard output, what it is beside it.
-pub(super) fn once(process: &mut Process, form: Form, (key, secret): (&ApiKey, &Secret)) {
+/// Prints a new key: the key on standard output, its description on standard error.
+pub(super) fn once(process: &mut ProcessContext, form: FormatArgs, (key, secret): (&ApiKey, &Secret)) {
     if form.json {
         let mut document = document(key);
         document["key"] = json!(secret.expose());
@@ -24,28 +24,29 @@ pub(super) fn once(process: &mut Process, form: Form, (key, secret): (&ApiKey, &
     process.output.print(secret.expose());
     let user = if key.user.is_of_key() { "a user of its own".to_owned() } else { format!("user {}", key.user) };
     let what = format!("key {} ({}), {user}: {}", key.id, key.name, rights_text(&key.rights));
-    process.output.remark(&format!("{what}\nIt is shown this once. Revoke it: lockkeeper keys revoke {}", key.id));
+    process.output.remark(&format!("{what}\nThe key is not shown again. Revoke it: lockkeeper keys revoke {}", key.id));
 }
 
 /// The keys as a table.
 pub(super) fn table(keys: &[ApiKey], now: Timestamp, style: Style) -> String {
-    let mut table = Table::new(&["ID", "NAME", "USER", "RIGHTS", "DIRECT", "CREATED", "EXPIRES", "LAST USED", "STATE"]);
+    let mut table =
+        TextTable::new(&["ID", "NAME", "USER", "RIGHTS", "DIRECT", "CREATED", "EXPIRES", "LAST USED", "STATE"]);
     let moment = |moment: Option<Timestamp>| Cell::from(moment.map_or("never".to_owned(), |moment| moment.to_string()));
     for key in keys {
         let state = match (&key.rotated, key.revoked) {
-            (None, Some(_)) => Cell::from("revoked").ink(Ink::Bad),
-            (None, None) if key.is_live(now) => Cell::from("live").ink(Ink::Good),
-            (None, None) => Cell::from("expired").ink(Ink::Waiting),
+            (None, Some(_)) => Cell::from("revoked").emphasis(Emphasis::Bad),
+            (None, None) if key.is_live(now) => Cell::from("live").emphasis(Emphasis::Good),
+            (None, None) => Cell::from("expired").emphasis(Emphasis::Waiting),
             (Some(rotated), None) if key.is_live(now) => {
-                Cell::from(format!("until {}, then {}", rotated.until, rotated.successor)).ink(Ink::Waiting)
+                Cell::from(format!("until {}, then {}", rotated.until, rotated.successor)).emphasis(Emphasis::Waiting)
             }
-            (Some(rotated), _) => Cell::from(format!("replaced by {}", rotated.successor)).ink(Ink::Bad),
+            (Some(rotated), _) => Cell::from(format!("replaced by {}", rotated.successor)).emphasis(Emphasis::Bad),
         };
         let direct = if key.direct == Direct::Allowed { "yes" } else { "no" };
         table.row([
             Cell::from(&key.id),
             Cell::from(&key.name),
-            if key.user.is_of_key() { Cell::from("(own)").ink(Ink::Faint) } else { Cell::from(&key.user) },
+            if key.user.is_of_key() { Cell::from("(own)").emphasis(Emphasis::Faint) } else { Cell::from(&key.user) },
             Cell::from(rights_text(&key.rights)),
             Cell::from(direct),
             Cell::from(key.created),
@@ -57,7 +58,7 @@ pub(super) fn table(keys: &[ApiKey], now: Timestamp, style: Style) -> String {
     table.render(style)
 }
 
-/// A key as JSON; the secret is not in it.
+/// A key as JSON, without the secret.
 pub(super) fn document(key: &ApiKey) -> Value {
     json!({
         "id": key.id, "name": key.name, "user": key.user, "rights": key.rights, "direct": key.direct,
@@ -70,11 +71,11 @@ pub(super) fn document(key: &ApiKey) -> Value {
     })
 }
 
-/// What a key may do, in words.
+/// Rights as text.
 fn rights_text(rights: &Rights) -> String {
     let mut words = match &rights.backends {
-        Backends::All => vec!["all backends".to_owned()],
-        Backends::Only(backends) => backends
+        AllowedBackends::All => vec!["all backends".to_owned()],
+        AllowedBackends::Only(backends) => backends
             .iter()
             .map(|(id, access)| if *access == Access::Full { id.clone() } else { format!("{id}:read") })
             .collect(),

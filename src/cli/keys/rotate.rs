@@ -1,14 +1,14 @@
-//! `lockkeeper keys rotate`: a new key in the place of another. Knows nothing of how that is stored.
+//! `lockkeeper keys rotate`: replaces a key. Knows nothing of storage.
 
 use std::time::Duration;
 
 use super::{print, values};
 use crate::{
     cli::{
-        arguments::{Data, Form},
-        failure::Failure,
-        process::Process,
-        store::{self, Absent, Store},
+        arguments::{DataArgs, FormatArgs},
+        failure::CommandFailure,
+        process::ProcessContext,
+        store::{self, AdminStore, IfMissing},
     },
     model::{KeyId, KeyRotation, RotatedUser, UserId},
 };
@@ -16,39 +16,39 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   lockkeeper keys rotate 7fGh29xKq1                    the old key ends at once
-  lockkeeper keys rotate 7fGh29xKq1 --overlap 24h      programs have a day to change to the new one
-  lockkeeper keys rotate 7fGh29xKq1 --own-user         it parts from the other keys of its user
+  lockkeeper keys rotate 7fGh29xKq1 --overlap 24h      programs have a day to switch
+  lockkeeper keys rotate 7fGh29xKq1 --own-user         it leaves the other keys of its user
 
-Apps that people connected with the old key stay connected. Programs that send the old key itself change to the new one
-and begin new sessions.";
+Apps that were connected with the old key stay connected. Programs that send the old key itself need the new one
+and start new sessions.";
 
 /// `keys rotate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Rotate {
-    /// The key's id, as `keys list` shows it
+pub struct RotateKeyArgs {
+    /// Key id, from `keys list`
     id: String,
-    /// How long the old key may be used beside the new one, at most 90d; it ends at once where this is not given
+    /// Time for which the old key stays valid, at most 90d; default: it ends at once
     #[arg(long, value_name = "DURATION", value_parser = values::overlap)]
     overlap: Option<Duration>,
-    /// When the new key ends by itself; when the old one would have, where this is not given
+    /// Time until the new key expires; default: the expiry of the old one
     #[arg(long, value_name = "DURATION", value_parser = values::lifetime)]
     expires: Option<Duration>,
-    /// Makes the new key a user of its own: its apps go with it, other keys of its user no longer see them
+    /// Makes the new key a user of its own; its apps move with it, and other keys of the old user no longer see them
     #[arg(long)]
     own_user: bool,
-    /// Joins the new key, with its apps, to the keys of this user
+    /// Adds the new key, with its apps, to the keys of this user
     #[arg(long, value_name = "NAME", value_parser = UserId::parse, conflicts_with = "own_user")]
     user: Option<UserId>,
     #[command(flatten)]
-    form: Form,
+    form: FormatArgs,
     #[command(flatten)]
-    data: Data,
+    data: DataArgs,
 }
 
-impl Rotate {
-    pub(super) async fn run(self, process: &mut Process) -> Result<(), Failure> {
-        let store = Store::open(&self.data, process, Absent::Refuse).await?;
+impl RotateKeyArgs {
+    pub(super) async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let store = AdminStore::open(&self.data, process, IfMissing::Refuse).await?;
         let id = KeyId::new(self.id.as_str());
         let rotation = KeyRotation {
             overlap: self.overlap.unwrap_or_default(),
@@ -66,11 +66,10 @@ impl Rotate {
         let old = keys.into_iter().find(|key| key.id == id);
         let Some((key, secret)) = rotated else {
             return Err(match old.and_then(|key| key.rotated) {
-                Some(rotated) => Failure::failed(format!("key {id} was rotated before"))
-                    .advise(format!("the newest key in its place is {}: rotate that", rotated.successor)),
-                None => {
-                    Failure::failed(format!("there is no live key {id}")).advise("`lockkeeper keys list` shows the ids")
-                }
+                Some(rotated) => CommandFailure::failed(format!("key {id} is already rotated"))
+                    .advise(format!("rotate its newest successor {}", rotated.successor)),
+                None => CommandFailure::failed(format!("there is no live key {id}"))
+                    .advise("`lockkeeper keys list` shows the ids"),
             });
         };
         print::once(process, self.form, (&key, &secret));
@@ -78,7 +77,7 @@ impl Rotate {
             Some(end) => format!("ends at {end}"),
             None => "is revoked and ends within a second".to_owned(),
         };
-        process.output.remark(&format!("The old key {id} {end}; the apps that were connected with it stay connected."));
+        process.output.remark(&format!("The old key {id} {end}; apps that were connected with it stay connected."));
         Ok(())
     }
 }

@@ -24,7 +24,7 @@ use crate::{
         meta,
     },
     model::{Binding, Endpoint, Serves, Target},
-    resource::Admission,
+    resource::Authorized,
     wire::{headers, sse},
 };
 
@@ -65,13 +65,13 @@ pub(super) enum Semantics {
 // === impl RequestHead ===
 
 impl RequestHead {
-    /// Reads the head of a request, which must carry its [`Admission`].
+    /// Reads the head of a request, which must carry its [`Authorized`].
     ///
     /// # Errors
     ///
     /// The refusal of a path that is no endpoint.
     pub(super) fn read(parts: &mut Parts, state: &FrontendState) -> Result<Self, RequestRefusal> {
-        let Some(admission) = parts.extensions.get::<Admission>().cloned() else {
+        let Some(admission) = parts.extensions.get::<Authorized>().cloned() else {
             tracing::error!("a request came past the gate");
             let message = "Internal error: nobody was admitted";
             return Err(RequestRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorObject::INTERNAL_ERROR, message));

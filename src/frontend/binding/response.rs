@@ -20,7 +20,7 @@ use crate::{
         state::FrontendState,
     },
     mcp::{ErrorObject, Message},
-    resource::Lease,
+    resource::StreamLease,
     support::Timestamp,
     wire::{headers, sse},
 };
@@ -168,7 +168,7 @@ pub(super) fn keep_alive() -> tokio::time::Interval {
 }
 
 /// Waits until streams that rest on the lease must end: its revocation, or a while after its expiry.
-pub(super) fn credential_end(lease: &Lease, now: Timestamp) -> impl Future<Output = ()> + Send + 'static + use<> {
+pub(super) fn credential_end(lease: &StreamLease, now: Timestamp) -> impl Future<Output = ()> + Send + 'static + use<> {
     let revoked = Arc::clone(&lease.revoked);
     let left = lease.expires.map(|expires| expires.since(now) + EXPIRY_GRACE);
     async move {

@@ -24,7 +24,7 @@ use crate::{
     },
     mcp::jsonrpc::Frame,
     model::Serves,
-    resource::Ticket,
+    resource::MessageTicket,
     wire::sse,
 };
 
@@ -39,13 +39,13 @@ struct SseConnection {
     state: Arc<FrontendState>,
     session: Arc<Session>,
     /// Opens `/messages` to a client that brought its key in the query.
-    ticket: Option<Arc<Ticket>>,
+    ticket: Option<Arc<MessageTicket>>,
 }
 
 /// Opens a session and its stream.
 pub(super) async fn get(
     State(state): State<Arc<FrontendState>>,
-    ticket: Option<Extension<Arc<Ticket>>>,
+    ticket: Option<Extension<Arc<MessageTicket>>>,
     head: RequestHead,
 ) -> Result<Response, RequestRefusal> {
     head.check_event_stream()?;

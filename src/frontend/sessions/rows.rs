@@ -57,14 +57,14 @@ struct WriteGroup {
 }
 
 /// The end of a group.
-type Written = Result<(), Arc<storage::Error>>;
+type Written = Result<(), Arc<storage::StorageError>>;
 
 /// A change that is not in the store.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum WriteError {
     /// The store did not take it.
     #[error("{0}")]
-    Refused(Arc<storage::Error>),
+    Refused(Arc<storage::StorageError>),
     /// The session ended before.
     #[error("the session ended")]
     Ended,

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use super::{cached::Cached, kind::ListKind, list::List, server_info::ServerInfo};
+use super::{cached::Cached, kind::ListKind, list::List, server_info::DiscoverInfo};
 use crate::{
     mcp::{Context, Method},
     model::{BackendId, SessionId, UserId},
@@ -34,7 +34,7 @@ pub(crate) struct ListCache {
     pub(super) key: ListCacheKey,
     /// The context in which they are fetched.
     pub(super) context: Context,
-    pub(super) server_info: Arc<Cached<ServerInfo>>,
+    pub(super) server_info: Arc<Cached<DiscoverInfo>>,
     lists: [Arc<Cached<List>>; 4],
     /// True if a client looked at the list since a change of it was told.
     wanted: [AtomicBool; 4],

@@ -28,7 +28,7 @@ pub(crate) struct List {
     pub(crate) entries: Vec<ListEntry>,
     /// The version that they are written in; `None` where the backend was not asked for any.
     pub(crate) revision: Option<Revision>,
-    /// How long the list may be kept, and by whom; `None` where the backend was not asked.
+    /// Cache hints; `None` if the backend was not asked.
     pub(crate) hints: Option<CacheHints>,
     /// The result as it came, where one page held all entries.
     pub(crate) whole: Option<Payload>,
@@ -177,7 +177,7 @@ impl List {
         self.entries.iter().any(|entry| entry.key == name)
     }
 
-    /// How many entries.
+    /// Number of entries.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

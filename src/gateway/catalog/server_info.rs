@@ -9,7 +9,7 @@ use crate::mcp::{Payload, json::Object, meta};
 
 /// A backend's own answer to `server/discover`.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ServerInfo {
+pub(crate) struct DiscoverInfo {
     /// As it came.
     pub(crate) result: Payload,
     /// True if tools can be called as tasks: known beforehand, since calls ask it.
@@ -20,7 +20,7 @@ pub(crate) struct ServerInfo {
     changing: Vec<&'static str>,
 }
 
-impl ServerInfo {
+impl DiscoverInfo {
     /// Reads the answer.
     pub(crate) fn new(result: Payload) -> Self {
         let about = Self { result, tasks: false, extension: false, changing: Vec::new() };
@@ -46,7 +46,7 @@ impl ServerInfo {
         self.changing.contains(&capability)
     }
 
-    /// What the server names under this capability, each with its settings; nothing where it is no object.
+    /// Members of this capability with their settings; empty if it is not an object.
     pub(crate) fn named_under(&self, capability: &str) -> Map<String, Value> {
         let mut named = Map::new();
         self.capability(capability, |text| {
@@ -63,7 +63,7 @@ impl ServerInfo {
         Some(Bytes::copy_from_slice(meta.get(meta::SERVER_INFO)?.as_bytes()))
     }
 
-    /// What the server tells about its use, where it is not blank.
+    /// Instructions of the server, if they are not blank.
     pub(crate) fn instructions(&self) -> Option<String> {
         self.result.string("instructions").filter(|text| !text.trim().is_empty())
     }

@@ -22,7 +22,7 @@ use super::{
     kind::ListKind,
     list::List,
     omissions::Omissions,
-    server_info::ServerInfo,
+    server_info::DiscoverInfo,
 };
 use crate::{
     mcp::{
@@ -46,7 +46,7 @@ const MAX_ENTRIES: usize = 100_000;
 const MAX_BYTES: usize = 64 << 20;
 
 /// A backend that is asked what it offers.
-pub(super) struct Source {
+pub(super) struct ListSource {
     pub(super) backend: BackendId,
     server: Arc<dyn Server>,
     settings: CatalogSettings,
@@ -56,8 +56,8 @@ pub(super) struct Source {
     pub(super) has_plain_calls: Arc<AtomicBool>,
     /// The entries that clients are not shown.
     pub(super) omissions: Omissions,
-    /// What the backend last said of itself to the gateway, in an earlier process of it perhaps.
-    introduction: RwLock<Option<Arc<ServerInfo>>>,
+    /// Last server information, perhaps from an earlier process of the gateway.
+    introduction: RwLock<Option<Arc<DiscoverInfo>>>,
 }
 
 /// The settings of a catalog, and where it tells of changes.
@@ -77,7 +77,7 @@ pub(crate) struct CatalogSettings {
 
 // === impl Source ===
 
-impl Source {
+impl ListSource {
     /// This backend, with what it said of itself before.
     pub(super) fn new(
         backend: BackendId,
@@ -92,17 +92,17 @@ impl Source {
             mirrors_params: AtomicBool::new(true),
             has_plain_calls: Arc::default(),
             omissions: Omissions::default(),
-            introduction: RwLock::new(introduction.map(|result| Arc::new(ServerInfo::new(result)))),
+            introduction: RwLock::new(introduction.map(|result| Arc::new(DiscoverInfo::new(result)))),
         }
     }
 
-    /// What the backend says, or last said, to the gateway itself.
-    pub(super) fn introduction(&self) -> Option<Arc<ServerInfo>> {
+    /// Current or last known server information.
+    pub(super) fn introduction(&self) -> Option<Arc<DiscoverInfo>> {
         self.introduction.read().clone()
     }
 
-    /// What the backend says of itself; a fetch is started if it is due.
-    pub(super) fn server_info(self: &Arc<Self>, cache: &Arc<ListCache>) -> Freshness<ServerInfo> {
+    /// Server information; starts a fetch if it is due.
+    pub(super) fn server_info(self: &Arc<Self>, cache: &Arc<ListCache>) -> Freshness<DiscoverInfo> {
         let freshness = cache.server_info.look(self.settings.refresh);
         if !(freshness.due && cache.server_info.begin()) {
             return freshness;
@@ -131,7 +131,7 @@ impl Source {
     }
 
     /// Notes what the backend says of itself to the gateway.
-    fn note_introduction(&self, info: &Arc<ServerInfo>) {
+    fn note_introduction(&self, info: &Arc<DiscoverInfo>) {
         let mut known = self.introduction.write();
         if known.as_ref() != Some(info) {
             *known = Some(Arc::clone(info));
@@ -141,13 +141,13 @@ impl Source {
 }
 
 /// Fetches `server/discover` until it is not stale.
-async fn fetch_server_info(source: Arc<Source>, cache: Arc<ListCache>) {
+async fn fetch_server_info(source: Arc<ListSource>, cache: Arc<ListCache>) {
     loop {
         let params = Payload::absent(Revision::NEWEST_LEGACY);
         let asked = bounded(&source, ask(&source, &cache, Method::Discover, params)).await;
         let known = cache.server_info.look(Duration::MAX).failure;
         note(&source, &Method::Discover, asked.as_ref().err().filter(|error| known.as_ref() != Some(error)));
-        let settled = cache.server_info.finish(asked.map(ServerInfo::new));
+        let settled = cache.server_info.finish(asked.map(DiscoverInfo::new));
         if let (true, Some(info)) = (cache.is_own(), cache.server_info.value()) {
             source.note_introduction(&info);
         }
@@ -159,7 +159,7 @@ async fn fetch_server_info(source: Arc<Source>, cache: Arc<ListCache>) {
 }
 
 /// Fetches a list until it is not stale, and tells of a change.
-async fn fetch_list(source: Arc<Source>, cache: Arc<ListCache>, kind: ListKind) {
+async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKind) {
     loop {
         let asked = bounded(&source, whole(&source, &cache, kind)).await;
         // what keeps the backend from saying what it offers was told already
@@ -189,7 +189,7 @@ async fn fetch_list(source: Arc<Source>, cache: Arc<ListCache>, kind: ListKind) 
 }
 
 async fn bounded<T>(
-    source: &Source,
+    source: &ListSource,
     fetch: impl Future<Output = Result<T, ErrorObject>> + Send,
 ) -> Result<T, ErrorObject> {
     let failed = |why: &str| {
@@ -212,13 +212,13 @@ async fn bounded<T>(
 }
 
 /// Logs a failure that is news.
-fn note(source: &Source, method: &Method, news: Option<&ErrorObject>) {
+fn note(source: &ListSource, method: &Method, news: Option<&ErrorObject>) {
     if let Some(error) = news {
         tracing::warn!(backend = %source.backend, %method, %error, "a backend could not be asked what it offers");
     }
 }
 
-async fn whole(source: &Arc<Source>, cache: &Arc<ListCache>, kind: ListKind) -> Result<List, ErrorObject> {
+async fn whole(source: &Arc<ListSource>, cache: &Arc<ListCache>, kind: ListKind) -> Result<List, ErrorObject> {
     if !known(source, cache).await?.has(kind.capability()) {
         return Ok(List::empty());
     }
@@ -255,8 +255,8 @@ async fn whole(source: &Arc<Source>, cache: &Arc<ListCache>, kind: ListKind) -> 
     Ok(list)
 }
 
-/// What the backend says of itself, fetched first where it is not known for sure.
-async fn known(source: &Arc<Source>, cache: &Arc<ListCache>) -> Result<Arc<ServerInfo>, ErrorObject> {
+/// Server information, fetched first if it is only cached.
+async fn known(source: &Arc<ListSource>, cache: &Arc<ListCache>) -> Result<Arc<DiscoverInfo>, ErrorObject> {
     let mut freshness = source.server_info(cache);
     if freshness.began.is_some() {
         cache.server_info.settled().await;
@@ -269,7 +269,7 @@ async fn known(source: &Arc<Source>, cache: &Arc<ListCache>) -> Result<Arc<Serve
     }
 }
 
-async fn ask(source: &Source, cache: &ListCache, method: Method, params: Payload) -> Result<Payload, ErrorObject> {
+async fn ask(source: &ListSource, cache: &ListCache, method: Method, params: Payload) -> Result<Payload, ErrorObject> {
     let call = Call { method, params, context: cache.context.clone() };
     match source.server.call(call).outcome().await {
         Outcome::Complete(result) => Ok(result),

@@ -1,4 +1,4 @@
-//! The browser that an authorization request came from, and the names of requests. Knows nothing of what they ask.
+//! Browsers and ids of authorization requests. Knows nothing of the requests' content.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::support::Digest;
 
-/// A browser: the digest of what its cookie says, to which transactions are bound (`OA-68`). Before the login that is a
-/// random value of which nothing is stored, after it a session.
+/// A browser: the digest of its cookie, to which transactions are bound (`OA-68`). Before the login the cookie is a
+/// random value that is not stored, after it a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Browser(pub Digest);
 
-/// An authorization request that waits for a person: 256 random bits, in base64url.
+/// Id of a pending authorization request: 256 random bits, in base64url.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct TransactionId(pub(super) String);
 
-/// Whether the person must log in again.
+/// Login that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Login {
+pub enum LoginPrompt {
     /// A live session is enough.
     IfNeeded,
     /// The client asked for a fresh login.
@@ -28,10 +28,10 @@ pub enum Login {
 // === impl TransactionId ===
 
 impl TransactionId {
-    /// How long the text of an id is, in bytes.
+    /// Length of an id, in bytes.
     pub(super) const LENGTH: usize = 43;
 
-    /// Reads an id back from a form or URL; `None` where it cannot be one.
+    /// Parses an id from a form or URL; `None` if the form is wrong.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         (text.len() == Self::LENGTH && text.chars().all(fits)).then(|| Self(text.to_owned()))

@@ -3,60 +3,61 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Redirect, Refusal, Trust},
-    browser::Login,
+    browser::LoginPrompt,
+    response::{AuthorizationError, Redirect, Trust},
 };
 use crate::{
     model::{Client, ClientId, ConcealBackends, Endpoint, Scopes},
     oauth::{
         core::Core,
-        error::Error,
+        error::OAuthError,
         form::{Params, Repeated},
-        pkce::Challenge,
+        pkce::CodeChallenge,
         redirect_uri::{RedirectTarget, RedirectUri},
-        settings::Settings,
+        settings::OAuthSettings,
     },
     support::Secret,
 };
 
-/// What a person cannot do about a client that the gateway does not know, and what they can.
+/// Text for an unknown client, with what the person can do.
 const UNKNOWN_CLIENT: &str = "The gateway does not know this client. Remove the server from your MCP client, clear the \
                               authorization it has stored for it, and add it again.";
 
 /// A redirect URI that the client did not register.
-const FOREIGN_URI: &str = "The request asks for an answer at an address that the client has not registered.";
+const FOREIGN_URI: &str = "The redirect URI of the request is not registered for this client.";
 
-/// A `resource` that is no endpoint of this gateway (`OA-65`).
-const UNKNOWN_RESOURCE: &str = "the resource is none of this gateway, or there is more than one";
+/// A `resource` that is not an endpoint of this gateway (`OA-65`).
+const UNKNOWN_RESOURCE: &str = "the resource is not an endpoint of this gateway, or there is more than one";
 
-/// The longest query that is read, in bytes.
+/// Maximum length of the query, in bytes.
 const LONGEST_QUERY: usize = 16 * 1024;
 
-/// The longest text of a checked request, in bytes: sealed, it must fit the form of the login page (`OA-30`, `OA-68`).
+/// Maximum length of a checked request as text, in bytes: sealed, it must fit the form of the login page (`OA-30`,
+/// `OA-68`).
 pub(super) const MAX_REQUEST: usize = 5 * 1024;
 
-/// A checked authorization request. Which backends exist must not show before the login, not even by its length
-/// (`OA-6`): so it holds what was asked for, and [`Self::resolve`] cuts that to what there is.
+/// A checked authorization request. Before the login it must not reveal which backends exist, not even by its length
+/// (`OA-6`). So it holds the requested names, and [`Self::resolve`] restricts them to existing ones.
 #[derive(Debug)]
 pub(super) struct AuthorizationRequest {
     pub(super) client: ClientId,
     pub(super) redirect_uri: String,
     pub(super) state: Option<String>,
-    pub(super) challenge: Challenge,
-    /// The endpoint that `resource` names; its backend need not exist.
+    pub(super) challenge: CodeChallenge,
+    /// Endpoint of `resource`; its backend need not exist.
     pub(super) named: Option<Endpoint>,
-    /// The scopes that the client asks for, of any backends.
+    /// Requested scopes, of any backends.
     pub(super) asked: Scopes,
-    pub(super) login: Login,
+    pub(super) login: LoginPrompt,
 }
 
-/// What a request asks for of what there is.
+/// Endpoint and scopes that exist, out of those requested.
 pub(super) struct Resolved {
     pub(super) endpoint: Endpoint,
     pub(super) scopes: Scopes,
 }
 
-/// How the store and the sealed form keep it.
+/// Serialized form, for the store and for sealing.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     client: ClientId,
@@ -65,18 +66,18 @@ struct Stored {
     challenge: String,
     named: Option<String>,
     asked: String,
-    login: Login,
+    login: LoginPrompt,
 }
 
-/// Why a request is not accepted.
+/// Rejection of a request.
 pub(super) enum Rejected {
-    /// The client cannot be told: on a local page.
-    Page(Refusal),
-    /// The client is told.
+    /// Shown on a local page; the client must not receive it.
+    Page(AuthorizationError),
+    /// Sent to the client.
     Client(ErrorAnswer),
 }
 
-/// An error that is sent to the client.
+/// Error response to the client.
 pub(super) struct ErrorAnswer {
     uri: RedirectUri,
     state: Option<String>,
@@ -84,7 +85,7 @@ pub(super) struct ErrorAnswer {
     description: String,
 }
 
-/// Reads and checks a request; a refusal is logged with its reason.
+/// Parses and checks a request, and logs a rejection with its reason.
 pub(super) async fn read(core: &Core, query: &str) -> Result<(AuthorizationRequest, String), Rejected> {
     let checked = check(core, query).await;
     if let Err(rejected) = &checked {
@@ -93,10 +94,10 @@ pub(super) async fn read(core: &Core, query: &str) -> Result<(AuthorizationReque
     checked
 }
 
-/// The checks in their order: client, redirect URI (both failing on a page), response type, PKCE, resource, scope.
-/// Gives the request and the name of its client.
+/// Runs the checks in order: client, redirect URI (both fail on a page), response type, PKCE, resource, scope. Returns
+/// the request and the client's name.
 async fn check(core: &Core, query: &str) -> Result<(AuthorizationRequest, String), Rejected> {
-    let page = |error, description: &str| Rejected::Page(Refusal::request(error, description));
+    let page = |error, description: &str| Rejected::Page(AuthorizationError::request(error, description));
     if query.len() > LONGEST_QUERY {
         return Err(page("invalid_request", "The request is too long."));
     }
@@ -106,30 +107,38 @@ async fn check(core: &Core, query: &str) -> Result<(AuthorizationRequest, String
     let id = id.ok_or_else(|| page("invalid_request", "The request names no client."))?;
     let given = params.get("redirect_uri").map_err(once)?;
     let (client, uri) = find_target(core, id, given).await.map_err(Rejected::Page)?;
-    // given twice, it is sent back not at all (N-50)
+    // a repeated state is not sent back (N-50)
     let state = params.get("state").ok().flatten().map(str::to_owned);
     let answer = |(error, description)| {
         Rejected::Client(ErrorAnswer { uri: uri.clone(), state: state.clone(), error, description })
     };
     let request = read_rest(&core.settings, &params, &client, &uri).map_err(answer)?;
-    if request.to_text().map_err(|error| Rejected::Page(Refusal::internal(&error)))?.len() > MAX_REQUEST {
+    if request.to_text().map_err(|error| Rejected::Page(AuthorizationError::internal(&error)))?.len() > MAX_REQUEST {
         return Err(answer(("invalid_request", "the request is too long; send a shorter state".to_owned())));
     }
     Ok((request, client.name))
 }
 
-/// The client of this id, and the redirect URI of the request as far as it registered that (`OA-63`).
-pub(super) async fn find_target(core: &Core, id: &str, uri: Option<&str>) -> Result<(Client, RedirectUri), Refusal> {
-    let client =
-        core.storage.clients().lookup(&ClientId::new(id)).await.map_err(|error| Refusal::internal(&error.into()))?;
-    let client = client.ok_or_else(|| Refusal::request("invalid_client", UNKNOWN_CLIENT))?;
-    let uri = redirect_uri(&client, uri).ok_or_else(|| Refusal::request("invalid_request", FOREIGN_URI))?;
+/// The client of this id, and the redirect URI if it is registered (`OA-63`).
+pub(super) async fn find_target(
+    core: &Core,
+    id: &str,
+    uri: Option<&str>,
+) -> Result<(Client, RedirectUri), AuthorizationError> {
+    let client = core
+        .storage
+        .clients()
+        .lookup(&ClientId::new(id))
+        .await
+        .map_err(|error| AuthorizationError::internal(&error.into()))?;
+    let client = client.ok_or_else(|| AuthorizationError::request("invalid_client", UNKNOWN_CLIENT))?;
+    let uri = redirect_uri(&client, uri).ok_or_else(|| AuthorizationError::request("invalid_request", FOREIGN_URI))?;
     Ok((client, uri))
 }
 
-/// What is checked once the client can be told.
+/// Checks after which errors go to the client.
 fn read_rest(
-    settings: &Settings,
+    settings: &OAuthSettings,
     params: &Params,
     client: &Client,
     uri: &RedirectUri,
@@ -150,33 +159,33 @@ fn read_rest(
     }
     // absent means plain (RFC 7636 4.3), which is refused too (OA-64)
     let method = params.get("code_challenge_method").map_err(once)?;
-    let challenge = params.get("code_challenge").map_err(once)?.and_then(Challenge::parse);
+    let challenge = params.get("code_challenge").map_err(once)?.and_then(CodeChallenge::parse);
     let (Some("S256"), Some(challenge)) = (method, challenge) else {
         return refuse("invalid_request", "PKCE with S256 is required: 43 to 128 unreserved characters");
     };
     let named = settings.named_endpoint(params.all("resource")).ok();
-    // strangers are not told which backends exist: this one is refused after the login (OA-6)
+    // which backends exist is concealed before the login: an unknown one is refused after it (OA-6)
     let told = settings.policy.conceal_backends == ConcealBackends::No;
     let Some(named) = named.filter(|named| !told || named.as_ref().is_none_or(|named| settings.knows(named))) else {
         return refuse("invalid_target", UNKNOWN_RESOURCE);
     };
     let asked = params.get("scope").map_err(once)?.or(client.scope.as_deref()).unwrap_or_default();
     let Ok(asked) = Scopes::parse(asked) else {
-        return refuse("invalid_scope", "a scope holds a character that RFC 6749 3.3 does not allow");
+        return refuse("invalid_scope", "a scope has a character that RFC 6749 3.3 does not allow");
     };
     let login = match params.get("prompt").map_err(once)? {
         Some(prompt) if prompt.split(' ').any(|word| word == "none") => {
             return refuse("interaction_required", "a person must approve every request");
         }
-        Some(prompt) if prompt.split(' ').any(|word| word == "login") => Login::Fresh,
-        _ => Login::IfNeeded,
+        Some(prompt) if prompt.split(' ').any(|word| word == "login") => LoginPrompt::Fresh,
+        _ => LoginPrompt::IfNeeded,
     };
     let (client, redirect_uri) = (client.id.clone(), uri.as_str().to_owned());
     Ok(AuthorizationRequest { client, redirect_uri, state, challenge, named, asked, login })
 }
 
 impl Rejected {
-    /// The descriptions are the gateway's own words and quote nothing of the request.
+    /// The descriptions are fixed texts and quote nothing of the request.
     fn log(&self) {
         let (error, reason) = match self {
             Self::Page(refusal) => (refusal.error, &refusal.description),
@@ -186,8 +195,8 @@ impl Rejected {
     }
 }
 
-/// The registered redirect URI that the request means; it may be left out where there is exactly one, and that no
-/// loopback address, whose port nobody would know (`OA-60`).
+/// The registered redirect URI of the request. It may be omitted if exactly one is registered, unless that is a
+/// loopback address, whose port is unknown (`OA-60`).
 fn redirect_uri(client: &Client, given: Option<&str>) -> Option<RedirectUri> {
     let mut registered = client.redirect_uris.iter().map(|uri| RedirectUri::stored(uri));
     match given {
@@ -202,7 +211,7 @@ fn redirect_uri(client: &Client, given: Option<&str>) -> Option<RedirectUri> {
 // === impl AuthorizationRequest ===
 
 impl AuthorizationRequest {
-    pub(super) fn to_text(&self) -> Result<String, Error> {
+    pub(super) fn to_text(&self) -> Result<String, OAuthError> {
         let stored = Stored {
             client: self.client.clone(),
             redirect_uri: self.redirect_uri.clone(),
@@ -212,27 +221,27 @@ impl AuthorizationRequest {
             asked: self.asked.to_string(),
             login: self.login,
         };
-        serde_json::to_string(&stored).map_err(|_| Error::Transaction)
+        serde_json::to_string(&stored).map_err(|_| OAuthError::Transaction)
     }
 
-    pub(super) fn from_text(text: &str) -> Result<Self, Error> {
-        let stored: Stored = serde_json::from_str(text).map_err(|_| Error::Transaction)?;
+    pub(super) fn from_text(text: &str) -> Result<Self, OAuthError> {
+        let stored: Stored = serde_json::from_str(text).map_err(|_| OAuthError::Transaction)?;
         Ok(Self {
             client: stored.client,
             redirect_uri: stored.redirect_uri,
             state: stored.state,
-            challenge: Challenge::parse(&stored.challenge).ok_or(Error::Transaction)?,
+            challenge: CodeChallenge::parse(&stored.challenge).ok_or(OAuthError::Transaction)?,
             named: match stored.named {
-                Some(path) => Some(Endpoint::from_path(&path).ok_or(Error::Transaction)?),
+                Some(path) => Some(Endpoint::from_path(&path).ok_or(OAuthError::Transaction)?),
                 None => None,
             },
-            asked: Scopes::parse(&stored.asked).map_err(|_| Error::Transaction)?,
+            asked: Scopes::parse(&stored.asked).map_err(|_| OAuthError::Transaction)?,
             login: stored.login,
         })
     }
 
-    /// The endpoint and the scopes that there are; `None` if the backend that the request names does not exist.
-    pub(super) fn resolve(&self, settings: &Settings) -> Option<Resolved> {
+    /// The existing endpoint and scopes; `None` if the backend that the request names does not exist.
+    pub(super) fn resolve(&self, settings: &OAuthSettings) -> Option<Resolved> {
         let endpoint = match &self.named {
             Some(named) => Some(named.clone()).filter(|named| settings.knows(named))?,
             None => settings.inferred_endpoint(&self.asked),
@@ -241,8 +250,8 @@ impl AuthorizationRequest {
         Some(Resolved { endpoint, scopes })
     }
 
-    /// The answer with a code: `code`, `state` as it was sent, `iss`, each once (`OA-74`).
-    pub(super) fn succeed(&self, code: &Secret, settings: &Settings) -> Redirect {
+    /// Success response: `code`, `state` as received, `iss`, each once (`OA-74`).
+    pub(super) fn succeed(&self, code: &Secret, settings: &OAuthSettings) -> Redirect {
         let mut parameters = vec![("code", code.expose())];
         parameters.extend(self.state.as_deref().map(|state| ("state", state)));
         parameters.push(("iss", &settings.issuer));
@@ -250,12 +259,12 @@ impl AuthorizationRequest {
         Redirect { location, trust: Trust::Automatic }
     }
 
-    /// The answer where the person does not approve (N-71).
+    /// Error response for a denied request (N-71).
     pub(super) fn deny(&self) -> ErrorAnswer {
-        self.fail("access_denied", "the person did not approve")
+        self.fail("access_denied", "you denied access")
     }
 
-    /// The answer where the resource is a backend that does not exist.
+    /// Error response for a backend that does not exist.
     pub(super) fn unknown_target(&self) -> ErrorAnswer {
         self.fail("invalid_target", UNKNOWN_RESOURCE)
     }
@@ -269,9 +278,9 @@ impl AuthorizationRequest {
 // === impl ErrorAnswer ===
 
 impl ErrorAnswer {
-    /// The answer with an error (RFC 6749 4.1.2.1, RFC 9207). The browser is sent by itself to this computer and to hosts
-    /// that the operator trusts alone: since anybody may register, anything else would be an open redirector (`OA-75`).
-    pub(super) fn redirect(self, settings: &Settings) -> Redirect {
+    /// The error response (RFC 6749 4.1.2.1, RFC 9207). The browser follows it automatically only to this computer and
+    /// to trusted hosts: anybody may register, so anything else would be an open redirector (`OA-75`).
+    pub(super) fn redirect(self, settings: &OAuthSettings) -> Redirect {
         let mut parameters = vec![("error", self.error), ("error_description", &self.description)];
         parameters.extend(self.state.as_deref().map(|state| ("state", state)));
         parameters.push(("iss", &settings.issuer));

@@ -1,88 +1,88 @@
-//! An authorization request on its way to a decision (`OA-68`): sealed in a form until somebody logs in, a row from then
-//! on. Knows nothing of HTML, cookies and CSRF tokens.
+//! An authorization request until the decision (`OA-68`): sealed in a form until the login, then a row. Knows nothing
+//! of HTML, cookies and CSRF tokens.
 //!
-//! Before the login nothing is stored, so strangers can fill nothing. A sealed request opens only for the browser that it
-//! was sealed for; opening it consumes nothing, since a decision needs the row.
+//! Before the login nothing is stored, so unauthenticated clients cannot fill the database. A sealed request opens only
+//! in the browser for which it was sealed; opening it consumes nothing, since a decision needs the row.
 
 use super::{
-    answer::{Redirect, Refusal},
-    browser::{Browser, Login, TransactionId},
+    browser::{Browser, LoginPrompt, TransactionId},
     request::{self, AuthorizationRequest, MAX_REQUEST},
+    response::{AuthorizationError, Redirect},
 };
 use crate::{
-    oauth::{core::Core, error::Error, keys::KeyHolder},
+    oauth::{core::Core, error::OAuthError, keys::KeyHolder},
     storage::TransactionRow,
     support::{SealingKey, Timestamp},
 };
 
-/// The longest sealed request that is looked at, in characters: what [`MAX_REQUEST`] bytes become, with room to spare.
+/// Maximum length of a sealed request, in characters: [`MAX_REQUEST`] bytes in base64, and a margin.
 const MAX_SEALED: usize = MAX_REQUEST / 3 * 4 + 256;
 
-/// A valid authorization request that nobody has decided yet.
+/// A valid, undecided authorization request.
 #[derive(Debug)]
 pub struct Transaction {
-    /// Its id: 256 random bits. It stays the same from the request to the decision.
+    /// Id: 256 random bits. It stays the same from the request to the decision.
     pub id: TransactionId,
-    /// What the client calls itself.
+    /// Name that the client claims.
     pub client_name: String,
-    /// Whether the person must log in although a session is live (`OA-77`).
-    pub login: Login,
-    /// When it expires.
+    /// Login that the request needs (`OA-77`).
+    pub login: LoginPrompt,
+    /// Expiry.
     pub(super) expires: Timestamp,
     pub(super) request: AuthorizationRequest,
 }
 
-/// What became of a request after the login.
+/// Outcome of storing a request after the login.
 #[derive(Debug)]
-pub enum Kept {
-    /// It waits for the decision of the user.
+pub enum StoreOutcome {
+    /// It waits for the user's decision.
     Waiting,
-    /// It names a backend that does not exist, which the client may learn now (`OA-6`).
+    /// It names a backend that does not exist, which the client may learn after the login (`OA-6`).
     Refused(Redirect),
-    /// It was decided before, or somebody else logged in for it.
+    /// It is already decided, or another user logged in for it.
     Spent,
 }
 
-/// Why a sealed request is of no use.
+/// Reason why a sealed request cannot be opened.
 #[derive(Debug)]
-pub enum Unusable {
-    /// It was made up, changed, or sealed for another browser.
+pub enum UnsealError {
+    /// Forged, changed, or sealed for another browser.
     Foreign,
-    /// Its time is over.
+    /// Expired.
     Expired,
-    /// Its client or redirect URI is no longer registered, or the store failed.
-    Refused(Refusal),
+    /// The client or redirect URI is no longer registered, or the store failed.
+    Refused(AuthorizationError),
 }
 
 /// Seals requests for the form of a login page.
-pub(super) struct Sealer {
+pub(super) struct TransactionSealer {
     core: Core,
     key: SealingKey,
 }
 
 // === impl Sealer ===
 
-impl Sealer {
+impl TransactionSealer {
     pub(super) const fn new(core: Core, key: SealingKey) -> Self {
         Self { core, key }
     }
 
-    /// The request as text, for this browser alone.
-    pub(super) fn seal(&self, transaction: &Transaction, browser: &Browser) -> Result<String, Error> {
+    /// Seals a request for this browser.
+    pub(super) fn seal(&self, transaction: &Transaction, browser: &Browser) -> Result<String, OAuthError> {
         Ok(self.key.seal_text(&transaction.to_bytes()?, context(browser).as_bytes(), &*self.core.random)?)
     }
 
     /// Opens what [`Self::seal`] returned, and checks the client and the redirect URI against the store again.
-    pub(super) async fn unseal(&self, sealed: &str, browser: &Browser) -> Result<Transaction, Unusable> {
-        let sealed = Some(sealed).filter(|sealed| sealed.len() <= MAX_SEALED).ok_or(Unusable::Foreign)?;
-        let plain = self.key.open_text(sealed, context(browser).as_bytes()).map_err(|_| Unusable::Foreign)?;
-        let (id, expires, request) = Transaction::parts(&plain).ok_or(Unusable::Foreign)?;
+    pub(super) async fn unseal(&self, sealed: &str, browser: &Browser) -> Result<Transaction, UnsealError> {
+        let sealed = Some(sealed).filter(|sealed| sealed.len() <= MAX_SEALED).ok_or(UnsealError::Foreign)?;
+        let plain = self.key.open_text(sealed, context(browser).as_bytes()).map_err(|_| UnsealError::Foreign)?;
+        let (id, expires, request) = Transaction::parts(&plain).ok_or(UnsealError::Foreign)?;
         if self.core.now() >= expires {
-            return Err(Unusable::Expired);
+            return Err(UnsealError::Expired);
         }
         let (client, _) = request::find_target(&self.core, request.client.as_str(), Some(&request.redirect_uri))
             .await
-            .map_err(Unusable::Refused)?;
+            .map_err(UnsealError::Refused)?;
         Ok(Transaction { id, client_name: client.name, login: request.login, expires, request })
     }
 }
@@ -94,8 +94,8 @@ fn context(browser: &Browser) -> String {
 // === impl Transaction ===
 
 impl Transaction {
-    /// What the store holds of it once this person has logged in for it.
-    pub(super) fn row(&self, browser: &Browser, holder: &KeyHolder) -> Result<TransactionRow, Error> {
+    /// The row for the store after this person logged in.
+    pub(super) fn row(&self, browser: &Browser, holder: &KeyHolder) -> Result<TransactionRow, OAuthError> {
         Ok(TransactionRow {
             id: self.id.digest(),
             browser: browser.0,
@@ -105,8 +105,8 @@ impl Transaction {
         })
     }
 
-    /// The moment of expiry in milliseconds (8 bytes), the id (43 bytes), the request.
-    fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+    /// Serialized form: expiry in milliseconds (8 bytes), id (43 bytes), request.
+    fn to_bytes(&self) -> Result<Vec<u8>, OAuthError> {
         let expires = self.expires.as_millis().to_be_bytes();
         Ok([expires.as_slice(), self.id.as_str().as_bytes(), self.request.to_text()?.as_bytes()].concat())
     }

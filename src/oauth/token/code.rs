@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::issuer::{Issued, Issuer, narrowed};
 use crate::{
     model::{Client, Grant, GrantType},
-    oauth::{error::Failure, form::Params, opaque, pkce::Challenge, problem::GrantProblem, revocation::Revocations},
+    oauth::{
+        error::ErrorResponse, form::Params, opaque, pkce::CodeChallenge, problem::GrantProblem, revocation::Revocations,
+    },
     support::Digest,
 };
 
@@ -16,25 +18,25 @@ pub(super) struct CodeGrant {
 }
 
 impl CodeGrant {
-    /// Checks everything, then consumes the code in one step: a request that fails leaves it usable. A missing
-    /// `code_verifier` is a wrong one (N-89).
-    pub(super) async fn redeem(&self, client: &Client, form: &Params) -> Result<Issued, Failure> {
+    /// Checks everything, then consumes the code in one step, so a failed request leaves it usable. A missing
+    /// `code_verifier` counts as a wrong one (N-89).
+    pub(super) async fn redeem(&self, client: &Client, form: &Params) -> Result<Issued, ErrorResponse> {
         let core = &self.issuer.core;
         let now = core.now();
-        let digest = Digest::sha256(form.get("code")?.ok_or_else(|| Failure::missing("code"))?);
+        let digest = Digest::sha256(form.get("code")?.ok_or_else(|| ErrorResponse::missing("code"))?);
         let verifier = form.get("code_verifier")?;
         let redirect_uri = form.get("redirect_uri")?;
-        let refused = |problem: GrantProblem| Err(Failure::InvalidGrant(problem));
+        let refused = |problem: GrantProblem| Err(ErrorResponse::InvalidGrant(problem));
         let Some(row) = core.storage.codes().lookup(&digest).await? else {
             return refused(GrantProblem::UnknownCode(client.id.clone()));
         };
         let grant = self.issuer.live_grant(&row.grant, client).await?;
-        // it may be left out, since PKCE binds the code (OA-61)
+        // it may be omitted, since PKCE binds the code (OA-61)
         if redirect_uri.is_some_and(|uri| uri != grant.redirect_uri) {
             return refused(GrantProblem::RedirectUri(grant.id));
         }
         let Some(verifier) = verifier else { return refused(GrantProblem::VerifierMissing(grant.id)) };
-        if !Challenge::parse(&row.challenge).is_some_and(|challenge| challenge.is_met_by(verifier)) {
+        if !CodeChallenge::parse(&row.challenge).is_some_and(|challenge| challenge.is_met_by(verifier)) {
             return refused(GrantProblem::VerifierWrong(grant.id));
         }
         self.issuer.check_resource(form, &grant)?;
@@ -57,10 +59,10 @@ impl CodeGrant {
         Ok(Issued { refresh: token, ..issued })
     }
 
-    /// RFC 6749 4.1.2: a code that is fully valid and used a second time was stolen; all that it bought is revoked.
-    async fn code_replayed(&self, grant: &Grant) -> Result<Issued, Failure> {
+    /// RFC 6749 4.1.2: the second use of a valid code means theft; everything issued for it is revoked.
+    async fn code_replayed(&self, grant: &Grant) -> Result<Issued, ErrorResponse> {
         tracing::warn!(target: "audit", client = %grant.client, user = %grant.user, grant = %grant.id, "code used twice; the grant is revoked");
         self.revocations.end_grant(&grant.id).await?;
-        Err(Failure::InvalidGrant(GrantProblem::CodeReplayed(grant.id.clone())))
+        Err(ErrorResponse::InvalidGrant(GrantProblem::CodeReplayed(grant.id.clone())))
     }
 }

@@ -1,4 +1,4 @@
-//! What is issued on a grant: access tokens, and refresh tokens beside them. Knows no grant type.
+//! Tokens issued for a grant: access tokens and their refresh tokens. Knows no grant type.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::{
     oauth::{
         access_token::Claims,
         core::Core,
-        error::{Error, Failure},
+        error::{ErrorResponse, OAuthError},
         form::Params,
         keys::Keys,
         opaque,
@@ -20,7 +20,7 @@ use crate::{
     support::{Secret, Timestamp},
 };
 
-/// What is issued: an access token, and the refresh token beside it where the client may have one.
+/// Issued tokens: an access token, and a refresh token if the client may have one.
 #[derive(Debug)]
 pub(super) struct Issued {
     pub(super) access: Secret,
@@ -39,13 +39,13 @@ pub(super) struct Issuer {
 // === impl Issuer ===
 
 impl Issuer {
-    /// The grant, where tokens may still be issued on it for this client: neither it nor its key is revoked.
-    pub(super) async fn live_grant(&self, id: &GrantId, client: &Client) -> Result<Grant, Failure> {
-        let refused = |problem: GrantProblem| Err(Failure::InvalidGrant(problem));
+    /// The grant, if tokens may be issued for this client: neither grant nor key is revoked.
+    pub(super) async fn live_grant(&self, id: &GrantId, client: &Client) -> Result<Grant, ErrorResponse> {
+        let refused = |problem: GrantProblem| Err(ErrorResponse::InvalidGrant(problem));
         let Some(grant) = self.core.storage.grants().lookup(id).await? else {
             return refused(GrantProblem::UnknownGrant(id.clone()));
         };
-        // a foreign code or token tells nothing and changes nothing (N-90)
+        // a code or token of another client reveals and changes nothing (N-90)
         if grant.client != client.id {
             return refused(GrantProblem::ForeignClient { grant: grant.id, presented_by: client.id.clone() });
         }
@@ -61,16 +61,16 @@ impl Issuer {
         Ok(grant)
     }
 
-    /// `resource` may be left out; otherwise it names the endpoint of the grant (`OA-86`).
-    pub(super) fn check_resource(&self, form: &Params, grant: &Grant) -> Result<(), Failure> {
+    /// Checks `resource`, which may be omitted; otherwise it must name the endpoint of the grant (`OA-86`).
+    pub(super) fn check_resource(&self, form: &Params, grant: &Grant) -> Result<(), ErrorResponse> {
         match self.core.settings.endpoint_of(form.all("resource")) {
             Ok(None) => Ok(()),
             Ok(Some(endpoint)) if endpoint == grant.endpoint => Ok(()),
-            _ => Err(Failure::InvalidTarget),
+            _ => Err(ErrorResponse::InvalidTarget),
         }
     }
 
-    /// A new refresh token of a grant, and what the store holds of it.
+    /// Creates a refresh token, and its row for the store.
     pub(super) fn mint_refresh(&self, grant: &Grant, now: Timestamp) -> (Secret, NewRefreshToken) {
         let token = opaque::mint_refresh(&*self.core.random);
         let row = NewRefreshToken {
@@ -81,14 +81,14 @@ impl Issuer {
         (token, row)
     }
 
-    /// A new access token beside the refresh token of this generation (`OA-98`).
+    /// Issues an access token with the generation of its refresh token (`OA-98`).
     pub(super) fn issue(
         &self,
         grant: &Grant,
         scopes: Scopes,
         generation: &str,
         now: Timestamp,
-    ) -> Result<Issued, Error> {
+    ) -> Result<Issued, OAuthError> {
         let settings = &self.core.settings;
         let expires = (now + settings.policy.access_token_lifetime).min(grant.expires);
         let claims = Claims {
@@ -109,13 +109,13 @@ impl Issuer {
     }
 }
 
-/// The scopes of the token: those of the grant, or fewer that are asked for, never more. `offline_access` is tolerated
-/// although nobody ever has it (`OA-94`).
-pub(super) fn narrowed(form: &Params, grant: &Grant) -> Result<Scopes, Failure> {
+/// Scopes of the token: those of the grant, or the requested subset. `offline_access` is tolerated although it is never
+/// granted (`OA-94`).
+pub(super) fn narrowed(form: &Params, grant: &Grant) -> Result<Scopes, ErrorResponse> {
     let Some(asked) = form.get("scope")? else { return Ok(grant.scopes.clone()) };
-    let scopes = Scopes::parse(asked).map_err(|_| Failure::InvalidScope)?;
+    let scopes = Scopes::parse(asked).map_err(|_| ErrorResponse::InvalidScope)?;
     if !grant.scopes.includes(&scopes) {
-        return Err(Failure::InvalidScope);
+        return Err(ErrorResponse::InvalidScope);
     }
     Ok(if scopes.is_empty() { grant.scopes.clone() } else { scopes })
 }
@@ -123,7 +123,7 @@ pub(super) fn narrowed(form: &Params, grant: &Grant) -> Result<Scopes, Failure> 
 // === impl Issued ===
 
 impl Issued {
-    /// RFC 6749 5.1; `scope` is always there, and nothing is null (`OA-87`).
+    /// Response of RFC 6749 5.1; `scope` is always present, and nothing is null (`OA-87`).
     pub(super) fn into_json(self) -> Value {
         let mut answer = json!({
             "access_token": self.access.expose(),

@@ -6,7 +6,7 @@ use crate::{model::Scopes, oauth::RedirectTarget, web::words};
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
 
 #[test]
-fn every_page_renders_and_escapes_what_others_wrote() {
+fn every_page_renders_and_escapes_untrusted_text() {
     for (name, page) in every_page() {
         assert!(page.starts_with("<!doctype html>"), "{name}");
         assert!(page.contains("<html lang=\"en\">") && page.contains("<h1>"), "{name}");
@@ -16,7 +16,7 @@ fn every_page_renders_and_escapes_what_others_wrote() {
 }
 
 fn every_page() -> Vec<(&'static str, String)> {
-    let request = || Some(Request { transaction: "t1", client: HOSTILE });
+    let request = || Some(LoginRequest { transaction: "t1", client: HOSTILE });
     vec![
         ("start", start(None)),
         ("start-known", start(Some(backends()))),
@@ -32,17 +32,19 @@ fn every_page() -> Vec<(&'static str, String)> {
     ]
 }
 
-fn start(backends: Option<Vec<Backend>>) -> String {
-    Start { frame: frame(), root: "https://mcp.example.com", backends, version: "0.1.0" }.render().unwrap()
+fn start(backends: Option<Vec<BackendItem>>) -> String {
+    StartPage { layout: layout(), root: "https://mcp.example.com", backends, version: "0.1.0" }.render().unwrap()
 }
 
-fn login(alert: Option<&str>, request: Option<Request<'_>>) -> String {
-    Login { frame: frame(), token: "token".to_owned(), alert: alert.map(str::to_owned), request }.render().unwrap()
+fn login(alert: Option<&str>, request: Option<LoginRequest<'_>>) -> String {
+    LoginPage { layout: layout(), token: "token".to_owned(), alert: alert.map(str::to_owned), request }
+        .render()
+        .unwrap()
 }
 
 fn consent(client: &str, target: &RedirectTarget) -> String {
-    let page = Consent {
-        frame: frame(),
+    let page = ConsentPage {
+        layout: layout(),
         token: "token".to_owned(),
         transaction: "t1",
         client,
@@ -56,8 +58,8 @@ fn consent(client: &str, target: &RedirectTarget) -> String {
 }
 
 fn handover() -> String {
-    let page = Handover {
-        frame: frame(),
+    let page = ReturnPage {
+        layout: layout(),
         reason: "The app asked for something that it cannot have.",
         host: "app.example.com",
         location: "https://app.example.com/cb?error=invalid_scope&x=\"><script>",
@@ -65,15 +67,15 @@ fn handover() -> String {
     page.render().unwrap()
 }
 
-fn account(grants: Vec<Grant>, backends: Vec<Backend>) -> String {
-    let client = Client {
+fn account(grants: Vec<GrantItem>, backends: Vec<BackendItem>) -> String {
+    let client = ClientItem {
         name: "claude-code 2.1.251".to_owned(),
         endpoint: "/mcp".to_owned(),
         protocol_version: "2025-06-18".to_owned(),
         used: "just now".to_owned(),
     };
-    let page = Account {
-        frame: frame(),
+    let page = AccountPage {
+        layout: layout(),
         token: "token".to_owned(),
         user: HOSTILE,
         key: Some(HOSTILE),
@@ -86,8 +88,8 @@ fn account(grants: Vec<Grant>, backends: Vec<Backend>) -> String {
 }
 
 fn problem() -> String {
-    let page = Problem {
-        frame: frame(),
+    let page = ProblemPage {
+        layout: layout(),
         title: "This login has lapsed",
         text: HOSTILE,
         advice: &["Start again."],
@@ -97,8 +99,8 @@ fn problem() -> String {
     page.render().unwrap()
 }
 
-fn frame() -> Frame {
-    Frame {
+fn layout() -> Layout {
+    Layout {
         base: String::new(),
         name: "Lockkeeper".to_owned(),
         host: "mcp.example.com".to_owned(),
@@ -111,17 +113,17 @@ fn permissions() -> Vec<Permission> {
     words::permissions(&Scopes::parse("mcp:use mcp:git:read mcp:admin").unwrap())
 }
 
-fn backends() -> Vec<Backend> {
-    let backend = |id: &str, health, detail: &str| Backend { id: id.to_owned(), health, detail: detail.to_owned() };
+fn backends() -> Vec<BackendItem> {
+    let backend = |id: &str, health, detail: &str| BackendItem { id: id.to_owned(), health, detail: detail.to_owned() };
     vec![
-        backend("files", Health::Ready, "11 tools, 1 resource"),
-        backend("git", Health::Starting, "is starting"),
-        backend("search", Health::Down, "the command `uvx` was not found; install it or give its full path"),
+        backend("files", BackendHealth::Ready, "11 tools, 1 resource"),
+        backend("git", BackendHealth::Starting, "is starting"),
+        backend("search", BackendHealth::Down, "the command `uvx` was not found; install it or give its full path"),
     ]
 }
 
-fn grant(client: &str) -> Grant {
-    Grant {
+fn grant(client: &str) -> GrantItem {
+    GrantItem {
         id: "g1".to_owned(),
         client: client.to_owned(),
         destination: words::destination(&RedirectTarget::App("cursor".to_owned())),

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::{app::Control, listener::descriptors};
+use lockkeeper::{app::ControlFile, listener::descriptors};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -25,7 +25,7 @@ impl Limited {
         shell.args(["-c", &script, env!("CARGO_BIN_EXE_lockkeeper")]).arg(data).current_dir(data);
         let child = shell.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let address = loop {
-            if let Some(control) = Control::read(data).unwrap() {
+            if let Some(control) = ControlFile::read(data).unwrap() {
                 break control.url.trim_start_matches("http://").to_owned();
             }
             tokio::time::sleep(Duration::from_millis(20)).await;

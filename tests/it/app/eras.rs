@@ -3,8 +3,8 @@
 use std::{fs, path::Path, process::Command, time::Duration};
 
 use lockkeeper::{
-    app::Control,
-    model::status::{EraStatus, Found, Status},
+    app::ControlFile,
+    model::status::{EraSource, EraStatus, Status},
 };
 use reqwest::StatusCode;
 
@@ -31,7 +31,7 @@ async fn settled(gateway: &Running, folder: &Path) -> Vec<EraStatus> {
     while gateway.get("/readyz", None).await.status() != StatusCode::OK {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let control = Control::read(folder).unwrap().unwrap();
+    let control = ControlFile::read(folder).unwrap().unwrap();
     let response = gateway.get("/api/status", Some(control.token.expose())).await;
     let status: Status = serde_json::from_str(&response.text().await.unwrap()).unwrap();
     status.backends.into_iter().map(|backend| backend.era.unwrap()).collect()
@@ -55,13 +55,13 @@ async fn a_gateway_that_is_started_again_knows_the_eras_of_its_servers() {
     gateway.stop().await;
     let told = |eras: &[EraStatus]| eras.iter().map(|era| (era.era.clone(), era.found)).collect::<Vec<_>>();
     let expected =
-        |found: [Found; 2]| ["modern", "legacy"].map(str::to_owned).into_iter().zip(found).collect::<Vec<_>>();
-    assert_eq!(told(&first), expected([Found::Probed; 2]));
+        |found: [EraSource; 2]| ["modern", "legacy"].map(str::to_owned).into_iter().zip(found).collect::<Vec<_>>();
+    assert_eq!(told(&first), expected([EraSource::Probed; 2]));
     assert_eq!((asked(folder, "both"), asked(folder, "older")), (1, 1));
 
     let gateway = Running::start(folder).await;
     let again = settled(&gateway, folder).await;
-    assert_eq!(told(&again), expected([Found::Cached; 2]));
+    assert_eq!(told(&again), expected([EraSource::Cached; 2]));
     let since = |eras: &[EraStatus]| eras.iter().map(|era| era.since.clone()).collect::<Vec<_>>();
     assert_eq!(since(&again), since(&first));
     // who is said to speak 2026-07-28 still has to introduce itself
@@ -73,10 +73,14 @@ async fn a_gateway_that_is_started_again_knows_the_eras_of_its_servers() {
     // under the same names, others
     configure(folder, "modern", "exit");
     let gateway = Running::start(folder).await;
-    assert_eq!(told(&settled(&gateway, folder).await), expected([Found::Probed; 2]));
+    assert_eq!(told(&settled(&gateway, folder).await), expected([EraSource::Probed; 2]));
     gateway.stop().await;
     configure(folder, "dual", "code-32601");
     let gateway = Running::start(folder).await;
-    assert_eq!(told(&settled(&gateway, folder).await), expected([Found::Probed; 2]), "what was left out is forgotten");
+    assert_eq!(
+        told(&settled(&gateway, folder).await),
+        expected([EraSource::Probed; 2]),
+        "what was left out is forgotten"
+    );
     gateway.stop().await;
 }

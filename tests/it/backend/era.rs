@@ -8,7 +8,7 @@ use lockkeeper::{
     mcp::{Event, Outcome},
     model::{
         BackendId, BackendSpec, EraChoice, Share, StdioSpec, TransportSpec,
-        status::{BackendState, EraStatus, Found},
+        status::{BackendState, EraSource, EraStatus},
     },
 };
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ pub(crate) fn spec(scripts: &Scripts, mode: &[&str]) -> BackendSpec {
 fn verdict(supervisor: &Supervisor, log: &str) -> Verdict {
     let status = supervisor.status().remove(0);
     match (status.state, status.era) {
-        (BackendState::Ready, Some(EraStatus { era, found: Found::Probed, since: Some(_) })) => {
+        (BackendState::Ready, Some(EraStatus { era, found: EraSource::Probed, since: Some(_) })) => {
             if era == "modern" {
                 Verdict::Modern
             } else {
@@ -244,7 +244,7 @@ async fn what_the_operator_says_is_not_asked_for() {
     let (supervisor, _) = started(BackendSpec { era: EraChoice::Legacy, ..spec(&scripts, &["dual"]) }).await;
     let status = supervisor.status().remove(0);
     assert_eq!(status.protocol_version.as_deref(), Some("2025-11-25"));
-    assert_eq!(status.era.map(|era| era.found), Some(Found::Configured));
+    assert_eq!(status.era.map(|era| era.found), Some(EraSource::Configured));
     assert!(!scripts.log("era").contains("server/discover"));
     let scripts = Scripts::new();
     let (supervisor, _) = started(BackendSpec { era: EraChoice::Modern, ..spec(&scripts, &["code-32601"]) }).await;

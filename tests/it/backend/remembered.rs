@@ -8,7 +8,7 @@ use lockkeeper::{
     mcp::{Era, Server},
     model::{
         BackendSpec, EraChoice, KnownEra,
-        status::{BackendState, EraStatus, Found},
+        status::{BackendState, EraSource, EraStatus},
     },
     support::{Clock as _, Digest, ManualClock, Timestamp},
 };
@@ -36,7 +36,7 @@ fn beginning(spec: BackendSpec, era: Era, ago: Duration) -> Supervisor {
     start_knowing(vec![spec], vec![known], Arc::new(clock))
 }
 
-fn era(supervisor: &Supervisor) -> (String, Found) {
+fn era(supervisor: &Supervisor) -> (String, EraSource) {
     let EraStatus { era, found, .. } = supervisor.status().remove(0).era.unwrap();
     (era, found)
 }
@@ -60,7 +60,7 @@ async fn a_program_is_not_asked_of_its_era_again() {
         let since = Some("2025-12-31T23:00:00Z".to_owned());
         let word = if of == Era::Modern { "modern" } else { "legacy" };
         let status = supervisor.status().remove(0);
-        assert_eq!(status.era, Some(EraStatus { era: word.to_owned(), found: Found::Cached, since }));
+        assert_eq!(status.era, Some(EraStatus { era: word.to_owned(), found: EraSource::Cached, since }));
         assert_eq!(text(tool(&server, gateway(), &named("x"))).await, mode);
         assert_eq!(starts(&scripts), expected, "{of:?}");
         assert_eq!(known(&supervisor), [(of, now - HOUR)], "it was not found out now");
@@ -72,7 +72,7 @@ async fn a_server_on_the_network_is_not_asked_of_its_era_again() {
     for (of, first) in [(Era::Modern, "server/discover"), (Era::Legacy, "initialize")] {
         let peer = both().await;
         let (supervisor, _) = knowing(auto(&peer), of, HOUR).await;
-        assert_eq!(era(&supervisor).1, Found::Cached);
+        assert_eq!(era(&supervisor).1, EraSource::Cached);
         let asked: Vec<String> = peer.seen().iter().map(|seen| seen.method().to_owned()).collect();
         assert_eq!(asked[0], first);
         let times = asked.iter().filter(|method| *method == "server/discover").count();
@@ -82,14 +82,14 @@ async fn a_server_on_the_network_is_not_asked_of_its_era_again() {
 
 #[tokio::test]
 async fn that_a_server_is_an_older_one_is_believed_for_a_day() {
-    for (ago, found) in [(HOUR * 23, Found::Cached), (HOUR * 24, Found::Probed)] {
+    for (ago, found) in [(HOUR * 23, EraSource::Cached), (HOUR * 24, EraSource::Probed)] {
         let scripts = Scripts::new();
         let (supervisor, _) = knowing(spec(&scripts, &["code-32601"]), Era::Legacy, ago).await;
         assert_eq!(era(&supervisor), ("legacy".to_owned(), found));
     }
     let scripts = Scripts::new();
     let (supervisor, _) = knowing(spec(&scripts, &["modern"]), Era::Modern, HOUR * 24 * 365).await;
-    assert_eq!(era(&supervisor), ("modern".to_owned(), Found::Cached));
+    assert_eq!(era(&supervisor), ("modern".to_owned(), EraSource::Cached));
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn what_was_found_out_by_a_clock_that_went_wrong_is_not_believed() {
     let known = KnownEra { server: spec.transport.server().unwrap(), era: Era::Legacy, found };
     let supervisor = start_knowing(vec![spec], vec![known], Arc::new(clock));
     assert!(supervisor.ready(SOON).await);
-    assert_eq!(era(&supervisor), ("modern".to_owned(), Found::Probed));
+    assert_eq!(era(&supervisor), ("modern".to_owned(), EraSource::Probed));
 }
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn a_program_that_is_of_another_era_now_is_found_out_anew() {
         let ready = || Some(supervisor.status().remove(0).state).filter(|state| *state == BackendState::Ready);
         until(&format!("`{mode}`"), ready).await;
         let word = if now == Era::Modern { "modern" } else { "legacy" };
-        assert_eq!(era(&supervisor), (word.to_owned(), Found::Probed), "{mode}");
+        assert_eq!(era(&supervisor), (word.to_owned(), EraSource::Probed), "{mode}");
         assert_eq!(known(&supervisor), [(now, ManualClock::default().now())], "{mode}");
         assert_eq!(text(tool(&server, gateway(), &named("x"))).await, mode);
     }
@@ -143,7 +143,7 @@ async fn a_server_on_the_network_that_opens_no_session_any_more_is_found_out_ane
         })
         .await;
         let (supervisor, _) = knowing(auto(&peer), Era::Legacy, HOUR).await;
-        assert_eq!(era(&supervisor), ("modern".to_owned(), Found::Probed), "{code}");
+        assert_eq!(era(&supervisor), ("modern".to_owned(), EraSource::Probed), "{code}");
     }
 }
 
@@ -156,7 +156,7 @@ async fn a_server_on_the_network_that_opens_sessions_now_is_found_out_anew() {
         })
         .await;
         let (supervisor, _) = knowing(auto(&peer), Era::Modern, HOUR).await;
-        assert_eq!(era(&supervisor), ("legacy".to_owned(), Found::Probed), "{code}");
+        assert_eq!(era(&supervisor), ("legacy".to_owned(), EraSource::Probed), "{code}");
     }
 }
 

@@ -46,14 +46,14 @@ impl Data {
 }
 
 #[test]
-fn a_wrong_user_name_is_refused_with_what_is_allowed() {
+fn a_wrong_user_name_is_refused_with_the_allowed_form() {
     let data = Data::new();
     let output = data.run(&["keys", "create", "laptop", "--user", "key:abc"]);
     assert_snapshot!(shown(data.path(), &output), @r#"
     2
     --- out
     --- err
-    error: invalid value 'key:abc' for '--user <NAME>': `key:abc` is no user name: it takes 1 to 64 of a-z, A-Z, 0-9, `.`, `_`, `-`, `@` and `+`, and begins with a letter or digit
+    error: invalid value 'key:abc' for '--user <NAME>': `key:abc` is not a user name: use 1 to 64 of a-z, A-Z, 0-9, `.`, `_`, `-`, `@` and `+`, and begin with a letter or digit
 
     For more information, try '--help'.
     "#);
@@ -83,8 +83,8 @@ fn a_rotated_key_keeps_its_name_rights_and_user() {
     1
     --- out
     --- err
-    error: key OLD was rotated before
-    help: the newest key in its place is NEW: rotate that
+    error: key OLD is already rotated
+    help: rotate its newest successor NEW
     "#);
 
     let last = data.json(&["keys", "rotate", new, "--user", "ann"]);
@@ -94,7 +94,7 @@ fn a_rotated_key_keeps_its_name_rights_and_user() {
 }
 
 #[test]
-fn the_user_of_a_grant_is_named_by_a_user_or_by_a_key_that_is_one() {
+fn the_user_option_takes_a_user_or_a_key_without_a_user_name() {
     let data = Data::new();
     let own = data.create(&["laptop"]);
     let joined = data.create(&["desktop", "--user", "ann"]);
@@ -108,16 +108,16 @@ fn the_user_of_a_grant_is_named_by_a_user_or_by_a_key_that_is_one() {
     2
     --- out
     --- err
-    error: the key JOINED is no user of its own: it belongs to the user ann
-    help: `--user ann` means all keys of ann; `lockkeeper grants revoke ID` ends one grant
+    error: the key JOINED belongs to the user ann
+    help: use `--user ann` for all keys of ann, or `lockkeeper grants revoke ID` for one grant
     "#);
     data.create(&["laptop"]);
     assert_snapshot!(told(&["grants", "revoke", "--user", "laptop"]), @r#"
     2
     --- out
     --- err
-    error: 2 keys are called laptop, and not all are the same user
-    help: name one by its id: `lockkeeper keys list --all` shows them
+    error: 2 keys have the name laptop, and they belong to several users
+    help: use the key's id: `lockkeeper keys list --all` shows it
     "#);
 }
 
@@ -143,7 +143,7 @@ fn start(data: &Data) -> String {
 }
 
 #[tokio::test]
-async fn the_first_start_on_older_data_tells_which_keys_share_a_user() {
+async fn the_first_start_on_older_data_reports_keys_that_share_a_user() {
     let data = Data::new();
     for name in ["laptop", "desktop"] {
         data.create(&[name, "--user", "owner"]);

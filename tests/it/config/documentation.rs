@@ -194,7 +194,7 @@ fn is_known(table: &str, name: &str) -> bool {
         _ => format!("[{table}]\n{name} = 1\n"),
     };
     let problems = load("lockkeeper.toml", &text, &[]).map_or_else(|problems| problems.to_string(), |_| String::new());
-    !problems.contains("there is no such option")
+    !problems.contains("unknown option")
 }
 
 /// The configuration with the key at `value`, or without it; else what is wrong with it.

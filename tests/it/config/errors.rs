@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use super::{errors, load};
 
 #[test]
-fn all_mistakes_are_told_at_once_each_with_its_place() {
+fn all_errors_are_reported_together_each_with_its_place() {
     let text = r#"listen = "8080"
 public_url = "http://gw.example"
 lissten = "x"
@@ -33,15 +33,15 @@ headers = { Host = "x", "Bad Name" = "y" }
 "#;
     assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
     lockkeeper.toml:1:10: listen: this must be an address and a port, such as `127.0.0.1:8080`, `[::]:8080` or `0.0.0.0:8080`
-    lockkeeper.toml:2:14: public_url: `http` is for loopback addresses alone; clients need `https` here
-    lockkeeper.toml:3:1: lissten: there is no such option
+    lockkeeper.toml:2:14: public_url: `http` is allowed for loopback addresses only; use `https`
+    lockkeeper.toml:3:1: lissten: unknown option
         did you mean `listen`?
     lockkeeper.toml:6:16: limits.session_idle: 5s is not between 1m and 30d
     lockkeeper.toml:7:12: limits.sessions: 0 is not between 1 and 1000000
-    lockkeeper.toml:8:1: limits.session_per_caller: there is no such option
+    lockkeeper.toml:8:1: limits.session_per_caller: unknown option
         did you mean `sessions_per_caller`?
     lockkeeper.toml:9:16: limits.request_body: 2GiB is not between 64KiB and 1GiB
-    lockkeeper.toml:12:1: auth.acess_token_lifetime: there is no such option
+    lockkeeper.toml:12:1: auth.acess_token_lifetime: unknown option
         did you mean `access_token_lifetime`?
     lockkeeper.toml:13:20: auth.conceal_backends: this must be true or false, without quotes, not a string
     lockkeeper.toml:17:8: backends.files.args: this must be a list of strings, not a string
@@ -51,7 +51,7 @@ headers = { Host = "x", "Bad Name" = "y" }
     lockkeeper.toml:20:17: backends.files.start_timeout: this needs its unit and quotes: `"500ms"`, `"60s"`, `"30m"`
     lockkeeper.toml:23:7: backends.docs.url: this must be an http or https URL
     lockkeeper.toml:24:13: backends.docs.headers.Host: the gateway sets this header itself
-    lockkeeper.toml:24:25: backends.docs.headers.Bad Name: this is no name of a header
+    lockkeeper.toml:24:25: backends.docs.headers.Bad Name: this is not a header name
     "#);
 }
 
@@ -92,14 +92,14 @@ fn a_missing_variable_is_named_in_json_too() {
     claude.json:3:81: mcpServers.github.env.OTHER: the environment variable `C` is not set
         set it, or give a default: `${C:-…}`
     claude.json:4:38: mcpServers.docs.url: `${` must be followed by the name of an environment variable and `}`
-        for the characters `${` themselves write `$${`
+        for a literal `${` write `$${`
     claude.json:4:103: mcpServers.docs.headers.Authorization: the environment variable `T` is not set
         set it, or give a default: `${T:-…}`
     "#);
 }
 
 #[test]
-fn what_is_not_carried_yet_is_refused_with_a_way_out() {
+fn an_unsupported_transport_is_refused_with_an_alternative() {
     let text = r#"{
   "inputs": [{ "id": "key", "type": "promptString" }],
   "servers": {
@@ -109,19 +109,19 @@ fn what_is_not_carried_yet_is_refused_with_a_way_out() {
   }
 }"#;
     assert_snapshot!(errors("mcp.json", text, &[]), @r#"
-    mcp.json:2:3: inputs: values that a person is asked for cannot be had by a gateway
+    mcp.json:2:3: inputs: a gateway cannot ask a person for values
         put them into environment variables and write `${NAME}` where `${input:…}` stands
-    mcp.json:4:5: servers.old: servers over HTTP+SSE (`sse`) are not carried yet
-        most such servers offer Streamable HTTP too: take that URL, with the type `http`
-    mcp.json:6:52: servers.asks.env.KEY: `${input:…}` asks a person, which a gateway cannot
+    mcp.json:4:5: servers.old: servers over HTTP+SSE (`sse`) are not supported
+        most such servers offer Streamable HTTP too: use that URL, with the type `http`
+    mcp.json:6:52: servers.asks.env.KEY: `${input:…}` needs a person, and a gateway cannot ask one
         put the value into an environment variable and write `${NAME}`
-    mcp.json:6:70: servers.asks.envFile: files of variables are not read
+    mcp.json:6:70: servers.asks.envFile: `envFile` is not supported
         set the variables in the gateway's own environment
     "#);
 }
 
 #[test]
-fn a_backend_is_reached_in_one_way() {
+fn a_backend_has_exactly_one_transport() {
     let text = r#"
 [backends.none]
 args = ["x"]
@@ -135,23 +135,23 @@ url = "https://user:hunter2@example.com/mcp"
 comand = "server"
 "#;
     assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
-    lockkeeper.toml:2:11: backends.none: nothing says how it is reached
-        give either `command` (a program to start) or `url` (an http or https endpoint)
-    lockkeeper.toml:3:1: backends.none.args: this is for a backend with a `command`
-        take it away, or give a `command`
-    lockkeeper.toml:4:11: backends.both: it can be reached in one way only
-        give either `command` (a program to start) or `url` (an http or https endpoint)
+    lockkeeper.toml:2:11: backends.none: the transport is missing
+        set either `command` (a program to start) or `url` (an http or https endpoint)
+    lockkeeper.toml:3:1: backends.none.args: this needs a `command`
+        remove it, or set a `command`
+    lockkeeper.toml:4:11: backends.both: there is more than one transport
+        set either `command` (a program to start) or `url` (an http or https endpoint)
     lockkeeper.toml:7:11: backends.wrong: `stdio` needs a `command`, not a `url`
-    lockkeeper.toml:9:7: backends.wrong.url: user and password belong into `headers`, as `Authorization`
-    lockkeeper.toml:10:11: backends.typo: nothing says how it is reached
-        give either `command` (a program to start) or `url` (an http or https endpoint)
-    lockkeeper.toml:11:1: backends.typo.comand: there is no such option
+    lockkeeper.toml:9:7: backends.wrong.url: put user and password into `headers`, as `Authorization`
+    lockkeeper.toml:10:11: backends.typo: the transport is missing
+        set either `command` (a program to start) or `url` (an http or https endpoint)
+    lockkeeper.toml:11:1: backends.typo.comand: unknown option
         did you mean `command`?
     "#);
 }
 
 #[test]
-fn two_names_that_meet_and_names_that_cannot_be_are_told() {
+fn equal_names_and_invalid_names_are_reported() {
     let text = r#"
 [backends.My_Files]
 command = "a"
@@ -161,9 +161,9 @@ command = "b"
 command = "c"
 "#;
     assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
-    lockkeeper.toml:4:11: backends.my-files: `my-files` and `My_Files` (lockkeeper.toml:2:11: backends.My_Files) are both called `my-files` here
+    lockkeeper.toml:4:11: backends.my-files: `my-files` and `My_Files` (lockkeeper.toml:2:11: backends.My_Files) both become `my-files`
         rename one of them
-    lockkeeper.toml:6:11: backends.2fast: `2fast` is no backend name: it takes a letter, then up to 31 of a-z, 0-9 and `-`
+    lockkeeper.toml:6:11: backends.2fast: `2fast` is not a backend name: use a letter, then up to 31 of a-z, 0-9 and `-`
         choose another name
     "#);
 }
@@ -178,8 +178,8 @@ fn syntax_errors_have_a_place_and_do_not_quote_the_line() {
     assert_snapshot!(errors("mcp.json", "{\n  \"mcpServers\": { \"a\": { \"command\": hunter2 } }\n}", &[]), @"mcp.json:2:37: this is not JSON: Unexpected word");
     assert_snapshot!(errors("mcp.json", "[]", &[]), @"mcp.json:1:1: the file must hold a JSON object");
     assert_snapshot!(errors("mcp.json", "{ \"other\": {} }", &[]), @r#"
-    mcp.json:1:1: there are no servers in it
-        a JSON file holds one table `mcpServers` (or, as VS Code writes it, `servers`)
+    mcp.json:1:1: the file has no servers
+        a JSON file needs one object `mcpServers` (in VS Code `servers`)
     "#);
     assert_snapshot!(errors("mcp.json", "", &[]), @"mcp.json:1:1: the file is empty");
 }
@@ -224,11 +224,11 @@ headers = { Authorization = "Bearer ${KEY}" }
 }
 
 #[test]
-fn a_file_that_is_not_there_is_told() {
+fn a_missing_file_is_reported() {
     let folder = tempfile::tempdir().unwrap();
-    let given = lockkeeper::config::Given { config: Some("nowhere.toml".into()), ..Default::default() };
+    let given = lockkeeper::config::CommandLineOptions { config: Some("nowhere.toml".into()), ..Default::default() };
     assert_snapshot!(super::load_in(folder.path(), &given, &[]).unwrap_err(), @r#"
     nowhere.toml: the file cannot be read: No such file or directory (os error 2)
-        look at its name and its mode
+        check its name and its permissions
     "#);
 }

@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use insta::assert_snapshot;
 use lockkeeper::{
-    config::{Config, Http, Limits, Log},
+    config::{Config, HttpConfig, LimitsConfig, LogConfig},
     model::{AuthPolicy, BackendSpec, Naming, OnLoss, Share, TransportSpec},
 };
 
@@ -32,7 +32,7 @@ fn lines(config: &Config) -> String {
 }
 
 #[test]
-fn toml_says_everything() {
+fn toml_sets_every_option() {
     let text = r#"
 listen = "localhost:9000"
 public_url = "https://mcp.example.com"
@@ -84,7 +84,7 @@ builtin = "demo"
 }
 
 #[test]
-fn the_file_of_claude_desktop_is_taken_as_it_is() {
+fn the_file_of_claude_desktop_is_accepted_unchanged() {
     let text = r#"{
   "globalShortcut": "",
   "mcpServers": {
@@ -99,7 +99,7 @@ fn the_file_of_claude_desktop_is_taken_as_it_is() {
 }
 
 #[test]
-fn the_file_of_claude_code_is_taken_as_it_is() {
+fn the_file_of_claude_code_is_accepted_unchanged() {
     let text = r#"{ "mcpServers": {
       "remote": { "type": "http", "url": "${BASE:-https://api.example.com}/mcp", "headers": { "X-Key": "k" } },
       "local": { "type": "stdio", "command": "/opt/server", "args": [], "env": {} } } }"#;
@@ -110,7 +110,7 @@ fn the_file_of_claude_code_is_taken_as_it_is() {
 }
 
 #[test]
-fn the_file_of_vs_code_is_taken_with_its_comments() {
+fn the_file_of_vs_code_is_accepted_with_its_comments() {
     let text = r#"{
   // our servers
   "servers": {
@@ -125,7 +125,7 @@ fn the_file_of_vs_code_is_taken_with_its_comments() {
 }
 
 #[test]
-fn the_limits_on_open_questions_follow_each_other_where_they_are_not_set() {
+fn the_default_limits_on_open_questions_follow_each_other() {
     let limits = |text: &str| {
         let limits = load("lockkeeper.toml", &format!("[limits]\n{text}\n"), &[]).unwrap().limits;
         (limits.question_slot_time, limits.slot_wait)
@@ -140,10 +140,10 @@ fn the_limits_on_open_questions_follow_each_other_where_they_are_not_set() {
 fn the_example_file_shows_the_defaults_and_every_option() {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("lockkeeper.example.toml")).unwrap();
     let config = load("lockkeeper.toml", &text, &[]).unwrap();
-    assert_eq!(config.limits, Limits::default());
+    assert_eq!(config.limits, LimitsConfig::default());
     assert_eq!(config.auth, AuthPolicy::default());
-    assert_eq!(config.http, Http::default());
-    assert_eq!(config.log, Log::default());
+    assert_eq!(config.http, HttpConfig::default());
+    assert_eq!(config.log, LogConfig::default());
     assert_eq!(config.listen, lockkeeper::config::DEFAULT_LISTEN);
 
     // Every commented option is one that exists: with the marks `#:` taken away the file still loads.
@@ -159,7 +159,7 @@ fn the_example_file_shows_the_defaults_and_every_option() {
 }
 
 #[test]
-fn single_clients_are_spoken_to_as_their_tables_say() {
+fn client_tables_set_the_profile_of_single_clients() {
     let text = "[clients.\"An old client\"]\nprofile = \"strict\"\n[clients.other]\nprofile = \"faithful\"\n";
     let config = load("lockkeeper.toml", text, &[]).unwrap();
     assert_eq!(config.clients.strict.into_iter().collect::<Vec<_>>(), ["An old client"]);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper::{mcp::Method, resource::Lease, support::Clock as _};
+use lockkeeper::{mcp::Method, resource::StreamLease, support::Clock as _};
 use serde_json::json;
 
 use super::{Events, World, call};
@@ -69,7 +69,7 @@ async fn a_stream_ends_half_a_minute_after_its_credential() {
     let world = World::new().await;
     let mut client = world.ready("ann", "2025-06-18").await;
     let expires = Some(world.clock.now() + Duration::from_mins(1));
-    client.admission.lease = Lease { expires, revoked: Arc::default() };
+    client.admission.lease = StreamLease { expires, revoked: Arc::default() };
     tokio::time::pause();
     let start = tokio::time::Instant::now();
     let mut events = Events::of(client.get().await);

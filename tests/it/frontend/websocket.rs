@@ -6,7 +6,7 @@ use http::StatusCode;
 use lockkeeper::{
     listener::{self, Lifecycle, Timeouts},
     mcp::{Method, Payload, Reply, Revision},
-    resource::Admission,
+    resource::Authorized,
 };
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
@@ -24,7 +24,7 @@ use super::{World, admission, call, initialize, modern::Modern};
 /// A gateway on a socket, for one caller. Dropping it ends its connections.
 struct Gateway {
     address: std::net::SocketAddr,
-    admission: Admission,
+    admission: Authorized,
     _cancel: DropGuard,
 }
 
@@ -39,7 +39,7 @@ impl Gateway {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let router = world.router.clone().layer(Extension(admission.clone()));
-        let settings = listener::Settings {
+        let settings = listener::ListenerSettings {
             connections: 8,
             connections_per_address: 8,
             proxies: Vec::new(),

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use insta::assert_snapshot;
 use lockkeeper::{
-    gateway::{Gateway, Mount, Settings},
+    gateway::{Gateway, GatewaySettings, Mount},
     mcp::{ErrorObject, Method, Revision},
     model::{Access, Naming, Requester, Rights, Share},
 };
@@ -60,7 +60,7 @@ async fn a_single_endpoint_shows_the_list_as_the_backend_wrote_it() {
 #[tokio::test]
 async fn a_gateway_for_one_backend_alone_uses_its_own_names() {
     let backend = Backend::with_tools(&["look"]);
-    let settings = Settings { naming: Naming::Plain, ..Settings::default() };
+    let settings = GatewaySettings { naming: Naming::Plain, ..GatewaySettings::default() };
     let client = Client::new(gateway_with(settings, vec![mount("b1", &backend)]).merged());
     assert_eq!(client.tools().await, "look");
     assert_eq!(client.ask(Method::Discover, "").await, about("tools,prompts,resources,completions,logging", ""));
@@ -165,7 +165,7 @@ async fn what_a_backend_does_not_have_is_not_asked_for() {
 #[tokio::test]
 async fn long_lists_come_in_pages_under_sealed_cursors() {
     let (one, two) = (Backend::with_tools(&["a", "b", "c"]), Backend::with_tools(&["d"]));
-    let settings = Settings { page_size: 2, ..Settings::default() };
+    let settings = GatewaySettings { page_size: 2, ..GatewaySettings::default() };
     let gateway = gateway_with(settings, vec![mount("b1", &one), mount("b2", &two)]);
     let client = Client::new(gateway.merged());
     let first: serde_json::Value = serde_json::from_str(&client.ask(Method::ToolsList, "").await).unwrap();
@@ -323,7 +323,7 @@ async fn what_a_backend_once_said_of_itself_is_given_at_once_until_it_answers() 
     backend.awake.send_replace(false);
     let before = payload(r#"{"capabilities":{"tools":{}},"instructions":"Look first."}"#);
     let known = Mount { introduction: Some(before.clone()), ..mount("b1", &backend) };
-    let (gateway, mut told) = gateway_that_tells(Settings::default(), vec![known]);
+    let (gateway, mut told) = gateway_that_tells(GatewaySettings::default(), vec![known]);
     let client = Client::new(gateway.single(&id("b1")).unwrap());
     assert_eq!(client.ask(Method::Discover, "").await.as_bytes(), before.json());
     assert!(!told.has_changed().unwrap());

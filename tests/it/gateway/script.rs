@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use lockkeeper::{
-    gateway::{Deps, Gateway, Mount, Settings},
+    gateway::{Gateway, GatewayDeps, GatewaySettings, Mount},
     mcp::{
         Call, CancelReason, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome,
         Payload, Reply, Revision, Server, Step,
@@ -297,13 +297,13 @@ pub(crate) fn mount(name: &str, backend: &Arc<Backend>) -> Mount {
     }
 }
 
-pub(crate) fn gateway_with(settings: Settings, mounts: Vec<Mount>) -> Arc<Gateway> {
+pub(crate) fn gateway_with(settings: GatewaySettings, mounts: Vec<Mount>) -> Arc<Gateway> {
     gateway_that_tells(settings, mounts).0
 }
 
 /// A gateway, and what its backends say of themselves.
 pub(crate) fn gateway_that_tells(
-    settings: Settings,
+    settings: GatewaySettings,
     mounts: Vec<Mount>,
 ) -> (Arc<Gateway>, watch::Receiver<HashMap<BackendId, Payload>>) {
     let (introductions, told) = watch::channel(HashMap::<BackendId, Payload>::new());
@@ -313,10 +313,10 @@ pub(crate) fn gateway_that_tells(
         }
     });
     let (tracker, cancel) = (TaskTracker::new(), CancellationToken::new());
-    let deps = Deps { random: Arc::new(SeededRandom::new(1)), observer, tracker, cancel };
+    let deps = GatewayDeps { random: Arc::new(SeededRandom::new(1)), observer, tracker, cancel };
     (Gateway::new(mounts, settings, deps), told)
 }
 
 pub(crate) fn gateway(mounts: Vec<Mount>) -> Arc<Gateway> {
-    gateway_with(Settings::default(), mounts)
+    gateway_with(GatewaySettings::default(), mounts)
 }

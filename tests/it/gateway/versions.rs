@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use insta::assert_snapshot;
 use lockkeeper::{
-    gateway::{Gateway, Settings},
+    gateway::{Gateway, GatewaySettings},
     mcp::{Call, ErrorObject, Facts, Method, Outcome, Payload, Reply, Revision, translate},
     model::{Access, Rights},
 };
@@ -102,7 +102,7 @@ async fn what_depends_on_the_rights_of_the_caller_is_the_callers_alone() {
 #[tokio::test(start_paused = true)]
 async fn all_pages_of_a_list_say_who_may_keep_it_alike() {
     let one = Backend::speaking(MODERN, r#"{"tools":[{"name":"a"},{"name":"b"}],"ttlMs":9,"cacheScope":"public"}"#);
-    let settings = Settings { page_size: 1, ..Settings::default() };
+    let settings = GatewaySettings { page_size: 1, ..GatewaySettings::default() };
     let client = Client::new(gateway_with(settings, vec![mount("b1", &one)]).merged()).speaking(MODERN);
     let first: serde_json::Value = serde_json::from_str(&client.ask(Method::ToolsList, "").await).unwrap();
     let cursor = format!(r#"{{"cursor":{}}}"#, first["nextCursor"]);
@@ -121,7 +121,7 @@ async fn a_page_of_one_servers_list_is_in_its_name() {
     let old = Backend::with_tools(&["a", "b"]);
     let about = r#"{"capabilities":{"tools":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"srv"}}}"#;
     *old.about.lock() = about.to_owned();
-    let settings = Settings { page_size: 1, ..Settings::default() };
+    let settings = GatewaySettings { page_size: 1, ..GatewaySettings::default() };
     let gateway = gateway_with(settings, vec![mount("b1", &old)]);
     let client = Client::new(gateway.single(&id("b1")).unwrap()).speaking(MODERN);
     let Outcome::Complete(page) = client.call(Method::ToolsList, "").outcome().await else { panic!("a page") };

@@ -10,7 +10,7 @@ use std::{
 
 use lockkeeper::{
     app::App,
-    config::{self, Environment, Given},
+    config::{self, CommandLineOptions, Environment},
     mcp::{Era, Revision},
     telemetry::Telemetry,
 };
@@ -203,7 +203,11 @@ impl World {
     #[expect(clippy::disallowed_methods, reason = "the test stands for `main` here")]
     pub(super) async fn of(limits: &str, behind: &[Behind]) -> Self {
         let site = Site::new(limits, behind);
-        let given = Given { listen: Some("127.0.0.1:0".to_owned()), data_dir: Some(site.data()), ..Given::default() };
+        let given = CommandLineOptions {
+            listen: Some("127.0.0.1:0".to_owned()),
+            data_dir: Some(site.data()),
+            ..CommandLineOptions::default()
+        };
         let path = std::env::var("PATH").unwrap_or_default();
         let environment: Environment = [("PATH", path.as_str()), ("HOME", "/tmp")].into_iter().collect();
         let config = config::load(&given, &environment, site.folder()).unwrap();

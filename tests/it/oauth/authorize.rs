@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use lockkeeper::{
     model::{AuthPolicy, ClientId, ConcealBackends, Rights},
-    oauth::{Begun, Kept, Login, MasterKeySource, RedirectTarget, Settings, Trust, Unusable},
+    oauth::{
+        BeginOutcome, LoginPrompt, MasterKeySource, OAuthSettings, RedirectTarget, StoreOutcome, Trust, UnsealError,
+    },
     storage::Storage,
     support::Secret,
 };
@@ -15,23 +17,23 @@ use crate::support::oauth::{Authority, CALLBACK, browser, parameter};
 /// How a request is refused: `page <error>` or `redirect <error>`.
 async fn refusal(authority: &Authority, query: &str) -> String {
     match authority.oauth.authorization().begin(query).await {
-        Begun::Page(refusal) => format!("page {}", refusal.error),
-        Begun::Redirect(redirect) => {
+        BeginOutcome::Page(refusal) => format!("page {}", refusal.error),
+        BeginOutcome::Redirect(redirect) => {
             assert_eq!(parameter(&redirect.location, "iss").as_deref(), Some("https://gw.example"));
             assert_eq!(parameter(&redirect.location, "code"), None);
             format!("redirect {}", parameter(&redirect.location, "error").unwrap())
         }
-        Begun::Valid(_) => "consent".to_owned(),
+        BeginOutcome::Valid(_) => "consent".to_owned(),
     }
 }
 
 #[tokio::test]
-async fn a_person_sees_what_is_asked_for_and_approves_once() {
+async fn a_person_sees_the_request_and_approves_once() {
     let authority = Authority::new().await;
     let client = authority.client().await;
     let browser = browser("a");
     let query = Authority::query(&client, &[("scope", "mcp:use mcp:git:read openid"), ("prompt", "login")]);
-    assert_eq!(authority.begin(&query).await.login, Login::Fresh);
+    assert_eq!(authority.begin(&query).await.login, LoginPrompt::Fresh);
     let id = authority.waiting(&query).await;
     let pending = authority.oauth.authorization().pending(&id, &browser).await.unwrap().unwrap();
     assert_eq!(pending.client_name, "A test");
@@ -54,7 +56,7 @@ async fn a_person_sees_what_is_asked_for_and_approves_once() {
 }
 
 #[tokio::test]
-async fn the_state_comes_back_as_it_was_sent() {
+async fn the_state_is_returned_unchanged() {
     // N-74
     let authority = Authority::new().await;
     let client = authority.client().await;
@@ -83,23 +85,23 @@ async fn a_sealed_request_opens_for_its_browser_until_it_expires() {
     let opened = authority.oauth.authorization().unseal(&sealed, &browser("a")).await.unwrap();
     assert_eq!((&opened.id, opened.client_name.as_str()), (&transaction.id, "A test"));
     let stolen = authority.oauth.authorization().unseal(&sealed, &browser("b")).await;
-    assert!(matches!(stolen, Err(Unusable::Foreign)), "{stolen:?}");
+    assert!(matches!(stolen, Err(UnsealError::Foreign)), "{stolen:?}");
     let (start, end) = sealed.split_at(sealed.len() / 2);
     let changed = format!("{start}{}{}", if end.starts_with('A') { 'B' } else { 'A' }, &end[1..]);
     for made_up in ["", "x", start, &changed, &"A".repeat(100_000)] {
         let opened = authority.oauth.authorization().unseal(made_up, &browser("a")).await;
-        assert!(matches!(opened, Err(Unusable::Foreign)), "{made_up:.40}: {opened:?}");
+        assert!(matches!(opened, Err(UnsealError::Foreign)), "{made_up:.40}: {opened:?}");
     }
     authority.clock.advance(Duration::from_mins(10));
     let opened = authority.oauth.authorization().unseal(&sealed, &browser("a")).await;
-    assert!(matches!(opened, Err(Unusable::Expired)), "{opened:?}");
+    assert!(matches!(opened, Err(UnsealError::Expired)), "{opened:?}");
 }
 
 #[tokio::test]
-async fn another_process_opens_what_one_sealed() {
+async fn a_sealed_request_opens_in_another_process() {
     let storage = Storage::in_memory().await.unwrap();
     let master = MasterKeySource::Given(Secret::new("A".repeat(43)));
-    let settings = Settings { master_key: master, ..Authority::settings() };
+    let settings = OAuthSettings { master_key: master, ..Authority::settings() };
     let one = Authority::on(storage.clone(), settings.clone(), 1).await;
     let other = Authority::on(storage, settings, 2).await;
     let transaction = one.begin(&Authority::query(&one.client().await, &[])).await;
@@ -116,25 +118,25 @@ async fn a_sealed_request_does_not_outlive_its_client() {
     let sealed = authority.oauth.authorization().seal(&transaction, &browser("a")).unwrap();
     assert!(authority.oauth.clients().revoke(&ClientId::new(client)).await.unwrap());
     let opened = authority.oauth.authorization().unseal(&sealed, &browser("a")).await;
-    assert!(matches!(&opened, Err(Unusable::Refused(refusal)) if refusal.error == "invalid_client"), "{opened:?}");
+    assert!(matches!(&opened, Err(UnsealError::Refused(refusal)) if refusal.error == "invalid_client"), "{opened:?}");
 }
 
 #[tokio::test]
-async fn a_request_is_decided_once_however_often_it_comes_back() {
+async fn a_replayed_request_is_decided_once() {
     // OA-68, N-65
     let authority = Authority::new().await;
     let transaction = authority.begin(&Authority::query(&authority.client().await, &[])).await;
     let (id, here) = (&transaction.id, browser("a"));
     for _ in 0..2 {
         let kept = authority.oauth.authorization().keep(&transaction, &here, &authority.holder).await.unwrap();
-        assert!(matches!(kept, Kept::Waiting), "{kept:?}");
+        assert!(matches!(kept, StoreOutcome::Waiting), "{kept:?}");
     }
     let approve = || authority.oauth.authorization().approve(id, &here, &authority.holder);
     let (one, other) = tokio::join!(approve(), approve());
     let statuses = [one, other].map(|answer| answer.map_or_else(|refusal| refusal.status, |_| 303));
     assert!(statuses == [303, 403] || statuses == [403, 303], "{statuses:?}");
     let kept = authority.oauth.authorization().keep(&transaction, &here, &authority.holder).await.unwrap();
-    assert!(matches!(kept, Kept::Spent), "{kept:?}");
+    assert!(matches!(kept, StoreOutcome::Spent), "{kept:?}");
     assert_eq!(authority.oauth.authorization().pending(id, &here).await.unwrap(), None);
 }
 
@@ -147,7 +149,7 @@ async fn a_request_fits_the_form_of_the_login_page() {
     for length in [2000, 4000, 4500, 5000, 9000] {
         let query = Authority::query(&client, &[("state", &"s".repeat(length))]);
         match authority.oauth.authorization().begin(&query).await {
-            Begun::Valid(transaction) => {
+            BeginOutcome::Valid(transaction) => {
                 longest = authority.oauth.authorization().seal(&transaction, &browser("a")).unwrap().len();
             }
             begun => {
@@ -160,7 +162,7 @@ async fn a_request_fits_the_form_of_the_login_page() {
 }
 
 #[tokio::test]
-async fn only_who_is_logged_in_learns_which_backends_exist() {
+async fn backend_names_are_shown_only_after_a_login() {
     // OA-6, OA-65
     let authority = Authority::new().await;
     let client = authority.client().await;
@@ -183,10 +185,10 @@ async fn only_who_is_logged_in_learns_which_backends_exist() {
         );
         let kept = authority.oauth.authorization().keep(&strange, &browser("a"), &authority.holder).await.unwrap();
         match (unknown[0].0, kept) {
-            ("resource", Kept::Refused(redirect)) => {
+            ("resource", StoreOutcome::Refused(redirect)) => {
                 assert_eq!(parameter(&redirect.location, "error").as_deref(), Some("invalid_target"));
             }
-            ("scope", Kept::Waiting) => {
+            ("scope", StoreOutcome::Waiting) => {
                 let pending =
                     authority.oauth.authorization().pending(&strange.id, &browser("a")).await.unwrap().unwrap();
                 assert_eq!(pending.scopes.to_string(), "mcp:use");
@@ -194,7 +196,7 @@ async fn only_who_is_logged_in_learns_which_backends_exist() {
             (name, kept) => panic!("{name}: {kept:?}"),
         }
     }
-    let told = Authority::with(Settings {
+    let told = Authority::with(OAuthSettings {
         policy: AuthPolicy { conceal_backends: ConcealBackends::No, ..AuthPolicy::default() },
         ..Authority::settings()
     })
@@ -204,7 +206,7 @@ async fn only_who_is_logged_in_learns_which_backends_exist() {
 }
 
 #[tokio::test]
-async fn a_request_lapses_after_ten_minutes() {
+async fn a_request_expires_after_ten_minutes() {
     // N-67
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[]);
@@ -218,7 +220,7 @@ async fn a_request_lapses_after_ten_minutes() {
 }
 
 #[tokio::test]
-async fn a_request_whose_client_cannot_be_told_ends_on_a_page() {
+async fn a_request_without_a_trusted_redirect_uri_ends_on_a_page() {
     let authority = Authority::new().await;
     let client = authority.client().await;
     let query = |changes: &[(&str, &str)]| Authority::query(&client, changes);
@@ -239,7 +241,7 @@ async fn a_request_whose_client_cannot_be_told_ends_on_a_page() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_wrong_otherwise_is_told_to_the_client() {
+async fn other_errors_of_a_request_are_sent_to_the_client() {
     let authority = Authority::new().await;
     let client = authority.client().await;
     let query = |changes: &[(&str, &str)]| Authority::query(&client, changes);
@@ -265,14 +267,14 @@ async fn a_request_that_is_wrong_otherwise_is_told_to_the_client() {
 }
 
 #[tokio::test]
-async fn an_error_is_not_sent_by_itself_to_a_site_that_anybody_may_have_registered() {
+async fn an_error_is_not_redirected_automatically_to_an_untrusted_site() {
     // N-62
     let authority = Authority::new().await;
     let metadata = json!({ "redirect_uris": ["https://somewhere.example/cb"] });
     let client = authority.register(&metadata).await.json()["client_id"].as_str().unwrap().to_owned();
     let changes = [("redirect_uri", "https://somewhere.example/cb"), ("response_type", "token")];
     let begun = authority.oauth.authorization().begin(&Authority::query(&client, &changes)).await;
-    let Begun::Redirect(redirect) = begun else { panic!("{begun:?}") };
+    let BeginOutcome::Redirect(redirect) = begun else { panic!("{begun:?}") };
     assert!(matches!(redirect.trust, Trust::ShowLink { host, .. } if host == "somewhere.example"));
     // what the person approved goes there at once
     let redirect = authority.approve(&Authority::query(&client, &changes[..1])).await;
@@ -280,7 +282,7 @@ async fn an_error_is_not_sent_by_itself_to_a_site_that_anybody_may_have_register
 }
 
 #[tokio::test]
-async fn a_denial_is_told_to_the_client() {
+async fn a_denial_is_sent_to_the_client() {
     // N-71
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[]);
@@ -292,7 +294,7 @@ async fn a_denial_is_told_to_the_client() {
 }
 
 #[tokio::test]
-async fn administration_is_granted_by_a_key_that_has_it_alone() {
+async fn only_a_key_with_admin_rights_grants_administration() {
     // N-61
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[("scope", "mcp:use mcp:admin")]);
@@ -306,7 +308,7 @@ async fn administration_is_granted_by_a_key_that_has_it_alone() {
 }
 
 #[tokio::test]
-async fn a_key_that_ended_meanwhile_approves_nothing() {
+async fn a_key_that_ended_before_the_approval_approves_nothing() {
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[]);
     let id = authority.waiting(&query).await;

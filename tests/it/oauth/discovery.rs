@@ -5,7 +5,7 @@ use http::{Request, StatusCode};
 use insta::assert_snapshot;
 use lockkeeper::{
     model::{AuthPolicy, ConcealBackends},
-    oauth::Settings,
+    oauth::OAuthSettings,
 };
 
 use crate::support::oauth::Authority;
@@ -81,7 +81,7 @@ async fn every_endpoint_has_its_own_metadata_and_the_root_has_that_of_the_merged
 
 #[tokio::test]
 async fn every_other_probe_is_404_in_json() {
-    let settings = Settings {
+    let settings = OAuthSettings {
         policy: AuthPolicy { conceal_backends: ConcealBackends::No, ..AuthPolicy::default() },
         ..Authority::settings()
     };
@@ -103,7 +103,7 @@ async fn every_other_probe_is_404_in_json() {
 }
 
 #[tokio::test]
-async fn strangers_do_not_learn_which_backends_exist() {
+async fn unauthenticated_clients_do_not_learn_which_backends_exist() {
     let authority = Authority::new().await;
     let known = authority.get("/.well-known/oauth-protected-resource/mcp/git").await;
     let unknown = authority.get("/.well-known/oauth-protected-resource/mcp/nope").await;
@@ -128,7 +128,7 @@ async fn a_preflight_needs_nothing_and_no_header_moves_the_issuer() {
 
 #[tokio::test]
 async fn an_issuer_with_a_path_is_found_in_all_three_places() {
-    let authority = Authority::with(Settings::new("https://gw.example/p/")).await;
+    let authority = Authority::with(OAuthSettings::new("https://gw.example/p/")).await;
     for path in [
         "/.well-known/oauth-authorization-server/p",
         "/.well-known/openid-configuration/p",
@@ -141,7 +141,7 @@ async fn an_issuer_with_a_path_is_found_in_all_three_places() {
 }
 
 #[tokio::test]
-async fn the_key_set_shows_public_members_alone() {
+async fn the_key_set_has_only_public_members() {
     let authority = Authority::new().await;
     let keys = authority.get("/oauth/jwks").await.json();
     let key = keys["keys"][0].as_object().unwrap();
@@ -150,7 +150,7 @@ async fn the_key_set_shows_public_members_alone() {
 }
 
 #[tokio::test]
-async fn a_wrong_method_is_told_the_right_one() {
+async fn a_wrong_method_gets_the_allowed_ones() {
     let authority = Authority::new().await;
     let answer = authority.get("/oauth/token").await;
     assert_eq!((answer.status.as_u16(), answer.header("allow")), (405, Some("POST, OPTIONS")));

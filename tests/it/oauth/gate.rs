@@ -10,7 +10,7 @@ use http::{HeaderMap, Request, StatusCode, Uri};
 use insta::assert_snapshot;
 use lockkeeper::{
     model::{Direct, NewKey, Rights, UserId},
-    resource::{Admission, Gate, GateSettings, Ticket, protect_administration},
+    resource::{Authorized, Gate, GateSettings, MessageTicket, protect_administration},
     storage::Storage,
     support::Clock as _,
 };
@@ -22,7 +22,7 @@ use crate::support::{
 
 /// What stands behind the gate: it tells who came in, and by which URI.
 fn gated(authority: &Authority) -> impl Serve {
-    let who = async |Extension(admission): Extension<Admission>,
+    let who = async |Extension(admission): Extension<Authorized>,
                      headers: HeaderMap,
                      uri: Uri,
                      original: Option<Extension<OriginalUri>>| {
@@ -48,7 +48,7 @@ async fn knock(authority: &Authority, uri: &str, authorization: Option<&str>) ->
 }
 
 #[tokio::test]
-async fn without_a_credential_one_learns_where_to_get_one() {
+async fn a_request_without_a_credential_gets_the_metadata_url() {
     let authority = Authority::new().await;
     let answer = knock(&authority, "/mcp", None).await;
     assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
@@ -110,7 +110,7 @@ async fn a_token_ends_with_its_time_and_with_its_grant() {
 }
 
 #[tokio::test]
-async fn a_credential_that_was_seen_before_needs_no_store() {
+async fn a_cached_credential_needs_no_database() {
     // design rule 12
     let storage = Storage::in_memory().await.unwrap();
     let authority = Authority::on(storage.clone(), Authority::settings(), 1).await;
@@ -173,17 +173,17 @@ async fn a_key_opens_sse_by_header_or_query_and_leaves_no_trace() {
 }
 
 /// Streams at `/sse` that stay open as long as their ticket is kept, and what tells who posts to `/messages`.
-fn ticketed(authority: &Authority) -> (impl Serve, Arc<Mutex<Option<Arc<Ticket>>>>) {
+fn ticketed(authority: &Authority) -> (impl Serve, Arc<Mutex<Option<Arc<MessageTicket>>>>) {
     let open = Arc::new(Mutex::new(None));
     let stream = {
         let open = Arc::clone(&open);
-        async move |Extension(ticket): Extension<Arc<Ticket>>| {
+        async move |Extension(ticket): Extension<Arc<MessageTicket>>| {
             let shown = ticket.parameter();
             *open.lock().unwrap() = Some(ticket);
             shown
         }
     };
-    let who = async |Extension(admission): Extension<Admission>, uri: Uri| format!("{} {uri}", admission.caller.user);
+    let who = async |Extension(admission): Extension<Authorized>, uri: Uri| format!("{} {uri}", admission.caller.user);
     let router = Router::new().route("/sse", any(stream)).route("/messages", any(who)).route("/mcp", any(who));
     let gate = Gate::new(authority.oauth.clone(), GateSettings::default());
     (protected(gate, router, Router::new()), open)
@@ -241,7 +241,7 @@ async fn a_ticket_ends_with_the_key_that_it_stands_for() {
 }
 
 #[tokio::test]
-async fn a_key_opens_mcp_only_where_it_may_be_sent_directly() {
+async fn a_key_opens_mcp_only_if_direct_use_is_allowed() {
     // OA-118
     let authority = Authority::new().await;
     let bearer = format!("Bearer {}", authority.key.expose());

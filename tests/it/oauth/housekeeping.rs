@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::support::oauth::{Authority, CALLBACK};
 
 #[tokio::test]
-async fn what_lapsed_is_cleared_away_and_what_lives_stays() {
+async fn expired_rows_are_purged_and_live_ones_stay() {
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
     let code = authority.code(&Authority::query(&client, &[])).await;
@@ -61,7 +61,7 @@ async fn a_revoked_client_that_has_a_secret_cannot_register_again_either() {
 }
 
 #[tokio::test]
-async fn a_client_that_nobody_consents_to_lives_for_a_day_after_it_registered_last() {
+async fn a_client_without_consent_is_deleted_a_day_after_its_last_registration() {
     // OA-43
     let authority = Authority::new().await;
     authority.tokens("/mcp").await;
@@ -95,7 +95,7 @@ async fn a_grant_is_revoked_by_its_owner_alone() {
 }
 
 #[tokio::test]
-async fn the_grant_that_lay_longest_unused_makes_room_for_the_twenty_first() {
+async fn the_least_recently_used_grant_is_evicted_for_the_twenty_first() {
     // OA-135
     let authority = Authority::new().await;
     let (client, first) = authority.tokens("/mcp").await;

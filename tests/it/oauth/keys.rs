@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use lockkeeper::{
     model::{Direct, NewKey, Rights, UserId},
-    oauth::{Error, KeyRefusal, MasterKeySource, OAuth, Settings},
+    oauth::{KeyRefusal, MasterKeySource, OAuth, OAuthError, OAuthSettings},
     storage::Storage,
     support::{Clock as _, ManualClock, OsRandom, Secret},
 };
@@ -16,10 +16,10 @@ fn from(last: u8) -> IpAddr {
 }
 
 #[tokio::test]
-async fn the_first_key_is_made_once() {
+async fn the_first_key_is_created_once() {
     let clock = Arc::new(ManualClock::default());
     let storage = Storage::in_memory().await.unwrap();
-    let oauth = OAuth::open(storage, clock, Arc::new(OsRandom), Settings::new(ISSUER)).await.unwrap();
+    let oauth = OAuth::open(storage, clock, Arc::new(OsRandom), OAuthSettings::new(ISSUER)).await.unwrap();
     let key = oauth.keys().first().await.unwrap().unwrap();
     let holder = oauth.keys().authenticate(key.expose(), HOME).await.unwrap();
     assert_eq!(holder.user.as_str(), "owner");
@@ -51,7 +51,7 @@ async fn every_wrong_key_is_refused_alike() {
 }
 
 #[tokio::test]
-async fn a_guesser_is_told_to_wait_and_a_right_key_passes_at_once() {
+async fn a_wrong_key_is_rate_limited_and_a_valid_key_always_passes() {
     // OA-127
     let authority = Authority::new().await;
     for _ in 0..10 {
@@ -70,7 +70,7 @@ async fn a_guesser_is_told_to_wait_and_a_right_key_passes_at_once() {
 }
 
 #[tokio::test]
-async fn of_wrong_keys_at_once_as_many_are_answered_as_the_limit_allows() {
+async fn concurrent_wrong_keys_are_answered_up_to_the_limit() {
     // OA-127; a store that keeps every one of them waiting
     let folder = tempfile::tempdir().unwrap();
     let storage = Storage::open(&folder.path().join("lockkeeper.db")).await.unwrap();
@@ -98,7 +98,7 @@ async fn logins_and_bearers_are_counted_apart() {
 }
 
 #[tokio::test]
-async fn guesses_at_one_key_id_from_many_addresses_are_delayed_ever_longer() {
+async fn guesses_at_one_key_id_from_many_addresses_get_growing_delays() {
     // OA-127
     let authority = Authority::new().await;
     let (revoked, holder) = Authority::key(&authority.oauth, "ada", Rights::none()).await;
@@ -127,13 +127,13 @@ async fn a_key_shows_when_it_was_last_used() {
 }
 
 #[tokio::test]
-async fn what_another_process_revokes_ends_here_within_a_second() {
+async fn a_revocation_by_another_process_takes_effect_within_a_second() {
     // OA-131
     let folder = tempfile::tempdir().unwrap();
     let process = async || {
         let storage = Storage::open(&folder.path().join("lockkeeper.db")).await.unwrap();
         let master_key = MasterKeySource::File(folder.path().join("master.key"));
-        let settings = Settings { master_key, ..Settings::new(ISSUER) };
+        let settings = OAuthSettings { master_key, ..OAuthSettings::new(ISSUER) };
         OAuth::open(storage, Arc::new(ManualClock::default()), Arc::new(OsRandom), settings).await.unwrap()
     };
     let gateway = process().await;
@@ -151,16 +151,16 @@ async fn what_another_process_revokes_ends_here_within_a_second() {
 }
 
 #[tokio::test]
-async fn everything_survives_a_restart_and_nothing_opens_without_the_master_key() {
+async fn data_survives_a_restart_and_needs_the_master_key() {
     let folder = tempfile::tempdir().unwrap();
     let start = async |master_key| {
         let storage = Storage::open(&folder.path().join("lockkeeper.db")).await.unwrap();
-        let settings = Settings { master_key, ..Settings::new(ISSUER) };
+        let settings = OAuthSettings { master_key, ..OAuthSettings::new(ISSUER) };
         OAuth::open(storage, Arc::new(ManualClock::default()), Arc::new(OsRandom), settings).await
     };
     let file = MasterKeySource::File(folder.path().join("master.key"));
     let key = start(file.clone()).await.unwrap().keys().first().await.unwrap().unwrap();
     assert!(start(file).await.unwrap().keys().authenticate(key.expose(), HOME).await.is_ok());
     let refused = start(MasterKeySource::Ephemeral).await.unwrap_err();
-    assert!(matches!(refused, Error::Sealed(_)), "{refused}");
+    assert!(matches!(refused, OAuthError::Sealed(_)), "{refused}");
 }

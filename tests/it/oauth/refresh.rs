@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use http::StatusCode;
 use lockkeeper::{
-    oauth::{MasterKeySource, Settings},
+    oauth::{MasterKeySource, OAuthSettings},
     storage::{NewRefreshToken, Rotation, Storage},
     support::{Clock as _, Digest},
 };
@@ -31,7 +31,7 @@ async fn every_refresh_rotates_and_can_happen_at_once() {
 }
 
 #[tokio::test]
-async fn processes_that_race_all_get_the_same_successor() {
+async fn concurrent_processes_get_the_same_successor() {
     // N-97
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
@@ -49,7 +49,7 @@ async fn two_gateways_on_one_database_agree_on_the_successor() {
     let process = async |seed| {
         let storage = Storage::open(&folder.path().join("lockkeeper.db")).await.unwrap();
         let master_key = MasterKeySource::File(folder.path().join("master.key"));
-        Authority::on(storage, Settings { master_key, ..Authority::settings() }, seed).await
+        Authority::on(storage, OAuthSettings { master_key, ..Authority::settings() }, seed).await
     };
     let (one, two) = (process(1).await, process(2).await);
     let (client, tokens) = one.tokens("/mcp").await;
@@ -66,7 +66,7 @@ async fn two_gateways_on_one_database_agree_on_the_successor() {
 }
 
 #[tokio::test]
-async fn a_rotated_token_after_the_window_kills_the_family() {
+async fn a_rotated_token_after_the_grace_period_revokes_the_family() {
     // N-98
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
@@ -82,7 +82,7 @@ async fn a_rotated_token_after_the_window_kills_the_family() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_lost_is_given_again_as_long_as_nobody_used_it() {
+async fn a_lost_response_is_repeated_while_its_tokens_are_unused() {
     // OA-91
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
@@ -99,7 +99,7 @@ async fn an_answer_that_was_lost_is_given_again_as_long_as_nobody_used_it() {
 }
 
 #[tokio::test]
-async fn an_access_token_that_was_used_proves_that_the_answer_arrived() {
+async fn a_used_access_token_proves_that_the_response_arrived() {
     // OA-91
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
@@ -117,7 +117,7 @@ async fn a_withdrawn_successor_ends_its_access_tokens_at_once() {
     let process = async |seed| {
         let storage = Storage::open(&folder.path().join("lockkeeper.db")).await.unwrap();
         let master_key = MasterKeySource::File(folder.path().join("master.key"));
-        Authority::on(storage, Settings { master_key, ..Authority::settings() }, seed).await
+        Authority::on(storage, OAuthSettings { master_key, ..Authority::settings() }, seed).await
     };
     let (one, two) = (process(1).await, process(2).await);
     let (client, tokens) = one.tokens("/mcp").await;
@@ -143,7 +143,7 @@ async fn a_withdrawn_successor_ends_its_access_tokens_at_once() {
 }
 
 #[tokio::test]
-async fn a_client_that_refreshes_in_a_loop_is_told_to_wait() {
+async fn a_client_that_refreshes_in_a_loop_is_rate_limited() {
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
     let mut token = text(&tokens, "refresh_token");
@@ -161,7 +161,7 @@ async fn a_client_that_refreshes_in_a_loop_is_told_to_wait() {
 }
 
 #[tokio::test]
-async fn of_the_refresh_tokens_of_a_grant_the_newest_are_kept() {
+async fn only_the_newest_refresh_tokens_of_a_grant_are_kept() {
     let storage = Storage::in_memory().await.unwrap();
     let authority = Authority::on(storage.clone(), Authority::settings(), 1).await;
     let (_, tokens) = authority.tokens("/mcp").await;
@@ -222,7 +222,7 @@ async fn a_scope_may_be_narrower_never_wider() {
 }
 
 #[tokio::test]
-async fn tokens_do_not_stand_in_for_one_another() {
+async fn one_kind_of_token_is_not_accepted_as_another() {
     // N-101
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
@@ -243,7 +243,7 @@ async fn a_revoked_key_takes_its_grants_along() {
 }
 
 #[tokio::test]
-async fn a_refresh_token_lapses_unused_and_a_grant_ends_however_often_it_is_refreshed() {
+async fn an_unused_refresh_token_expires_and_a_grant_ends_despite_refreshes() {
     // OA-95
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;

@@ -134,7 +134,7 @@ async fn each_refused_client_and_registration_is_logged_with_its_reason_and_with
     let (id, secret) = (registered["client_id"].as_str().unwrap(), registered["client_secret"].as_str().unwrap());
     authority.token(&[("client_id", id), ("client_secret", secret), ("grant_type", "x")]).await;
     let line = log.refusal();
-    let reason = format!("client {id} authenticated by another method than the client_secret_basic");
+    let reason = format!("client {id} did not use the authentication method client_secret_basic");
     assert!(line.contains(&reason) && !line.contains(secret), "{line}");
     let credentials = format!("Basic {}", STANDARD.encode(format!("{id}:hunter2")));
     let request = Request::post("/oauth/token").header(header::AUTHORIZATION, credentials);
@@ -157,7 +157,7 @@ async fn each_refused_authorization_request_is_logged_with_its_reason() {
     let client = authority.client().await;
     for (changes, reason) in [
         (("client_id", "nobody"), "invalid_client"),
-        (("redirect_uri", "https://evil.example/"), "at an address that the client has not registered"),
+        (("redirect_uri", "https://evil.example/"), "is not registered for this client"),
         (("code_challenge", ""), "PKCE with S256 is required"),
         (("resource", "https://evil.example/mcp"), "invalid_target"),
     ] {

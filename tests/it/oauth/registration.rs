@@ -56,7 +56,7 @@ async fn a_public_client_that_registers_again_keeps_its_id() {
 }
 
 #[tokio::test]
-async fn a_secret_is_given_to_who_asks_for_one_and_never_stored() {
+async fn a_client_secret_is_issued_on_request_and_never_stored() {
     let authority = Authority::new().await;
     let metadata = json!({
         "redirect_uris": ["https://a.example/cb"], "token_endpoint_auth_method": "client_secret_basic"
@@ -69,7 +69,7 @@ async fn a_secret_is_given_to_who_asks_for_one_and_never_stored() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_registered_is_refused_with_its_code() {
+async fn an_invalid_registration_is_refused_with_its_code() {
     let authority = Authority::new().await;
     let uris = |uri: &str| json!({ "redirect_uris": [uri] });
     let with = |member: &str, value: Value| {
@@ -116,7 +116,7 @@ async fn a_body_of_17_kib_is_too_large() {
 }
 
 #[tokio::test]
-async fn a_flood_is_told_to_wait() {
+async fn a_flood_is_rate_limited() {
     // N-28
     let authority = Authority::new().await;
     let mut limited = None;
@@ -135,7 +135,7 @@ async fn a_flood_is_told_to_wait() {
 }
 
 #[tokio::test]
-async fn of_registrations_at_once_as_many_pass_as_the_limit_allows() {
+async fn concurrent_registrations_pass_up_to_the_limit() {
     // OA-42; a store on disk, so that they wait for one another
     let folder = tempfile::tempdir().unwrap();
     let storage = Storage::open(&folder.path().join("lockkeeper.db")).await.unwrap();
@@ -149,7 +149,7 @@ async fn of_registrations_at_once_as_many_pass_as_the_limit_allows() {
 }
 
 #[tokio::test]
-async fn a_registration_that_somebody_consents_to_does_not_count() {
+async fn a_registration_with_a_consent_does_not_count() {
     // OA-42
     let authority = Authority::new().await;
     let register = async |name: &str| {

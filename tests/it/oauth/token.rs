@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::support::oauth::{Authority, CALLBACK, VERIFIER};
 
 #[tokio::test]
-async fn a_code_buys_an_access_token_and_a_refresh_token() {
+async fn a_code_yields_an_access_token_and_a_refresh_token() {
     let authority = Authority::new().await;
     let client = authority.client().await;
     let code = authority.code(&Authority::query(&client, &[("scope", "claudeai")])).await;
@@ -55,7 +55,7 @@ async fn a_request_that_fails_leaves_the_code_usable() {
 }
 
 #[tokio::test]
-async fn a_code_works_once_and_a_second_use_revokes_what_it_bought() {
+async fn a_code_works_once_and_a_second_use_revokes_its_tokens() {
     let authority = Authority::new().await;
     let client = authority.client().await;
     let code = authority.code(&Authority::query(&client, &[])).await;
@@ -73,7 +73,7 @@ async fn a_code_works_once_and_a_second_use_revokes_what_it_bought() {
 }
 
 #[tokio::test]
-async fn of_two_parallel_redemptions_one_succeeds() {
+async fn one_of_two_concurrent_redemptions_succeeds() {
     // N-94
     let authority = Authority::new().await;
     let client = authority.client().await;
@@ -85,7 +85,7 @@ async fn of_two_parallel_redemptions_one_succeeds() {
 }
 
 #[tokio::test]
-async fn a_code_lapses_after_a_minute() {
+async fn a_code_expires_after_a_minute() {
     // N-92
     let authority = Authority::new().await;
     let client = authority.client().await;
@@ -157,7 +157,7 @@ async fn a_client_authenticates_exactly_as_it_registered() {
 }
 
 #[tokio::test]
-async fn without_a_resource_the_scopes_tell_which_endpoint_is_meant() {
+async fn without_a_resource_the_scopes_select_the_endpoint() {
     // OA-66
     let authority = Authority::new().await;
     let client = authority.client().await;
@@ -170,7 +170,7 @@ async fn without_a_resource_the_scopes_tell_which_endpoint_is_meant() {
 }
 
 #[tokio::test]
-async fn revocation_tells_nothing_and_touches_only_ones_own() {
+async fn revocation_reveals_nothing_and_affects_only_own_tokens() {
     // N-124
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 use lockkeeper::{
     model::{Access, ApiKey, BackendId, Direct, KeyRotation, NewKey, Rights, RotatedUser, UserId},
-    oauth::{Kept, KeyHolder},
+    oauth::{KeyHolder, StoreOutcome},
     support::{Clock as _, Secret},
 };
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ impl Authority {
         let browser = browser("a");
         let transaction = self.begin(&Self::query(client, &[("redirect_uri", redirect)])).await;
         let kept = self.oauth.authorization().keep(&transaction, &browser, holder).await.unwrap();
-        assert!(matches!(kept, Kept::Waiting), "{kept:?}");
+        assert!(matches!(kept, StoreOutcome::Waiting), "{kept:?}");
         let answer = self.oauth.authorization().approve(&transaction.id, &browser, holder).await.unwrap();
         let code = parameter(&answer.location, "code").unwrap();
         let form = [("grant_type", "authorization_code"), ("client_id", client), ("code", &*code)];
@@ -121,7 +121,7 @@ async fn the_twenty_first_person_on_one_client_logs_nobody_out() {
 }
 
 #[tokio::test]
-async fn grants_at_one_redirect_origin_never_push_out_those_at_another() {
+async fn grants_at_one_redirect_origin_never_evict_those_at_another() {
     // OA-135
     const WEB: &str = "https://claude.ai/callback";
     let authority = Authority::new().await;
@@ -142,7 +142,7 @@ async fn grants_at_one_redirect_origin_never_push_out_those_at_another() {
 }
 
 #[tokio::test]
-async fn approvals_that_came_to_nothing_make_room_before_a_grant_that_is_used() {
+async fn unredeemed_approvals_are_evicted_before_used_grants() {
     let authority = Authority::new().await;
     let client = authority.client().await;
     let used = authority.connect(&authority.holder, &client, CALLBACK).await;
@@ -180,7 +180,7 @@ async fn a_rotated_key_keeps_its_user_and_its_grants() {
 }
 
 #[tokio::test]
-async fn a_key_is_rotated_once_and_while_it_lives() {
+async fn only_a_live_key_is_rotated_and_only_once() {
     let authority = Authority::new().await;
     let (old, ..) = authority.key_of("laptop", None, Rights::none()).await;
     let rotation = || KeyRotation { overlap: OVERLAP, user: RotatedUser::Same, expires: None };
@@ -193,7 +193,7 @@ async fn a_key_is_rotated_once_and_while_it_lives() {
 }
 
 #[tokio::test]
-async fn a_key_opens_beside_the_one_in_its_place_until_the_overlap_is_over() {
+async fn a_rotated_key_stays_valid_until_the_overlap_ends() {
     let authority = Authority::new().await;
     let client = authority.client().await;
     let (old, old_secret, old_holder) = authority.key_of("laptop", None, Rights::all_backends()).await;
@@ -227,7 +227,7 @@ async fn revoking_the_new_key_ends_the_old_one_too() {
 }
 
 #[tokio::test]
-async fn a_key_parts_from_those_that_share_its_user_and_its_grants_go_with_it() {
+async fn a_rotated_key_can_leave_its_user_with_its_grants() {
     let authority = Authority::new().await;
     let client = authority.client().await;
     let (_, _, other) = authority.key_of("desktop", Some("owner"), Rights::all_backends()).await;

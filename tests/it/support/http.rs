@@ -4,7 +4,7 @@ use std::{convert::Infallible, sync::Arc};
 
 use axum::{Router, extract::DefaultBodyLimit, extract::Request, response::Response};
 use lockkeeper::{
-    http::{Guard, Settings},
+    http::{Guard, GuardSettings},
     resource::{Gate, is_protected},
 };
 use tower::{Service, ServiceExt as _, service_fn};
@@ -15,7 +15,7 @@ pub(crate) trait Serve: Service<Request, Response = Response, Error = Infallible
 impl<S: Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone> Serve for S {}
 
 /// All routes behind the guard.
-pub(crate) fn guarded(router: Router, settings: &Settings) -> Router {
+pub(crate) fn guarded(router: Router, settings: &GuardSettings) -> Router {
     let guard = Arc::new(Guard::new(settings));
     let router = router.layer(DefaultBodyLimit::disable());
     Router::new().fallback(move |request: Request| {

@@ -7,7 +7,9 @@ use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use lockkeeper::{
     model::{BackendId, Direct, NewKey, Rights, UserId},
-    oauth::{Begun, Browser, Kept, KeyHolder, OAuth, Redirect, Settings, Transaction, TransactionId},
+    oauth::{
+        BeginOutcome, Browser, KeyHolder, OAuth, OAuthSettings, Redirect, StoreOutcome, Transaction, TransactionId,
+    },
     storage::Storage,
     support::{Clock, Digest, ManualClock, Random, Secret, SeededRandom},
 };
@@ -49,17 +51,17 @@ impl Authority {
         Self::with(Self::settings()).await
     }
 
-    pub(crate) fn settings() -> Settings {
+    pub(crate) fn settings() -> OAuthSettings {
         let backends = ["git", "time"].map(|id| BackendId::parse(id).unwrap()).to_vec();
-        Settings { backends, ..Settings::new(ISSUER) }
+        OAuthSettings { backends, ..OAuthSettings::new(ISSUER) }
     }
 
-    pub(crate) async fn with(settings: Settings) -> Self {
+    pub(crate) async fn with(settings: OAuthSettings) -> Self {
         Self::on(Storage::in_memory().await.unwrap(), settings, 1).await
     }
 
     /// One of the processes on this store; each needs a seed of its own.
-    pub(crate) async fn on(storage: Storage, settings: Settings, seed: u64) -> Self {
+    pub(crate) async fn on(storage: Storage, settings: OAuthSettings, seed: u64) -> Self {
         let clock = Arc::new(ManualClock::default());
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(seed));
         let given: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
@@ -117,7 +119,7 @@ impl Authority {
     /// A valid authorization request before anybody has logged in for it.
     pub(crate) async fn begin(&self, query: &str) -> Transaction {
         let begun = self.oauth.authorization().begin(query).await;
-        let Begun::Valid(transaction) = begun else { panic!("not valid: {begun:?}") };
+        let BeginOutcome::Valid(transaction) = begun else { panic!("not valid: {begun:?}") };
         *transaction
     }
 
@@ -125,7 +127,7 @@ impl Authority {
     pub(crate) async fn waiting(&self, query: &str) -> TransactionId {
         let transaction = self.begin(query).await;
         let kept = self.oauth.authorization().keep(&transaction, &browser("a"), &self.holder).await.unwrap();
-        assert!(matches!(kept, Kept::Waiting), "{kept:?}");
+        assert!(matches!(kept, StoreOutcome::Waiting), "{kept:?}");
         transaction.id
     }
 

@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt::Write as _, fs};
 
 use lockkeeper::{
     app::App,
-    config::{self, Environment, Given},
+    config::{self, CommandLineOptions, Environment},
     telemetry::Telemetry,
 };
 use tempfile::TempDir;
@@ -64,7 +64,8 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("lockkeeper.toml"), configuration(&servers, &places, limits) + http).unwrap();
         let data_dir = Some(folder.path().join("data"));
-        let given = Given { listen: Some("127.0.0.1:0".to_owned()), data_dir, ..Given::default() };
+        let given =
+            CommandLineOptions { listen: Some("127.0.0.1:0".to_owned()), data_dir, ..CommandLineOptions::default() };
         let path = std::env::var("PATH").unwrap_or_default();
         let environment: Environment = [("PATH", path.as_str()), ("HOME", "/tmp")].into_iter().collect();
         let config = config::load(&given, &environment, folder.path()).unwrap();

@@ -15,7 +15,7 @@ async fn connect(site: &Site, browser: &mut super::site::Browser<'_>, name: &str
 }
 
 #[tokio::test]
-async fn the_start_page_gives_the_address_to_everybody_and_the_state_to_few() {
+async fn the_start_page_shows_the_url_to_everybody_and_the_state_after_a_login() {
     let site = Site::open().await;
     let mut browser = site.browser();
     let page = browser.get("/").await;
@@ -30,7 +30,7 @@ async fn the_start_page_gives_the_address_to_everybody_and_the_state_to_few() {
 
 // OA-132
 #[tokio::test]
-async fn people_see_and_take_back_what_they_allowed() {
+async fn people_see_and_revoke_their_grants() {
     let site = Site::open().await;
     let mut browser = site.browser();
     browser.log_in_alone(&site.key).await;
@@ -58,7 +58,7 @@ async fn people_see_and_take_back_what_they_allowed() {
 }
 
 #[tokio::test]
-async fn nobody_takes_back_what_another_allowed() {
+async fn nobody_revokes_the_grants_of_another_user() {
     let site = Site::open().await;
     let (_, key) = site.key_for("somebody").await;
     let (mut owner, mut other) = (site.browser(), site.browser());
@@ -73,7 +73,7 @@ async fn nobody_takes_back_what_another_allowed() {
 }
 
 #[tokio::test]
-async fn everything_can_be_taken_back_at_once() {
+async fn every_grant_can_be_revoked_at_once() {
     let site = Site::open().await;
     let mut browser = site.browser();
     browser.log_in_alone(&site.key).await;
@@ -105,7 +105,7 @@ async fn a_key_that_is_its_own_user_is_shown_by_its_name() {
 }
 
 #[tokio::test]
-async fn a_narrow_key_neither_sees_nor_ends_what_may_do_more() {
+async fn a_narrow_key_neither_sees_nor_ends_grants_with_more_rights() {
     let site = Site::open().await;
     let mut rights = Rights::none();
     rights.backends.allow(&BackendId::parse("files").unwrap(), Access::ReadOnly);

@@ -9,14 +9,14 @@ use sqlx::{Connection as _, SqliteConnection};
 use super::site::{CALLBACK, Site, authorize_path, encode, post};
 
 #[tokio::test]
-async fn an_app_is_let_in_by_login_and_approval() {
+async fn an_app_connects_after_login_and_approval() {
     let site = Site::open().await;
     let client = site.register("Claude Code", CALLBACK).await;
     let mut browser = site.browser();
     let page = browser.authorize(&client, &[]).await;
     assert_eq!((page.status, page.heading()), (StatusCode::OK, "Log in"));
     let page = browser.log_in(&page, &site.key).await;
-    assert_eq!(page.heading(), "Let <span class=\"name\">Claude Code</span> in?");
+    assert_eq!(page.heading(), "Connect <span class=\"name\">Claude Code</span>?");
     for told in ["not verified", "127.0.0.1:33418", "an app on this computer", "mcp:use", "180 days", "owner", "/mcp"] {
         assert!(page.body.contains(told), "the page does not tell {told}: {}", page.body);
     }
@@ -28,7 +28,7 @@ async fn an_app_is_let_in_by_login_and_approval() {
 
 // N-74
 #[tokio::test]
-async fn the_state_comes_back_as_it_was_sent_and_everything_once() {
+async fn the_state_is_returned_unchanged_and_every_parameter_once() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let mut browser = site.browser();
@@ -44,7 +44,7 @@ async fn the_state_comes_back_as_it_was_sent_and_everything_once() {
 
 // N-71
 #[tokio::test]
-async fn a_denial_is_told_to_the_app() {
+async fn a_denial_is_sent_to_the_app() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let mut browser = site.browser();
@@ -60,7 +60,7 @@ async fn a_denial_is_told_to_the_app() {
 
 // N-72
 #[tokio::test]
-async fn a_live_session_still_decides_about_every_new_app() {
+async fn every_new_app_needs_a_decision_despite_a_live_session() {
     let site = Site::open().await;
     let mut browser = site.browser();
     for name in ["First", "Second"] {
@@ -69,7 +69,7 @@ async fn a_live_session_still_decides_about_every_new_app() {
         if name == "First" {
             page = browser.log_in(&page, &site.key).await;
         }
-        assert_eq!(page.heading(), format!("Let <span class=\"name\">{name}</span> in?"));
+        assert_eq!(page.heading(), format!("Connect <span class=\"name\">{name}</span>?"));
         assert_eq!(browser.press(&page, "approve", "").await.status, StatusCode::SEE_OTHER);
         // and about the same app again
         assert!(browser.authorize(&client, &[]).await.heading().contains(name));
@@ -160,7 +160,7 @@ async fn two_approvals_at_the_same_time_give_one_code() {
 
 // OA-68
 #[tokio::test]
-async fn a_login_form_that_comes_back_gives_no_second_consent() {
+async fn a_replayed_login_form_gives_no_second_consent() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let mut browser = site.browser();
@@ -200,7 +200,7 @@ async fn a_sealed_form_is_of_no_use_in_another_browser() {
 
 // OA-68
 #[tokio::test]
-async fn nothing_is_stored_for_strangers() {
+async fn nothing_is_stored_before_a_login() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lockkeeper.sqlite3");
     let site = Site::on(Storage::open(&path).await.unwrap()).await;
@@ -248,19 +248,19 @@ async fn an_unknown_backend_looks_like_any_other_until_the_login() {
 
 // N-67
 #[tokio::test]
-async fn a_login_form_lapses_after_ten_minutes() {
+async fn a_login_form_expires_after_ten_minutes() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let mut browser = site.browser();
     let page = browser.authorize(&client, &[]).await;
     site.clock.advance(Duration::from_secs(601));
     let answer = browser.press(&page, "log-in", &site.key).await;
-    assert_eq!((answer.status, answer.heading()), (StatusCode::BAD_REQUEST, "This login has lapsed"));
+    assert_eq!((answer.status, answer.heading()), (StatusCode::BAD_REQUEST, "This login request has expired"));
 }
 
 // N-67
 #[tokio::test]
-async fn a_request_lapses_after_ten_minutes() {
+async fn a_request_expires_after_ten_minutes() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let mut browser = site.browser();
@@ -268,24 +268,24 @@ async fn a_request_lapses_after_ten_minutes() {
     let page = browser.log_in(&page, &site.key).await;
     site.clock.advance(Duration::from_secs(601));
     let answer = browser.press(&page, "approve", "").await;
-    assert_eq!((answer.status, answer.heading()), (StatusCode::BAD_REQUEST, "This login has lapsed"));
+    assert_eq!((answer.status, answer.heading()), (StatusCode::BAD_REQUEST, "This login request has expired"));
     assert!(!answer.headers.contains_key(header::LOCATION));
 }
 
 #[tokio::test]
-async fn a_request_belongs_to_the_browser_that_began_it() {
+async fn a_request_belongs_to_the_browser_that_started_it() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let (mut browser, mut other) = (site.browser(), site.browser());
     let page = browser.authorize(&client, &[]).await;
     other.log_in_alone(&site.key).await;
     let stolen = other.get(&format!("/oauth/consent/{}", page.field("transaction"))).await;
-    assert_eq!((stolen.status, stolen.heading()), (StatusCode::BAD_REQUEST, "This login has lapsed"));
+    assert_eq!((stolen.status, stolen.heading()), (StatusCode::BAD_REQUEST, "This login request has expired"));
 }
 
 // N-70
 #[tokio::test]
-async fn a_key_in_the_address_opens_nothing() {
+async fn a_key_in_the_url_is_ignored() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let page = site.browser().authorize(&client, &[("key", &site.key), ("api_key", &site.key)]).await;
@@ -294,7 +294,7 @@ async fn a_key_in_the_address_opens_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_client_calls_itself_is_text() {
+async fn a_client_name_is_escaped_text() {
     let site = Site::open().await;
     let client = site.register("<img src=x onerror=alert(1)>", CALLBACK).await;
     let mut browser = site.browser();
@@ -306,7 +306,7 @@ async fn what_a_client_calls_itself_is_text() {
 
 // N-62
 #[tokio::test]
-async fn an_error_leads_to_an_unknown_site_by_a_link_alone() {
+async fn an_error_leads_to_an_untrusted_site_only_by_a_link() {
     let site = Site::open().await;
     let far = "https://app.example.org/cb";
     let client = site.register("App", far).await;

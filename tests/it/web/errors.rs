@@ -5,10 +5,10 @@ use http::{Request, StatusCode, header};
 use super::site::{CALLBACK, Site, encode, post};
 
 #[tokio::test]
-async fn a_missing_page_is_told_as_a_page_or_as_json() {
+async fn a_missing_page_is_reported_as_a_page_or_as_json() {
     let site = Site::open().await;
     let page = site.browser().get("/nowhere").await;
-    assert_eq!((page.status, page.heading()), (StatusCode::NOT_FOUND, "There is no such page"));
+    assert_eq!((page.status, page.heading()), (StatusCode::NOT_FOUND, "Page not found"));
     assert!(page.body.contains(page.headers["x-request-id"].to_str().unwrap()), "the page has the request id");
     assert!(!page.headers.contains_key(header::SET_COOKIE), "a missing page begins no session");
     let request = Request::get("/nowhere").header(header::ACCEPT, "application/json");
@@ -21,10 +21,10 @@ async fn a_missing_page_is_told_as_a_page_or_as_json() {
 
 // OA-76, N-45
 #[tokio::test]
-async fn an_unknown_client_is_told_on_a_page_what_to_do() {
+async fn an_unknown_client_gets_a_page_with_advice() {
     let site = Site::open().await;
     let page = site.browser().authorize("nobody", &[]).await;
-    assert_eq!((page.status, page.heading()), (StatusCode::BAD_REQUEST, "This app is not known here"));
+    assert_eq!((page.status, page.heading()), (StatusCode::BAD_REQUEST, "Unknown app"));
     assert!(!page.headers.contains_key(header::LOCATION));
     assert!(page.body.contains("add it again") && page.body.contains("invalid_client"), "{}", page.body);
     let query = encode(&[("client_id", "nobody"), ("redirect_uri", CALLBACK)]);
@@ -40,7 +40,7 @@ async fn forms_are_small_and_well_formed() {
     let site = Site::open().await;
     let mut browser = site.browser();
     let large = browser.post("/oauth/authorize", &[("token", &"x".repeat(9000))]).await;
-    assert_eq!((large.status, large.heading()), (StatusCode::PAYLOAD_TOO_LARGE, "That was too much"));
+    assert_eq!((large.status, large.heading()), (StatusCode::PAYLOAD_TOO_LARGE, "The form is too large"));
     let request = post("/oauth/authorize").header(header::ACCEPT, "application/json");
     let large = browser.send(request, encode(&[("token", &"x".repeat(9000))])).await;
     let json: serde_json::Value = serde_json::from_str(&large.body).unwrap();
@@ -48,7 +48,7 @@ async fn forms_are_small_and_well_formed() {
     // larger than any message may be
     let announced = post("/login").header(header::CONTENT_LENGTH, "17000000");
     let large = browser.send(announced, "x".repeat(17_000_000)).await;
-    assert_eq!((large.status, large.heading()), (StatusCode::PAYLOAD_TOO_LARGE, "That was too much"));
+    assert_eq!((large.status, large.heading()), (StatusCode::PAYLOAD_TOO_LARGE, "The form is too large"));
     let odd = browser.post("/oauth/authorize", &[("decision", "perhaps")]).await;
     assert!(odd.status.is_client_error());
     assert_eq!(odd.heading(), "This request cannot be used");
@@ -93,7 +93,7 @@ async fn a_form_without_its_fields_is_refused_as_a_foreign_one() {
 }
 
 #[tokio::test]
-async fn the_style_sheet_and_the_mark_are_served_for_good() {
+async fn the_style_sheet_and_the_logo_are_cached_forever() {
     let site = Site::open().await;
     let page = site.browser().get("/").await;
     for part in ["rel=\"stylesheet\" href=\"", "type=\"image/svg+xml\" href=\""] {

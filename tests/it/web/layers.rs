@@ -16,7 +16,7 @@ use axum::{
 use http::{Request, StatusCode, Version};
 use http_body_util::BodyExt as _;
 use lockkeeper::{
-    http::{Bound, ClientIp, Settings},
+    http::{Bound, ClientIp, GuardSettings},
     support::{SeededRandom, log_context::WithRequestFields},
 };
 use tower::ServiceExt as _;
@@ -27,8 +27,8 @@ use crate::support::http::guarded;
 
 type Answer = axum::response::Response;
 
-fn settings() -> Settings {
-    Settings::new(Url::parse("https://mcp.example.com").unwrap(), Bound::Network, Arc::new(SeededRandom::new(1)))
+fn settings() -> GuardSettings {
+    GuardSettings::new(Url::parse("https://mcp.example.com").unwrap(), Bound::Network, Arc::new(SeededRandom::new(1)))
 }
 
 async fn boom() {
@@ -45,7 +45,7 @@ fn routes() -> Router {
         .route("/boom", get(boom))
 }
 
-async fn ask(settings: &Settings, mut request: http::request::Builder) -> Answer {
+async fn ask(settings: &GuardSettings, mut request: http::request::Builder) -> Answer {
     if request.headers_ref().is_some_and(|headers| !headers.contains_key("host")) {
         request = request.header("host", "mcp.example.com");
     }
@@ -53,7 +53,7 @@ async fn ask(settings: &Settings, mut request: http::request::Builder) -> Answer
 }
 
 /// Sends a request as it is.
-async fn bare(settings: &Settings, request: http::request::Builder) -> Answer {
+async fn bare(settings: &GuardSettings, request: http::request::Builder) -> Answer {
     guarded(routes(), settings).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
 }
 
@@ -64,7 +64,7 @@ async fn text(answer: Answer) -> String {
 
 #[tokio::test]
 async fn a_foreign_host_is_misdirected() {
-    let status = async |settings: &Settings, path: &str, host: &str| {
+    let status = async |settings: &GuardSettings, path: &str, host: &str| {
         ask(settings, Request::get(path).header("host", host)).await.status()
     };
     let public = settings();
@@ -73,12 +73,12 @@ async fn a_foreign_host_is_misdirected() {
     for host in ["evil.example", "localhost", "127.0.0.1:8080", "mcp.example.com.evil.example", ""] {
         assert_eq!(status(&public, "/mcp", host).await, StatusCode::MISDIRECTED_REQUEST, "{host}");
     }
-    let local = Settings { bound: Bound::Loopback, ..settings() };
+    let local = GuardSettings { bound: Bound::Loopback, ..settings() };
     for host in ["localhost:8080", "127.0.0.1", "[::1]:8080"] {
         assert_eq!(status(&local, "/mcp", host).await, StatusCode::OK, "{host}");
     }
     assert_eq!(status(&local, "/mcp", "rebound.evil.example:8080").await, StatusCode::MISDIRECTED_REQUEST);
-    let named = Settings { hosts: vec!["Gateway.internal".to_owned()], ..settings() };
+    let named = GuardSettings { hosts: vec!["Gateway.internal".to_owned()], ..settings() };
     assert_eq!(status(&named, "/mcp", "gateway.internal:80").await, StatusCode::OK);
 }
 
@@ -113,7 +113,7 @@ async fn a_request_says_once_which_host_it_is_for() {
 }
 
 #[tokio::test]
-async fn a_probe_may_come_to_the_bare_address() {
+async fn a_probe_may_come_to_the_bare_url() {
     let host = async |path: &str, host: &str| ask(&settings(), Request::get(path).header("host", host)).await.status();
     assert_eq!(host("/healthz", "10.1.2.3:8080").await, StatusCode::OK);
     assert_eq!(host("/page", "10.1.2.3:8080").await, StatusCode::MISDIRECTED_REQUEST);
@@ -123,7 +123,7 @@ async fn a_probe_may_come_to_the_bare_address() {
 // N-7
 #[tokio::test]
 async fn pages_of_other_sites_may_not_call_the_mcp_endpoints() {
-    let configured = Settings { origins: vec!["https://tool.example.org".to_owned()], ..settings() };
+    let configured = GuardSettings { origins: vec!["https://tool.example.org".to_owned()], ..settings() };
     let status =
         async |path: &str, origin: &str| ask(&configured, Request::get(path).header("origin", origin)).await.status();
     for origin in ["https://mcp.example.com", "https://tool.example.org", "http://localhost:6274"] {
@@ -139,7 +139,7 @@ async fn pages_of_other_sites_may_not_call_the_mcp_endpoints() {
 
 #[tokio::test]
 async fn a_body_may_not_be_too_large() {
-    let settings = Settings { body_limit: 100, ..settings() };
+    let settings = GuardSettings { body_limit: 100, ..settings() };
     let send = async |body: Body, announced: Option<&str>| {
         let mut request = Request::post("/mcp").header("host", "mcp.example.com");
         if let Some(length) = announced {
@@ -175,7 +175,7 @@ async fn large_messages_pass_up_to_the_limit() {
 }
 
 #[tokio::test]
-async fn a_panic_tells_nothing_of_the_inside() {
+async fn a_panic_reveals_no_internals() {
     let answer = ask(&settings(), Request::get("/boom")).await;
     assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
     assert!(answer.headers().contains_key("x-request-id"));
@@ -201,7 +201,7 @@ async fn every_answer_has_a_request_id_of_its_own() {
 }
 
 #[tokio::test]
-async fn pages_are_protected_and_nothing_of_them_is_kept() {
+async fn pages_have_security_headers_and_are_not_cached() {
     let headers = |answer: &Answer| {
         let mut lines: Vec<String> = answer
             .headers()
@@ -233,14 +233,14 @@ async fn pages_are_protected_and_nothing_of_them_is_kept() {
 
 #[tokio::test]
 async fn a_local_gateway_does_not_demand_https() {
-    let local = Settings { public_url: Url::parse("http://127.0.0.1:8080").unwrap(), ..settings() };
+    let local = GuardSettings { public_url: Url::parse("http://127.0.0.1:8080").unwrap(), ..settings() };
     let answer = ask(&local, Request::get("/page")).await;
     assert!(!answer.headers().contains_key("strict-transport-security"));
 }
 
 #[tokio::test]
 async fn only_a_trusted_proxy_may_say_where_a_request_came_from() {
-    let settings = Settings { trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()], ..settings() };
+    let settings = GuardSettings { trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()], ..settings() };
     let seen = async |peer: &str| {
         let peer: SocketAddr = peer.parse().unwrap();
         let request = Request::get("/ip").header("x-forwarded-for", "198.51.100.7").extension(ConnectInfo(peer));

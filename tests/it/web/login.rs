@@ -37,7 +37,7 @@ async fn the_session_id_changes_at_login() {
 
 // N-68
 #[tokio::test]
-async fn every_bad_key_gets_the_same_answer_and_the_request_waits_on() {
+async fn every_wrong_key_gets_the_same_answer_and_the_request_stays() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let (revoked_id, revoked) = site.key_for("somebody").await;
@@ -77,7 +77,7 @@ async fn guessing_is_slowed_down() {
 }
 
 #[tokio::test]
-async fn a_session_ends_when_it_lies_idle() {
+async fn an_idle_session_ends() {
     let site = Site::open().await;
     let mut browser = site.browser();
     browser.log_in_alone(&site.key).await;
@@ -150,7 +150,7 @@ async fn a_form_works_in_its_own_browser_and_not_after_the_login() {
 }
 
 #[tokio::test]
-async fn two_tabs_do_not_spoil_each_others_forms() {
+async fn two_tabs_do_not_invalidate_each_others_forms() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let mut browser = site.browser();

@@ -6,10 +6,10 @@ use axum::{Router, body::Body};
 use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use lockkeeper::{
-    http::{Bound, Settings},
+    http::{Bound, GuardSettings},
     model::{
         Direct, KeyId, NewKey, Rights, UserId,
-        status::{BackendState, BackendStatus, Counts, SessionStatus, Status},
+        status::{BackendState, BackendStatus, OfferCounts, SessionStatus, Status},
     },
     oauth::{self, OAuth},
     storage::Storage,
@@ -58,19 +58,19 @@ impl Site {
         let clock = Arc::new(ManualClock::default());
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(42));
         let given: Arc<dyn Clock> = Arc::clone(&clock) as Arc<dyn Clock>;
-        let settings = oauth::Settings::new(ROOT);
+        let settings = oauth::OAuthSettings::new(ROOT);
         let oauth = OAuth::open(storage.clone(), Arc::clone(&given), Arc::clone(&random), settings).await.unwrap();
         let public_url = Url::parse(ROOT).unwrap();
-        let state = web::State {
+        let state = web::WebState {
             oauth: oauth.clone(),
             storage,
             clock: given,
             random: Arc::clone(&random),
-            settings: web::Settings::new(public_url.clone()),
+            settings: web::WebSettings::new(public_url.clone()),
             status: Arc::new(status),
         };
         let app = web::router(state).merge(oauth.router());
-        let app = guarded(app, &Settings::new(public_url, Bound::Network, random));
+        let app = guarded(app, &GuardSettings::new(public_url, Bound::Network, random));
         let (key_id, key) = make_key(&oauth, "owner's key", (Some("owner"), Rights::all_backends())).await;
         Self { oauth, clock, key, key_id, app }
     }
@@ -250,7 +250,7 @@ fn status() -> Status {
         notices: Vec::new(),
         server: None,
         state,
-        counts: Counts { tools: 11, prompts: 0, resources: 1 },
+        counts: OfferCounts { tools: 11, prompts: 0, resources: 1 },
         left_out: Vec::new(),
         sessions: 1,
         restarts: 0,

@@ -1,34 +1,34 @@
-//! Keys, grants and tokens that were used, on their way to the store (`OA-126`). Knows nothing of what they open.
+//! Usage times of keys, grants and tokens, before they are stored (`OA-126`). Knows nothing of what they open.
 
 use std::collections::HashSet;
 
 use parking_lot::Mutex;
 
-use super::{core::Core, error::Error};
+use super::{core::Core, error::OAuthError};
 use crate::model::{GrantId, KeyId};
 
-/// The most uses that wait to be written down; further ones are dropped.
+/// Maximum number of unwritten uses; further ones are dropped.
 const MAX_USES: usize = 10_000;
 
-/// What was used since the last round of writing.
-pub(super) struct Uses {
+/// Records uses, and writes them to the store at intervals.
+pub(super) struct UsageRecorder {
     core: Core,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<PendingUses>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingUses {
     keys: HashSet<KeyId>,
     grants: HashSet<GrantId>,
     generations: HashSet<String>,
 }
 
-impl Uses {
+impl UsageRecorder {
     pub(super) fn new(core: Core) -> Self {
         Self { core, waiting: Mutex::default() }
     }
 
-    /// Notes that a key was used.
+    /// Records the use of a key.
     pub(super) fn note_key(&self, key: &KeyId) {
         let mut waiting = self.waiting.lock();
         if waiting.keys.len() < MAX_USES {
@@ -36,7 +36,7 @@ impl Uses {
         }
     }
 
-    /// Notes that a grant was used.
+    /// Records the use of a grant.
     pub(super) fn note_grant(&self, grant: &GrantId) {
         let mut waiting = self.waiting.lock();
         if waiting.grants.len() < MAX_USES {
@@ -44,7 +44,7 @@ impl Uses {
         }
     }
 
-    /// Notes that an access token of this generation was used.
+    /// Records the use of an access token of this generation.
     pub(super) fn note_generation(&self, generation: &str) {
         let mut waiting = self.waiting.lock();
         if waiting.generations.len() < MAX_USES {
@@ -52,8 +52,8 @@ impl Uses {
         }
     }
 
-    /// Writes down what was used since the last time. No call waits for it, but those whose answer depends on it.
-    pub(super) async fn write(&self) -> Result<(), Error> {
+    /// Writes the uses recorded since the last call. Only calls whose result depends on it wait for it.
+    pub(super) async fn write(&self) -> Result<(), OAuthError> {
         let now = self.core.now();
         let waiting = std::mem::take(&mut *self.waiting.lock());
         for key in waiting.keys {

@@ -1,4 +1,4 @@
-//! The form that a page sends (`OA-30`). Knows nothing of its fields.
+//! Extractor of a submitted form (`OA-30`). Knows nothing of its fields.
 
 use axum::{
     Form,
@@ -9,10 +9,10 @@ use axum::{
 use http::{HeaderValue, header};
 use serde::de::DeserializeOwned;
 
-/// The fields of a form. A request without a body is an empty form, whatever its `Content-Type`.
-pub(super) struct Posted<T>(pub(super) T);
+/// Fields of a form. A request without a body is an empty form, regardless of its `Content-Type`.
+pub(super) struct PostedForm<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Posted<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for PostedForm<T> {
     type Rejection = Response;
 
     async fn from_request(mut request: Request, state: &S) -> Result<Self, Response> {

@@ -1,38 +1,39 @@
-//! Answers to an authorization request: a redirect to the client, or a page for the person. Knows nothing of requests.
+//! Responses to an authorization request: a redirect to the client, or a page for the person. Knows nothing of
+//! requests.
 
 use std::fmt;
 
-use crate::oauth::error::Error;
+use crate::oauth::error::OAuthError;
 
-/// A redirect to the client. `Debug` shows nothing of the query, which may hold a code.
+/// A redirect to the client. `Debug` hides the query, which may hold a code.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Redirect {
-    /// The whole URI, to be sent with 303 and `no-store`.
+    /// Whole URI, to be sent with 303 and `no-store`.
     pub location: String,
-    /// Whether the browser may be sent there without a click.
+    /// Automatic redirect or link.
     pub trust: Trust,
 }
 
-/// Whether the browser may be sent somewhere without a click (`OA-75`).
+/// Permission to redirect without a click (`OA-75`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
-    /// It may: answer 303.
+    /// Redirect with 303.
     Automatic,
-    /// It may not: show a page that says what happened, with a link to the location.
+    /// Show a page with the reason and a link to the location.
     ShowLink {
-        /// The host to name in the link.
+        /// Host shown in the link.
         host: String,
-        /// What happened, for people.
+        /// Reason, for people.
         reason: String,
     },
 }
 
-/// Why a request ends on a local page (`OA-63`, `OA-76`).
+/// Error that is shown on a local page (`OA-63`, `OA-76`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct AuthorizationError {
     /// The code of RFC 6749, such as `invalid_request`, `invalid_client`, `server_error`.
     pub error: &'static str,
-    /// What happened and what to do.
+    /// Reason and advice.
     pub description: String,
     /// The status of the page: 400, 403, 500 or 503.
     pub status: u16,
@@ -40,18 +41,17 @@ pub struct Refusal {
 
 // === impl Refusal ===
 
-impl Refusal {
+impl AuthorizationError {
     pub(super) fn request(error: &'static str, description: impl Into<String>) -> Self {
         Self { error, description: description.into(), status: 400 }
     }
 
-    pub(super) fn internal(error: &Error) -> Self {
+    pub(super) fn internal(error: &OAuthError) -> Self {
         tracing::error!(%error, "an authorization request failed");
         if error.is_busy() {
             return Self::busy();
         }
-        let description =
-            "Something inside the gateway failed. Try again; if it goes on, tell the operator.".to_owned();
+        let description = "The gateway failed. Try again; if the error persists, tell the operator.".to_owned();
         Self { error: "server_error", description, status: 500 }
     }
 
@@ -60,25 +60,25 @@ impl Refusal {
         Self { error: "temporarily_unavailable", description, status: 503 }
     }
 
-    /// The same refusal, with a line in the log that has its reason.
+    /// Logs the error with its reason and returns it.
     pub(super) fn logged(self) -> Self {
         tracing::info!(target: "audit", error = self.error, reason = self.description, "OAuth request refused");
         self
     }
 
     pub(super) fn gone() -> Self {
-        let description = "This request was decided already, or it was begun in another browser. Start again from your \
+        let description = "This request is already decided, or it was started in another browser. Start again from your \
                            MCP client.";
         Self { error: "invalid_request", description: description.to_owned(), status: 403 }
     }
 
     pub(super) fn lapsed() -> Self {
-        Self::request("invalid_request", "This request has lapsed. Start again from your MCP client.")
+        Self::request("invalid_request", "This request has expired. Start again from your MCP client.")
     }
 
     /// The API key of the browser session was revoked or has expired (`OA-128`).
     pub fn logged_out() -> Self {
-        let description = "The API key of this session has ended. Log in with another one.".to_owned();
+        let description = "The API key of this session is revoked or expired. Log in with another key.".to_owned();
         Self { error: "access_denied", description, status: 403 }
     }
 }

@@ -1,40 +1,40 @@
-//! The master key, and secrets in the store under it. Knows nothing of what the secrets are for.
+//! The master key, and secrets encrypted under it in the store. Knows nothing of what the secrets are for.
 //!
-//! The master key never lies in the database: it is a file beside it, or given, so that a copy of the database alone
-//! opens nothing.
+//! The master key is never in the database: it is a file beside it, or configured, so a copy of the database alone
+//! reveals no secret.
 
 use std::{io::Write as _, path::Path};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use zeroize::Zeroizing;
 
-use super::{error::Error, opaque, settings::MasterKeySource};
+use super::{error::OAuthError, opaque, settings::MasterKeySource};
 use crate::{
     storage::Storage,
     support::{Random, SealingKey},
 };
 
-/// The master key from where the operator keeps it; a file that does not exist is created with mode 0600.
-pub fn master_key(source: &MasterKeySource, random: &dyn Random) -> Result<SealingKey, Error> {
+/// Loads the master key; creates a missing file with mode 0600.
+pub fn master_key(source: &MasterKeySource, random: &dyn Random) -> Result<SealingKey, OAuthError> {
     match source {
         MasterKeySource::Ephemeral => Ok(SealingKey::ephemeral(random)),
-        MasterKeySource::Given(text) => parse(text.expose()).ok_or(Error::MasterKeyForm),
+        MasterKeySource::Given(text) => parse(text.expose()).ok_or(OAuthError::MasterKeyForm),
         MasterKeySource::File(path) => {
-            let failed = |source| Error::MasterKeyFile { path: path.display().to_string(), source };
+            let failed = |source| OAuthError::MasterKeyFile { path: path.display().to_string(), source };
             create_key_file(path, random).map_err(failed)?;
             let text = Zeroizing::new(std::fs::read_to_string(path).map_err(failed)?);
-            parse(text.trim()).ok_or(Error::MasterKeyForm)
+            parse(text.trim()).ok_or(OAuthError::MasterKeyForm)
         }
     }
 }
 
-/// 256 random bits that are made once and kept in the store under `key`, by this name.
-pub async fn kept(
+/// A 256-bit secret of this name, created once and stored encrypted under `key`.
+pub async fn stored_secret(
     key: &SealingKey,
     storage: &Storage,
     name: &'static str,
     random: &dyn Random,
-) -> Result<Zeroizing<Vec<u8>>, Error> {
+) -> Result<Zeroizing<Vec<u8>>, OAuthError> {
     let fresh = key.seal(&*Zeroizing::new(random.bytes::<32>()), name.as_bytes(), random)?;
     Ok(key.open(&storage.facts().get_or_add(name, &fresh).await?, name.as_bytes())?)
 }
@@ -44,8 +44,7 @@ fn parse(text: &str) -> Option<SealingKey> {
     bytes.as_slice().try_into().ok().map(SealingKey::new)
 }
 
-/// Writes a new key into the file, where there is none: whole or not at all, so that two processes that start together
-/// agree.
+/// Writes a new key into a missing file, atomically, so that two processes that start together agree.
 fn create_key_file(path: &Path, random: &dyn Random) -> std::io::Result<()> {
     if path.exists() {
         return Ok(());
@@ -60,7 +59,7 @@ fn create_key_file(path: &Path, random: &dyn Random) -> std::io::Result<()> {
     let mut file = options.open(&draft)?;
     file.write_all(Zeroizing::new(random.token()).as_bytes())?;
     file.sync_all()?;
-    // a link fails where the name is taken, a rename would replace it
+    // a link fails if the name is taken, a rename would replace it
     let linked = std::fs::hard_link(&draft, path);
     std::fs::remove_file(&draft)?;
     match linked {
@@ -75,19 +74,19 @@ mod tests {
     use crate::support::{OsRandom, Secret};
 
     #[tokio::test]
-    async fn what_is_kept_is_the_same_for_every_process_on_the_store() {
+    async fn a_stored_secret_is_the_same_for_every_process_on_the_database() {
         let storage = Storage::in_memory().await.unwrap();
         let key = SealingKey::derived(&Secret::new("master"), "test");
-        let first = kept(&key, &storage, "a", &OsRandom).await.unwrap();
+        let first = stored_secret(&key, &storage, "a", &OsRandom).await.unwrap();
         assert_eq!(first.len(), 32);
-        assert_eq!(kept(&key, &storage, "a", &OsRandom).await.unwrap(), first);
-        assert_ne!(kept(&key, &storage, "b", &OsRandom).await.unwrap(), first);
+        assert_eq!(stored_secret(&key, &storage, "a", &OsRandom).await.unwrap(), first);
+        assert_ne!(stored_secret(&key, &storage, "b", &OsRandom).await.unwrap(), first);
         let other = SealingKey::derived(&Secret::new("other"), "test");
-        assert!(kept(&other, &storage, "a", &OsRandom).await.is_err());
+        assert!(stored_secret(&other, &storage, "a", &OsRandom).await.is_err());
     }
 
     #[test]
-    fn the_key_file_is_made_once_and_for_its_owner_alone() {
+    fn the_key_file_is_created_once_and_readable_by_its_owner_only() {
         let folder = tempfile::tempdir().unwrap();
         let source = MasterKeySource::File(folder.path().join("master.key"));
         let sealed = master_key(&source, &OsRandom).unwrap().seal(b"x", b"c", &OsRandom).unwrap();

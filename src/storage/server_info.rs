@@ -1,36 +1,37 @@
-//! What each backend last said of itself. Knows nothing of what it means.
+//! The last server information of each backend (`initialize` or `server/discover` result). Knows nothing of its
+//! meaning.
 
-use super::database::{Database, Error};
+use super::database::{Database, StorageError};
 use crate::{model::BackendId, support::Digest};
 
-/// What one backend last said of itself.
+/// Last server information of one backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IntroductionRow {
-    /// Which backend.
+pub struct ServerInfoRow {
+    /// Backend.
     pub backend: BackendId,
-    /// Which server it was: [`crate::model::TransportSpec::server`].
+    /// Identity of the server: [`crate::model::TransportSpec::server`].
     pub server: Digest,
-    /// The protocol version that the result is written in.
+    /// Protocol version of the result.
     pub revision: String,
-    /// The JSON text of the result.
+    /// JSON text of the result.
     pub result: Vec<u8>,
 }
 
-/// What backends said of themselves.
+/// Server information of backends.
 #[derive(Debug, Clone, Copy)]
-pub struct IntroductionTable<'a>(pub(super) &'a Database);
+pub struct ServerInfoTable<'a>(pub(super) &'a Database);
 
-impl IntroductionTable<'_> {
-    /// What is known, in no order.
-    pub async fn list(&self) -> Result<Vec<IntroductionRow>, Error> {
+impl ServerInfoTable<'_> {
+    /// Every row, in no order.
+    pub async fn list(&self) -> Result<Vec<ServerInfoRow>, StorageError> {
         let rows: Vec<(String, Vec<u8>, String, Vec<u8>)> =
             sqlx::query_as("SELECT backend, server, revision, result FROM backend_introductions")
                 .fetch_all(&self.0.pool)
                 .await?;
-        let inconsistent = |column| Error::Inconsistent { table: "backend_introductions", column };
+        let inconsistent = |column| StorageError::Inconsistent { table: "backend_introductions", column };
         rows.into_iter()
             .map(|(backend, server, revision, result)| {
-                Ok(IntroductionRow {
+                Ok(ServerInfoRow {
                     backend: BackendId::parse(&backend).map_err(|_| inconsistent("backend"))?,
                     server: Digest::from_slice(&server).ok_or_else(|| inconsistent("server"))?,
                     revision,
@@ -40,8 +41,8 @@ impl IntroductionTable<'_> {
             .collect()
     }
 
-    /// Keeps what a backend says of itself, in the place of what it said before.
-    pub async fn set(&self, row: &IntroductionRow) -> Result<(), Error> {
+    /// Replaces the server information of a backend.
+    pub async fn set(&self, row: &ServerInfoRow) -> Result<(), StorageError> {
         sqlx::query(
             "INSERT INTO backend_introductions (backend, server, revision, result) VALUES (?, ?, ?, ?)
              ON CONFLICT DO UPDATE SET server = excluded.server, revision = excluded.revision, result = excluded.result",
@@ -55,8 +56,8 @@ impl IntroductionTable<'_> {
         Ok(())
     }
 
-    /// Forgets what a backend said of itself.
-    pub async fn delete(&self, backend: &BackendId) -> Result<(), Error> {
+    /// Deletes the server information of a backend.
+    pub async fn delete(&self, backend: &BackendId) -> Result<(), StorageError> {
         sqlx::query("DELETE FROM backend_introductions WHERE backend = ?")
             .bind(backend.as_str())
             .execute(&self.0.pool)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 
 use super::{
-    access_token::Claims, client_auth, core::Core, error::Failure, form::Params, opaque, revocation::Revocations,
+    access_token::Claims, client_auth, core::Core, error::ErrorResponse, form::Params, opaque, revocation::Revocations,
     signing::SigningKeys,
 };
 use crate::{
@@ -22,11 +22,11 @@ pub(super) struct RevocationEndpoint {
 }
 
 impl RevocationEndpoint {
-    /// Revokes what the client presents: a refresh token with its whole grant, an access token by itself. What is
-    /// unknown or another's is let be, and not told.
-    pub(super) async fn revoke(&self, headers: &HeaderMap, form: &Params) -> Result<(), Failure> {
+    /// Revokes the presented token: a refresh token with its grant, an access token by itself. An unknown token, or one
+    /// of another client, is ignored without an error.
+    pub(super) async fn revoke(&self, headers: &HeaderMap, form: &Params) -> Result<(), ErrorResponse> {
         let client = client_auth::authenticate(&self.core, headers, form).await?;
-        let token = form.get("token")?.ok_or_else(|| Failure::missing("token"))?;
+        let token = form.get("token")?.ok_or_else(|| ErrorResponse::missing("token"))?;
         if opaque::is_refresh(token) {
             self.revoke_refresh(&client, token).await
         } else {
@@ -34,7 +34,7 @@ impl RevocationEndpoint {
         }
     }
 
-    async fn revoke_refresh(&self, client: &Client, token: &str) -> Result<(), Failure> {
+    async fn revoke_refresh(&self, client: &Client, token: &str) -> Result<(), ErrorResponse> {
         let Some(row) = self.core.storage.refresh_tokens().lookup(&Digest::sha256(token)).await? else { return Ok(()) };
         let grant = self.core.storage.grants().lookup(&row.grant).await?;
         if let Some(grant) = grant.filter(|grant| grant.client == client.id) {
@@ -44,7 +44,7 @@ impl RevocationEndpoint {
         Ok(())
     }
 
-    async fn revoke_access(&self, client: &Client, token: &str) -> Result<(), Failure> {
+    async fn revoke_access(&self, client: &Client, token: &str) -> Result<(), ErrorResponse> {
         let now = self.core.now();
         let Some(claims) = Claims::verify(token, &self.signing, &self.core.settings.issuer, now) else { return Ok(()) };
         if ClientId::new(claims.client_id.as_str()) != client.id {

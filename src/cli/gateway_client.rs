@@ -1,0 +1,120 @@
+//! HTTP client of the running gateway: on this machine through its control file, or anywhere through its URL with an
+//! API key. Knows nothing of the responses' meaning.
+
+use std::{path::PathBuf, time::Duration};
+
+use reqwest::{StatusCode, header, redirect::Policy};
+
+use super::{arguments::DataArgs, failure::CommandFailure, process::ProcessContext};
+use crate::app::ControlFile;
+use crate::{config::PublicUrl, model::status::Status, support::Secret};
+
+/// Timeout of a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The gateway to ask: the one on the local data, or the one at a URL.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct GatewayArgs {
+    #[command(flatten)]
+    data: DataArgs,
+    /// Asks the gateway at this URL, with an API key that has admin rights
+    #[arg(long, value_name = "URL", value_parser = PublicUrl::parse)]
+    url: Option<PublicUrl>,
+    /// File with the API key; default: the environment variable `LOCKKEEPER_API_KEY`
+    #[arg(long, value_name = "FILE", requires = "url")]
+    api_key_file: Option<PathBuf>,
+}
+
+/// A running gateway.
+#[derive(Debug)]
+pub struct GatewayClient {
+    url: String,
+    host: Option<String>,
+    token: Option<Secret>,
+}
+
+// === impl Target ===
+
+impl GatewayArgs {
+    /// The selected gateway.
+    pub fn find(&self, process: &ProcessContext) -> Result<GatewayClient, CommandFailure> {
+        let Some(url) = &self.url else { return GatewayClient::local(&self.data, process) };
+        let key = match &self.api_key_file {
+            Some(path) => std::fs::read_to_string(process.folder.join(path))
+                .map_err(|error| CommandFailure::usage(format!("{} cannot be read", path.display())).why(error))?,
+            None => process.environment.get("LOCKKEEPER_API_KEY").unwrap_or_default().to_owned(),
+        };
+        if key.trim().is_empty() {
+            let advice = "set LOCKKEEPER_API_KEY, or use --api-key-file FILE";
+            return Err(CommandFailure::usage("`--url` needs an API key").advise(advice));
+        }
+        Ok(GatewayClient { url: url.to_string(), host: None, token: Some(Secret::new(key.trim())) })
+    }
+}
+
+// === impl Gateway ===
+
+impl GatewayClient {
+    /// The gateway on the local data.
+    pub fn local(data: &DataArgs, process: &ProcessContext) -> Result<Self, CommandFailure> {
+        let folder = data.folder(process)?;
+        let unknown = |why: String| {
+            CommandFailure::failed("no running gateway found")
+                .why(why)
+                .advise("start it with `lockkeeper serve`, or set its data folder: `--data-dir DIR`")
+        };
+        match ControlFile::read(&folder) {
+            Ok(Some(control)) => Ok(Self { url: control.url, host: Some(control.host), token: Some(control.token) }),
+            Ok(None) => Err(unknown(format!("none is running with the data in {}", folder.display()))),
+            Err(error) => Err(unknown(format!("its control file in {} cannot be read: {error}", folder.display()))),
+        }
+    }
+
+    /// Status of the gateway, parsed and as JSON.
+    pub async fn status(&self) -> Result<(Status, serde_json::Value), CommandFailure> {
+        let text = self.get("/api/status").await?;
+        let strange = |error: serde_json::Error| {
+            CommandFailure::failed(format!("the server at {} is not a gateway of this version", self.url)).why(error)
+        };
+        let document: serde_json::Value = serde_json::from_str(&text).map_err(strange)?;
+        let status = serde::Deserialize::deserialize(&document).map_err(strange)?;
+        Ok((status, document))
+    }
+
+    /// The body at `path`.
+    pub async fn get(&self, path: &str) -> Result<String, CommandFailure> {
+        let silent = |error: reqwest::Error| {
+            let why = if error.is_timeout() { "it did not answer in time".to_owned() } else { root_cause(&error) };
+            CommandFailure::failed(format!("the gateway at {} does not answer", self.url))
+                .why(why)
+                .advise("check that it is running; `lockkeeper serve` starts it")
+        };
+        let client = reqwest::Client::builder().redirect(Policy::none()).timeout(REQUEST_TIMEOUT).no_proxy();
+        let mut request = client.build().map_err(silent)?.get(format!("{}{path}", self.url));
+        if let Some(host) = &self.host {
+            request = request.header(header::HOST, host);
+        }
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.expose());
+        }
+        let answer = request.send().await.map_err(silent)?;
+        match answer.status() {
+            status if status.is_success() => answer.text().await.map_err(silent),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                Err(CommandFailure::failed(format!("the gateway at {} refused the request", self.url))
+                    .why("the API key is wrong, ended, or has no admin rights")
+                    .advise("create one with admin rights: `lockkeeper keys create NAME --admin --direct`"))
+            }
+            status => Err(CommandFailure::failed(format!("the gateway at {} answered {status}", self.url))),
+        }
+    }
+}
+
+/// The innermost cause, which is the most specific.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
