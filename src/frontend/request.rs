@@ -11,7 +11,6 @@ use std::{
     sync::Arc,
 };
 
-use bytes::Bytes;
 use futures_util::Stream;
 use tokio_util::sync::CancellationToken;
 
@@ -92,12 +91,12 @@ struct Stop {
 // === impl StatelessRequest ===
 
 impl StatelessRequest<'_> {
-    /// Serves the request.
+    /// Serves the request with these parameters, whatever revision they are tagged with.
     ///
     /// # Errors
     ///
     /// `-32603` if the user has too many requests running, or listens open; those of [`Filter::read`].
-    pub(crate) fn serve(self, params: Bytes) -> Result<Served, ErrorObject> {
+    pub(crate) fn serve(self, mut params: Payload) -> Result<Served, ErrorObject> {
         let requests = &self.state.requests;
         let caller = &self.sender.admission.caller;
         let user = requests.user(&caller.user);
@@ -106,7 +105,7 @@ impl StatelessRequest<'_> {
         let permit = user.begin(kind)?;
         let server = &self.sender.servers.requests;
         let context = self.context(client);
-        let params = Payload::new(context.client.revision, params);
+        params.revision = context.client.revision;
         tracing::debug!(method = %self.method, user = %context.caller.user, "request without a session");
         if self.method == Method::Listen {
             return self.listen(&params, context, permit).map(Served::Listen);

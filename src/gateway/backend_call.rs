@@ -9,17 +9,13 @@ use memchr::memmem::Finder;
 use serde_json::Value;
 
 use super::{
-    backends::{View, VisibleBackend},
+    backends::{Backends, View, VisibleBackend},
     catalog::{List, ListKind},
     names,
 };
 use crate::{
-    mcp::{
-        Call, ErrorObject, Event, Feature, Method, Outcome, Payload, Reply, Revision,
-        json::{self, Object},
-        mirrored::Mirror,
-    },
-    model::BackendId,
+    mcp::{Call, ErrorObject, Event, Feature, Method, Outcome, Payload, Reply, Revision, json, mirrored::Mirror},
+    model::{BackendId, Target},
 };
 
 static STRUCTURED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("structuredContent"));
@@ -37,9 +33,8 @@ pub(crate) fn call(seen: &VisibleBackend, call: Call) -> Reply {
     if !seen.entry.catalog.mirrors_params() {
         return seen.entry.server.call(call);
     }
-    let name = || json::first_member(call.params.json(), "name").and_then(json::unquote);
     if call.method == Method::ToolsCall
-        && let Some(name) = name()
+        && let Some(name) = call.params.string("name")
     {
         return ToolCall { seen: seen.clone(), call, name }.reply();
     }
@@ -47,47 +42,65 @@ pub(crate) fn call(seen: &VisibleBackend, call: Call) -> Reply {
     seen.entry.server.call(call).map(move |event| without_leg_fault(&backend, event))
 }
 
-/// Holds the call of a tool of one of `seen`, shown in the names of `view`, against its `mirror`. A tool that is not listed
-/// is for its server to judge.
-///
-/// # Errors
-///
-/// `-32020` where they differ.
-pub(crate) async fn check_mirrored(
-    view: View,
-    seen: &[VisibleBackend],
-    call: &Call,
-    mirror: &Mirror,
-) -> Result<(), ErrorObject> {
-    let Some(params) = call.params.object() else { return Ok(()) };
-    let Some(shown) = params.string("name") else { return Ok(()) };
-    let (one, name) = match view {
-        View::Own => (seen.first(), shown.as_str()),
-        View::Merged => {
-            let Some((backend, rest)) = names::split_name(&shown) else { return Ok(()) };
-            (seen.iter().find(|one| one.entry.id.as_str() == backend), rest)
+/// A tool that a client calls, by the name that the client is shown.
+pub(crate) struct CalledTool {
+    seen: VisibleBackend,
+    shown: String,
+    /// The tool's own name, unless it was shortened.
+    own: String,
+}
+
+// === impl CalledTool ===
+
+impl CalledTool {
+    /// The tool that `call` names; `None` if it names none of a backend that the caller can see.
+    pub(crate) fn of(backends: &Backends, target: &Target, call: &Call) -> Option<Self> {
+        let shown = call.params.string("name")?;
+        let caller = &call.context.caller;
+        let (seen, own) = match backends.view(target) {
+            View::Own => (backends.one_at(target, caller)?, shown.clone()),
+            View::Merged => {
+                let (backend, own) = names::split_name(&shown)?;
+                (backends.visible(caller, backend)?, own.to_owned())
+            }
+        };
+        Some(Self { seen, shown, own })
+    }
+
+    /// Checks the call against its `mirror` by the list at hand; `None` if there is none. A tool that is not listed is for its
+    /// server to judge.
+    ///
+    /// # Errors
+    ///
+    /// `-32020` if they differ.
+    pub(crate) fn check_at_hand(&self, call: &Call, mirror: &Mirror) -> Option<Result<(), ErrorObject>> {
+        let list = self.seen.entry.catalog.list(&call.context, ListKind::Tools).at_hand()?;
+        Some(self.check_by(&list, call, mirror))
+    }
+
+    /// Checks the call against its `mirror`, by a list that is waited for.
+    ///
+    /// # Errors
+    ///
+    /// `-32020` if they differ.
+    pub(crate) async fn check(&self, call: &Call, mirror: &Mirror) -> Result<(), ErrorObject> {
+        match self.seen.entry.catalog.list(&call.context, ListKind::Tools).wait().await {
+            Ok(list) => self.check_by(&list, call, mirror),
+            Err(_) => Ok(()),
         }
-    };
-    let Some(one) = one else { return Ok(()) };
-    let Some(list) = tools(one, call).await else { return Ok(()) };
-    let name = list.unshorten(&shown).unwrap_or(name);
-    match list.mirrored(name) {
-        Some(mirrored) => mirrored.check(&arguments(&params), mirror),
-        None => Ok(()),
+    }
+
+    fn check_by(&self, list: &List, call: &Call, mirror: &Mirror) -> Result<(), ErrorObject> {
+        let name = list.unshorten(&self.shown).unwrap_or(&self.own);
+        match list.mirrored(name) {
+            Some(mirrored) => mirrored.check(&arguments(&call.params), mirror),
+            None => Ok(()),
+        }
     }
 }
 
-/// The tools as they are at hand, waited for where nothing is.
-async fn tools(seen: &VisibleBackend, call: &Call) -> Option<Arc<List>> {
-    let lookup = seen.entry.catalog.list(&call.context, ListKind::Tools);
-    match lookup.at_hand() {
-        Some(list) => Some(list),
-        None => lookup.wait().await.ok(),
-    }
-}
-
-fn arguments(params: &Object<'_>) -> Value {
-    params.get("arguments").and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+fn arguments(params: &Payload) -> Value {
+    params.member("arguments").and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
 /// The same event; what only the gateway can mend is told as its fault (`translation` 2.3).
@@ -129,7 +142,7 @@ impl ToolCall {
 
     /// What is to be mirrored of this call, as far as this list tells.
     fn mirrored_in(&self, list: &List) -> Option<Arc<Mirror>> {
-        let mirror = list.mirrored(&self.name)?.of_call(&arguments(&self.call.params.object()?));
+        let mirror = list.mirrored(&self.name)?.of_call(&arguments(&self.call.params));
         (!mirror.is_empty()).then(|| Arc::new(mirror))
     }
 

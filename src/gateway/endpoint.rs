@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::{
-    backend_call,
+    backend_call::{self, CalledTool},
     backends::{Backends, View, VisibleBackend},
     catalog::ListKind,
     discover, fanout, listen, lists, paths, route,
     shared::Shared,
 };
 use crate::{
-    mcp::{Call, ErrorObject, Method, Payload, Reply, Revision, Server, json},
+    mcp::{Call, ErrorObject, Method, Payload, Reply, Revision, Server, json, mirrored::Mirror},
     model::Target,
 };
 
@@ -29,16 +29,31 @@ impl Server for EndpointServer {
         // from here on it is what is to be mirrored toward the server
         let mirror = call.context.mirror.take();
         if let (Method::ToolsCall, Some(mirror)) = (&call.method, mirror) {
-            let (shared, target) = (Arc::clone(&self.shared), self.target.clone());
-            return Reply::later(async move {
-                let (view, seen) = shared.backends.load().visible_at(&target, &call.context.caller);
-                match backend_call::check_mirrored(view, &seen, &call, &mirror).await {
-                    Ok(()) => dispatch(&shared, &target, call),
-                    Err(error) => Reply::failed(error),
-                }
-            });
+            let tool = CalledTool::of(&self.shared.backends.load(), &self.target, &call);
+            if let Some(tool) = tool {
+                return self.mirrored(tool, call, mirror);
+            }
         }
         dispatch(&self.shared, &self.target, call)
+    }
+}
+
+impl EndpointServer {
+    /// Calls a tool if the call is what the client mirrored of it.
+    fn mirrored(&self, tool: CalledTool, call: Call, mirror: Arc<Mirror>) -> Reply {
+        match tool.check_at_hand(&call, &mirror) {
+            Some(Ok(())) => dispatch(&self.shared, &self.target, call),
+            Some(Err(error)) => Reply::failed(error),
+            None => {
+                let (shared, target) = (Arc::clone(&self.shared), self.target.clone());
+                Reply::later(async move {
+                    match tool.check(&call, &mirror).await {
+                        Ok(()) => dispatch(&shared, &target, call),
+                        Err(error) => Reply::failed(error),
+                    }
+                })
+            }
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub(crate) mod check;
 pub mod draft;
+pub mod index;
 pub mod scan;
 
 use std::{borrow::Cow, cmp::Ordering, fmt, ops::Range, sync::LazyLock};

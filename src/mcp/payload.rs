@@ -1,18 +1,18 @@
 //! The parameters or result of one message: raw JSON, tagged with the version it was written in, and by which server.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::{
     Revision,
-    json::{self, At, Edits, Found, Object},
+    json::{self, At, Edits, Found, Object, index::MemberIndex},
 };
 use crate::model::BackendId;
 
 /// The `params` or `result` of one message. It is read by view and edited by key; it is never decoded and written again.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Payload {
     /// The version that it was written in.
     pub revision: Revision,
@@ -22,7 +22,21 @@ pub struct Payload {
     /// How the client was shown the schema that it is to fit.
     schema: OutputSchema,
     json: Bytes,
+    /// Places of its members, from the first look-up on; `None` in it if they are too many.
+    index: OnceLock<Option<Arc<MemberIndex>>>,
 }
+
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        let written = |payload: &Self| (payload.revision, payload.schema);
+        written(self) == written(other)
+            && self.json == other.json
+            && self.origin == other.origin
+            && self.server == other.server
+    }
+}
+
+impl Eq for Payload {}
 
 /// How a tool's output schema was shown to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,7 +53,8 @@ impl Payload {
     /// What was read from the wire; `json` must be one JSON value, as the envelope's parser has made sure, or empty where
     /// the member was absent.
     pub fn new(revision: Revision, json: Bytes) -> Self {
-        Self { revision, origin: None, server: None, schema: OutputSchema::AsWritten, json }
+        let (schema, index) = (OutputSchema::AsWritten, OnceLock::new());
+        Self { revision, origin: None, server: None, schema, json, index }
     }
 
     /// The same payload, known to be written by this backend: what cannot be carried to a client is reported with it.
@@ -94,7 +109,8 @@ impl Payload {
     }
 
     const fn new_static(revision: Revision, json: &'static [u8]) -> Self {
-        Self { revision, origin: None, server: None, schema: OutputSchema::AsWritten, json: Bytes::from_static(json) }
+        let schema = OutputSchema::AsWritten;
+        Self { revision, origin: None, server: None, schema, json: Bytes::from_static(json), index: OnceLock::new() }
     }
 
     /// The JSON text; empty where absent.
@@ -119,7 +135,10 @@ impl Payload {
 
     /// The text of the member `key`, the last one if the name is repeated.
     pub fn member(&self, key: &str) -> Option<&str> {
-        json::member(&self.json, key)
+        match self.index() {
+            Some(index) => index.get(&self.json, key),
+            None => json::member(&self.json, key),
+        }
     }
 
     /// The member `key` where it is a string.
@@ -142,7 +161,14 @@ impl Payload {
 
     /// Where the values at the end of `path` stand.
     pub fn find(&self, path: &[At]) -> Found {
-        Found::at(&self.json, path)
+        match (path, self.index()) {
+            ([At::Key(key)], Some(index)) => index.find(&self.json, key),
+            _ => Found::at(&self.json, path),
+        }
+    }
+
+    fn index(&self) -> Option<&MemberIndex> {
+        self.index.get_or_init(|| MemberIndex::of(&self.json).map(Arc::new)).as_deref()
     }
 
     /// The same payload with the JSON text `value` in the place of each value that was found in it.
@@ -165,11 +191,13 @@ impl Payload {
 
     /// The same payload in another text.
     pub(super) fn rewritten(&self, json: Bytes) -> Self {
-        Self { json, ..self.clone() }
+        let Self { revision, origin, server, schema, .. } = self;
+        let (origin, server) = (origin.clone(), server.clone());
+        Self { revision: *revision, origin, server, schema: *schema, json, index: OnceLock::new() }
     }
 
     /// The same payload as `revision` writes it: there it fits its schema.
     pub(super) fn in_revision(&self, revision: Revision, json: Bytes) -> Self {
-        Self { revision, schema: OutputSchema::AsWritten, json, ..self.clone() }
+        Self { revision, schema: OutputSchema::AsWritten, ..self.rewritten(json) }
     }
 }

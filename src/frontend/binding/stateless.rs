@@ -18,7 +18,7 @@ use crate::{
         request::{RequestEnvelope, RequestMessages, Served, StatelessRequest},
         state::{FrontendState, Sender},
     },
-    mcp::{CancelReason, ErrorObject, Message, Method, RequestId, json, mirrored::Mirror},
+    mcp::{CancelReason, ErrorObject, Message, Method, Payload, RequestId, Revision, mirrored::Mirror},
     wire::headers,
 };
 
@@ -34,6 +34,7 @@ pub(super) async fn serve(
     params: Bytes,
     envelope: &Bytes,
 ) -> Result<Response, RequestRefusal> {
+    let params = Payload::new(Revision::NEWEST, params);
     let envelope = RequestEnvelope::read(envelope).and_then(|envelope| {
         check(&head.headers, &envelope, &method, &params)?;
         envelope.check(&method)?;
@@ -71,7 +72,12 @@ fn stream(state: &FrontendState, sender: &Sender, ready: Vec<Message>, rest: Req
 /// # Errors
 ///
 /// `-32020` if one is missing, repeated or different.
-fn check(headers: &HeaderMap, envelope: &RequestEnvelope, method: &Method, params: &Bytes) -> Result<(), ErrorObject> {
+fn check(
+    headers: &HeaderMap,
+    envelope: &RequestEnvelope,
+    method: &Method,
+    params: &Payload,
+) -> Result<(), ErrorObject> {
     let stated = headers::sole(headers, &headers::PROTOCOL_VERSION);
     let stated =
         stated.ok_or_else(|| mismatch("the MCP-Protocol-Version header is missing, or is there more than once"))?;
@@ -85,7 +91,7 @@ fn check(headers: &HeaderMap, envelope: &RequestEnvelope, method: &Method, param
     }
     let Some(key) = headers::named_by(method) else { return Ok(()) };
     // without a name in the body the parameters are wrong, which is for the server to say
-    let Some(name) = json::first_member(params, key).and_then(json::unquote) else { return Ok(()) };
+    let Some(name) = params.string(key) else { return Ok(()) };
     let stated = headers::sole(headers, &headers::NAME);
     let stated = stated.ok_or_else(|| mismatch("the Mcp-Name header is missing, or is there more than once"))?;
     match headers::unmirrored(stated) {

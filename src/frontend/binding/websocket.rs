@@ -38,7 +38,7 @@ use crate::{
         state::{FrontendState, Sender},
     },
     mcp::{
-        CancelReason, ErrorObject, Message, Method, RequestId,
+        CancelReason, ErrorObject, Message, Method, Payload, RequestId, Revision,
         jsonrpc::{Frame as Text, Malformed},
     },
 };
@@ -177,7 +177,8 @@ impl WebSocketConnection {
             })?;
             let (state, sender, id) = (&self.state, &self.sender, id.clone());
             let request = StatelessRequest { state, sender, id, method, envelope, mirror: None, cancel_reason };
-            let (Served::Call(messages) | Served::Listen(messages)) = request.serve(params)?;
+            let (Served::Call(messages) | Served::Listen(messages)) =
+                request.serve(Payload::new(Revision::NEWEST, params))?;
             let cancelled = poll_fn(move |cx| guard.poll_cancelled(cx));
             Ok(AnswerStream::Request(Box::pin(messages.take_until(cancelled))))
         });
