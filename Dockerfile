@@ -6,8 +6,8 @@ WORKDIR /src
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
-    cargo build --release --locked --bin lockkeeper \
-    && cp target/release/lockkeeper /usr/local/bin/lockkeeper
+    cargo build --profile dist --locked --bin lockkeeper \
+    && cp target/dist/lockkeeper /usr/local/bin/lockkeeper
 
 # --- The image: the program, the certificates of public authorities, and an init that reaps what children leave behind.
 # Neither Node nor Python is in it; docs/deployment.md tells how to derive an image with npx and uvx.
