@@ -38,7 +38,7 @@ impl Hosts {
         if self.knows(name) || PROBES.contains(&request.uri().path()) && is_address(name) {
             return Ok(());
         }
-        let description = "This gateway is not known by the host name of this request. Use its public URL, or add the name to `hosts`.";
+        let description = "This gateway is not known by the host name of this request. Use its public URL, or add the name to `allowed_hosts`.";
         Err(EarlyRefusal::new(StatusCode::MISDIRECTED_REQUEST, "misdirected_request", description))
     }
 
