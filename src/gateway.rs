@@ -30,7 +30,7 @@ mod watch;
 use std::sync::Arc;
 
 pub use self::settings::{GatewayDeps, GatewaySettings, Mount};
-use self::{catalog::ListKind, endpoint::EndpointServer, shared::Shared};
+use self::{catalog::ListKind, endpoint::EndpointServer, shared::GatewayState};
 use crate::{
     mcp::{Server, translate},
     model::{
@@ -44,7 +44,7 @@ const MAX_LEFT_OUT: usize = 100;
 
 /// A server made of servers.
 pub struct Gateway {
-    shared: Arc<Shared>,
+    shared: Arc<GatewayState>,
 }
 
 // === impl Gateway ===
@@ -53,7 +53,7 @@ impl Gateway {
     /// Creates a gateway for these backends, in this order, and starts to list them on tasks of the tracker; requires a
     /// tokio runtime.
     pub fn new(mounts: Vec<Mount>, settings: GatewaySettings, deps: GatewayDeps) -> Arc<Self> {
-        let gateway = Arc::new(Self { shared: Arc::new(Shared::new(settings, deps)) });
+        let gateway = Arc::new(Self { shared: Arc::new(GatewayState::new(settings, deps)) });
         gateway.replace(mounts);
         gateway
     }

@@ -48,7 +48,7 @@ impl Demo {
     }
 
     fn tool(&self, params: &Payload, context: &Context) -> Reply {
-        let call = params.view::<ToolCall<'_>>().unwrap_or_default();
+        let call = params.view::<DemoToolCall<'_>>().unwrap_or_default();
         match &*call.name {
             "echo" => match call.argument::<String>("message") {
                 Some(message) => complete(&text_result(&message)),
@@ -125,14 +125,14 @@ impl Drop for Subscribed {
 
 /// The parameters of `tools/call`.
 #[derive(Debug, Default, serde::Deserialize)]
-struct ToolCall<'a> {
+struct DemoToolCall<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(borrow, default)]
     arguments: Option<&'a RawValue>,
 }
 
-impl ToolCall<'_> {
+impl DemoToolCall<'_> {
     /// One argument; `None` if it is missing or of another type. The others are skipped and not built in memory: they may
     /// have hundreds of thousands of members, and this runs between the requests of everybody else.
     fn argument<T: DeserializeOwned>(&self, name: &str) -> Option<T> {

@@ -17,11 +17,11 @@ const QUEUE: usize = 256;
 
 /// The listens at one backend, by whose sessions they hear, be these there or not.
 #[derive(Debug, Default)]
-pub(crate) struct Listens(Mutex<HashMap<Key, Vec<Listener>>>);
+pub(crate) struct Listens(Mutex<HashMap<Key, Vec<ListenSender>>>);
 
 /// Where the events of one listen go.
 #[derive(Debug)]
-struct Listener {
+struct ListenSender {
     holder: Requester,
     /// The methods that it alone hears; none: it hears everything, questions too.
     only: Vec<Method>,
@@ -39,7 +39,7 @@ impl Listens {
     ) -> impl Stream<Item = Event> + Send + use<> {
         let (events, receiver) = mpsc::channel(QUEUE);
         let key = key.sharer();
-        self.0.lock().entry(key.clone()).or_default().push(Listener { holder, only, events });
+        self.0.lock().entry(key.clone()).or_default().push(ListenSender { holder, only, events });
         let ear = Ear { listens: Arc::clone(self), key, receiver };
         stream::unfold(ear, async |mut ear| ear.receiver.recv().await.map(|event| (event, ear))).fuse()
     }
@@ -48,7 +48,8 @@ impl Listens {
     pub(crate) fn tell(&self, key: &Key, notification: &Notification, is_for: impl Fn(&Requester) -> bool) -> bool {
         let listens = self.0.lock();
         let listeners = listens.get(&key.sharer()).into_iter().flatten();
-        let is_of_it = |listener: &&Listener| listener.only.is_empty() || listener.only.contains(&notification.method);
+        let is_of_it =
+            |listener: &&ListenSender| listener.only.is_empty() || listener.only.contains(&notification.method);
         let mut heard = false;
         for listener in listeners.filter(is_of_it).filter(|listener| is_for(&listener.holder)) {
             heard = true;

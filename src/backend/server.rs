@@ -47,7 +47,7 @@ struct CallRetry<'a> {
 }
 
 /// The step after an attempt.
-enum Next {
+enum AttemptOutcome {
     /// Nothing: it ran.
     Over,
     /// Another.
@@ -181,9 +181,9 @@ impl Backend {
                     self.ask_again(connection).await;
                 }
                 match retry.next() {
-                    Next::Again => {}
-                    Next::Over => return,
-                    Next::GivenUp(event) => {
+                    AttemptOutcome::Again => {}
+                    AttemptOutcome::Over => return,
+                    AttemptOutcome::GivenUp(event) => {
                         yield event;
                         return;
                     }
@@ -302,13 +302,13 @@ impl<'a> CallRetry<'a> {
 
     /// Whether the call is to be made once more, now that there is nothing more to take: it has certainly not run, so that
     /// is no second time.
-    fn next(&mut self) -> Next {
-        let Some(reason) = self.lost.take() else { return Next::Over };
+    fn next(&mut self) -> AttemptOutcome {
+        let Some(reason) = self.lost.take() else { return AttemptOutcome::Over };
         let Some(left) = self.left.checked_sub(1) else {
             self.backend.count(self.method, "lost");
-            return Next::GivenUp(Event::Done(Outcome::Failed(self.backend.unavailable(&reason))));
+            return AttemptOutcome::GivenUp(Event::Done(Outcome::Failed(self.backend.unavailable(&reason))));
         };
         self.left = left;
-        Next::Again
+        AttemptOutcome::Again
     }
 }

@@ -61,25 +61,25 @@ impl Supervision {
         let mut turned: Option<Instant> = None;
         loop {
             let ended = match self.live().await {
-                Ended::Turned(failure) if turned.is_some_and(|last| last.elapsed() < SHORT_LIFE) => {
-                    Ended::Failed(failure)
+                SessionEnded::Turned(failure) if turned.is_some_and(|last| last.elapsed() < SHORT_LIFE) => {
+                    SessionEnded::Failed(failure)
                 }
                 ended => ended,
             };
             failures = match ended {
-                Ended::Lived => 0,
-                Ended::Turned(_) => {
+                SessionEnded::Lived => 0,
+                SessionEnded::Turned(_) => {
                     turned = Some(Instant::now());
                     0
                 }
-                Ended::Failed(Failure { error, stderr_tail }) if error.is_lasting() => {
+                SessionEnded::Failed(Failure { error, stderr_tail }) if error.is_lasting() => {
                     tracing::error!(backend = %self.0.spec.id, %error, stderr = ?stderr_tail, "the backend cannot be used");
                     self.0.health.failed(&error, stderr_tail);
                     self.0.pool.base().set(SlotState::Failed(error));
                     sleep(LASTING_WAIT).await;
                     failures + 1
                 }
-                Ended::Failed(Failure { error, stderr_tail }) => {
+                SessionEnded::Failed(Failure { error, stderr_tail }) => {
                     let stderr_tail = self.advised(stderr_tail);
                     let wait = wait_after(failures);
                     tracing::warn!(
@@ -104,13 +104,13 @@ impl Supervision {
     }
 
     /// One life of the base session, from its start to its end.
-    async fn live(&self) -> Ended {
+    async fn live(&self) -> SessionEnded {
         let base = self.0.pool.base();
         base.set(SlotState::Starting);
         let detection = Detection { opener: &self.0.opener, era: &self.0.era, pool: &self.0.pool };
         let Opened { connection, doubt } = match detection.open_base().await {
             Ok(opened) => opened,
-            Err(failure) => return Ended::Failed(failure),
+            Err(failure) => return SessionEnded::Failed(failure),
         };
         self.0.crossing.met(connection.tasks());
         self.0.settings.bring_up(&Key::base(), &connection).await;
@@ -129,27 +129,27 @@ impl Supervision {
             era = doubt => {
                 detection.found(era);
                 self.0.lost(base);
-                return Ended::Turned(late().into());
+                return SessionEnded::Turned(late().into());
             }
         };
         self.0.lost(base);
         let stderr_tail = connection.stderr_tail();
         if self.0.era.is_doubted() {
             tracing::info!(backend = %self.0.spec.id, reason, "it is found out anew of which era the server is");
-            return Ended::Turned(Failure { error: StartError::Unreachable(reason), stderr_tail });
+            return SessionEnded::Turned(Failure { error: StartError::Unreachable(reason), stderr_tail });
         }
         if began.elapsed() < SHORT_LIFE {
             let error = StartError::Unreachable(reason);
-            return Ended::Failed(Failure { error, stderr_tail });
+            return SessionEnded::Failed(Failure { error, stderr_tail });
         }
         tracing::warn!(backend = %self.0.spec.id, reason, stderr = ?stderr_tail, "the connection to the backend was lost");
         self.0.health.restarting(&reason, Duration::ZERO, stderr_tail);
-        Ended::Lived
+        SessionEnded::Lived
     }
 }
 
 /// How one life of the base session ended.
-enum Ended {
+enum SessionEnded {
     /// After a while: it is started again at once.
     Lived,
     /// Since the server is of another era: it is started again at once, unless that has just been done.

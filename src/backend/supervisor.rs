@@ -46,13 +46,13 @@ pub struct Deps {
 
 /// Holds all backends. Where it is dropped, all of them end.
 pub struct Supervisor {
-    members: Vec<Member>,
+    members: Vec<SupervisedBackend>,
     tasks: TaskGroup,
     memory: Memory,
     _end: DropGuard,
 }
 
-enum Member {
+enum SupervisedBackend {
     Remote(Arc<Backend>),
     Demo(Box<BackendSpec>, Arc<Demo>),
 }
@@ -76,12 +76,12 @@ impl Supervisor {
         };
         let member = |spec: BackendSpec| {
             if spec.is_built_in() {
-                return Member::Demo(Box::new(spec), Arc::new(Demo::new(Arc::clone(&deps.clock))));
+                return SupervisedBackend::Demo(Box::new(spec), Arc::new(Demo::new(Arc::clone(&deps.clock))));
             }
             let backend = Arc::new(Backend::new(spec, context.clone()));
             tasks.spawn(Supervision(Arc::clone(&backend)).supervise());
             tasks.spawn(Supervision(Arc::clone(&backend)).sweep());
-            Member::Remote(backend)
+            SupervisedBackend::Remote(backend)
         };
         let members = specs.into_iter().map(member).collect();
         Ok(Self { members, tasks, memory, _end: end.drop_guard() })
@@ -89,12 +89,12 @@ impl Supervisor {
 
     /// Every backend as a server, in configured order.
     pub fn servers(&self) -> Vec<(BackendId, Arc<dyn Server>)> {
-        let server = |member: &Member| match member {
-            Member::Remote(backend) => {
+        let server = |member: &SupervisedBackend| match member {
+            SupervisedBackend::Remote(backend) => {
                 let server: Arc<dyn Server> = Arc::new(BackendServer(Arc::clone(backend)));
                 (backend.spec.id.clone(), server)
             }
-            Member::Demo(spec, demo) => {
+            SupervisedBackend::Demo(spec, demo) => {
                 let server: Arc<dyn Server> = Arc::<Demo>::clone(demo);
                 (spec.id.clone(), server)
             }
@@ -104,9 +104,11 @@ impl Supervisor {
 
     /// How every backend is, in configured order. The counts are left for the catalog to fill in.
     pub fn status(&self) -> Vec<BackendStatus> {
-        let status = |member: &Member| match member {
-            Member::Remote(backend) => backend.health.status(&backend.spec, backend.era.status(), backend.pool.count()),
-            Member::Demo(spec, _) => BackendStatus {
+        let status = |member: &SupervisedBackend| match member {
+            SupervisedBackend::Remote(backend) => {
+                backend.health.status(&backend.spec, backend.era.status(), backend.pool.count())
+            }
+            SupervisedBackend::Demo(spec, _) => BackendStatus {
                 id: spec.id.to_string(),
                 transport: spec.transport.name().to_owned(),
                 protocol_version: Some(Demo::REVISION.to_string()),
@@ -129,8 +131,8 @@ impl Supervisor {
     /// `patience`. Whether all of them have.
     pub async fn ready(&self, patience: Duration) -> bool {
         let remote = self.members.iter().filter_map(|member| match member {
-            Member::Remote(backend) => Some(backend.health.settled()),
-            Member::Demo(..) => None,
+            SupervisedBackend::Remote(backend) => Some(backend.health.settled()),
+            SupervisedBackend::Demo(..) => None,
         });
         timeout(patience, join_all(remote)).await.is_ok()
     }
@@ -139,8 +141,8 @@ impl Supervisor {
     pub fn ended(&self, requester: &Requester) {
         for member in &self.members {
             match member {
-                Member::Remote(backend) => backend.ended(requester),
-                Member::Demo(_, demo) => demo.ended(requester),
+                SupervisedBackend::Remote(backend) => backend.ended(requester),
+                SupervisedBackend::Demo(_, demo) => demo.ended(requester),
             }
         }
     }

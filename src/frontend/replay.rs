@@ -88,7 +88,7 @@ struct Inner {
 }
 
 /// The state of the log toward a reader.
-enum Next {
+enum ReadOutcome {
     Message(u64, Message),
     Nothing,
     End,
@@ -172,13 +172,13 @@ impl ReplayBuffer {
         ReplayReader { buffer: Arc::clone(self), stream, connection, after }
     }
 
-    fn next(&self, reader: (u64, u64), after: u64) -> Next {
+    fn next(&self, reader: (u64, u64), after: u64) -> ReadOutcome {
         let mut inner = self.inner.lock();
         if !inner.readers.contains(&reader) {
-            return Next::End;
+            return ReadOutcome::End;
         }
         if let Some((number, message)) = inner.log.taken_by(reader.0, after) {
-            return Next::Message(number, message);
+            return ReadOutcome::Message(number, message);
         }
         let newest = inner.readers.back() == Some(&reader);
         match if newest { inner.log.take(reader.0) } else { None } {
@@ -186,10 +186,10 @@ impl ReplayBuffer {
                 if let Limits::Standalone { replay, .. } = self.limits {
                     inner.log.forget_beyond(replay);
                 }
-                Next::Message(number, message)
+                ReadOutcome::Message(number, message)
             }
-            None if inner.ended_at.is_some() => Next::End,
-            None => Next::Nothing,
+            None if inner.ended_at.is_some() => ReadOutcome::End,
+            None => ReadOutcome::Nothing,
         }
     }
 }
@@ -280,12 +280,12 @@ impl ReplayReader {
             // from here on no change goes unnoticed
             changed.as_mut().enable();
             match self.buffer.next((self.stream, self.connection), self.after) {
-                Next::Message(number, message) => {
+                ReadOutcome::Message(number, message) => {
                     self.after = number;
                     return Some((number, message));
                 }
-                Next::End => return None,
-                Next::Nothing => changed.await,
+                ReadOutcome::End => return None,
+                ReadOutcome::Nothing => changed.await,
             }
         }
     }

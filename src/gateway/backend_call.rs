@@ -9,7 +9,7 @@ use memchr::memmem::Finder;
 use serde_json::Value;
 
 use super::{
-    backends::{Backends, View, VisibleBackend},
+    backends::{Backends, NameView, VisibleBackend},
     catalog::{List, ListKind},
     names,
 };
@@ -21,7 +21,7 @@ use crate::{
 static STRUCTURED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("structuredContent"));
 
 /// A call of a tool of a server that may be one of 2026-07-28.
-struct ToolCall {
+struct BackendToolCall {
     seen: VisibleBackend,
     call: Call,
     /// The tool's own name.
@@ -36,7 +36,7 @@ pub(crate) fn call(seen: &VisibleBackend, call: Call) -> Reply {
     if call.method == Method::ToolsCall
         && let Some(name) = call.params.string("name")
     {
-        return ToolCall { seen: seen.clone(), call, name }.reply();
+        return BackendToolCall { seen: seen.clone(), call, name }.reply();
     }
     let backend = seen.entry.id.clone();
     seen.entry.server.call(call).map(move |event| without_leg_fault(&backend, event))
@@ -58,8 +58,8 @@ impl CalledTool {
         let shown = call.params.string("name")?;
         let caller = &call.context.caller;
         let (seen, own) = match backends.view(target) {
-            View::Own => (backends.one_at(target, caller)?, shown.clone()),
-            View::Merged => {
+            NameView::Own => (backends.one_at(target, caller)?, shown.clone()),
+            NameView::Merged => {
                 let (backend, own) = names::split_name(&shown)?;
                 (backends.visible(caller, backend)?, own.to_owned())
             }
@@ -121,9 +121,9 @@ fn mismatches(event: Option<&Event>) -> bool {
     error.is_leg_fault() && error.code() == ErrorObject::HEADER_MISMATCH
 }
 
-// === impl ToolCall ===
+// === impl BackendToolCall ===
 
-impl ToolCall {
+impl BackendToolCall {
     fn reply(mut self) -> Reply {
         self.call.context.mirror = self.at_hand().and_then(|list| self.mirrored_in(&list));
         let mut reply = self.seen.entry.server.call(self.call.clone());

@@ -26,7 +26,7 @@ pub(crate) struct Backends {
 
 /// The names in which backends are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum View {
+pub(crate) enum NameView {
     /// Those of the merged endpoint.
     Merged,
     /// The backend's own.
@@ -68,10 +68,10 @@ impl Backends {
     }
 
     /// The names in which the backends at `target` are shown: the merged endpoint may stand for the only backend.
-    pub(crate) fn view(&self, target: &Target) -> View {
+    pub(crate) fn view(&self, target: &Target) -> NameView {
         match target {
-            Target::Merged if self.naming != Naming::Plain || self.entries.len() != 1 => View::Merged,
-            Target::Merged | Target::Backend(_) => View::Own,
+            Target::Merged if self.naming != Naming::Plain || self.entries.len() != 1 => NameView::Merged,
+            Target::Merged | Target::Backend(_) => NameView::Own,
         }
     }
 
@@ -84,11 +84,11 @@ impl Backends {
     }
 
     /// The view of `target`, and those of its backends that the caller may see.
-    pub(crate) fn visible_at(&self, target: &Target, caller: &Caller) -> (View, Vec<VisibleBackend>) {
+    pub(crate) fn visible_at(&self, target: &Target, caller: &Caller) -> (NameView, Vec<VisibleBackend>) {
         let view = self.view(target);
         let seen = match view {
-            View::Merged => self.all_visible(caller),
-            View::Own => self.one_at(target, caller).into_iter().collect(),
+            NameView::Merged => self.all_visible(caller),
+            NameView::Own => self.one_at(target, caller).into_iter().collect(),
         };
         (view, seen)
     }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::{
     backend_call::{self, CalledTool},
-    backends::{Backends, View, VisibleBackend},
+    backends::{Backends, NameView, VisibleBackend},
     catalog::ListKind,
     discover, fanout, listen, lists, paths, route,
-    shared::Shared,
+    shared::GatewayState,
 };
 use crate::{
     mcp::{Call, ErrorObject, Method, Payload, Reply, Revision, Server, json, mirrored::Mirror},
@@ -16,7 +16,7 @@ use crate::{
 
 /// The server at one endpoint.
 pub(crate) struct EndpointServer {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<GatewayState>,
     pub(crate) target: Target,
 }
 
@@ -57,18 +57,18 @@ impl EndpointServer {
     }
 }
 
-fn dispatch(shared: &Arc<Shared>, target: &Target, call: Call) -> Reply {
+fn dispatch(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
     let backends = shared.backends.load();
     match backends.view(target) {
-        View::Merged => merged(shared, &backends, call),
-        View::Own => match backends.one_at(target, &call.context.caller) {
+        NameView::Merged => merged(shared, &backends, call),
+        NameView::Own => match backends.one_at(target, &call.context.caller) {
             Some(one) => own(shared, target, one, call),
             None => absent(&call),
         },
     }
 }
 
-fn merged(shared: &Arc<Shared>, backends: &Backends, call: Call) -> Reply {
+fn merged(shared: &Arc<GatewayState>, backends: &Backends, call: Call) -> Reply {
     match &call.method {
         Method::ToolsCall => route::by_name(backends, ListKind::Tools, paths::NAME, call),
         Method::PromptsGet => route::by_name(backends, ListKind::Prompts, paths::NAME, call),
@@ -106,7 +106,7 @@ fn merged(shared: &Arc<Shared>, backends: &Backends, call: Call) -> Reply {
     }
 }
 
-fn own(shared: &Arc<Shared>, target: &Target, one: VisibleBackend, call: Call) -> Reply {
+fn own(shared: &Arc<GatewayState>, target: &Target, one: VisibleBackend, call: Call) -> Reply {
     match &call.method {
         Method::Discover => Reply::later(async move { Reply::done(discover::own(&one, &call.context).await) }),
         Method::Listen => listen::listen(Arc::clone(shared), target.clone(), call),
@@ -146,13 +146,13 @@ fn absent(call: &Call) -> Reply {
 }
 
 /// A backend is not asked for what it says it does not have.
-fn own_list(shared: &Arc<Shared>, one: VisibleBackend, kind: ListKind, call: Call) -> Reply {
+fn own_list(shared: &Arc<GatewayState>, one: VisibleBackend, kind: ListKind, call: Call) -> Reply {
     let shared = Arc::clone(shared);
     Reply::later(async move {
         let info = one.entry.catalog.server_info(&call.context).wait().await;
         if info.is_ok_and(|info| !info.has(kind.capability())) {
             return Reply::failed(ErrorObject::method_not_found(call.method.as_str()));
         }
-        Reply::done(lists::serve(&shared, View::Own, &[one], kind, &call).await)
+        Reply::done(lists::serve(&shared, NameView::Own, &[one], kind, &call).await)
     })
 }

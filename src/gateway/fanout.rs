@@ -5,12 +5,12 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use super::{backends::VisibleBackend, shared::Shared};
+use super::{backends::VisibleBackend, shared::GatewayState};
 use crate::mcp::{Call, Payload, Reply, Revision};
 
 /// Tells every backend that the caller may see. Those that do not take it within the cold budget are left out: nothing
 /// that is told is waited for.
-pub(crate) fn notify(shared: &Arc<Shared>, call: Call) -> Reply {
+pub(crate) fn notify(shared: &Arc<GatewayState>, call: Call) -> Reply {
     let shared = Arc::clone(shared);
     Reply::later(async move {
         let seen = shared.backends.load().all_visible(&call.context.caller);
@@ -23,7 +23,7 @@ pub(crate) fn notify(shared: &Arc<Shared>, call: Call) -> Reply {
 /// Sets the log level at each of `seen`. Each keeps it for the sessions that it opens, and tells its server where that
 /// declares `logging`; so the answer is never an error (`translation` 3.4, LOG). A slow backend is told in the background:
 /// the client waits for the cold budget at most.
-pub(crate) fn set_level(shared: &Arc<Shared>, seen: Vec<VisibleBackend>, call: Call) -> Reply {
+pub(crate) fn set_level(shared: &Arc<GatewayState>, seen: Vec<VisibleBackend>, call: Call) -> Reply {
     let shared = Arc::clone(shared);
     Reply::later(async move {
         let told: Vec<_> = seen

@@ -25,11 +25,11 @@ use tokio::{
 use serde_json::Value;
 
 use super::{
-    backends::{View, VisibleBackend},
+    backends::{NameView, VisibleBackend},
     catalog::{Change, ListKind},
     discover,
     names::{self, UriOwner},
-    shared::Shared,
+    shared::GatewayState,
     uri_owner,
 };
 use crate::{
@@ -55,10 +55,10 @@ type BackendEvents = Pin<Box<dyn Stream<Item = Event> + Send>>;
 
 /// Event sources of one listen.
 struct ListenSources {
-    shared: Arc<Shared>,
+    shared: Arc<GatewayState>,
     target: Target,
     call: Call,
-    view: View,
+    view: NameView,
     seen: Vec<VisibleBackend>,
     told: SelectAll<BackendEvents>,
     changes: broadcast::Receiver<Change>,
@@ -82,14 +82,14 @@ struct PendingChanges {
 }
 
 /// The reply to a listen at `target`.
-pub(crate) fn listen(shared: Arc<Shared>, target: Target, call: Call) -> Reply {
+pub(crate) fn listen(shared: Arc<GatewayState>, target: Target, call: Call) -> Reply {
     let changes = shared.changes.subscribe();
     let sets = shared.generation.subscribe();
     let mut ears = ListenSources {
         shared,
         target,
         call,
-        view: View::Merged,
+        view: NameView::Merged,
         seen: Vec::new(),
         told: SelectAll::new(),
         changes,
@@ -183,7 +183,7 @@ impl ListenSources {
         let uris = self.resources.get(&one.entry.id)?.clone();
         let own: Vec<&str> = uris.iter().map(|(own, _)| own.as_str()).collect();
         let call = Call { params: listen::for_resources(&own), ..self.call.clone() };
-        let told = follow(one.clone(), View::Own, call);
+        let told = follow(one.clone(), NameView::Own, call);
         Some(Box::pin(told.filter_map(move |event| {
             let honoured = match event {
                 Event::Notified(told) if told.method == Method::SubscriptionsAcknowledged => {
@@ -256,8 +256,8 @@ fn told(method: Method) -> Event {
 
 /// Finds out which lists of a filter can change, and which backend each of its resources is of.
 async fn prepare(
-    shared: Arc<Shared>,
-    (view, seen): (View, Vec<VisibleBackend>),
+    shared: Arc<GatewayState>,
+    (view, seen): (NameView, Vec<VisibleBackend>),
     call: Call,
     chosen: &Filter,
 ) -> Prepared {
@@ -267,7 +267,7 @@ async fn prepare(
         return prepared;
     }
     let described = match (view, seen.first()) {
-        (View::Own, Some(one)) => discover::own(one, context).await,
+        (NameView::Own, Some(one)) => discover::own(one, context).await,
         _ => discover::merged(&shared.settings, &seen, context).await,
     };
     let described = match described {
@@ -282,16 +282,16 @@ async fn prepare(
     }
     for shown in &chosen.resources {
         let owner = match (view, names::uri_owner(shown)) {
-            (View::Own, _) => seen.first().map(|one| (one.entry.id.clone(), shown.clone())),
-            (View::Merged, UriOwner::Backend(backend, own)) => {
+            (NameView::Own, _) => seen.first().map(|one| (one.entry.id.clone(), shown.clone())),
+            (NameView::Merged, UriOwner::Backend(backend, own)) => {
                 let visible = seen.iter().find(|one| one.entry.id.as_str() == backend);
                 visible.map(|one| (one.entry.id.clone(), own))
             }
-            (View::Merged, UriOwner::Listed) => {
+            (NameView::Merged, UriOwner::Listed) => {
                 let one = uri_owner::of(&shared.settings, &seen, shown, context).await;
                 one.map(|one| (one.entry.id.clone(), shown.clone()))
             }
-            (View::Merged, UriOwner::Unknown) => None,
+            (NameView::Merged, UriOwner::Unknown) => None,
         };
         if let Some((backend, own)) = owner {
             prepared.resources.entry(backend).or_default().push((own, shown.clone()));
@@ -301,11 +301,13 @@ async fn prepare(
 }
 
 /// The listen as this backend is asked for it: for its own tasks, and for everything that needs not be asked for.
-fn part(seen: &VisibleBackend, view: View, call: &Call) -> Call {
+fn part(seen: &VisibleBackend, view: NameView, call: &Call) -> Call {
     let ids = listen::task_ids(&call.params);
     let own = ids.iter().filter_map(|shown| match view {
-        View::Merged => names::split_task_id(shown).filter(|(of, _)| *of == seen.entry.id.as_str()).map(|(_, id)| id),
-        View::Own => Some(shown.as_str()),
+        NameView::Merged => {
+            names::split_task_id(shown).filter(|(of, _)| *of == seen.entry.id.as_str()).map(|(_, id)| id)
+        }
+        NameView::Own => Some(shown.as_str()),
     });
     let own: Vec<String> = own.map(str::to_owned).collect();
     Call { params: listen::for_tasks(&own), ..call.clone() }
@@ -313,7 +315,7 @@ fn part(seen: &VisibleBackend, view: View, call: &Call) -> Call {
 
 /// One backend's listen, opened again where it ends. Changes of lists go to the catalog, which tells of those that are.
 /// If the listen names tasks or resources, the first that comes is an acknowledgement, and none follows.
-fn follow(seen: VisibleBackend, view: View, call: Call) -> BackendEvents {
+fn follow(seen: VisibleBackend, view: NameView, call: Call) -> BackendEvents {
     Box::pin(async_stream::stream! {
         let rewriter = seen.rewriter();
         let mut pause = PAUSE.0;
@@ -335,8 +337,8 @@ fn follow(seen: VisibleBackend, view: View, call: Call) -> BackendEvents {
                     }
                 }
                 yield match view {
-                    View::Merged => rewriter.event(&Method::Listen, event),
-                    View::Own => event,
+                    NameView::Merged => rewriter.event(&Method::Listen, event),
+                    NameView::Own => event,
                 };
             }
             if std::mem::take(&mut is_due) {

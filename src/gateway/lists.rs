@@ -6,11 +6,11 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::{
-    backends::{View, VisibleBackend},
+    backends::{NameView, VisibleBackend},
     catalog::{DiscoverInfo, List, ListKind},
     gather::{Gathered, WaitPolicy, gather},
     hints::{CacheHints, CacheScope},
-    shared::Shared,
+    shared::GatewayState,
 };
 use crate::{
     crossing::tasks::listed,
@@ -20,7 +20,7 @@ use crate::{
 
 /// A list that is asked for, and what there is of it.
 struct ListQuery<'a> {
-    view: View,
+    view: NameView,
     kind: ListKind,
     seen: &'a [VisibleBackend],
     given: Vec<Gathered<List>>,
@@ -59,8 +59,8 @@ const PUBLIC: u64 = 1 << 63;
 
 /// One page of the list of `seen`, in their order.
 pub(crate) async fn serve(
-    shared: &Shared,
-    view: View,
+    shared: &GatewayState,
+    view: NameView,
     seen: &[VisibleBackend],
     kind: ListKind,
     call: &Call,
@@ -133,7 +133,7 @@ fn invalid_cursor() -> ErrorObject {
 }
 
 /// Binding of a cursor: the list, its names, the user, and the visible backends.
-fn setting(view: View, seen: &[VisibleBackend], kind: ListKind, call: &Call) -> Vec<u8> {
+fn setting(view: NameView, seen: &[VisibleBackend], kind: ListKind, call: &Call) -> Vec<u8> {
     let backends: Vec<String> = seen.iter().map(|one| format!("{}:{:?}", one.entry.id, one.access)).collect();
     format!("{view:?}\0{kind:?}\0{}\0{}", backends.join(","), call.context.caller.user).into_bytes()
 }
@@ -143,7 +143,7 @@ fn setting(view: View, seen: &[VisibleBackend], kind: ListKind, call: &Call) -> 
 impl ListQuery<'_> {
     /// A backend's own list as it came, where one page of at most `most` entries holds it all and the caller sees it all.
     fn whole(&self, most: usize) -> Option<Payload> {
-        let (View::Own, [one], [Ok(list)]) = (self.view, self.seen, self.given.as_slice()) else { return None };
+        let (NameView::Own, [one], [Ok(list)]) = (self.view, self.seen, self.given.as_slice()) else { return None };
         let revision = self.call.context.client.revision;
         let valid = list.entries.iter().all(|entry| entry.valid_in.has(revision));
         let fits = valid && !self.is_filtered(one) && list.len() <= most;
@@ -159,17 +159,17 @@ impl ListQuery<'_> {
     /// The version that the list is written in: the client's where several backends share it.
     fn revision(&self) -> Revision {
         match (self.view, self.given.as_slice()) {
-            (View::Own, [Ok(list)]) => list.revision.unwrap_or(Revision::NEWEST_LEGACY),
+            (NameView::Own, [Ok(list)]) => list.revision.unwrap_or(Revision::NEWEST_LEGACY),
             _ => self.call.context.client.revision,
         }
     }
 
     /// Hints that hold for every part (`translation` section 5). A list that depends on the caller's rights is private.
-    fn hints(&self, shared: &Shared) -> CacheHints {
+    fn hints(&self, shared: &GatewayState) -> CacheHints {
         let parts = self.given.iter().filter_map(|given| given.as_ref().ok()?.hints);
         let hints = parts.reduce(CacheHints::and).unwrap_or(CacheHints::NONE);
         let hints = if self.given.iter().any(Result::is_err) { hints.of_incomplete() } else { hints };
-        let hidden = self.view == View::Merged && self.seen.len() < shared.backends.load().entries.len();
+        let hidden = self.view == NameView::Merged && self.seen.len() < shared.backends.load().entries.len();
         let limited = hidden || self.seen.iter().any(|one| self.is_filtered(one));
         hints.within(if limited { CacheScope::Private } else { CacheScope::Public })
     }
@@ -179,7 +179,7 @@ impl ListQuery<'_> {
     async fn server(&self) -> Option<Bytes> {
         match (self.view, self.seen) {
             _ if !self.call.context.client.revision.has(Feature::NamedServers) => None,
-            (View::Own, [one]) => {
+            (NameView::Own, [one]) => {
                 let info = one.entry.catalog.server_info(&self.call.context).wait().await.ok()?;
                 DiscoverInfo::server(&info)
             }
@@ -194,7 +194,7 @@ impl ListQuery<'_> {
         for (backend, (one, list)) in self.seen.iter().zip(&self.given).enumerate().skip(start.backend) {
             let Ok(list) = list else { continue };
             let first = if backend == start.backend { start.entry } else { 0 };
-            let shown = (self.view == View::Merged).then(|| list.converted(self.kind, client.0, client.1));
+            let shown = (self.view == NameView::Merged).then(|| list.converted(self.kind, client.0, client.1));
             for (entry, offered) in list.entries.iter().enumerate().skip(first) {
                 if !offered.valid_in.has(client.0) || (self.kind == ListKind::Tools && !one.allows_tool(&offered.key)) {
                     continue;

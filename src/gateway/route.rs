@@ -10,7 +10,7 @@ use super::{
     catalog::ListKind,
     names::{self, UriOwner},
     paths,
-    shared::Shared,
+    shared::GatewayState,
     uri_owner,
 };
 use crate::mcp::{
@@ -55,7 +55,7 @@ async fn long(seen: &VisibleBackend, kind: ListKind, context: &Context, shown: &
 }
 
 /// `resources/read`, `resources/subscribe` and `resources/unsubscribe`, and completions of a template's variables.
-pub(crate) fn by_uri(shared: &Arc<Shared>, place: &[At], call: Call) -> Reply {
+pub(crate) fn by_uri(shared: &Arc<GatewayState>, place: &[At], call: Call) -> Reply {
     let found = call.params.find(place);
     let Some(uri) = found.string(call.params.json()) else { return Reply::failed(missing("uri")) };
     let backends = shared.backends.load_full();
@@ -70,7 +70,7 @@ pub(crate) fn by_uri(shared: &Arc<Shared>, place: &[At], call: Call) -> Reply {
     }
 }
 
-fn listed(shared: Arc<Shared>, backends: Arc<Backends>, uri: String, addressed: AddressedCall) -> Reply {
+fn listed(shared: Arc<GatewayState>, backends: Arc<Backends>, uri: String, addressed: AddressedCall) -> Reply {
     Reply::later(async move {
         let context = &addressed.call.context;
         let seen = backends.all_visible(&context.caller);
@@ -82,7 +82,7 @@ fn listed(shared: Arc<Shared>, backends: Arc<Backends>, uri: String, addressed: 
 }
 
 /// `completion/complete`.
-pub(crate) fn completion(shared: &Arc<Shared>, call: Call) -> Reply {
+pub(crate) fn completion(shared: &Arc<GatewayState>, call: Call) -> Reply {
     let reference = call.params.member("ref").map(str::to_owned);
     let kind = reference.and_then(|text| Object::parse(text.as_bytes())?.string("type"));
     match kind.as_deref() {
@@ -93,7 +93,7 @@ pub(crate) fn completion(shared: &Arc<Shared>, call: Call) -> Reply {
 }
 
 /// `tasks/get`, `tasks/result`, `tasks/cancel` and `tasks/update`.
-pub(crate) fn by_task(shared: &Arc<Shared>, call: Call) -> Reply {
+pub(crate) fn by_task(shared: &Arc<GatewayState>, call: Call) -> Reply {
     let found = call.params.find(paths::TASK_ID);
     let Some(shown) = found.string(call.params.json()) else { return Reply::failed(missing("taskId")) };
     let backends = shared.backends.load();

@@ -16,7 +16,7 @@ use super::{
 const MAX_CHANGES_BEHIND: usize = 256;
 
 /// The state.
-pub(crate) struct Shared {
+pub(crate) struct GatewayState {
     pub(crate) backends: ArcSwap<Backends>,
     /// Counts the sets of backends that were put in place.
     pub(crate) generation: watch::Sender<u64>,
@@ -28,7 +28,7 @@ pub(crate) struct Shared {
 
 // === impl Shared ===
 
-impl Shared {
+impl GatewayState {
     /// No backends yet.
     pub(crate) fn new(settings: GatewaySettings, deps: GatewayDeps) -> Self {
         Self {

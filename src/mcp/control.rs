@@ -16,7 +16,7 @@ use super::{
 
 /// A member that the gateway decides on, and those inside its value. At most 32 stand side by side.
 #[derive(Debug)]
-struct Control {
+struct ControlMember {
     name: &'static str,
     inside: &'static [Self],
 }
@@ -35,29 +35,29 @@ pub(super) enum Ambiguity {
     },
 }
 
-const CLIENT: &[Control] = &[one("name"), one("version")];
+const CLIENT: &[ControlMember] = &[one("name"), one("version")];
 
-const CAPABILITIES: &[Control] = &[
+const CAPABILITIES: &[ControlMember] = &[
     one("roots"),
-    Control { name: "sampling", inside: &[one("context"), one("tools")] },
-    Control { name: "elicitation", inside: &[one("form"), one("url")] },
-    Control { name: "extensions", inside: &[one(TASKS_EXTENSION)] },
+    ControlMember { name: "sampling", inside: &[one("context"), one("tools")] },
+    ControlMember { name: "elicitation", inside: &[one("form"), one("url")] },
+    ControlMember { name: "extensions", inside: &[one(TASKS_EXTENSION)] },
     one("tasks"),
 ];
 
-const META_MEMBERS: Control = Control {
+const META_MEMBERS: ControlMember = ControlMember {
     name: META,
     inside: &[
         one("progressToken"),
         one(PROTOCOL_VERSION),
-        Control { name: CLIENT_INFO, inside: CLIENT },
-        Control { name: CLIENT_CAPABILITIES, inside: CAPABILITIES },
+        ControlMember { name: CLIENT_INFO, inside: CLIENT },
+        ControlMember { name: CLIENT_CAPABILITIES, inside: CAPABILITIES },
         one(LOG_LEVEL),
-        Control { name: RELATED_TASK, inside: &[one("taskId")] },
+        ControlMember { name: RELATED_TASK, inside: &[one("taskId")] },
     ],
 };
 
-const FILTER: &[Control] = &[
+const FILTER: &[ControlMember] = &[
     one("toolsListChanged"),
     one("promptsListChanged"),
     one("resourcesListChanged"),
@@ -65,20 +65,20 @@ const FILTER: &[Control] = &[
     one(TASK_IDS),
 ];
 
-const fn one(name: &'static str) -> Control {
-    Control { name, inside: &[] }
+const fn one(name: &'static str) -> ControlMember {
+    ControlMember { name, inside: &[] }
 }
 
 /// The members of the parameters of `method` that the gateway decides on.
-const fn controls(method: &Method) -> &'static [Control] {
+const fn controls(method: &Method) -> &'static [ControlMember] {
     match method {
         Method::Initialize => {
             const {
                 &[
                     META_MEMBERS,
                     one("protocolVersion"),
-                    Control { name: "clientInfo", inside: CLIENT },
-                    Control { name: "capabilities", inside: CAPABILITIES },
+                    ControlMember { name: "clientInfo", inside: CLIENT },
+                    ControlMember { name: "capabilities", inside: CAPABILITIES },
                 ]
             }
         }
@@ -99,7 +99,7 @@ const fn controls(method: &Method) -> &'static [Control] {
         Method::ResourcesRead => const { &[META_MEMBERS, one("uri"), one("inputResponses"), one("requestState")] },
         Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => const { &[META_MEMBERS, one("uri")] },
         Method::Complete => {
-            const { &[META_MEMBERS, Control { name: "ref", inside: &[one("type"), one("name"), one("uri")] }] }
+            const { &[META_MEMBERS, ControlMember { name: "ref", inside: &[one("type"), one("name"), one("uri")] }] }
         }
         Method::SetLevel => const { &[META_MEMBERS, one("level")] },
         Method::TasksGet | Method::TasksResult | Method::TasksCancel => const { &[META_MEMBERS, one("taskId")] },
@@ -109,7 +109,7 @@ const fn controls(method: &Method) -> &'static [Control] {
         | Method::ResourcesList
         | Method::ResourceTemplatesList
         | Method::TasksList => const { &[META_MEMBERS, one("cursor")] },
-        Method::Listen => const { &[META_MEMBERS, Control { name: "notifications", inside: FILTER }] },
+        Method::Listen => const { &[META_MEMBERS, ControlMember { name: "notifications", inside: FILTER }] },
         Method::Cancelled => const { &[META_MEMBERS, one("requestId")] },
         Method::Progress => const { &[META_MEMBERS, one("progressToken")] },
         _ => const { &[META_MEMBERS] },
@@ -122,7 +122,7 @@ pub(super) fn ambiguity(method: &Method, params: &[u8]) -> Option<Ambiguity> {
     find(std::str::from_utf8(params).ok()?, controls(method))
 }
 
-fn find(object: &str, controls: &'static [Control]) -> Option<Ambiguity> {
+fn find(object: &str, controls: &'static [ControlMember]) -> Option<Ambiguity> {
     let mut seen = 0_u32;
     for (name, value) in Members::of(object) {
         let name = name_of(name);

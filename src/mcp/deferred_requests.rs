@@ -23,7 +23,7 @@ const HOLD_TIME: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct DeferredRequests<K> {
     limits: DeferredLimits,
-    held: Mutex<Held<K>>,
+    held: Mutex<HeldRequest<K>>,
     /// The number of all: calls look no further if there is none.
     count: AtomicUsize,
 }
@@ -38,7 +38,7 @@ pub(crate) struct DeferredLimits {
 }
 
 #[derive(Debug)]
-struct Held<K> {
+struct HeldRequest<K> {
     /// In the order in which they came.
     entries: Vec<Entry<K>>,
     last: u64,
@@ -52,7 +52,7 @@ struct Entry<K> {
 }
 
 /// The place of a request. It is free when this is dropped.
-struct Place<K> {
+struct DeferredPlace<K> {
     requests: Arc<DeferredRequests<K>>,
     number: u64,
 }
@@ -62,7 +62,7 @@ struct Place<K> {
 impl<K> DeferredRequests<K> {
     /// None yet.
     pub(crate) fn new(limits: DeferredLimits) -> Arc<Self> {
-        let held = Mutex::new(Held { entries: Vec::new(), last: 0 });
+        let held = Mutex::new(HeldRequest { entries: Vec::new(), last: 0 });
         Arc::new(Self { limits, held, count: AtomicUsize::new(0) })
     }
 
@@ -87,7 +87,7 @@ impl<K> DeferredRequests<K> {
         let number = held.last;
         held.entries.push(Entry { number, key, question });
         self.count.store(held.entries.len(), Ordering::Release);
-        let place = Place { requests: Arc::clone(self), number };
+        let place = DeferredPlace { requests: Arc::clone(self), number };
         Ok(async move {
             let gone = poll_fn(|cx| place.poll_gone(cx));
             timeout(HOLD_TIME, gone).await.err()?;
@@ -120,7 +120,7 @@ impl<K> DeferredRequests<K> {
 
 // === impl Place ===
 
-impl<K> Place<K> {
+impl<K> DeferredPlace<K> {
     /// Ready once the request is taken or withdrawn.
     fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut held = self.requests.held.lock();
@@ -139,7 +139,7 @@ impl<K> Place<K> {
     }
 }
 
-impl<K> Drop for Place<K> {
+impl<K> Drop for DeferredPlace<K> {
     fn drop(&mut self) {
         drop(self.take());
     }

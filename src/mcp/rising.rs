@@ -30,7 +30,7 @@ enum Leg {
 }
 
 #[derive(Deserialize)]
-struct View {
+struct ProgressView {
     progress: f64,
     total: Option<f64>,
 }
@@ -51,7 +51,7 @@ impl Rising {
     /// Looks at a notification of the first call, which passes untouched.
     pub(crate) fn see(&mut self, told: &Notification) {
         if told.method == Method::Progress
-            && let Some(View { progress, .. }) = told.params.view()
+            && let Some(ProgressView { progress, .. }) = told.params.view()
         {
             self.note(progress);
         }
@@ -63,7 +63,7 @@ impl Rising {
         if told.method != Method::Progress {
             return Some(told);
         }
-        let Some(View { progress, total }) = told.params.view() else { return Some(told) };
+        let Some(ProgressView { progress, total }) = told.params.view() else { return Some(told) };
         if self.leg == Leg::Silent {
             self.leg = Leg::Shifted(self.shift(progress));
         }

@@ -42,7 +42,7 @@ pub use refusal::{Cause, Untranslatable, tool_error};
 pub use schema::wrapped_tools;
 
 /// A revision and what it introduced.
-struct Step {
+struct RevisionStep {
     introduced: Revision,
     /// Lowers its facets for a target below it.
     down: fn(&mut Draft<'_>, &Translation<'_>) -> Result<(), Untranslatable>,
@@ -52,11 +52,11 @@ struct Step {
 
 /// The steps, oldest first. A payload is lowered in this order too, so that the rule for an older target sees a value as
 /// the server wrote it.
-const STEPS: [Step; 4] = [
-    Step { introduced: Revision::V2025_03_26, down: v2025_03_26::down, up: v2025_03_26::up },
-    Step { introduced: Revision::V2025_06_18, down: v2025_06_18::down, up: v2025_06_18::up },
-    Step { introduced: Revision::V2025_11_25, down: v2025_11_25::down, up: v2025_11_25::up },
-    Step { introduced: Revision::V2026_07_28, down: v2026_07_28::down, up: v2026_07_28::up },
+const STEPS: [RevisionStep; 4] = [
+    RevisionStep { introduced: Revision::V2025_03_26, down: v2025_03_26::down, up: v2025_03_26::up },
+    RevisionStep { introduced: Revision::V2025_06_18, down: v2025_06_18::down, up: v2025_06_18::up },
+    RevisionStep { introduced: Revision::V2025_11_25, down: v2025_11_25::down, up: v2025_11_25::up },
+    RevisionStep { introduced: Revision::V2026_07_28, down: v2026_07_28::down, up: v2026_07_28::up },
 ];
 
 // === impl Payload ===
@@ -118,7 +118,7 @@ fn fold(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untr
     for step in STEPS.iter().filter(|step| step.introduced > translation.to) {
         (step.down)(draft, translation)?;
     }
-    let raises = |step: &&Step| step.introduced > translation.from && step.introduced <= translation.to;
+    let raises = |step: &&RevisionStep| step.introduced > translation.from && step.introduced <= translation.to;
     for step in STEPS.iter().filter(raises) {
         (step.up)(draft, translation)?;
     }

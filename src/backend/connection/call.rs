@@ -41,7 +41,7 @@ pub(crate) struct OutboundCall {
 }
 
 /// The caller's side of an open call. Dropping it before the end cancels the call at the server.
-struct Ticket {
+struct CallTicket {
     connection: Arc<ServerConnection>,
     id: u64,
     events: EventReceiver,
@@ -139,7 +139,7 @@ impl ServerConnection {
             let token = meta::progress_token(&params);
             let level = connection.about.protocol.level(&params);
             let open = OpenCall { token: token.clone(), holder, level, ..OpenCall::new(method.clone(), kind) };
-            let mut ticket = match Ticket::open(connection, open, cancel_reason) {
+            let mut ticket = match CallTicket::open(connection, open, cancel_reason) {
                 Ok(ticket) => ticket,
                 Err(reason) => {
                     yield Err(TransportError::Gone(reason));
@@ -225,7 +225,7 @@ async fn arrived(exchange: &mut Exchange) -> Result<Message, TransportError> {
 
 // === impl Ticket ===
 
-impl Ticket {
+impl CallTicket {
     fn open(connection: Arc<ServerConnection>, call: OpenCall, cancel_reason: CancelReason) -> Result<Self, String> {
         let kind = call.kind;
         let (id, events) = connection.calls.open(call, || connection.end.has_come().then(|| connection.reason()))?;
@@ -278,7 +278,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for CallTicket {
     fn drop(&mut self) {
         let Some(call) = self.connection.calls.close(self.id) else { return };
         if call.kind == CallKind::Handshake || self.connection.is_over() {

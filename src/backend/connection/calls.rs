@@ -26,7 +26,7 @@ pub(crate) const LINGER: Duration = Duration::from_secs(10);
 
 /// Open calls, calls that were given up of late, and the owners of what calls left behind.
 pub(crate) struct Calls {
-    open: Mutex<Requests<Slot>>,
+    open: Mutex<Requests<CallSlot>>,
     lingering: Mutex<HashMap<u64, Lingering>>,
     pub(super) ownership: Mutex<Ownership>,
     sharing: Sharing,
@@ -42,7 +42,7 @@ pub(crate) enum Sharing {
 }
 
 /// One open call, and where its events go.
-struct Slot {
+struct CallSlot {
     call: OpenCall,
     events: EventSender,
 }
@@ -136,7 +136,7 @@ impl Calls {
         if let Some(reason) = over() {
             return Err(reason);
         }
-        Ok((open.open(Slot { call, events: sender }), events))
+        Ok((open.open(CallSlot { call, events: sender }), events))
     }
 
     /// Reads the open call `id`.
@@ -239,7 +239,7 @@ impl Calls {
         lingering.values().map(|one| one.holder.clone()).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Requests<Slot>> {
+    fn lock(&self) -> MutexGuard<'_, Requests<CallSlot>> {
         self.open.lock()
     }
 }
@@ -252,7 +252,7 @@ impl Calls {
     pub(super) fn carrier(&self, open: &[u64]) -> Option<u64> {
         let lingering = self.lingering();
         let calls = self.lock();
-        let asking = |slot: &&Slot| slot.call.kind == CallKind::Asking;
+        let asking = |slot: &&CallSlot| slot.call.kind == CallKind::Asking;
         let able = || calls.ids().filter_map(|id| Some((id, calls.get(id).filter(asking)?)));
         let rank = |(id, _): &(u64, _)| (std::cmp::Reverse(open.iter().filter(|call| *call == id).count()), *id);
         let (best, slot) = able().max_by_key(rank)?;

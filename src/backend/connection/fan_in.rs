@@ -27,28 +27,28 @@ pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Event, NotSent>> + Sen
 type Subject = (String, Option<String>);
 
 /// Counts of what was told.
-type Counts = HashMap<Subject, u64>;
+type EventCounts = HashMap<Subject, u64>;
 
 /// The listens that are open, the newest last.
 #[derive(Default)]
 pub(super) struct ListenFanIn {
-    open: Vec<Listener>,
+    open: Vec<FanInListener>,
     /// How often each was told to those behind, while several are open.
-    told: Counts,
+    told: EventCounts,
     /// Whether one broke off before the one that was to take its place told anything.
     has_broken: bool,
 }
 
 /// One listen.
-struct Listener {
+struct FanInListener {
     events: Events,
-    state: State,
+    state: FanInState,
     /// How often each came on this one; what had come when it was opened counts as come.
-    came: Counts,
+    came: EventCounts,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum FanInState {
     Asked,
     Acknowledged,
     ClosingAt(Instant),
@@ -95,7 +95,7 @@ impl ListenFanIn {
         if self.open.len() >= MOST {
             self.remove(0);
         }
-        self.open.push(Listener { events, state: State::Asked, came: self.told.clone() });
+        self.open.push(FanInListener { events, state: FanInState::Asked, came: self.told.clone() });
     }
 
     /// The next that is heard. It waits for good where nothing is open; dropping the wait loses nothing.
@@ -104,7 +104,8 @@ impl ListenFanIn {
             let (at, event) = match self.step().await {
                 Step::Due => {
                     let now = Instant::now();
-                    let due = |listener: &Listener| matches!(listener.state, State::ClosingAt(at) if at <= now);
+                    let due =
+                        |listener: &FanInListener| matches!(listener.state, FanInState::ClosingAt(at) if at <= now);
                     while let Some(at) = self.open.iter().position(due) {
                         self.remove(at);
                     }
@@ -135,7 +136,7 @@ impl ListenFanIn {
                         }
                     }
                     let is_newest = at + 1 == self.open.len();
-                    self.has_broken |= !is_newest && self.open[at].state == State::Acknowledged;
+                    self.has_broken |= !is_newest && self.open[at].state == FanInState::Acknowledged;
                     self.remove(at);
                     if is_newest {
                         return heard;
@@ -148,8 +149,8 @@ impl ListenFanIn {
     /// What comes on any of them, the oldest first.
     async fn step(&mut self) -> Step {
         let due = self.open.iter().filter_map(|listener| match listener.state {
-            State::ClosingAt(at) => Some(at),
-            State::Asked | State::Acknowledged => None,
+            FanInState::ClosingAt(at) => Some(at),
+            FanInState::Asked | FanInState::Acknowledged => None,
         });
         let due = due.min();
         if self.open.is_empty() {
@@ -166,14 +167,14 @@ impl ListenFanIn {
     /// The filter that the newest listen is acknowledged with; the older ones are heard for a while longer.
     fn acknowledged(&mut self, at: usize, told: &Notification) -> Option<Value> {
         let (newest, older) = self.open.split_last_mut()?;
-        if at != older.len() || newest.state != State::Asked {
+        if at != older.len() || newest.state != FanInState::Asked {
             return None;
         }
-        newest.state = State::Acknowledged;
+        newest.state = FanInState::Acknowledged;
         let end = Instant::now() + OVERLAP;
         for listener in older {
-            if !matches!(listener.state, State::ClosingAt(_)) {
-                listener.state = State::ClosingAt(end);
+            if !matches!(listener.state, FanInState::ClosingAt(_)) {
+                listener.state = FanInState::ClosingAt(end);
             }
         }
         let mut params: Value = told.params.view().unwrap_or_default();

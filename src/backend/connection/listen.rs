@@ -32,13 +32,13 @@ const ACKNOWLEDGED: Duration = Duration::from_secs(30);
 const EVER: Duration = Duration::from_hours(24 * 365);
 
 /// The listen of one connection.
-struct Listen {
+struct ConnectionListen {
     connection: Arc<ServerConnection>,
     listening: Arc<ListenState>,
 }
 
 /// What becomes of a listen that was asked for.
-enum Answer {
+enum ListenAnswer {
     /// It tells of these.
     Acknowledged(HashSet<Topic>),
     /// The server answers with an error.
@@ -49,12 +49,12 @@ enum Answer {
 
 /// Listens for as long as the connection lasts.
 pub(super) async fn run(connection: Arc<ServerConnection>, listening: Arc<ListenState>) {
-    Listen { connection, listening }.run().await;
+    ConnectionListen { connection, listening }.run().await;
 }
 
 // === impl Listen ===
 
-impl Listen {
+impl ConnectionListen {
     async fn run(&self) {
         let listening = &self.listening;
         let about = &self.connection.about;
@@ -80,13 +80,13 @@ impl Listen {
             let (began, was_lost) = (Instant::now(), fan_in.is_empty() && !is_first);
             let is_another = fan_in.is_empty() && about.is_another;
             fan_in.add(self.events(&filter));
-            let answer = timeout(ACKNOWLEDGED, self.answer(&mut fan_in)).await.unwrap_or(Answer::Lost);
-            if matches!(answer, Answer::Refused) && topics.iter().any(|topic| self.is_new_task(topic)) {
+            let answer = timeout(ACKNOWLEDGED, self.answer(&mut fan_in)).await.unwrap_or(ListenAnswer::Lost);
+            if matches!(answer, ListenAnswer::Refused) && topics.iter().any(|topic| self.is_new_task(topic)) {
                 // it may be for a task that one client names: that must cost nobody else theirs
                 refused_at = Some(count);
                 continue;
             }
-            if let Answer::Acknowledged(heard) = answer {
+            if let ListenAnswer::Acknowledged(heard) = answer {
                 listening.acknowledge(count, heard);
                 is_first = false;
                 let is_lost_one = fan_in.take_broken() || was_lost;
@@ -142,17 +142,17 @@ impl Listen {
     }
 
     /// Waits for what becomes of the newest listen while the others go on.
-    async fn answer(&self, fan_in: &mut ListenFanIn) -> Answer {
+    async fn answer(&self, fan_in: &mut ListenFanIn) -> ListenAnswer {
         loop {
             match fan_in.hear().await {
                 Heard::Acknowledged(filter) => {
                     let uris = strings(&filter["resourceSubscriptions"]).into_iter().map(Topic::Resource);
                     let tasks = strings(&filter[TASK_IDS]).into_iter().map(Topic::Task);
-                    return Answer::Acknowledged(uris.chain(tasks).collect());
+                    return ListenAnswer::Acknowledged(uris.chain(tasks).collect());
                 }
                 Heard::Told(notification) => self.give(&notification),
-                Heard::Refused => return Answer::Refused,
-                Heard::Ended => return Answer::Lost,
+                Heard::Refused => return ListenAnswer::Refused,
+                Heard::Ended => return ListenAnswer::Lost,
             }
         }
     }

@@ -29,7 +29,7 @@ const DEFERRED_LIMITS: DeferredLimits = DeferredLimits { all: 16, together: 16 }
 
 /// Requests of one server that are open.
 pub(crate) struct ServerRequests {
-    open: Mutex<HashMap<RequestId, PendingRequest>>,
+    open: Mutex<HashMap<RequestId, PendingServerRequest>>,
     /// Requests that came outside of any call while nobody listened: each waits for the next call in which the client can be
     /// asked (`translation` 4b.2 (v)). Servers ask for the roots so, as soon as the handshake is done.
     pub(super) deferred: Arc<DeferredRequests<RequestId>>,
@@ -56,7 +56,7 @@ pub(super) struct RequestContext {
 
 /// A request that waits for its answer.
 #[derive(Debug)]
-struct PendingRequest {
+struct PendingServerRequest {
     method: Method,
     withdrawn: CancellationToken,
     /// The time at which it was put to the client.
@@ -90,7 +90,7 @@ impl ServerRequests {
                 return None;
             }
             let (since, withdrawn) = (Instant::now(), withdrawn.clone());
-            open.insert(id.clone(), PendingRequest { method: method.clone(), withdrawn, since, call: None });
+            open.insert(id.clone(), PendingServerRequest { method: method.clone(), withdrawn, since, call: None });
         }
         if let Some(call) = call {
             self.carried(&id, call, &params);
@@ -134,7 +134,7 @@ impl ServerRequests {
     /// Closes the requests of a call whose client answers no more; gives the answers for the server.
     pub(super) fn close_of(&self, call: u64) -> Vec<Message> {
         let closed: Vec<_> = self.open.lock().extract_if(|_, request| request.call == Some(call)).collect();
-        let close = |(id, request): (RequestId, PendingRequest)| {
+        let close = |(id, request): (RequestId, PendingServerRequest)| {
             self.closed(&request);
             request.withdrawn.cancel();
             cancelled(id, &request.method)
@@ -218,7 +218,7 @@ impl ServerRequests {
     }
 
     /// The client has answered, or need not any more: from now on silence is the server's again.
-    fn closed(&self, request: &PendingRequest) {
+    fn closed(&self, request: &PendingServerRequest) {
         if let Some(call) = request.call {
             self.context.calls.change(call, |call| {
                 (call.answered, call.request_closed) = (Some(Instant::now()), None);

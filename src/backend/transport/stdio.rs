@@ -59,7 +59,7 @@ struct Pipe {
 }
 
 /// A line that waits for room in the queue. Dropping it before that gives it up.
-struct Waiting {
+struct WaitingLine {
     input: Input,
     line: Option<Bytes>,
 }
@@ -179,7 +179,7 @@ impl Input {
     /// # Errors
     ///
     /// If the child is known to read no more.
-    fn send(&self, mut line: Bytes) -> Result<Option<Waiting>, TransportError> {
+    fn send(&self, mut line: Bytes) -> Result<Option<WaitingLine>, TransportError> {
         let mut pipe = self.pipe.lock();
         let Some(sender) = &pipe.sender else { return Err(gone()) };
         // nobody overtakes what waits
@@ -197,7 +197,7 @@ impl Input {
         }
         let waiting = match self.queue.try_send(line) {
             Ok(()) => None,
-            Err(TrySendError::Full(line)) => Some(Waiting { input: self.clone(), line: Some(line) }),
+            Err(TrySendError::Full(line)) => Some(WaitingLine { input: self.clone(), line: Some(line) }),
             Err(TrySendError::Closed(_)) => return Err(gone()),
         };
         pipe.waiting += 1;
@@ -216,7 +216,7 @@ fn gone() -> TransportError {
 
 // === impl Waiting ===
 
-impl Waiting {
+impl WaitingLine {
     async fn queued(mut self) -> Result<(), TransportError> {
         let room = self.input.queue.reserve().await.map_err(|_| gone())?;
         if let Some(line) = self.line.take() {
@@ -226,7 +226,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingLine {
     fn drop(&mut self) {
         if self.line.is_some() {
             self.input.pipe.lock().waiting -= 1;

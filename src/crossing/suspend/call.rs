@@ -24,7 +24,7 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) struct SuspendedCall {
     reply: Reply,
     /// The requests that have no answer yet, by the key that the client knows them by.
-    open: Vec<Open>,
+    open: Vec<OpenRequestExchange>,
     /// The events that came while nobody read, oldest first.
     told: VecDeque<Event>,
     /// The number of requests so far: their keys are never used twice.
@@ -34,7 +34,7 @@ pub(super) struct SuspendedCall {
 }
 
 /// A request that is open.
-struct Open {
+struct OpenRequestExchange {
     key: String,
     request: PendingRequest,
 }
@@ -90,7 +90,7 @@ impl SuspendedCall {
     /// Lists a request of the server.
     pub(super) fn ask(&mut self, request: PendingRequest) {
         self.asked += 1;
-        self.open.push(Open { key: format!("q{}", self.asked), request });
+        self.open.push(OpenRequestExchange { key: format!("q{}", self.asked), request });
     }
 
     /// Whether nothing waits for the client.
@@ -100,7 +100,7 @@ impl SuspendedCall {
 
     /// The result that asks everything that is open, with the state that the client brings back (2026-07-28, MRTR).
     pub(super) fn input_required(&self, state: &str) -> Payload {
-        let requests: Vec<String> = self.open.iter().map(Open::text).collect();
+        let requests: Vec<String> = self.open.iter().map(OpenRequestExchange::text).collect();
         let (requests, state) = (requests.join(","), quote(state));
         let server = self.server();
         let meta = format!(r#"{{"{}":{server}}}"#, meta::SERVER_INFO);
@@ -120,9 +120,9 @@ impl SuspendedCall {
 
     /// Gives the client's answers to whom they are for. What nobody asked is passed over; what has no answer stays open.
     pub(super) fn answer(&mut self, responses: &Object<'_>) {
-        for Open { key, request } in std::mem::take(&mut self.open) {
+        for OpenRequestExchange { key, request } in std::mem::take(&mut self.open) {
             match responses.get(&key) {
-                None => self.open.push(Open { key, request }),
+                None => self.open.push(OpenRequestExchange { key, request }),
                 Some(answer) => {
                     let answer = Payload::new(Revision::V2026_07_28, Bytes::copy_from_slice(answer.as_bytes()));
                     if let Some(again) = request.answered(Ok(answer)) {
@@ -141,7 +141,7 @@ impl SuspendedCall {
 
     /// Tells the server that nobody answers.
     pub(super) fn refuse(&mut self, reason: &str) {
-        for Open { request, .. } in self.open.drain(..) {
+        for OpenRequestExchange { request, .. } in self.open.drain(..) {
             request.refuse(ErrorObject::internal(reason));
         }
     }
@@ -149,7 +149,7 @@ impl SuspendedCall {
     /// Tells the server that the client has gone: a dialog was closed, anything else fails (`translation` 4b.6). The call
     /// has a moment to end by itself, and is cancelled then.
     pub(super) async fn abandon(mut self) {
-        for Open { request, .. } in self.open.drain(..) {
+        for OpenRequestExchange { request, .. } in self.open.drain(..) {
             request.abandon();
         }
         let ends = async { while !matches!(self.live().await, Next::Event(Event::Done(_))) {} };
@@ -157,7 +157,7 @@ impl SuspendedCall {
     }
 }
 
-impl Open {
+impl OpenRequestExchange {
     fn text(&self) -> String {
         let (method, params) = (self.request.method(), self.request.shown());
         let params = if params.is_absent() {
@@ -170,7 +170,7 @@ impl Open {
 }
 
 /// Waits until one of the requests is withdrawn, and returns its place.
-async fn withdrawn(open: &mut [Open]) -> usize {
+async fn withdrawn(open: &mut [OpenRequestExchange]) -> usize {
     if open.is_empty() {
         return future::pending().await;
     }

@@ -11,11 +11,11 @@ use crate::model::UserId;
 pub(super) struct Limits {
     of_user: usize,
     of_all: usize,
-    counts: Mutex<Counts>,
+    counts: Mutex<SuspendedCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct SuspendedCounts {
     users: HashMap<UserId, usize>,
     all: usize,
 }

@@ -29,7 +29,7 @@ const REASSURANCE: Duration = Duration::from_secs(15);
 
 /// The suspended calls.
 pub(super) struct SuspendedCalls {
-    waiting: DashMap<CallId, Entry>,
+    waiting: DashMap<CallId, RegistryEntry>,
     limits: Arc<Limits>,
     random: Arc<dyn Random>,
     process: [u8; 8],
@@ -42,7 +42,7 @@ pub(super) struct SuspendedCalls {
 }
 
 /// One call, and how to take it.
-struct Entry {
+struct RegistryEntry {
     owner: Arc<Caller>,
     take: oneshot::Sender<oneshot::Sender<SuspendedCall>>,
 }
@@ -82,7 +82,7 @@ impl SuspendedCalls {
         revoked: Arc<CancellationToken>,
     ) {
         let (take, taken) = oneshot::channel();
-        self.waiting.insert(id, Entry { owner: Arc::clone(owner), take });
+        self.waiting.insert(id, RegistryEntry { owner: Arc::clone(owner), take });
         let calls = Arc::clone(self);
         self.tracker.spawn(async move {
             let until = Instant::now() + calls.timeout;

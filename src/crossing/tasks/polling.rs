@@ -53,19 +53,19 @@ pub(super) enum End {
 }
 
 /// A question that was answered: what the server called it, and the answer.
-type Answer = (Claim, String, Result<String, (String, ErrorObject)>);
+type TaskAnswer = (Claim, String, Result<String, (String, ErrorObject)>);
 
 /// What a round of waiting brings.
-enum Next {
-    Answered(Answer),
+enum PollEvent {
+    Answered(TaskAnswer),
     Due,
     TooLong,
 }
 
 /// The questions that are open, and the answers that are there.
 #[derive(Default)]
-struct Open {
-    asked: FuturesUnordered<BoxFuture<'static, Answer>>,
+struct OpenQuestions {
+    asked: FuturesUnordered<BoxFuture<'static, TaskAnswer>>,
     answers: Vec<(Claim, String)>,
 }
 
@@ -85,16 +85,16 @@ impl Polling {
     /// The task is asked for after `first`, and then as often as its server wishes.
     pub(super) fn turns(self, first: Duration) -> impl Stream<Item = Turn> + Send + 'static {
         async_stream::stream! {
-            let mut open = Open::default();
+            let mut open = OpenQuestions::default();
             let (mut due, end) = (Instant::now() + first, Instant::now() + MAX_WAIT);
             let mut faults = 0;
             loop {
                 match open.next(due, end).await {
-                    Next::Answered((_, _, Err((text, error)))) => {
+                    PollEvent::Answered((_, _, Err((text, error)))) => {
                         yield Turn::Ended(End::Unanswered(text, error));
                         return;
                     }
-                    Next::Answered((claim, key, Ok(answer))) => {
+                    PollEvent::Answered((claim, key, Ok(answer))) => {
                         open.answers.push((claim, format!("{}:{answer}", json::quote(&key))));
                         if open.asked.is_empty() {
                             if let Err(error) = self.update(std::mem::take(&mut open.answers)).await {
@@ -104,12 +104,12 @@ impl Polling {
                             due = Instant::now();
                         }
                     }
-                    Next::TooLong => {
+                    PollEvent::TooLong => {
                         let text = "the task went on for longer than a day, so it is no longer waited for";
                         yield Turn::Ended(End::Lost(ErrorObject::internal(text)));
                         return;
                     }
-                    Next::Due => match self.tasks.get(&self.id, &self.context).await {
+                    PollEvent::Due => match self.tasks.get(&self.id, &self.context).await {
                         Err(error) if error.is_retryable() && faults < MAX_FAULTS => {
                             faults += 1;
                             due = Instant::now() + Duration::from_secs(1) * faults;
@@ -135,7 +135,7 @@ impl Polling {
     }
 
     /// The input requests that nobody has asked yet.
-    fn ask(&self, task: &DetailedTask, open: &mut Open) -> Vec<Question> {
+    fn ask(&self, task: &DetailedTask, open: &mut OpenQuestions) -> Vec<Question> {
         if task.status != TaskStatus::InputRequired {
             return Vec::new();
         }
@@ -184,12 +184,12 @@ fn read(
 
 // === impl Open ===
 
-impl Open {
-    async fn next(&mut self, due: Instant, end: Instant) -> Next {
+impl OpenQuestions {
+    async fn next(&mut self, due: Instant, end: Instant) -> PollEvent {
         tokio::select! {
             biased;
-            Some(answer) = self.asked.next(), if !self.asked.is_empty() => Next::Answered(answer),
-            () = sleep_until(due.min(end)) => if due < end { Next::Due } else { Next::TooLong },
+            Some(answer) = self.asked.next(), if !self.asked.is_empty() => PollEvent::Answered(answer),
+            () = sleep_until(due.min(end)) => if due < end { PollEvent::Due } else { PollEvent::TooLong },
         }
     }
 }

@@ -18,14 +18,14 @@ pub struct Draft<'a>(Node<'a>);
 enum Node<'a> {
     /// As it was written (borrowed), or as it was set (owned).
     Text(Cow<'a, str>),
-    Object(Level<'a>),
-    Array(Level<'a>),
+    Object(DraftLevel<'a>),
+    Array(DraftLevel<'a>),
 }
 
 /// An opened object or array.
 #[derive(Debug, Clone)]
-struct Level<'a> {
-    items: Vec<Item<'a>>,
+struct DraftLevel<'a> {
+    items: Vec<DraftItem<'a>>,
     /// The white space in an empty one.
     inner: Cow<'a, str>,
     /// Whether items were added, removed or renamed.
@@ -34,7 +34,7 @@ struct Level<'a> {
 
 /// A member or an element, with the text around it.
 #[derive(Debug, Clone)]
-struct Item<'a> {
+struct DraftItem<'a> {
     /// What stands before the value: white space, and in an object the name and the colon.
     head: Cow<'a, str>,
     /// The name; empty in an array.
@@ -247,13 +247,13 @@ impl<'a> Draft<'a> {
                 continue;
             };
             level.edited = true;
-            level.items.extend(new.into_iter().map(|(head, name, text)| Item::new(head, name, text)));
+            level.items.extend(new.into_iter().map(|(head, name, text)| DraftItem::new(head, name, text)));
         }
     }
 
     fn append(&mut self, head: String, name: String, text: String) {
         let Some(level) = self.level() else { return };
-        level.items.push(Item::new(head, name, text));
+        level.items.push(DraftItem::new(head, name, text));
         level.edited = true;
     }
 
@@ -267,7 +267,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Opens it, where it is an object or an array.
-    fn level(&mut self) -> Option<&mut Level<'a>> {
+    fn level(&mut self) -> Option<&mut DraftLevel<'a>> {
         if let Node::Text(text) = &self.0 {
             self.0 = match text {
                 Cow::Borrowed(text) => Node::open(text)?,
@@ -310,10 +310,13 @@ impl<'a> Node<'a> {
     fn open(text: &'a str) -> Option<Self> {
         if text.starts_with('{') {
             let members = Members::of(text).map(|(name, value)| (name_of(name), value));
-            Some(Node::Object(Level::read(text, members)))
+            Some(Node::Object(DraftLevel::read(text, members)))
         } else {
             let elements: Vec<&'a RawValue> = serde_json::from_str(text).ok()?;
-            Some(Node::Array(Level::read(text, elements.into_iter().map(|value| (Cow::Borrowed(""), value.get())))))
+            Some(Node::Array(DraftLevel::read(
+                text,
+                elements.into_iter().map(|value| (Cow::Borrowed(""), value.get())),
+            )))
         }
     }
 
@@ -329,7 +332,7 @@ impl<'a> Node<'a> {
 
 // === impl Item ===
 
-impl Item<'_> {
+impl DraftItem<'_> {
     fn new(head: String, name: String, text: String) -> Self {
         let (head, name, tail) = (Cow::Owned(head), Cow::Owned(name), Cow::Borrowed(""));
         Self { head, name, value: Draft::new(text), tail }
@@ -338,10 +341,10 @@ impl Item<'_> {
 
 // === impl Level ===
 
-impl<'a> Level<'a> {
+impl<'a> DraftLevel<'a> {
     fn read(text: &'a str, values: impl Iterator<Item = (Cow<'a, str>, &'a str)>) -> Self {
         let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
-        let mut items: Vec<Item<'a>> = Vec::with_capacity(8);
+        let mut items: Vec<DraftItem<'a>> = Vec::with_capacity(8);
         let mut at = 1;
         for (name, value) in values {
             let value_at = span(text, value);
@@ -352,15 +355,15 @@ impl<'a> Level<'a> {
                 between = between.get(comma + 1..).unwrap_or_default();
             }
             let (head, value) = (Cow::Borrowed(between), Draft(Node::Text(Cow::Borrowed(value))));
-            items.push(Item { head, name, value, tail: Cow::Borrowed("") });
+            items.push(DraftItem { head, name, value, tail: Cow::Borrowed("") });
             at = value_at.end;
         }
         let end = Cow::Borrowed(part(at, text.len() - 1));
         match items.last_mut() {
             Some(last) => last.tail = end,
-            None => return Level { items, inner: end, edited: false },
+            None => return DraftLevel { items, inner: end, edited: false },
         }
-        Level { items, inner: Cow::Borrowed(""), edited: false }
+        DraftLevel { items, inner: Cow::Borrowed(""), edited: false }
     }
 
     /// The length of the text, with its brackets and commas.
@@ -385,15 +388,15 @@ impl<'a> Level<'a> {
         out.push(close);
     }
 
-    fn into_owned<'b>(self) -> Level<'b> {
+    fn into_owned<'b>(self) -> DraftLevel<'b> {
         let own = |text: Cow<'a, str>| Cow::Owned(text.into_owned());
-        let items = self.items.into_iter().map(|item| Item {
+        let items = self.items.into_iter().map(|item| DraftItem {
             head: own(item.head),
             name: own(item.name),
             value: item.value.into_owned(),
             tail: own(item.tail),
         });
-        Level { items: items.collect(), inner: own(self.inner), edited: true }
+        DraftLevel { items: items.collect(), inner: own(self.inner), edited: true }
     }
 }
 

@@ -193,13 +193,13 @@ fn end_of_nested(bytes: &[u8], start: usize) -> usize {
     let (mut depth, mut at) = (1_usize, start + 1);
     while let Some(byte) = bytes.get(at) {
         match KINDS[usize::from(*byte)] {
-            Kind::Other => at += 1,
-            Kind::Quote => at = end_of_string(bytes, at),
-            Kind::Open => {
+            ByteKind::Other => at += 1,
+            ByteKind::Quote => at = end_of_string(bytes, at),
+            ByteKind::Open => {
                 depth += 1;
                 at += 1;
             }
-            Kind::Close => {
+            ByteKind::Close => {
                 depth -= 1;
                 at += 1;
                 if depth == 0 {
@@ -213,20 +213,20 @@ fn end_of_nested(bytes: &[u8], start: usize) -> usize {
 
 /// The bytes by what they mean outside of strings.
 #[derive(Clone, Copy)]
-enum Kind {
+enum ByteKind {
     Other,
     Quote,
     Open,
     Close,
 }
 
-static KINDS: [Kind; 256] = {
-    let mut kinds = [Kind::Other; 256];
-    kinds[b'"' as usize] = Kind::Quote;
-    kinds[b'{' as usize] = Kind::Open;
-    kinds[b'[' as usize] = Kind::Open;
-    kinds[b'}' as usize] = Kind::Close;
-    kinds[b']' as usize] = Kind::Close;
+static KINDS: [ByteKind; 256] = {
+    let mut kinds = [ByteKind::Other; 256];
+    kinds[b'"' as usize] = ByteKind::Quote;
+    kinds[b'{' as usize] = ByteKind::Open;
+    kinds[b'[' as usize] = ByteKind::Open;
+    kinds[b'}' as usize] = ByteKind::Close;
+    kinds[b']' as usize] = ByteKind::Close;
     kinds
 };
 

@@ -10,127 +10,135 @@ use super::{
 use Revision::{V2024_11_05 as V1, V2025_03_26 as V2, V2025_06_18 as V3, V2025_11_25 as V4, V2026_07_28 as V5};
 
 /// The members of one kind of object.
-type Shape = &'static [Member];
+type StrictShape = &'static [StrictMember];
 
 /// One member: its name, the first and the last revision that have it, and what it holds.
-struct Member(&'static str, Revision, Revision, Holds);
+struct StrictMember(&'static str, Revision, Revision, Holds);
 
 /// What a member holds.
 enum Holds {
     /// A value that is not looked into.
     Value,
     /// An object of this shape, or several: an array is taken element by element.
-    Shaped(Shape),
+    Shaped(StrictShape),
 }
 
 use Holds::{Shaped, Value};
 
-const ANNOTATIONS: Shape =
-    &[Member("audience", V1, V5, Value), Member("priority", V1, V5, Value), Member("lastModified", V3, V5, Value)];
-
-const TOOL: Shape = &[
-    Member("name", V1, V5, Value),
-    Member("description", V1, V5, Value),
-    Member("inputSchema", V1, V5, Value),
-    Member("annotations", V2, V5, Value),
-    Member("title", V3, V5, Value),
-    Member("outputSchema", V3, V5, Value),
-    Member("_meta", V3, V5, Value),
-    Member("icons", V4, V5, Value),
-    Member("execution", V4, V4, Value),
+const ANNOTATIONS: StrictShape = &[
+    StrictMember("audience", V1, V5, Value),
+    StrictMember("priority", V1, V5, Value),
+    StrictMember("lastModified", V3, V5, Value),
 ];
 
-const RESOURCE: Shape = &[
-    Member("uri", V1, V5, Value),
-    Member("uriTemplate", V1, V5, Value),
-    Member("name", V1, V5, Value),
-    Member("description", V1, V5, Value),
-    Member("mimeType", V1, V5, Value),
-    Member("size", V1, V5, Value),
-    Member("annotations", V1, V5, Shaped(ANNOTATIONS)),
-    Member("title", V3, V5, Value),
-    Member("_meta", V3, V5, Value),
-    Member("icons", V4, V5, Value),
+const TOOL: StrictShape = &[
+    StrictMember("name", V1, V5, Value),
+    StrictMember("description", V1, V5, Value),
+    StrictMember("inputSchema", V1, V5, Value),
+    StrictMember("annotations", V2, V5, Value),
+    StrictMember("title", V3, V5, Value),
+    StrictMember("outputSchema", V3, V5, Value),
+    StrictMember("_meta", V3, V5, Value),
+    StrictMember("icons", V4, V5, Value),
+    StrictMember("execution", V4, V4, Value),
 ];
 
-const CONTENTS: Shape = &[
-    Member("uri", V1, V5, Value),
-    Member("mimeType", V1, V5, Value),
-    Member("text", V1, V5, Value),
-    Member("blob", V1, V5, Value),
-    Member("_meta", V3, V5, Value),
+const RESOURCE: StrictShape = &[
+    StrictMember("uri", V1, V5, Value),
+    StrictMember("uriTemplate", V1, V5, Value),
+    StrictMember("name", V1, V5, Value),
+    StrictMember("description", V1, V5, Value),
+    StrictMember("mimeType", V1, V5, Value),
+    StrictMember("size", V1, V5, Value),
+    StrictMember("annotations", V1, V5, Shaped(ANNOTATIONS)),
+    StrictMember("title", V3, V5, Value),
+    StrictMember("_meta", V3, V5, Value),
+    StrictMember("icons", V4, V5, Value),
 ];
 
-const ARGUMENT: Shape = &[
-    Member("name", V1, V5, Value),
-    Member("description", V1, V5, Value),
-    Member("required", V1, V5, Value),
-    Member("title", V3, V5, Value),
+const CONTENTS: StrictShape = &[
+    StrictMember("uri", V1, V5, Value),
+    StrictMember("mimeType", V1, V5, Value),
+    StrictMember("text", V1, V5, Value),
+    StrictMember("blob", V1, V5, Value),
+    StrictMember("_meta", V3, V5, Value),
 ];
 
-const PROMPT: Shape = &[
-    Member("name", V1, V5, Value),
-    Member("description", V1, V5, Value),
-    Member("arguments", V1, V5, Shaped(ARGUMENT)),
-    Member("title", V3, V5, Value),
-    Member("_meta", V3, V5, Value),
-    Member("icons", V4, V5, Value),
+const ARGUMENT: StrictShape = &[
+    StrictMember("name", V1, V5, Value),
+    StrictMember("description", V1, V5, Value),
+    StrictMember("required", V1, V5, Value),
+    StrictMember("title", V3, V5, Value),
+];
+
+const PROMPT: StrictShape = &[
+    StrictMember("name", V1, V5, Value),
+    StrictMember("description", V1, V5, Value),
+    StrictMember("arguments", V1, V5, Shaped(ARGUMENT)),
+    StrictMember("title", V3, V5, Value),
+    StrictMember("_meta", V3, V5, Value),
+    StrictMember("icons", V4, V5, Value),
 ];
 
 /// Every kind of block in one: a member that belongs to another kind is nothing that a strict reader meets.
-const BLOCK: Shape = &[
-    Member("type", V1, V5, Value),
-    Member("text", V1, V5, Value),
-    Member("data", V1, V5, Value),
-    Member("mimeType", V1, V5, Value),
-    Member("resource", V1, V5, Shaped(CONTENTS)),
-    Member("annotations", V1, V5, Shaped(ANNOTATIONS)),
-    Member("uri", V3, V5, Value),
-    Member("name", V3, V5, Value),
-    Member("title", V3, V5, Value),
-    Member("description", V3, V5, Value),
-    Member("size", V3, V5, Value),
-    Member("_meta", V3, V5, Value),
-    Member("icons", V4, V5, Value),
-    Member("id", V4, V5, Value),
-    Member("input", V4, V5, Value),
-    Member("toolUseId", V4, V5, Value),
-    Member("content", V4, V5, Value),
-    Member("structuredContent", V4, V5, Value),
-    Member("isError", V4, V5, Value),
+const BLOCK: StrictShape = &[
+    StrictMember("type", V1, V5, Value),
+    StrictMember("text", V1, V5, Value),
+    StrictMember("data", V1, V5, Value),
+    StrictMember("mimeType", V1, V5, Value),
+    StrictMember("resource", V1, V5, Shaped(CONTENTS)),
+    StrictMember("annotations", V1, V5, Shaped(ANNOTATIONS)),
+    StrictMember("uri", V3, V5, Value),
+    StrictMember("name", V3, V5, Value),
+    StrictMember("title", V3, V5, Value),
+    StrictMember("description", V3, V5, Value),
+    StrictMember("size", V3, V5, Value),
+    StrictMember("_meta", V3, V5, Value),
+    StrictMember("icons", V4, V5, Value),
+    StrictMember("id", V4, V5, Value),
+    StrictMember("input", V4, V5, Value),
+    StrictMember("toolUseId", V4, V5, Value),
+    StrictMember("content", V4, V5, Value),
+    StrictMember("structuredContent", V4, V5, Value),
+    StrictMember("isError", V4, V5, Value),
 ];
 
-const PROMPT_MESSAGE: Shape = &[Member("role", V1, V5, Value), Member("content", V1, V5, Shaped(BLOCK))];
+const PROMPT_MESSAGE: StrictShape =
+    &[StrictMember("role", V1, V5, Value), StrictMember("content", V1, V5, Shaped(BLOCK))];
 
-const SAMPLING_MESSAGE: Shape =
-    &[Member("role", V1, V5, Value), Member("content", V1, V5, Shaped(BLOCK)), Member("_meta", V4, V5, Value)];
-
-const ROOT: Shape = &[Member("uri", V1, V5, Value), Member("name", V1, V5, Value), Member("_meta", V3, V5, Value)];
-
-const REFERENCE: Shape = &[
-    Member("type", V1, V5, Value),
-    Member("uri", V1, V5, Value),
-    Member("name", V1, V5, Value),
-    Member("title", V3, V5, Value),
+const SAMPLING_MESSAGE: StrictShape = &[
+    StrictMember("role", V1, V5, Value),
+    StrictMember("content", V1, V5, Shaped(BLOCK)),
+    StrictMember("_meta", V4, V5, Value),
 ];
 
-const IMPLEMENTATION: Shape = &[
-    Member("name", V1, V5, Value),
-    Member("version", V1, V5, Value),
-    Member("title", V3, V5, Value),
-    Member("description", V4, V5, Value),
-    Member("icons", V4, V5, Value),
-    Member("websiteUrl", V4, V5, Value),
+const ROOT: StrictShape =
+    &[StrictMember("uri", V1, V5, Value), StrictMember("name", V1, V5, Value), StrictMember("_meta", V3, V5, Value)];
+
+const REFERENCE: StrictShape = &[
+    StrictMember("type", V1, V5, Value),
+    StrictMember("uri", V1, V5, Value),
+    StrictMember("name", V1, V5, Value),
+    StrictMember("title", V3, V5, Value),
+];
+
+const IMPLEMENTATION: StrictShape = &[
+    StrictMember("name", V1, V5, Value),
+    StrictMember("version", V1, V5, Value),
+    StrictMember("title", V3, V5, Value),
+    StrictMember("description", V4, V5, Value),
+    StrictMember("icons", V4, V5, Value),
+    StrictMember("websiteUrl", V4, V5, Value),
 ];
 
 /// What every result has.
-const ENVELOPE: [Member; 6] = [
-    Member("_meta", V1, V5, Value),
-    Member("nextCursor", V1, V5, Value),
-    Member("resultType", V5, V5, Value),
-    Member("ttlMs", V5, V5, Value),
-    Member("cacheScope", V5, V5, Value),
-    Member("description", V1, V5, Value),
+const ENVELOPE: [StrictMember; 6] = [
+    StrictMember("_meta", V1, V5, Value),
+    StrictMember("nextCursor", V1, V5, Value),
+    StrictMember("resultType", V5, V5, Value),
+    StrictMember("ttlMs", V5, V5, Value),
+    StrictMember("cacheScope", V5, V5, Value),
+    StrictMember("description", V1, V5, Value),
 ];
 
 /// Removes what the target does not define. Payloads of methods that have nothing of the kind stay as they are.
@@ -142,7 +150,7 @@ pub(super) fn prune(draft: &mut Draft<'_>, translation: &Translation<'_>) {
     }
 }
 
-fn keep(object: &mut Draft<'_>, shape: Shape, common: &[Member], target: Revision) {
+fn keep(object: &mut Draft<'_>, shape: StrictShape, common: &[StrictMember], target: Revision) {
     object.retain_members(|name, value| {
         let mut members = shape.iter().chain(common);
         let Some(member) = members.find(|member| member.0 == name && member.1 <= target && target <= member.2) else {
@@ -160,38 +168,38 @@ fn keep(object: &mut Draft<'_>, shape: Shape, common: &[Member], target: Revisio
 }
 
 /// The shape of a payload, and what is common to its kind.
-fn shape(kind: Kind, method: &Method) -> Option<(Shape, &'static [Member])> {
+fn shape(kind: Kind, method: &Method) -> Option<(StrictShape, &'static [StrictMember])> {
     match kind {
         Kind::Result => Some((result_shape(method)?, &ENVELOPE)),
         _ => Some((message_shape(kind, method)?, &[])),
     }
 }
 
-fn result_shape(method: &Method) -> Option<Shape> {
+fn result_shape(method: &Method) -> Option<StrictShape> {
     Some(match method {
-        Method::ToolsList => const { &[Member("tools", V1, V5, Shaped(TOOL))] },
-        Method::ResourcesList => const { &[Member("resources", V1, V5, Shaped(RESOURCE))] },
-        Method::ResourceTemplatesList => const { &[Member("resourceTemplates", V1, V5, Shaped(RESOURCE))] },
-        Method::ResourcesRead => const { &[Member("contents", V1, V5, Shaped(CONTENTS))] },
-        Method::PromptsList => const { &[Member("prompts", V1, V5, Shaped(PROMPT))] },
-        Method::PromptsGet => const { &[Member("messages", V1, V5, Shaped(PROMPT_MESSAGE))] },
+        Method::ToolsList => const { &[StrictMember("tools", V1, V5, Shaped(TOOL))] },
+        Method::ResourcesList => const { &[StrictMember("resources", V1, V5, Shaped(RESOURCE))] },
+        Method::ResourceTemplatesList => const { &[StrictMember("resourceTemplates", V1, V5, Shaped(RESOURCE))] },
+        Method::ResourcesRead => const { &[StrictMember("contents", V1, V5, Shaped(CONTENTS))] },
+        Method::PromptsList => const { &[StrictMember("prompts", V1, V5, Shaped(PROMPT))] },
+        Method::PromptsGet => const { &[StrictMember("messages", V1, V5, Shaped(PROMPT_MESSAGE))] },
         Method::ToolsCall => {
             const {
                 &[
-                    Member("content", V1, V5, Shaped(BLOCK)),
-                    Member("isError", V1, V5, Value),
-                    Member("structuredContent", V3, V5, Value),
-                    Member("task", V4, V4, Value),
+                    StrictMember("content", V1, V5, Shaped(BLOCK)),
+                    StrictMember("isError", V1, V5, Value),
+                    StrictMember("structuredContent", V3, V5, Value),
+                    StrictMember("task", V4, V4, Value),
                 ]
             }
         }
         Method::Initialize => {
             const {
                 &[
-                    Member("protocolVersion", V1, V4, Value),
-                    Member("capabilities", V1, V4, Value),
-                    Member("serverInfo", V1, V4, Shaped(IMPLEMENTATION)),
-                    Member("instructions", V1, V4, Value),
+                    StrictMember("protocolVersion", V1, V4, Value),
+                    StrictMember("capabilities", V1, V4, Value),
+                    StrictMember("serverInfo", V1, V4, Shaped(IMPLEMENTATION)),
+                    StrictMember("instructions", V1, V4, Value),
                 ]
             }
         }
@@ -200,49 +208,49 @@ fn result_shape(method: &Method) -> Option<Shape> {
 }
 
 /// The shape of what is asked, told, or answered to a server.
-fn message_shape(kind: Kind, method: &Method) -> Option<Shape> {
+fn message_shape(kind: Kind, method: &Method) -> Option<StrictShape> {
     Some(match (kind, method) {
         (Kind::Request, Method::Complete) => {
             const {
                 &[
-                    Member("ref", V1, V5, Shaped(REFERENCE)),
-                    Member("argument", V1, V5, Value),
-                    Member("context", V3, V5, Value),
-                    Member("_meta", V1, V5, Value),
+                    StrictMember("ref", V1, V5, Shaped(REFERENCE)),
+                    StrictMember("argument", V1, V5, Value),
+                    StrictMember("context", V3, V5, Value),
+                    StrictMember("_meta", V1, V5, Value),
                 ]
             }
         }
         (Kind::Notification | Kind::ClientNotification, Method::Progress) => {
             const {
                 &[
-                    Member("progressToken", V1, V5, Value),
-                    Member("progress", V1, V5, Value),
-                    Member("total", V1, V5, Value),
-                    Member("message", V2, V5, Value),
-                    Member("_meta", V1, V5, Value),
+                    StrictMember("progressToken", V1, V5, Value),
+                    StrictMember("progress", V1, V5, Value),
+                    StrictMember("total", V1, V5, Value),
+                    StrictMember("message", V2, V5, Value),
+                    StrictMember("_meta", V1, V5, Value),
                 ]
             }
         }
         (Kind::Question, Method::CreateMessage) => {
             const {
                 &[
-                    Member("messages", V1, V5, Shaped(SAMPLING_MESSAGE)),
-                    Member("modelPreferences", V1, V5, Value),
-                    Member("systemPrompt", V1, V5, Value),
-                    Member("includeContext", V1, V5, Value),
-                    Member("temperature", V1, V5, Value),
-                    Member("maxTokens", V1, V5, Value),
-                    Member("stopSequences", V1, V5, Value),
-                    Member("metadata", V1, V5, Value),
-                    Member("tools", V4, V5, Value),
-                    Member("toolChoice", V4, V5, Value),
-                    Member("task", V4, V4, Value),
-                    Member("_meta", V1, V5, Value),
+                    StrictMember("messages", V1, V5, Shaped(SAMPLING_MESSAGE)),
+                    StrictMember("modelPreferences", V1, V5, Value),
+                    StrictMember("systemPrompt", V1, V5, Value),
+                    StrictMember("includeContext", V1, V5, Value),
+                    StrictMember("temperature", V1, V5, Value),
+                    StrictMember("maxTokens", V1, V5, Value),
+                    StrictMember("stopSequences", V1, V5, Value),
+                    StrictMember("metadata", V1, V5, Value),
+                    StrictMember("tools", V4, V5, Value),
+                    StrictMember("toolChoice", V4, V5, Value),
+                    StrictMember("task", V4, V4, Value),
+                    StrictMember("_meta", V1, V5, Value),
                 ]
             }
         }
         (Kind::Answer, Method::RootsList) => {
-            const { &[Member("roots", V1, V5, Shaped(ROOT)), Member("_meta", V1, V4, Value)] }
+            const { &[StrictMember("roots", V1, V5, Shaped(ROOT)), StrictMember("_meta", V1, V4, Value)] }
         }
         _ => return None,
     })

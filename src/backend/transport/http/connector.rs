@@ -50,12 +50,12 @@ pub(super) struct Connector {
 /// A connection that was made.
 pub(super) struct Stream {
     io: MaybeHttpsStream<Tcp>,
-    route: Route,
+    route: ConnectRoute,
 }
 
 /// What a connection leads to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Route {
+enum ConnectRoute {
     /// The server, perhaps by a tunnel.
     Server,
     /// A proxy that forwards requests, which name the whole URL.
@@ -124,18 +124,18 @@ impl Connector {
     async fn connect(mut self, uri: Uri) -> Result<Stream, BoxError> {
         let Some(proxy) = self.proxies.intercept(&uri) else {
             let io = MaybeHttpsStream::Http(self.direct.call(uri).await?);
-            return Ok(Stream { io, route: Route::Server });
+            return Ok(Stream { io, route: ConnectRoute::Server });
         };
         if uri.scheme() != Some(&Scheme::HTTPS) {
             let io = MaybeHttpsStream::Http(self.to_proxy.call(proxy.uri().clone()).await?);
-            return Ok(Stream { io, route: Route::ForwardingProxy });
+            return Ok(Stream { io, route: ConnectRoute::ForwardingProxy });
         }
         let mut tunnel = Tunnel::new(proxy.uri().clone(), self.to_proxy);
         if let Some(authorization) = proxy.basic_auth() {
             tunnel = tunnel.with_auth(authorization.clone());
         }
         let io = HttpsConnector::from((tunnel, self.tls)).call(uri).await?;
-        Ok(Stream { io, route: Route::Server })
+        Ok(Stream { io, route: ConnectRoute::Server })
     }
 }
 
@@ -183,7 +183,7 @@ impl Connection for Stream {
         };
         // without the addresses, which would be put into every response
         let own = if connected.is_negotiated_h2() { Connected::new().negotiated_h2() } else { Connected::new() };
-        own.proxy(self.route == Route::ForwardingProxy)
+        own.proxy(self.route == ConnectRoute::ForwardingProxy)
     }
 }
 
