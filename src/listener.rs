@@ -34,6 +34,7 @@ mod handover;
 mod io;
 mod refuse;
 mod service;
+mod settings;
 mod socket;
 mod state;
 mod table;
@@ -41,58 +42,13 @@ mod table;
 mod tests;
 mod workers;
 
-use std::{convert::Infallible, time::Duration};
-
 pub use self::{
     accept::Lifecycle,
     addresses::{AddressPermit, Addresses},
+    settings::{ListenerSettings, Serve, Timeouts},
     socket::Accept,
     workers::{WorkerThreads, Workers},
 };
-use axum::{extract::Request, response::Response};
-use ipnet::IpNet;
-use tower::Service;
-
-/// A service that answers every request, such as a router.
-pub trait Serve:
-    Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
-{
-}
-
-impl<S> Serve for S where
-    S: Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
-{
-}
-
-/// The bounds of connections.
-#[derive(Debug, Clone)]
-pub struct ListenerSettings {
-    /// Connections in all.
-    pub connections: usize,
-    /// Connections of one address. Loopback and the proxies are exempt.
-    pub connections_per_address: usize,
-    /// The proxies whose connections carry the requests of many clients.
-    pub proxies: Vec<IpNet>,
-    /// How long each step may take.
-    pub timeouts: Timeouts,
-}
-
-/// How long each step of a connection may take.
-#[derive(Debug, Clone, Copy)]
-pub struct Timeouts {
-    /// From the first byte of a request (of the first one: from the connection) to the end of its head.
-    pub head: Duration,
-    /// Silence in a body that is waited for; also the period in which further bytes must come at 1 KiB/s.
-    pub body: Duration,
-    /// From a response to the first byte of the next request.
-    pub idle: Duration,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self { head: Duration::from_secs(30), body: Duration::from_secs(30), idle: Duration::from_mins(5) }
-    }
-}
 
 /// Answers by `service` on what `listener` accepts until `lifecycle.drain` is cancelled and all connections have ended.
 pub async fn serve<A: Accept>(listener: A, service: impl Serve, settings: ListenerSettings, lifecycle: Lifecycle) {

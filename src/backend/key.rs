@@ -11,7 +11,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
     /// Who shares it.
-    pub(crate) scope: Scope,
+    pub(crate) scope: SharingScope,
     /// What the client can be asked ([`crate::mcp::Capabilities::key`]): servers show other tools to other clients.
     capabilities: String,
     /// The question slot, which is one of the sessions of one sharer (design rule 4).
@@ -20,7 +20,7 @@ pub(crate) struct Key {
 
 /// Who shares a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum SharingScope {
     /// The gateway itself, and clients that have no session: lists and status.
     Base,
     /// The gateway, as it lists what it offers to all clients with the same capabilities.
@@ -37,9 +37,9 @@ pub(crate) enum Scope {
 impl Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
         match &self.scope {
-            Scope::Session(session) => session.hash(state),
-            Scope::User(user) => user.hash(state),
-            Scope::Base | Scope::Catalog | Scope::All => {}
+            SharingScope::Session(session) => session.hash(state),
+            SharingScope::User(user) => user.hash(state),
+            SharingScope::Base | SharingScope::Catalog | SharingScope::All => {}
         }
     }
 }
@@ -47,7 +47,7 @@ impl Hash for Key {
 impl Key {
     /// The session that the gateway itself holds.
     pub(crate) const fn base() -> Self {
-        Self { scope: Scope::Base, capabilities: String::new(), slot: 0 }
+        Self { scope: SharingScope::Base, capabilities: String::new(), slot: 0 }
     }
 
     /// The session that serves `context`.
@@ -55,12 +55,12 @@ impl Key {
         let capabilities = context.client.capabilities.key().to_owned();
         let scope = match (share, &context.requester) {
             // everybody who cannot be asked anything is the same to the server, and so is the gateway
-            (Share::All, _) | (_, Requester::Gateway) if capabilities.is_empty() => Scope::Base,
-            (Share::Session, Requester::Gateway) => Scope::Catalog,
-            (Share::Session, Requester::Session(session)) => Scope::Session(session.clone()),
+            (Share::All, _) | (_, Requester::Gateway) if capabilities.is_empty() => SharingScope::Base,
+            (Share::Session, Requester::Gateway) => SharingScope::Catalog,
+            (Share::Session, Requester::Session(session)) => SharingScope::Session(session.clone()),
             // a client without sessions is known by its user and what it can be asked (`translation` 4b.1)
-            (Share::User | Share::Session, _) => Scope::User(context.caller.user.clone()),
-            (Share::All, _) => Scope::All,
+            (Share::User | Share::Session, _) => SharingScope::User(context.caller.user.clone()),
+            (Share::All, _) => SharingScope::All,
         };
         Self { scope, capabilities, slot: 0 }
     }
@@ -69,10 +69,10 @@ impl Key {
     /// server may keep state for it; one for all where answers come on exchanges of their own, since nothing else does.
     pub(crate) fn of_modern(spec: &BackendSpec, context: &Context) -> Self {
         let scope = match (spec.share, &context.requester) {
-            _ if !spec.is_channel() => Scope::Base,
-            (Share::All, _) | (_, Requester::Gateway) => Scope::Base,
-            (Share::Session, Requester::Session(session)) => Scope::Session(session.clone()),
-            (Share::User | Share::Session, _) => Scope::User(context.caller.user.clone()),
+            _ if !spec.is_channel() => SharingScope::Base,
+            (Share::All, _) | (_, Requester::Gateway) => SharingScope::Base,
+            (Share::Session, Requester::Session(session)) => SharingScope::Session(session.clone()),
+            (Share::User | Share::Session, _) => SharingScope::User(context.caller.user.clone()),
         };
         Self { scope, capabilities: String::new(), slot: 0 }
     }
@@ -106,11 +106,11 @@ impl Key {
 
     /// Whether this is the session of the gateway itself.
     pub(crate) fn is_base(&self) -> bool {
-        self.scope == Scope::Base
+        self.scope == SharingScope::Base
     }
 
     /// Whether one client session or the gateway alone uses it, so that any of its calls may carry a question (design rule 4).
     pub(crate) const fn is_of_one_client(&self) -> bool {
-        matches!(self.scope, Scope::Session(_) | Scope::Catalog)
+        matches!(self.scope, SharingScope::Session(_) | SharingScope::Catalog)
     }
 }

@@ -15,7 +15,7 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     connection::{ServerConnection, calls::LINGER, closed_requests::FINISH_TIMEOUT},
     error::StartError,
-    key::{Key, Scope},
+    key::{Key, SharingScope},
     slots::SlotLimits,
 };
 use crate::{
@@ -179,7 +179,7 @@ impl Pool {
         self.base.bound.lock().remove(session);
         self.slots.lock().retain(|key, slot| {
             slot.bound.lock().remove(session);
-            let theirs = matches!(&key.scope, Scope::Session(id) if id == session);
+            let theirs = matches!(&key.scope, SharingScope::Session(id) if id == session);
             if theirs {
                 slot.end("the client ended its session");
             }

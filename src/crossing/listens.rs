@@ -9,5 +9,5 @@ mod settings;
 pub(super) use self::{
     over_requests::SessionOverRequests,
     over_session::RequestsOverSession,
-    settings::{Ended, Listens},
+    settings::{ClientSubscriptions, Ended},
 };

@@ -13,7 +13,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    listens::{Ended, Listens, RequestsOverSession, SessionOverRequests},
+    listens::{ClientSubscriptions, Ended, RequestsOverSession, SessionOverRequests},
     repeat,
     tasks::{self, AwaitedTasks, Bridge, OwnNotifications, ServerTasks, Spawn, TaskBridges},
 };
@@ -64,7 +64,7 @@ enum ListenDecorator {
 /// The decorators of one backend, and what they keep.
 pub(crate) struct ServerCrossing {
     tasks: Arc<TaskBridges>,
-    listens: Arc<Listens>,
+    listens: Arc<ClientSubscriptions>,
 }
 
 // === impl ServerCrossing ===
@@ -78,7 +78,7 @@ impl ServerCrossing {
         ended: Ended,
     ) -> Arc<Self> {
         let tasks = TaskBridges::new(backend, call_timeout, clock, spawn);
-        Arc::new(Self { tasks, listens: Listens::new(ended) })
+        Arc::new(Self { tasks, listens: ClientSubscriptions::new(ended) })
     }
 
     /// Notes how the server has tasks that is behind the backend now.

@@ -13,7 +13,7 @@ use futures_util::{
 };
 use tokio::{task::yield_now, time::sleep};
 
-use self::round::{Entry, Round};
+use self::round::{Round, RoundQuestion};
 use super::pass_through::{self, Turn};
 use crate::mcp::{
     Answered, Call, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Server,
@@ -40,7 +40,7 @@ struct MultiRoundTrip<S> {
 
 /// A request that the client was sent.
 struct SentRequest {
-    entry: Entry,
+    entry: RoundQuestion,
     answered: Answered,
 }
 
@@ -197,8 +197,8 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
     }
 
     /// There is no form for an error among the answers, so that the call ends here.
-    fn unanswered(&self, entry: &Entry, error: &ErrorObject) -> Outcome {
-        let Entry { key, method, .. } = entry;
+    fn unanswered(&self, entry: &RoundQuestion, error: &ErrorObject) -> Outcome {
+        let RoundQuestion { key, method, .. } = entry;
         self.failed(&format!("Input '{key}' ({method}) was not given: {}", error.message()), Some(error))
     }
 

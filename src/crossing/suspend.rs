@@ -24,7 +24,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
     call::SuspendedCall,
-    exchange::{Exchange, Shared},
+    exchange::{Shared, SuspendedExchange},
     limits::Limits,
     registry::SuspendedCalls,
     request_state::{Sealer, ServerState, State, invalid},
@@ -86,7 +86,7 @@ impl Suspension {
     /// The reply to a call in which the client may be asked. A call that brings the state of a suspended one resumes that;
     /// any other is passed to the server, with its own state as it wrote it.
     pub(super) fn call(&self, server: &Arc<dyn Server>, target: &Target, call: Call) -> Reply {
-        let exchange = Exchange::new(Arc::clone(&self.shared), target.clone(), &call);
+        let exchange = SuspendedExchange::new(Arc::clone(&self.shared), target.clone(), &call);
         let params = Some(&call.params).filter(|params| json::may_hold(params.json(), &STATE));
         let state = params.and_then(|params| params.member("requestState"));
         let Some(state) = state else { return self.begin(server, exchange, call) };
@@ -117,7 +117,7 @@ impl Suspension {
 
     /// Passes a call to the server. Its reply passes as it is until the server asks, unless a deferred request waits for a
     /// call.
-    fn begin(&self, server: &Arc<dyn Server>, exchange: Exchange, call: Call) -> Reply {
+    fn begin(&self, server: &Arc<dyn Server>, exchange: SuspendedExchange, call: Call) -> Reply {
         let reply = server.call(call);
         if self.shared.deferred.wait_for(exchange.respondent()) {
             return exchange.go_on(SuspendedCall::new(reply));

@@ -6,6 +6,7 @@
 //! Of several open streams the newest alone takes messages (*Multiple Connections*: no message goes to two). While none
 //! is open messages wait. A client that comes back to a stream gets again what that stream took, and no other.
 
+mod bounds;
 pub(crate) mod event_id;
 mod log;
 pub(crate) mod streams;
@@ -17,6 +18,7 @@ use std::{collections::VecDeque, sync::Arc};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::Notify, time::Instant};
 
+pub(crate) use self::bounds::Bounds;
 use self::log::ReplayLog;
 use crate::mcp::{Message, Method, RequestId, json::Object};
 
@@ -44,15 +46,6 @@ pub(crate) enum Limits {
         /// The policy if one more message would wait.
         overflow: Overflow,
     },
-}
-
-/// A number of messages, and of their bytes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
-    /// Messages.
-    pub(crate) messages: usize,
-    /// Bytes of them.
-    pub(crate) bytes: usize,
 }
 
 /// The policy of standalone streams that read too slowly.

@@ -211,6 +211,11 @@ impl Found {
         self.0.len()
     }
 
+    /// The place of the one value; `None` if there are several or none.
+    pub(crate) fn only(&self) -> Option<&Range<usize>> {
+        if let [only] = &*self.0 { Some(only) } else { None }
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

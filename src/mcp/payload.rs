@@ -174,7 +174,10 @@ impl Payload {
     /// The same payload with the JSON text `value` in the place of each value that was found in it.
     #[must_use]
     pub fn replaced(&self, found: Found, value: &str) -> Self {
-        self.rewritten(found.replace(&self.json, value))
+        let index = self.index.get().and_then(Option::as_ref).zip(found.only());
+        let index = index.and_then(|(index, place)| index.after_edit(place, value.len()));
+        let edited = self.rewritten(found.replace(&self.json, value));
+        Self { index: index.map_or_else(OnceLock::new, |index| OnceLock::from(Some(Arc::new(index)))), ..edited }
     }
 
     /// The same payload with every value at the end of one of `paths` replaced by what `change` makes of it. One

@@ -17,7 +17,7 @@ pub const MAX_EVENT: usize = 16 * 1024 * 1024;
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     /// Its name; `None` where it has none, which means `message`.
     pub name: Option<String>,
     /// Its data; empty where there are none, as in a priming event (2025-11-25 transports).
@@ -40,7 +40,7 @@ pub enum EventsError {
 }
 
 /// The events in `bytes`. Comments are passed over; after an error nothing more comes.
-pub fn events<S, E>(bytes: S) -> impl Stream<Item = Result<Event, EventsError>> + Send
+pub fn events<S, E>(bytes: S) -> impl Stream<Item = Result<SseEvent, EventsError>> + Send
 where
     S: Stream<Item = Result<Bytes, E>> + Send + Unpin,
     E: std::error::Error + Send + Sync + 'static,
@@ -54,20 +54,20 @@ where
     });
     SseByteStream::new(bounded).map(move |event| {
         unread.store(0, Ordering::Relaxed);
-        event.map(Event::from).map_err(EventsError::from)
+        event.map(SseEvent::from).map_err(EventsError::from)
     })
 }
 
-// === impl Event ===
+// === impl SseEvent ===
 
-impl Event {
+impl SseEvent {
     /// Whether this carries a message: it is unnamed or named `message`, and has data.
     pub fn is_message(&self) -> bool {
         !self.data.is_empty() && self.name.as_deref().is_none_or(|name| name.is_empty() || name == "message")
     }
 }
 
-impl From<sse_stream::Sse> for Event {
+impl From<sse_stream::Sse> for SseEvent {
     fn from(event: sse_stream::Sse) -> Self {
         Self {
             name: event.event,
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    async fn read(chunks: Vec<Bytes>) -> Vec<Result<Event, EventsError>> {
+    async fn read(chunks: Vec<Bytes>) -> Vec<Result<SseEvent, EventsError>> {
         events(stream::iter(chunks.into_iter().map(Ok::<_, io::Error>))).collect().await
     }
 
@@ -108,10 +108,10 @@ mod tests {
     async fn events_come_whole_whatever_the_pieces() {
         let text = ": hello\n\nid: 1\nretry: 20\ndata:\n\nevent: message\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\nevent: other\ndata: x\n\n";
         let read = read(text.bytes().map(|byte| Bytes::copy_from_slice(&[byte])).collect()).await;
-        let read: Vec<Event> = read.into_iter().map(Result::unwrap).collect();
+        let read: Vec<SseEvent> = read.into_iter().map(Result::unwrap).collect();
         assert_eq!(read.len(), 3);
         assert_eq!((read[0].id.as_deref(), read[0].retry), (Some("1"), Some(Duration::from_millis(20))));
-        assert_eq!(read.iter().map(Event::is_message).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!(read.iter().map(SseEvent::is_message).collect::<Vec<_>>(), [false, true, false]);
         assert_eq!(read[1].data, "{\"a\":\n1}");
     }
 

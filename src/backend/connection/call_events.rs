@@ -18,13 +18,13 @@ use crate::mcp::Event;
 pub(super) const QUEUE: usize = 256;
 
 /// The side that gives events. Dropping it ends them.
-pub(super) struct EventSender(Arc<Mutex<Events>>);
+pub(super) struct EventSender(Arc<Mutex<EventQueue>>);
 
 /// The side that reads them.
-pub(super) struct EventReceiver(Arc<Mutex<Events>>);
+pub(super) struct EventReceiver(Arc<Mutex<EventQueue>>);
 
 #[derive(Default)]
-struct Events {
+struct EventQueue {
     on_the_way: VecDeque<Event>,
     end: Option<Event>,
     is_over: bool,
@@ -96,9 +96,9 @@ impl EventReceiver {
     }
 }
 
-// === impl Events ===
+// === impl EventQueue ===
 
-impl Events {
+impl EventQueue {
     fn take(&mut self) -> Option<Event> {
         self.on_the_way.pop_front().or_else(|| self.end.take())
     }

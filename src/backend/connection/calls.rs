@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     call_events::{EventReceiver, EventSender, call_events},
-    ownership::{Owner, Ownership},
+    ownership::{CallOwner, Ownership},
 };
 use crate::{
     mcp::{
@@ -287,8 +287,8 @@ impl Calls {
     }
 
     /// The owner of what comes of the call `id`.
-    pub(super) fn owner(&self, id: u64) -> Option<Owner> {
-        self.read(id, |call| Owner { holder: call.holder.clone(), token: call.token.clone() })
+    pub(super) fn owner(&self, id: u64) -> Option<CallOwner> {
+        self.read(id, |call| CallOwner { holder: call.holder.clone(), token: call.token.clone() })
     }
 }
 

@@ -21,7 +21,7 @@ const OVERLAP: Duration = Duration::from_secs(1);
 const MOST: usize = 4;
 
 /// Events of one listen.
-pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Event, NotSent>> + Send>>;
+pub(super) type ListenEvents = Pin<Box<dyn Stream<Item = Result<Event, NotSent>> + Send>>;
 
 /// What something told is about: the method, and the resource or task where it is of one.
 type Subject = (String, Option<String>);
@@ -41,7 +41,7 @@ pub(super) struct ListenFanIn {
 
 /// One listen.
 struct FanInListener {
-    events: Events,
+    events: ListenEvents,
     state: FanInState,
     /// How often each came on this one; what had come when it was opened counts as come.
     came: EventCounts,
@@ -56,7 +56,7 @@ enum FanInState {
 
 /// Something that was heard.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum FanInEvent {
     /// The server acknowledges the newest listen: the filter that it honours.
     Acknowledged(Value),
     /// Something was told, for the first time.
@@ -68,7 +68,7 @@ pub(super) enum Heard {
 }
 
 /// What the listens come to in one step.
-enum Step {
+enum FanInStep {
     Came(usize, Option<Result<Event, NotSent>>),
     Due,
 }
@@ -91,7 +91,7 @@ impl ListenFanIn {
     }
 
     /// Adds a listen that was asked for, which is to take the place of the others.
-    pub(super) fn add(&mut self, events: Events) {
+    pub(super) fn add(&mut self, events: ListenEvents) {
         if self.open.len() >= MOST {
             self.remove(0);
         }
@@ -99,10 +99,10 @@ impl ListenFanIn {
     }
 
     /// The next that is heard. It waits for good where nothing is open; dropping the wait loses nothing.
-    pub(super) async fn hear(&mut self) -> Heard {
+    pub(super) async fn hear(&mut self) -> FanInEvent {
         loop {
             let (at, event) = match self.step().await {
-                Step::Due => {
+                FanInStep::Due => {
                     let now = Instant::now();
                     let due =
                         |listener: &FanInListener| matches!(listener.state, FanInState::ClosingAt(at) if at <= now);
@@ -111,28 +111,28 @@ impl ListenFanIn {
                     }
                     continue;
                 }
-                Step::Came(at, event) => (at, event),
+                FanInStep::Came(at, event) => (at, event),
             };
             match event {
                 Some(Ok(Event::Notified(told))) if told.method == Method::SubscriptionsAcknowledged => {
                     if let Some(filter) = self.acknowledged(at, &told) {
-                        return Heard::Acknowledged(filter);
+                        return FanInEvent::Acknowledged(filter);
                     }
                 }
                 Some(Ok(Event::Notified(told))) => {
                     if self.is_news(at, &told) {
-                        return Heard::Told(told);
+                        return FanInEvent::Told(told);
                     }
                 }
                 // a listen cannot be asked: a question that is dropped is refused
                 Some(Ok(Event::Asked(_))) => {}
                 Some(Ok(Event::Done(_)) | Err(_)) | None => {
-                    let mut heard = Heard::Ended;
+                    let mut heard = FanInEvent::Ended;
                     if let Some(Ok(Event::Done(Outcome::Failed(error)))) = event {
                         tracing::debug!(%error, "the server does not let itself be listened to");
                         // the server's own, and not that the connection was lost
                         if error.revision().is_some() {
-                            heard = Heard::Refused;
+                            heard = FanInEvent::Refused;
                         }
                     }
                     let is_newest = at + 1 == self.open.len();
@@ -147,7 +147,7 @@ impl ListenFanIn {
     }
 
     /// What comes on any of them, the oldest first.
-    async fn step(&mut self) -> Step {
+    async fn step(&mut self) -> FanInStep {
         let due = self.open.iter().filter_map(|listener| match listener.state {
             FanInState::ClosingAt(at) => Some(at),
             FanInState::Asked | FanInState::Acknowledged => None,
@@ -159,8 +159,8 @@ impl ListenFanIn {
         let next = select_all(self.open.iter_mut().map(|listener| listener.events.next()));
         tokio::select! {
             biased;
-            (event, at, _) = next => Step::Came(at, event),
-            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Step::Due,
+            (event, at, _) = next => FanInStep::Came(at, event),
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => FanInStep::Due,
         }
     }
 
@@ -226,7 +226,7 @@ mod tests {
         told(Method::SubscriptionsAcknowledged, &json!({ "notifications": {} }))
     }
 
-    fn events(receiver: mpsc::UnboundedReceiver<Event>) -> Events {
+    fn events(receiver: mpsc::UnboundedReceiver<Event>) -> ListenEvents {
         Box::pin(stream::unfold(receiver, async |mut come| come.recv().await.map(|event| (Ok(event), come))))
     }
 
@@ -235,12 +235,12 @@ mod tests {
         let (sender, receiver) = mpsc::unbounded_channel();
         fan_in.add(events(receiver));
         sender.send(acknowledged()).unwrap();
-        assert!(matches!(fan_in.hear().await, Heard::Acknowledged(_)));
+        assert!(matches!(fan_in.hear().await, FanInEvent::Acknowledged(_)));
         sender
     }
 
     fn is_told(fan_in: &mut ListenFanIn) -> bool {
-        matches!(fan_in.hear().now_or_never(), Some(Heard::Told(_)))
+        matches!(fan_in.hear().now_or_never(), Some(FanInEvent::Told(_)))
     }
 
     #[tokio::test(start_paused = true)]
@@ -279,7 +279,7 @@ mod tests {
         drop(old);
         assert!(fan_in.hear().now_or_never().is_none());
         next.send(acknowledged()).unwrap();
-        assert!(matches!(fan_in.hear().await, Heard::Acknowledged(_)));
+        assert!(matches!(fan_in.hear().await, FanInEvent::Acknowledged(_)));
         assert!(fan_in.take_broken() && !fan_in.take_broken());
         let newest = listen(&mut fan_in).await;
         drop(next);
@@ -301,6 +301,6 @@ mod tests {
         drop(senders.remove(8));
         assert!(fan_in.hear().now_or_never().is_none());
         drop(senders);
-        assert!(matches!(fan_in.hear().await, Heard::Ended));
+        assert!(matches!(fan_in.hear().await, FanInEvent::Ended));
     }
 }

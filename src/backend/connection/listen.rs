@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     call::OutboundCall,
-    fan_in::{Events, Heard, ListenFanIn},
+    fan_in::{FanInEvent, ListenEvents, ListenFanIn},
     listen_state::ListenState,
     state::ServerConnection,
 };
@@ -119,7 +119,7 @@ impl ConnectionListen {
         topic.task().is_some() && !self.listening.has_acknowledged(topic)
     }
 
-    fn events(&self, filter: &Value) -> Events {
+    fn events(&self, filter: &Value) -> ListenEvents {
         let params = Payload::of(Revision::NEWEST_LEGACY, &json!({ "notifications": filter }));
         Box::pin(self.connection.call(OutboundCall::of_gateway(Method::Listen, params), EVER))
     }
@@ -145,14 +145,14 @@ impl ConnectionListen {
     async fn answer(&self, fan_in: &mut ListenFanIn) -> ListenAnswer {
         loop {
             match fan_in.hear().await {
-                Heard::Acknowledged(filter) => {
+                FanInEvent::Acknowledged(filter) => {
                     let uris = strings(&filter["resourceSubscriptions"]).into_iter().map(Topic::Resource);
                     let tasks = strings(&filter[TASK_IDS]).into_iter().map(Topic::Task);
                     return ListenAnswer::Acknowledged(uris.chain(tasks).collect());
                 }
-                Heard::Told(notification) => self.give(&notification),
-                Heard::Refused => return ListenAnswer::Refused,
-                Heard::Ended => return ListenAnswer::Lost,
+                FanInEvent::Told(notification) => self.give(&notification),
+                FanInEvent::Refused => return ListenAnswer::Refused,
+                FanInEvent::Ended => return ListenAnswer::Lost,
             }
         }
     }
@@ -161,9 +161,9 @@ impl ConnectionListen {
     async fn follow(&self, fan_in: &mut ListenFanIn) {
         loop {
             match fan_in.hear().await {
-                Heard::Told(notification) => self.give(&notification),
-                Heard::Acknowledged(_) => {}
-                Heard::Refused | Heard::Ended => return,
+                FanInEvent::Told(notification) => self.give(&notification),
+                FanInEvent::Acknowledged(_) => {}
+                FanInEvent::Refused | FanInEvent::Ended => return,
             }
         }
     }

@@ -25,11 +25,11 @@ pub(super) enum Thing {
 
 /// Owners by what they own, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Ownership(LinkedHashMap<Thing, Owner>);
+pub(super) struct Ownership(LinkedHashMap<Thing, CallOwner>);
 
 /// A client session, and the token that it gave.
 #[derive(Debug, Clone)]
-pub(super) struct Owner {
+pub(super) struct CallOwner {
     /// The session.
     pub(super) holder: Requester,
     /// The client's own token, of [`Thing::Token`].
@@ -38,7 +38,7 @@ pub(super) struct Owner {
 
 impl Ownership {
     /// Notes the owner of a thing.
-    pub(super) fn note(&mut self, thing: Thing, owner: Owner) {
+    pub(super) fn note(&mut self, thing: Thing, owner: CallOwner) {
         self.0.replace(thing, owner);
         if self.0.len() > MAX_ENTRIES {
             self.0.pop_front();
@@ -46,7 +46,7 @@ impl Ownership {
     }
 
     /// The owner of a thing; `None` if nobody is known to be.
-    pub(super) fn owner(&self, thing: &Thing) -> Option<&Owner> {
+    pub(super) fn owner(&self, thing: &Thing) -> Option<&CallOwner> {
         self.0.get(thing)
     }
 }

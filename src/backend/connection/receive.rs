@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 
 use super::{
-    ownership::{Owner, Thing},
+    ownership::{CallOwner, Thing},
     state::{About, ServerConnection},
 };
 use crate::{
@@ -126,7 +126,7 @@ impl ServerConnection {
     /// Progress of a task goes on after the call that made it (2025-11-25, tasks), to the client session that called.
     fn progressed_later(&self, id: u64, params: &Payload) {
         let owner = self.calls.ownership.lock().owner(&Thing::Token(id)).cloned();
-        if let Some(Owner { token: Some(token), holder }) = owner {
+        if let Some(CallOwner { token: Some(token), holder }) = owner {
             self.about.listens.tell(&self.about.key, &under_token(params, &token), |other| *other == holder);
         }
     }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     background::BackgroundSender,
     calls::Calls,
-    ownership::{Owner, Thing},
+    ownership::{CallOwner, Thing},
 };
 use crate::{
     backend::{key::Key, listens::Listens, task_group::TaskGroup},
@@ -213,7 +213,7 @@ impl ServerRequests {
         };
         let calls = &self.context.calls;
         if let Some(holder) = calls.read(call, |call| call.holder.clone()) {
-            calls.ownership.lock().note(Thing::Elicitation(elicitation), Owner { holder, token: None });
+            calls.ownership.lock().note(Thing::Elicitation(elicitation), CallOwner { holder, token: None });
         }
     }
 

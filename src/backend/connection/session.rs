@@ -8,12 +8,12 @@ use bytes::Bytes;
 use super::{
     calls::{CallKind, Callers, Sharing},
     listen_state::ListenState,
-    ownership::{Owner, Thing, own_tasks},
+    ownership::{CallOwner, Thing, own_tasks},
     receive::unreadable,
     state::{About, Protocol, ServerConnection},
 };
 use crate::{
-    backend::{key::Scope, subscriptions::Topic},
+    backend::{key::SharingScope, subscriptions::Topic},
     mcp::{
         Context, Era, ErrorObject, Event, Facts, Level, Message, Method, Notification, Outcome, Payload, RequestId,
         Revision, Untranslatable, task, translate::Cause,
@@ -198,7 +198,7 @@ fn note_task(connection: &ServerConnection, call: u64, result: &Payload) {
     let Some(task) = task::created(result) else { return };
     let Some(owner) = connection.calls.owner(call) else { return };
     let mut ownership = connection.calls.ownership.lock();
-    ownership.note(Thing::Task(task), Owner { token: None, ..owner.clone() });
+    ownership.note(Thing::Task(task), CallOwner { token: None, ..owner.clone() });
     ownership.note(Thing::Token(call), owner);
 }
 
@@ -227,7 +227,7 @@ pub(crate) fn made_task(connection: &ServerConnection, id: &str) -> bool {
 /// is that user's.
 fn may_own(connection: &ServerConnection, context: &Context, id: &str) -> bool {
     context.requester.session().is_none()
-        && matches!(connection.about.key.scope, Scope::User(_))
+        && matches!(connection.about.key.scope, SharingScope::User(_))
         && !made_task(connection, id)
 }
 
@@ -265,7 +265,7 @@ impl Audience {
             }
             _ => match connection.calls.callers() {
                 Callers::One(holder) => Self::One(holder),
-                Callers::Many if key.scope == Scope::All || key.is_base() => {
+                Callers::Many if key.scope == SharingScope::All || key.is_base() => {
                     metrics::counter!("lockkeeper_backend_unattributed_total").increment(1);
                     Self::Nobody
                 }

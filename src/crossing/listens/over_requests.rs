@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use super::settings::Listens;
+use super::settings::ClientSubscriptions;
 use crate::mcp::{Call, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, Server, listen, meta};
 
 /// A server without sessions, with what a session has beside calls.
 #[derive(Clone)]
 pub(crate) struct SessionOverRequests<S> {
     pub(crate) server: S,
-    pub(crate) listens: Arc<Listens>,
+    pub(crate) listens: Arc<ClientSubscriptions>,
 }
 
 impl<S: Server + Clone + 'static> Server for SessionOverRequests<S> {

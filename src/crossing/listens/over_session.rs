@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{StreamExt as _, stream};
 use tokio::time::timeout;
 
-use super::settings::Listens;
+use super::settings::ClientSubscriptions;
 use crate::{
     mcp::{
         Call, Context, Event, Level, Method, Outcome, Payload, Reply, Revision, Server,
@@ -26,12 +26,12 @@ const AT_ONCE: usize = 16;
 #[derive(Clone)]
 pub(crate) struct RequestsOverSession<S> {
     pub(crate) server: S,
-    pub(crate) listens: Arc<Listens>,
+    pub(crate) listens: Arc<ClientSubscriptions>,
 }
 
 /// What a request holds at the server; it ends when this is dropped.
 struct Hold {
-    listens: Arc<Listens>,
+    listens: Arc<ClientSubscriptions>,
     requester: Requester,
 }
 

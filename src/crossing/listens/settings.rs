@@ -14,7 +14,7 @@ use crate::{
 pub(crate) type Ended = Box<dyn Fn(&Requester) + Send + Sync>;
 
 /// Levels and subscriptions of the clients of one backend, as far as its server does not keep them.
-pub(crate) struct Listens {
+pub(crate) struct ClientSubscriptions {
     /// Of clients with a session, at a server without.
     settings: Mutex<HashMap<Requester, SessionSettings>>,
     /// Ends what a request holds at a server with sessions.
@@ -29,9 +29,9 @@ struct SessionSettings {
     subscriptions: HashMap<String, Reply>,
 }
 
-// === impl Listens ===
+// === impl ClientSubscriptions ===
 
-impl Listens {
+impl ClientSubscriptions {
     /// No levels, no subscriptions.
     pub(crate) fn new(ended: Ended) -> Arc<Self> {
         Arc::new(Self { settings: Mutex::default(), ended })

@@ -18,14 +18,14 @@ const MAX_REQUESTS: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Round {
     /// The questions, in the server's order; none where it wants to be called again and no more.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<RoundQuestion>,
     /// The JSON text of the state; `None` where there is none.
     pub(super) state: Option<String>,
 }
 
 /// One question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct RoundQuestion {
     /// What the server calls it.
     pub(super) key: String,
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
@@ -44,13 +44,13 @@ impl Round {
     pub(super) fn read(ended: &Payload) -> Result<Self, &'static str> {
         let result = ended.object().ok_or("the server requires input and says not what")?;
         let state = result.get("requestState").filter(|state| *state != "null").map(str::to_owned);
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<RoundQuestion> = Vec::new();
         if let Some(requests) = result.get("inputRequests").filter(|requests| *requests != "null") {
             let requests = Object::parse(requests.as_bytes()).ok_or("the server's `inputRequests` are no object")?;
             for (key, request) in requests.iter() {
                 // the last of repeated members counts, as JavaScript reads them
                 entries.retain(|entry| entry.key != key);
-                entries.push(Entry::read(key, request, ended)?);
+                entries.push(RoundQuestion::read(key, request, ended)?);
             }
         }
         if entries.len() > MAX_REQUESTS {
@@ -63,9 +63,9 @@ impl Round {
     }
 }
 
-// === impl Entry ===
+// === impl RoundQuestion ===
 
-impl Entry {
+impl RoundQuestion {
     fn read(key: &str, request: &str, ended: &Payload) -> Result<Self, &'static str> {
         let request = Object::parse(request.as_bytes()).ok_or("one of the server's questions is no object")?;
         let method = request.string("method").map(|name| Method::parse(&name));

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     call::{Next, SuspendedCall},
     registry::SuspendedCalls,
-    request_state::{Binding, Sealer, ServerState, State},
+    request_state::{Sealer, ServerState, State, StateBinding},
 };
 use crate::{
     crossing::{
@@ -37,7 +37,7 @@ pub(super) struct Shared {
 }
 
 /// One request, as the client sent it.
-pub(super) struct Exchange {
+pub(super) struct SuspendedExchange {
     shared: Arc<Shared>,
     respondent: Respondent,
     profile: Profile,
@@ -52,9 +52,9 @@ struct NotSuspended {
     reason: String,
 }
 
-// === impl Exchange ===
+// === impl SuspendedExchange ===
 
-impl Exchange {
+impl SuspendedExchange {
     /// The exchange of this request.
     pub(super) fn new(shared: Arc<Shared>, target: Target, call: &Call) -> Self {
         let respondent = Respondent::of(&call.context, target);
@@ -68,8 +68,8 @@ impl Exchange {
     }
 
     /// The request, as far as the requests that go on with it have it in common.
-    pub(super) fn binding(&self) -> Binding {
-        Binding::new(&self.respondent.owner, &self.respondent.target, &self.method, &self.params)
+    pub(super) fn binding(&self) -> StateBinding {
+        StateBinding::new(&self.respondent.owner, &self.respondent.target, &self.method, &self.params)
     }
 
     /// The reply to a request that resumes a call: progress comes under the token of this request.
@@ -182,7 +182,7 @@ impl Exchange {
     }
 }
 
-impl Turn for Exchange {
+impl Turn for SuspendedExchange {
     fn turns_with(&mut self, event: &Event) -> bool {
         matches!(event, Event::Asked(_) | Event::Done(Outcome::InputRequired(_)))
     }

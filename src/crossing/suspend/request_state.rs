@@ -53,7 +53,7 @@ pub(super) struct CallId {
 
 /// The requests that a state is valid for: those of one caller at one endpoint that ask for the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Binding(Digest);
+pub(super) struct StateBinding(Digest);
 
 // === impl Sealer ===
 
@@ -64,7 +64,7 @@ impl Sealer {
     }
 
     /// The text that stands for `state`; `None` where it would be longer than 64 KiB.
-    pub(super) fn seal(&self, state: &State, binding: &Binding) -> Option<String> {
+    pub(super) fn seal(&self, state: &State, binding: &StateBinding) -> Option<String> {
         let until = self.clock.now() + self.lifetime;
         let sealed = self.key.seal_text(&state.encode(until), binding.0.as_bytes(), &*self.random).ok()?;
         let text = format!("{PREFIX}{sealed}");
@@ -77,11 +77,11 @@ impl Sealer {
     ///
     /// [`invalid`], whatever is wrong with it: it was made up or changed, is another's or of another request, or its time
     /// is over.
-    pub(super) fn open(&self, text: &str, binding: &Binding) -> Result<State, ErrorObject> {
+    pub(super) fn open(&self, text: &str, binding: &StateBinding) -> Result<State, ErrorObject> {
         self.opened(text, binding).ok_or_else(invalid)
     }
 
-    fn opened(&self, text: &str, binding: &Binding) -> Option<State> {
+    fn opened(&self, text: &str, binding: &StateBinding) -> Option<State> {
         let text = text.strip_prefix(PREFIX).filter(|_| text.len() <= MAX_LENGTH)?;
         let plain = self.key.open_text(text, binding.0.as_bytes()).ok()?;
         let (state, until) = State::decode(&plain)?;
@@ -128,9 +128,9 @@ impl State {
     }
 }
 
-// === impl Binding ===
+// === impl StateBinding ===
 
-impl Binding {
+impl StateBinding {
     /// The parts that the requests of one call have in common: caller, endpoint, method, and the parameters without those of
     /// each single request.
     pub(super) fn new(caller: &Caller, target: &Target, method: &Method, params: &Payload) -> Self {
@@ -185,8 +185,8 @@ mod tests {
         State::OfServer(ServerState { text: text.to_owned(), backend })
     }
 
-    fn binding(caller: &Caller, target: &Target, params: &'static str) -> Binding {
-        Binding::new(caller, target, &Method::ToolsCall, &Payload::new(Revision::V2026_07_28, params.into()))
+    fn binding(caller: &Caller, target: &Target, params: &'static str) -> StateBinding {
+        StateBinding::new(caller, target, &Method::ToolsCall, &Payload::new(Revision::V2026_07_28, params.into()))
     }
 
     #[test]

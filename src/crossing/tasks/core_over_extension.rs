@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::{
     extension_tasks::ExtensionTasks,
     following,
-    polling::{self, End, Polling},
+    polling::{self, Polling, WaitEnd},
     session_tasks::CACHED,
     shared::SharedTasks,
 };
@@ -144,8 +144,8 @@ impl CoreOverExtension {
     fn result(self, id: String, context: Context) -> Reply {
         let polling = Polling::for_client(self.tasks, context, id.clone());
         Reply::new(polling.turns(Duration::ZERO).map(move |turn| match turn {
-            polling::Turn::Event(event) => event,
-            polling::Turn::Ended(end) => Event::Done(end.of_request(&id)),
+            polling::WaitStep::Event(event) => event,
+            polling::WaitStep::Ended(end) => Event::Done(end.of_request(&id)),
         }))
     }
 
@@ -198,8 +198,8 @@ impl CoreOverExtension {
             AwaitedTask { tasks: self.tasks.clone(), context: context.clone(), id: id.clone(), is_over: false };
         let polling = Polling::for_gateway(self.tasks, context, id);
         Reply::new(polling.turns(task.poll_interval).map(move |turn| match turn {
-            polling::Turn::Event(event) => event,
-            polling::Turn::Ended(end) => Event::Done(awaited.ended(end)),
+            polling::WaitStep::Event(event) => event,
+            polling::WaitStep::Ended(end) => Event::Done(awaited.ended(end)),
         }))
     }
 
@@ -269,8 +269,8 @@ impl Turn for ToolCall {
 // === impl AwaitedTask ===
 
 impl AwaitedTask {
-    fn ended(&mut self, end: End) -> Outcome {
-        self.is_over = matches!(end, End::Task(_));
+    fn ended(&mut self, end: WaitEnd) -> Outcome {
+        self.is_over = matches!(end, WaitEnd::Task(_));
         end.of_call()
     }
 }

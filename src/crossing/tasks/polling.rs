@@ -34,16 +34,16 @@ enum Visibility {
     Gateway,
 }
 
-/// What comes of a wait; nothing comes after [`Turn::Ended`].
-pub(super) enum Turn {
+/// What comes of a wait; nothing comes after [`WaitStep::Ended`].
+pub(super) enum WaitStep {
     /// Something on the way.
     Event(Event),
     /// The end.
-    Ended(End),
+    Ended(WaitEnd),
 }
 
 /// How a wait ended.
-pub(super) enum End {
+pub(super) enum WaitEnd {
     /// The task is over.
     Task(DetailedTask),
     /// A question was not answered, and there is no form to say so: the words, and the error that was the answer.
@@ -83,7 +83,7 @@ impl Polling {
     }
 
     /// The task is asked for after `first`, and then as often as its server wishes.
-    pub(super) fn turns(self, first: Duration) -> impl Stream<Item = Turn> + Send + 'static {
+    pub(super) fn turns(self, first: Duration) -> impl Stream<Item = WaitStep> + Send + 'static {
         async_stream::stream! {
             let mut open = OpenQuestions::default();
             let (mut due, end) = (Instant::now() + first, Instant::now() + MAX_WAIT);
@@ -91,14 +91,14 @@ impl Polling {
             loop {
                 match open.next(due, end).await {
                     PollEvent::Answered((_, _, Err((text, error)))) => {
-                        yield Turn::Ended(End::Unanswered(text, error));
+                        yield WaitStep::Ended(WaitEnd::Unanswered(text, error));
                         return;
                     }
                     PollEvent::Answered((claim, key, Ok(answer))) => {
                         open.answers.push((claim, format!("{}:{answer}", json::quote(&key))));
                         if open.asked.is_empty() {
                             if let Err(error) = self.update(std::mem::take(&mut open.answers)).await {
-                                yield Turn::Ended(End::Lost(error));
+                                yield WaitStep::Ended(WaitEnd::Lost(error));
                                 return;
                             }
                             due = Instant::now();
@@ -106,7 +106,7 @@ impl Polling {
                     }
                     PollEvent::TooLong => {
                         let text = "the task went on for longer than a day, so it is no longer waited for";
-                        yield Turn::Ended(End::Lost(ErrorObject::internal(text)));
+                        yield WaitStep::Ended(WaitEnd::Lost(ErrorObject::internal(text)));
                         return;
                     }
                     PollEvent::Due => match self.tasks.get(&self.id, &self.context).await {
@@ -115,17 +115,17 @@ impl Polling {
                             due = Instant::now() + Duration::from_secs(1) * faults;
                         }
                         Err(error) => {
-                            yield Turn::Ended(End::Lost(error));
+                            yield WaitStep::Ended(WaitEnd::Lost(error));
                             return;
                         }
                         Ok(task) if task.status.is_final() => {
-                            yield Turn::Ended(End::Task(task));
+                            yield WaitStep::Ended(WaitEnd::Task(task));
                             return;
                         }
                         Ok(task) => {
                             (faults, due) = (0, Instant::now() + task.poll_interval);
                             for question in self.ask(&task, &mut open) {
-                                yield Turn::Event(Event::Asked(question));
+                                yield WaitStep::Event(Event::Asked(question));
                             }
                         }
                     },
@@ -194,9 +194,9 @@ impl OpenQuestions {
     }
 }
 
-// === impl End ===
+// === impl WaitEnd ===
 
-impl End {
+impl WaitEnd {
     /// What `tasks/result` is answered with (2025-11-25, tasks): what the call would have been.
     pub(super) fn of_request(self, id: &str) -> Outcome {
         match self {

@@ -29,7 +29,7 @@ pub(super) struct CacheTimes {
 }
 
 /// The client that a task belongs to.
-pub(super) type Owner = Requester;
+pub(super) type TaskOwner = Requester;
 
 /// The tasks at one server.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ struct Inner {
 
 #[derive(Debug)]
 struct SessionTask {
-    owner: Owner,
+    owner: TaskOwner,
     /// The state that the gateway answers for it, and until when.
     cached: Option<(DetailedTask, Timestamp)>,
     /// The input requests that were asked: their answers are on their way, or arrived.
@@ -75,14 +75,14 @@ impl CacheTimes {
 
 impl SessionTasks {
     /// Notes whose a task is, where nobody else's.
-    pub(super) fn note(&self, id: &str, owner: &Owner) {
+    pub(super) fn note(&self, id: &str, owner: &TaskOwner) {
         let mut inner = self.0.lock();
         inner.open(id, owner);
         inner.make_room();
     }
 
     /// Caches the state of a task until then.
-    pub(super) fn cache(&self, owner: &Owner, task: DetailedTask, until: Timestamp) {
+    pub(super) fn cache(&self, owner: &TaskOwner, task: DetailedTask, until: Timestamp) {
         let mut inner = self.0.lock();
         let size = task.payload.json().len();
         let entry = inner.open(&task.id.clone(), owner);
@@ -93,7 +93,7 @@ impl SessionTasks {
     }
 
     /// Whether a task is known to be another's. A task that nobody is known to own is for its server to judge.
-    pub(super) fn is_of_another(&self, id: &str, owner: &Owner) -> bool {
+    pub(super) fn is_of_another(&self, id: &str, owner: &TaskOwner) -> bool {
         self.0.lock().tasks.get(id).is_some_and(|entry| entry.owner != *owner)
     }
 
@@ -165,7 +165,7 @@ impl SessionTasks {
 // === impl Inner ===
 
 impl Inner {
-    fn open(&mut self, id: &str, owner: &Owner) -> &mut SessionTask {
+    fn open(&mut self, id: &str, owner: &TaskOwner) -> &mut SessionTask {
         let fresh = || SessionTask { owner: owner.clone(), cached: None, asked: HashSet::new(), followed: None };
         self.tasks.entry(id.to_owned()).or_insert_with(fresh)
     }
@@ -218,7 +218,7 @@ mod tests {
         model::SessionId,
     };
 
-    fn owner(name: &str) -> Owner {
+    fn owner(name: &str) -> TaskOwner {
         if name.is_empty() { Requester::Gateway } else { Requester::Session(SessionId::new(name)) }
     }
 

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 
 use super::{
-    session_tasks::{CACHED, Owner, SessionTasks},
+    session_tasks::{CACHED, SessionTasks, TaskOwner},
     tool_modes::ToolModes,
     user_tasks::UserTasks,
 };
@@ -39,7 +39,7 @@ impl SharedTasks {
     }
 
     /// Caches what a task came to, if it is over, for the client that is told no more than that; gives whether it is.
-    pub(super) fn keep(&self, task: DetailedTask, owner: &Owner) -> bool {
+    pub(super) fn keep(&self, task: DetailedTask, owner: &TaskOwner) -> bool {
         let (is_final, now) = (task.status.is_final(), self.clock.now());
         if is_final
             && !self.of_sessions.is_of_another(&task.id, owner)

@@ -54,7 +54,7 @@ impl StreamableHttp {
         request.method() == Verb::POST && below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
     }
 
-    /// Answers a POST, which must carry its [`Authorized`](crate::resource::Admission) as an extension: a message, a batch
+    /// Answers a POST, which must carry its [`Authorized`](crate::resource::Authorized) as an extension: a message, a batch
     /// of them, or the `initialize` that opens a session.
     pub async fn post(&self, request: Request) -> Response {
         let (mut parts, body) = request.into_parts();

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::Bounds;
+use super::bounds::Bounds;
 use crate::mcp::Message;
 
 /// The messages of a buffer, numbered from 1.

@@ -10,13 +10,13 @@ const MAX_MEMBERS: usize = 6;
 /// Places of the members of one object in its text.
 #[derive(Debug)]
 pub struct MemberIndex {
-    members: [Place; MAX_MEMBERS],
+    members: [MemberPlace; MAX_MEMBERS],
     len: usize,
 }
 
 /// Place of one member, in bytes from the start of the text.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct MemberPlace {
     /// The name, with its quotes.
     name: (u32, u32),
     value: (u32, u32),
@@ -28,9 +28,9 @@ impl MemberIndex {
     /// Reads the places of the members of `text`, which must be valid JSON; `None` if they are too many for an index.
     pub fn of(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
-        let mut index = Self { members: [Place::default(); MAX_MEMBERS], len: 0 };
+        let mut index = Self { members: [MemberPlace::default(); MAX_MEMBERS], len: 0 };
         for (name, value) in Members::of(text) {
-            *index.members.get_mut(index.len)? = Place { name: place(text, name)?, value: place(text, value)? };
+            *index.members.get_mut(index.len)? = MemberPlace { name: place(text, name)?, value: place(text, value)? };
             index.len += 1;
         }
         Some(index)
@@ -42,6 +42,22 @@ impl MemberIndex {
         std::str::from_utf8(text.get(range(found.value))?).ok()
     }
 
+    /// The index of the text in which the value at `range` is replaced by one of `len` bytes.
+    pub fn after_edit(&self, range: &Range<usize>, len: usize) -> Option<Self> {
+        let (start, end) = (u32::try_from(range.start).ok()?, u32::try_from(range.end).ok()?);
+        let len = u32::try_from(len).ok()?;
+        let moved = |at: u32| match at.checked_sub(end) {
+            Some(after) => start.checked_add(len)?.checked_add(after),
+            None => Some(at).filter(|at| *at <= start),
+        };
+        let mut edited = Self { members: self.members, len: self.len };
+        for MemberPlace { name, value } in edited.members.iter_mut().take(self.len) {
+            *name = (moved(name.0)?, moved(name.1)?);
+            *value = (moved(value.0)?, moved(value.1)?);
+        }
+        Some(edited)
+    }
+
     /// The places of all members of this name. `text` is that of the index.
     pub fn find(&self, text: &[u8], key: &str) -> Found {
         let named = self.members[..self.len].iter().filter(|place| place.is_named(text, key));
@@ -49,7 +65,7 @@ impl MemberIndex {
     }
 }
 
-impl Place {
+impl MemberPlace {
     fn is_named(&self, text: &[u8], key: &str) -> bool {
         let Some([b'"', name @ .., b'"']) = text.get(range(self.name)) else { return false };
         if !name.contains(&b'\\') {
@@ -82,6 +98,19 @@ mod tests {
         }
         assert_eq!(index.get(text, "name"), Some("\"y\""));
         assert_eq!((index.find(text, "name").len(), Found::at(text, &[At::Key("name")]).len()), (2, 2));
+    }
+
+    #[test]
+    fn an_index_follows_an_edit() {
+        let text = br#"{"a":1,"name":"demo__add" , "b":{"name":2},"":""}"#;
+        for value in ["\"add\"", "\"a far longer name than it was before\"", "0"] {
+            let found = Found::at(text, &[At::Key("name")]);
+            let edited = found.clone().replace(&bytes::Bytes::from_static(text), value);
+            let index = MemberIndex::of(text).unwrap().after_edit(found.only().unwrap(), value.len()).unwrap();
+            for key in ["a", "name", "b", "", "c"] {
+                assert_eq!(index.get(&edited, key), member(&edited, key), "{key} in {edited:?}");
+            }
+        }
     }
 
     #[test]

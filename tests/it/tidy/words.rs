@@ -5,25 +5,8 @@ use std::collections::BTreeMap;
 use super::{code, sources};
 
 /// Type names with several definitions, and how many. The list only shrinks; `Inner` alone may repeat.
-const REPEATED: &[(&str, usize)] = &[
-    ("Binding", 2),
-    ("Connector", 2),
-    ("Deps", 3),
-    ("End", 2),
-    ("Endpoint", 2),
-    ("Entry", 2),
-    ("Event", 2),
-    ("Events", 2),
-    ("Exchange", 2),
-    ("Heard", 2),
-    ("Listens", 2),
-    ("Owner", 3),
-    ("Scope", 2),
-    ("Settings", 2),
-    ("Step", 2),
-    ("Transport", 2),
-    ("Turn", 2),
-];
+const REPEATED: &[(&str, usize)] =
+    &[("Connector", 2), ("Deps", 3), ("Endpoint", 2), ("Scope", 2), ("Settings", 2), ("Transport", 2)];
 
 /// Doc lines of each thousand that may open with a question word. The limit only shrinks.
 const MAX_QUESTIONS: usize = 99;

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     backend::transport::interface::{TransportError, messages},
     mcp::{Message, mirrored::Mirror},
-    wire::events::{Event, EventsError, MAX_EVENT, events},
+    wire::events::{EventsError, MAX_EVENT, SseEvent, events},
 };
 
 /// How often a stream is resumed that gives nothing new.
@@ -92,7 +92,7 @@ async fn resumed(
     endpoint: &Endpoint,
     cursor: &Cursor,
     fruitless: u32,
-) -> Result<BoxStream<'static, Result<Event, EventsError>>, TransportError> {
+) -> Result<BoxStream<'static, Result<SseEvent, EventsError>>, TransportError> {
     let lost = || TransportError::Lost("the server closed the stream before its answer".to_owned());
     let resumes = fruitless <= RESUMES && !endpoint.is_sessionless();
     let Some(id) = cursor.last.as_deref().filter(|_| resumes) else { return Err(lost()) };
@@ -126,7 +126,7 @@ async fn whole(response: Response) -> Result<Vec<Message>, TransportError> {
 
 impl Cursor {
     /// Notes the id and the wait that an event carries.
-    pub(super) fn note(&mut self, event: &Event) {
+    pub(super) fn note(&mut self, event: &SseEvent) {
         if let Some(id) = &event.id {
             // an empty id takes the last one back (HTML, server-sent events)
             self.last = Some(id.clone()).filter(|id| !id.is_empty());

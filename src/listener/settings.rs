@@ -1,0 +1,48 @@
+//! The bounds of connections, and the kind of service that answers on them. Knows nothing of sockets.
+
+use std::{convert::Infallible, time::Duration};
+
+use axum::{extract::Request, response::Response};
+use ipnet::IpNet;
+use tower::Service;
+
+/// A service that answers every request, such as a router.
+pub trait Serve:
+    Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
+{
+}
+
+impl<S> Serve for S where
+    S: Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
+{
+}
+
+/// The bounds of connections.
+#[derive(Debug, Clone)]
+pub struct ListenerSettings {
+    /// Connections in all.
+    pub connections: usize,
+    /// Connections of one address. Loopback and the proxies are exempt.
+    pub connections_per_address: usize,
+    /// The proxies whose connections carry the requests of many clients.
+    pub proxies: Vec<IpNet>,
+    /// How long each step may take.
+    pub timeouts: Timeouts,
+}
+
+/// How long each step of a connection may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Timeouts {
+    /// From the first byte of a request (of the first one: from the connection) to the end of its head.
+    pub head: Duration,
+    /// Silence in a body that is waited for; also the period in which further bytes must come at 1 KiB/s.
+    pub body: Duration,
+    /// From a response to the first byte of the next request.
+    pub idle: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { head: Duration::from_secs(30), body: Duration::from_secs(30), idle: Duration::from_mins(5) }
+    }
+}
