@@ -5,19 +5,19 @@
 //!
 //! # The map
 //!
-//! | Room | What |
+//! | Module | What |
 //! |---|---|
 //! | [`support`], [`model`] | time, randomness, secrets; who and what, as plain values |
 //! | [`mcp`] | the protocol: messages, versions, and the one interface [`mcp::Server`] |
 //! | [`wire`] | bytes to messages and back |
-//! | [`crossing`] | decorators that only a client and a server of different manners need |
+//! | [`crossing`] | decorators that only a client and a server of different eras need |
 //! | [`gateway`] | a server made of many servers: policy, routing, merging |
 //! | [`backend`] | the servers behind the gateway |
 //! | [`frontend`] | the clients in front of it |
 //! | [`oauth`], [`resource`] | the authorization server, and who is let in |
 //! | [`web`], [`http`] | pages for people, and the guard around every route |
 //! | [`listener`] | the listening socket and its connections: bounds, timeouts, what is closed first |
-//! | [`storage`] | the SQLite database; the only room that knows SQL |
+//! | [`storage`] | the SQLite database; the only module that knows SQL |
 //! | [`config`], [`cli`], [`telemetry`], [`app`] | how it is set up, started, watched and put together |
 //!
 //! `docs/architecture.md` has the whole map, the way of a call and of a login, and the place of every kind of change.

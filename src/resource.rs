@@ -144,7 +144,7 @@ impl Gate {
     }
 }
 
-// === impl Admission ===
+// === impl Authorized ===
 
 impl Authorized {
     fn of(verified: &VerifiedCredential) -> Self {

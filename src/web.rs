@@ -66,7 +66,7 @@ pub fn router(state: WebState) -> Router {
         .with_state(state)
 }
 
-// === impl State ===
+// === impl WebState ===
 
 impl WebState {
     /// Deletes expired browser sessions every 10 minutes, until `cancel`. Run it on the app's task tracker.

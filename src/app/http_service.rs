@@ -67,7 +67,7 @@ impl Service<Request> for HttpService {
     }
 }
 
-// === impl Routes ===
+// === impl ServiceRoutes ===
 
 impl ServiceRoutes {
     async fn answer(&self, request: Request) -> Response {

@@ -56,7 +56,7 @@ pub struct FormatArgs {
     pub json: bool,
 }
 
-// === impl Configuration ===
+// === impl ConfigArgs ===
 
 impl ConfigArgs {
     /// Options of the command line; the others stay open.
@@ -72,7 +72,7 @@ impl ConfigArgs {
     }
 }
 
-// === impl Single ===
+// === impl SingleServerArgs ===
 
 impl SingleServerArgs {
     /// The server, if one is given.
@@ -85,7 +85,7 @@ impl SingleServerArgs {
     }
 }
 
-// === impl Data ===
+// === impl DataArgs ===
 
 impl DataArgs {
     /// The folder of the gateway's data.

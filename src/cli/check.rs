@@ -49,7 +49,7 @@ struct Probe {
     cancel: CancellationToken,
 }
 
-// === impl Args ===
+// === impl CheckArgs ===
 
 impl CheckArgs {
     /// Checks and prints.

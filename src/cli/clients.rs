@@ -48,7 +48,7 @@ pub struct OneClientArgs {
     data: DataArgs,
 }
 
-// === impl Command ===
+// === impl ClientsCommand ===
 
 impl ClientsCommand {
     /// Runs the subcommand.

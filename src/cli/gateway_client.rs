@@ -33,7 +33,7 @@ pub struct GatewayClient {
     token: Option<Secret>,
 }
 
-// === impl Target ===
+// === impl GatewayArgs ===
 
 impl GatewayArgs {
     /// The selected gateway.
@@ -52,7 +52,7 @@ impl GatewayArgs {
     }
 }
 
-// === impl Gateway ===
+// === impl GatewayClient ===
 
 impl GatewayClient {
     /// The gateway on the local data.

@@ -49,7 +49,7 @@ pub struct RevokeGrantArgs {
     data: DataArgs,
 }
 
-// === impl Command ===
+// === impl GrantsCommand ===
 
 impl GrantsCommand {
     /// Runs the subcommand.

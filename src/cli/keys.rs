@@ -86,7 +86,7 @@ pub struct RevokeKeyArgs {
     data: DataArgs,
 }
 
-// === impl Command ===
+// === impl KeysCommand ===
 
 impl KeysCommand {
     /// Runs the subcommand.

@@ -16,7 +16,7 @@ pub struct ProcessContext {
     pub output: Output,
 }
 
-// === impl Process ===
+// === impl ProcessContext ===
 
 impl ProcessContext {
     /// This process.

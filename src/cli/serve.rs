@@ -56,7 +56,7 @@ pub struct StartMessage<'a> {
     pub data_dir: &'a std::path::Path,
 }
 
-// === impl Args ===
+// === impl ServeArgs ===
 
 impl ServeArgs {
     /// Runs the gateway until SIGTERM or SIGINT.
@@ -138,7 +138,7 @@ pub async fn shutdown_signal() {
     let _ = tokio::signal::ctrl_c().await;
 }
 
-// === impl Welcome ===
+// === impl StartMessage ===
 
 impl StartMessage<'_> {
     /// Prints it on standard output.

@@ -13,7 +13,7 @@ pub struct TextTable(comfy_table::Table);
 #[derive(Debug)]
 pub struct Cell(comfy_table::Cell);
 
-// === impl Table ===
+// === impl TextTable ===
 
 impl TextTable {
     /// A table without rows.

@@ -76,7 +76,7 @@ enum Line {
     Bare(Bytes),
 }
 
-// === impl Args ===
+// === impl TranslateArgs ===
 
 impl TranslateArgs {
     /// Translates standard input.
@@ -211,7 +211,7 @@ impl TranslateArgs {
     }
 }
 
-// === impl Carried ===
+// === impl TranslatedLine ===
 
 impl TranslatedLine {
     fn received(text: Bytes) -> Self {

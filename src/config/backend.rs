@@ -199,7 +199,10 @@ fn transport(section: &mut Section<'_>, folder: &Path) -> Option<TransportSpec> 
     let said = usize::from(by_command) + usize::from(by_url) + usize::from(built_in);
     if said != 1 {
         let what = if said == 0 { "the transport is missing" } else { "there is more than one transport" };
-        section.fault(what, Some("set either `command` (a program to start) or `url` (an http or https endpoint)"));
+        section.fault(
+            what,
+            Some("set either `command` (a program to start) or `url` (of a server over HTTP or WebSocket)"),
+        );
     }
     match kind.or(transport) {
         Some(TransportKind::Sse) => section.fault(
@@ -268,12 +271,12 @@ fn http(section: &mut Section<'_>, chosen: bool) -> Option<HttpSpec> {
     Some(HttpSpec { url: url?, headers })
 }
 
-/// The URL of a Streamable HTTP endpoint. Messages never quote it, since it may hold keys.
+/// The URL of a server. Messages never quote it, since it may hold keys.
 fn server_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("this is not a URL: {error}"))?;
     match url.scheme() {
         "http" | "https" | "ws" | "wss" => {}
-        _ => return Err("this must be an http or https URL".to_owned()),
+        _ => return Err("this must be a URL with http, https, ws or wss".to_owned()),
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err("put user and password into `headers`, as `Authorization`".to_owned());

@@ -79,7 +79,7 @@ impl Config {
     }
 }
 
-// === impl Source ===
+// === impl ConfigSource ===
 
 impl std::fmt::Display for ConfigSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -34,7 +34,7 @@ pub struct LimitsConfig {
     /// `slot_wait`: time that a call waits for a shared process, longer than `question_slot_time`, up to 24 hours;
     /// default: 120 seconds, or twice `question_slot_time` if longer.
     pub slot_wait: Duration,
-    /// `stream_lifetime`: life of the stream of one call toward clients of 2025-11-25 and later, which reconnect for
+    /// `stream_lifetime`: life of the stream of one call toward clients of 2025-11-25 alone, which reconnect for
     /// the rest, 1 second to 24 hours; unlimited if not set.
     pub stream_lifetime: Option<Duration>,
     /// `batch`: messages in one JSON-RPC batch (2025-03-26), 1 to 10,000.

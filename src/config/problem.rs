@@ -41,7 +41,7 @@ pub struct ConfigProblem {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigProblems(pub Vec<ConfigProblem>);
 
-// === impl Problem ===
+// === impl ConfigProblem ===
 
 impl ConfigProblem {
     /// Creates an error at `place`.
@@ -66,7 +66,7 @@ impl fmt::Display for ConfigProblem {
     }
 }
 
-// === impl Problems ===
+// === impl ConfigProblems ===
 
 impl fmt::Display for ConfigProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -77,7 +77,7 @@ impl fmt::Display for ConfigProblems {
     }
 }
 
-// === impl Place ===
+// === impl ConfigPlace ===
 
 impl fmt::Display for ConfigPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

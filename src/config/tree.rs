@@ -65,7 +65,7 @@ impl Document {
     }
 }
 
-// === impl Value ===
+// === impl ConfigValue ===
 
 impl ConfigValue {
     /// Kind of the value, for messages.

@@ -26,14 +26,14 @@ pub struct Settings {
     /// Open `subscriptions/listen` of one user; one more is answered `-32603`. Never more than half of
     /// [`Settings::listens`]. 10,000.
     pub listens_per_user: usize,
-    /// Open `subscriptions/listen` of all users: each holds a connection. 20,000.
+    /// Open `subscriptions/listen` of all users: each holds a connection. 20,000 unless configured.
     pub listens: usize,
     /// Requests of servers that wait at once in one session; one more is answered `-32603`. 64.
     pub questions_per_session: usize,
     /// The time that a request of a server waits for the client's answer; then the server gets an error, and the client's
     /// dialog is withdrawn. 10 minutes.
     pub question_timeout: Duration,
-    /// Toward clients of 2025-11-25 and later: the stream of one call is closed after this long, and the client comes
+    /// Toward clients of 2025-11-25 alone: the stream of one call is closed after this long, and the client comes
     /// back for the rest (2025-11-25, transports, *Sending Messages*). `None`: it stays open.
     pub stream_lifetime: Option<Duration>,
     /// Messages of one stream that are kept for a client that comes back with `Last-Event-ID`. 256.
@@ -51,7 +51,7 @@ pub struct Settings {
     pub queue: usize,
     /// Messages in one batch (2025-03-26). 100.
     pub batch: usize,
-    /// Bytes of one request body. 4 MiB.
+    /// Bytes of one request body. 4 MiB unless configured.
     pub body: usize,
     /// The names (`clientInfo.name`) of clients that get no member which their version does not define. None.
     pub strict_clients: BTreeSet<String>,

@@ -118,7 +118,7 @@ fn is_acknowledgement(event: &Event) -> bool {
     matches!(event, Event::Notified(told) if told.method == Method::SubscriptionsAcknowledged)
 }
 
-// === impl ListenFanIn ===
+// === impl ListenSources ===
 
 impl ListenSources {
     /// Listens at the backends of this moment.

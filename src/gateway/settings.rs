@@ -54,7 +54,7 @@ pub struct GatewayDeps {
     pub cancel: CancellationToken,
 }
 
-// === impl Settings ===
+// === impl GatewaySettings ===
 
 impl Default for GatewaySettings {
     /// Prefixed names, pages of 1,000 entries, 2 s for a cold start, refreshed after a minute.

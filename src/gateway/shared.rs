@@ -26,7 +26,7 @@ pub(crate) struct GatewayState {
     pub(crate) deps: GatewayDeps,
 }
 
-// === impl Shared ===
+// === impl GatewayState ===
 
 impl GatewayState {
     /// No backends yet.

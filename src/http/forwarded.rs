@@ -64,7 +64,7 @@ pub(super) fn hold(permit: AddressPermit, response: Response) -> Response {
     response.map(|body| Body::new(PermittedBody { body, _permit: permit }))
 }
 
-// === impl Held ===
+// === impl PermittedBody ===
 
 impl HttpBody for PermittedBody {
     type Data = Bytes;

@@ -40,7 +40,7 @@ pub enum Bound {
     Network,
 }
 
-// === impl Settings ===
+// === impl GuardSettings ===
 
 impl GuardSettings {
     /// The defaults for a gateway at `public_url`.

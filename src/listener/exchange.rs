@@ -71,7 +71,7 @@ pub(super) struct Pace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooSlow;
 
-// === impl Exchange ===
+// === impl HttpExchange ===
 
 impl HttpExchange {
     pub(super) const NONE: Self = Self { intake: Intake::Whole, delivery: ResponseProgress::None };

@@ -33,7 +33,7 @@ pub(super) struct PendingRefusals {
     tracker: TaskTracker,
 }
 
-// === impl Refusal ===
+// === impl AdmissionRefusal ===
 
 impl AdmissionRefusal {
     pub(super) const fn label(self) -> &'static str {
@@ -55,7 +55,7 @@ impl AdmissionRefusal {
     }
 }
 
-// === impl Refusals ===
+// === impl PendingRefusals ===
 
 impl PendingRefusals {
     pub(super) fn new(tracker: TaskTracker) -> Self {

@@ -32,7 +32,7 @@ pub(super) struct Stamped {
     pub(super) since: u64,
 }
 
-// === impl State ===
+// === impl ConnectionState ===
 
 impl ConnectionState {
     const ALL: [Self; 10] = [

@@ -127,7 +127,7 @@ impl Table {
     }
 }
 
-// === impl Slot ===
+// === impl ConnectionSlot ===
 
 impl ConnectionSlot {
     /// Access to its state.
@@ -151,7 +151,7 @@ impl Drop for ConnectionSlot {
     }
 }
 
-// === impl Entry ===
+// === impl SlotStatus ===
 
 impl SlotStatus {
     /// The state.

@@ -118,7 +118,7 @@ impl<K> DeferredRequests<K> {
     }
 }
 
-// === impl Place ===
+// === impl DeferredPlace ===
 
 impl<K> DeferredPlace<K> {
     /// Ready once the request is taken or withdrawn.

@@ -134,8 +134,7 @@ impl ErrorObject {
         Self::new(Self::INTERNAL_ERROR, message)
     }
 
-    /// `-32603` for a call that a lost connection left without an answer: it may have run or not, and the client may try
-    /// it again.
+    /// `-32603` for a call that the client may send again: it did not run, or a lost connection left unknown whether it ran.
     pub fn retryable(message: &str) -> Self {
         Self::with_data(Self::INTERNAL_ERROR, message, &data!({ "retryable": true }))
     }

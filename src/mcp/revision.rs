@@ -93,7 +93,7 @@ impl Revision {
     pub const fn era(self) -> Era {
         match self {
             Self::V2026_07_28 => Era::Modern,
-            _ => Era::Legacy,
+            Self::V2024_11_05 | Self::V2025_03_26 | Self::V2025_06_18 | Self::V2025_11_25 => Era::Legacy,
         }
     }
 

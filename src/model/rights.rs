@@ -60,7 +60,7 @@ impl Rights {
     }
 }
 
-// === impl Backends ===
+// === impl AllowedBackends ===
 
 impl AllowedBackends {
     /// Access to `backend`; `None` if there is none.

@@ -12,7 +12,7 @@ use crate::support::{Digest, Secret};
 pub enum TransportSpec {
     /// A child process, over its standard input and output.
     Stdio(StdioSpec),
-    /// A Streamable HTTP endpoint.
+    /// A server at a URL, over Streamable HTTP or WebSocket.
     Http(HttpSpec),
     /// A WebSocket endpoint, `ws` or `wss`.
     WebSocket(HttpSpec),

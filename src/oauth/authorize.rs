@@ -258,7 +258,7 @@ impl Authorization {
     }
 }
 
-// === impl Pending ===
+// === impl PendingAuthorization ===
 
 impl PendingAuthorization {
     /// Scopes that the holder of this key would grant: administration only if the key has it (`OA-67`, N-61).

@@ -106,7 +106,7 @@ pub enum Scheme {
     Form,
 }
 
-// === impl Error ===
+// === impl OAuthError ===
 
 impl OAuthError {
     /// True if a retry may succeed.
@@ -115,7 +115,7 @@ impl OAuthError {
     }
 }
 
-// === impl Failure ===
+// === impl ErrorResponse ===
 
 impl ErrorResponse {
     /// Error for a missing parameter.

@@ -192,7 +192,7 @@ impl Registrations {
     }
 }
 
-// === impl Request ===
+// === impl RegistrationRequest ===
 
 impl RegistrationRequest {
     fn parse(body: &[u8]) -> Result<Self, ErrorResponse> {
@@ -275,7 +275,7 @@ impl RegistrationRequest {
     }
 }
 
-// === impl Method ===
+// === impl AuthMethod ===
 
 impl AuthMethod {
     const fn name(self) -> &'static str {

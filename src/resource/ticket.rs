@@ -46,7 +46,7 @@ impl Tickets {
     }
 }
 
-// === impl Ticket ===
+// === impl MessageTicket ===
 
 impl MessageTicket {
     /// The query parameter for the URL.

@@ -46,7 +46,7 @@ impl Database {
     }
 }
 
-// === impl Error ===
+// === impl StorageError ===
 
 impl StorageError {
     /// True if the values of the statement violate a constraint: other values would have succeeded.

@@ -169,7 +169,7 @@ fn back(state: &WebState, done: &str) -> Response {
     Redirect::to(&format!("{}/account?done={done}", state.settings.base())).into_response()
 }
 
-// === impl Done ===
+// === impl AccountNotice ===
 
 impl AccountNotice {
     const fn sentence(self) -> &'static str {

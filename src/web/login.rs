@@ -120,7 +120,7 @@ fn to_account(state: &WebState) -> Response {
     Redirect::to(&format!("{}/account", state.settings.base())).into_response()
 }
 
-// === impl Failure ===
+// === impl LoginFailure ===
 
 impl LoginFailure {
     fn wrong() -> Self {

@@ -156,7 +156,7 @@ pub(super) enum BackendHealth {
 /// A page with its HTTP status.
 pub(super) struct PageResponse<T>(pub(super) StatusCode, pub(super) T);
 
-// === impl Frame ===
+// === impl Layout ===
 
 impl Layout {
     /// Layout data of this gateway.
@@ -171,7 +171,7 @@ impl Layout {
     }
 }
 
-// === impl Health ===
+// === impl BackendHealth ===
 
 impl BackendHealth {
     /// The word, which is also a CSS class.
@@ -184,7 +184,7 @@ impl BackendHealth {
     }
 }
 
-// === impl Page ===
+// === impl PageResponse ===
 
 impl<T: Template> IntoResponse for PageResponse<T> {
     fn into_response(self) -> Response {

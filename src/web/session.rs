@@ -61,7 +61,7 @@ pub(super) fn layer(store: BrowserSessionStore, public_url: &Url) -> SessionMana
         .with_path("/")
 }
 
-// === impl Store ===
+// === impl BrowserSessionStore ===
 
 impl BrowserSessionStore {
     pub(super) fn new(state: &WebState) -> Self {

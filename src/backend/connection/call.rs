@@ -28,7 +28,7 @@ pub(crate) struct OutboundCall {
     pub(crate) method: Method,
     /// Its parameters.
     pub(crate) params: Payload,
-    /// The client session that calls; `None` for the gateway itself and for clients without one.
+    /// For whom the call is made: a client session, the clients of one user without a session, or the gateway itself.
     pub(crate) holder: Requester,
     /// The client; `None` for the gateway itself.
     pub(crate) client: Option<Arc<ClientInfo>>,
@@ -223,7 +223,7 @@ async fn arrived(exchange: &mut Exchange) -> Result<Message, TransportError> {
     pending().await
 }
 
-// === impl Ticket ===
+// === impl CallTicket ===
 
 impl CallTicket {
     fn open(connection: Arc<ServerConnection>, call: OpenCall, cancel_reason: CancelReason) -> Result<Self, String> {

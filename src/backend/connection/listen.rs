@@ -52,7 +52,7 @@ pub(super) async fn run(connection: Arc<ServerConnection>, listening: Arc<Listen
     ConnectionListen { connection, listening }.run().await;
 }
 
-// === impl Listen ===
+// === impl ConnectionListen ===
 
 impl ConnectionListen {
     async fn run(&self) {

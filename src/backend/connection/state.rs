@@ -42,7 +42,7 @@ pub(crate) struct ServerConnection {
     /// How the server has tasks, as its latest account says.
     tasks: Mutex<ServerTasks>,
     level: Mutex<Option<Level>>,
-    /// Whether the log says that the server sends requests, which its version does not have.
+    /// True once it is logged that the server sends requests, which its version does not have.
     pub(super) sent_request: AtomicBool,
     pub(super) end: End,
 }

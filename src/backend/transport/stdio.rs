@@ -214,7 +214,7 @@ fn gone() -> TransportError {
     TransportError::Gone("the process does not read its standard input any more".to_owned())
 }
 
-// === impl Waiting ===
+// === impl WaitingLine ===
 
 impl WaitingLine {
     async fn queued(mut self) -> Result<(), TransportError> {

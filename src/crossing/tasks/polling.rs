@@ -182,7 +182,7 @@ fn read(
     Err((format!("Input '{key}' ({method}) was not given: {}", error.message()), error))
 }
 
-// === impl Open ===
+// === impl OpenQuestions ===
 
 impl OpenQuestions {
     async fn next(&mut self, due: Instant, end: Instant) -> PollEvent {

@@ -75,7 +75,7 @@ pub(crate) struct CatalogSettings {
     pub(crate) cancel: CancellationToken,
 }
 
-// === impl Source ===
+// === impl ListSource ===
 
 impl ListSource {
     /// This backend, with what it said of itself before.

@@ -330,7 +330,7 @@ impl<'a> Node<'a> {
     }
 }
 
-// === impl Item ===
+// === impl DraftItem ===
 
 impl DraftItem<'_> {
     fn new(head: String, name: String, text: String) -> Self {
@@ -339,7 +339,7 @@ impl DraftItem<'_> {
     }
 }
 
-// === impl Level ===
+// === impl DraftLevel ===
 
 impl<'a> DraftLevel<'a> {
     fn read(text: &'a str, values: impl Iterator<Item = (Cow<'a, str>, &'a str)>) -> Self {

@@ -39,7 +39,7 @@ pub struct AuthorizationError {
     pub status: u16,
 }
 
-// === impl Refusal ===
+// === impl AuthorizationError ===
 
 impl AuthorizationError {
     pub(super) fn request(error: &'static str, description: impl Into<String>) -> Self {

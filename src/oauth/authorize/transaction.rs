@@ -60,7 +60,7 @@ pub(super) struct TransactionSealer {
     key: SealingKey,
 }
 
-// === impl Sealer ===
+// === impl TransactionSealer ===
 
 impl TransactionSealer {
     pub(super) const fn new(core: Core, key: SealingKey) -> Self {

@@ -49,7 +49,7 @@ headers = { Host = "x", "Bad Name" = "y" }
         set it, or give a default: `${KEY:-…}`
     lockkeeper.toml:19:9: backends.files.share: this must be one of `session`, `user`, `all`
     lockkeeper.toml:20:17: backends.files.start_timeout: this needs its unit and quotes: `"500ms"`, `"60s"`, `"30m"`
-    lockkeeper.toml:23:7: backends.docs.url: this must be an http or https URL
+    lockkeeper.toml:23:7: backends.docs.url: this must be a URL with http, https, ws or wss
     lockkeeper.toml:24:13: backends.docs.headers.Host: the gateway sets this header itself
     lockkeeper.toml:24:25: backends.docs.headers.Bad Name: this is not a header name
     "#);
@@ -136,15 +136,15 @@ comand = "server"
 "#;
     assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
     lockkeeper.toml:2:11: backends.none: the transport is missing
-        set either `command` (a program to start) or `url` (an http or https endpoint)
+        set either `command` (a program to start) or `url` (of a server over HTTP or WebSocket)
     lockkeeper.toml:3:1: backends.none.args: this needs a `command`
         remove it, or set a `command`
     lockkeeper.toml:4:11: backends.both: there is more than one transport
-        set either `command` (a program to start) or `url` (an http or https endpoint)
+        set either `command` (a program to start) or `url` (of a server over HTTP or WebSocket)
     lockkeeper.toml:7:11: backends.wrong: `stdio` needs a `command`, not a `url`
     lockkeeper.toml:9:7: backends.wrong.url: put user and password into `headers`, as `Authorization`
     lockkeeper.toml:10:11: backends.typo: the transport is missing
-        set either `command` (a program to start) or `url` (an http or https endpoint)
+        set either `command` (a program to start) or `url` (of a server over HTTP or WebSocket)
     lockkeeper.toml:11:1: backends.typo.comand: unknown option
         did you mean `command`?
     "#);
