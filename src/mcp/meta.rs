@@ -51,13 +51,10 @@ pub fn log_level(params: &Payload) -> Option<Level> {
 
 /// The text of `_meta` if it is the envelope of a request of 2026-07-28: it names a version, which alone makes a request one
 /// without a session.
-pub fn envelope(params: &Bytes) -> Option<Bytes> {
-    if !json::may_hold(params, &VERSION) {
-        return None;
-    }
-    let text = json::member(params, META)?;
+pub fn envelope(params: &Payload) -> Option<Bytes> {
+    let text = meta_with(params, &VERSION)?;
     json::first_member(text.as_bytes(), PROTOCOL_VERSION)?;
-    Some(params.slice_ref(text.as_bytes()))
+    Some(params.json().slice_ref(text.as_bytes()))
 }
 
 /// The text of `_meta` if it can have a member whose name ends with `letters`.

@@ -118,6 +118,11 @@ impl Payload {
         &self.json
     }
 
+    /// The JSON text alone.
+    pub fn into_json(self) -> Bytes {
+        self.json
+    }
+
     /// Whether there is no payload at all.
     pub fn is_absent(&self) -> bool {
         self.json.is_empty()

@@ -19,7 +19,7 @@ use crate::{
         state::{EndpointServers, FrontendState, Routes, Sender},
     },
     mcp::{
-        ErrorObject, Message, Method, RequestId, Revision, json,
+        ErrorObject, Message, Method, Payload, RequestId, Revision, json,
         jsonrpc::{Frame, Malformed},
         meta,
     },
@@ -58,8 +58,19 @@ pub(crate) enum VersionHeader {
 pub(super) enum Semantics {
     /// Those of a session: the frame, or its error.
     Session(Result<Frame, Malformed>),
-    /// Those of a version without sessions: the message, and the `_meta` that is its envelope. A notification may have none.
-    Request(Message, Option<Bytes>),
+    /// A request of a version without sessions.
+    Request(EnvelopedRequest),
+    /// A notification of a version without sessions.
+    Notification(Method, Bytes),
+}
+
+/// A request of a version without sessions.
+pub(super) struct EnvelopedRequest {
+    pub(super) id: RequestId,
+    pub(super) method: Method,
+    pub(super) params: Payload,
+    /// The text of `_meta`.
+    pub(super) envelope: Bytes,
 }
 
 // === impl RequestHead ===
@@ -233,35 +244,42 @@ pub(super) fn choose(
 
 fn semantics(version: VersionHeader, frame: Result<Frame, Malformed>) -> Result<Semantics, RequestRefusal> {
     let headed = version == VersionHeader::Modern;
-    let (params, id) = match &frame {
-        Ok(Frame::Single(Message::Request { params, id, .. })) => (params, Some(id.clone())),
-        Ok(Frame::Single(Message::Notification { params, .. })) => (params, None),
+    match frame {
+        Ok(Frame::Single(Message::Request { id, method, params })) => {
+            let params = Payload::new(Revision::NEWEST, params);
+            match meta::envelope(&params) {
+                Some(envelope) => Ok(Semantics::Request(EnvelopedRequest { id, method, params, envelope })),
+                None if headed => Err(without_envelope(&method, id)),
+                None => {
+                    let params = params.into_json();
+                    Ok(Semantics::Session(Ok(Frame::Single(Message::Request { id, method, params }))))
+                }
+            }
+        }
+        Ok(Frame::Single(Message::Notification { method, params })) if headed || has_envelope(&params) => {
+            Ok(Semantics::Notification(method, params))
+        }
         Ok(Frame::Single(Message::Response { .. })) if headed => {
-            return Err(RequestRefusal::invalid("Invalid Request: this protocol version has no responses of clients"));
+            Err(RequestRefusal::invalid("Invalid Request: this protocol version has no responses of clients"))
         }
         Ok(Frame::Batch(messages)) if messages.iter().any(is_enveloped) => {
-            return Err(RequestRefusal::invalid("Invalid Request: this protocol version has no batches"));
+            Err(RequestRefusal::invalid("Invalid Request: this protocol version has no batches"))
         }
-        _ => return Ok(Semantics::Session(frame)),
-    };
-    let envelope = meta::envelope(params);
-    if envelope.is_some() || headed && id.is_none() {
-        let Ok(Frame::Single(message)) = frame else { return Ok(Semantics::Session(frame)) };
-        return Ok(Semantics::Request(message, envelope));
-    }
-    match id {
-        Some(id) if headed => Err(without_envelope(&frame, id)),
-        _ => Ok(Semantics::Session(frame)),
+        frame => Ok(Semantics::Session(frame)),
     }
 }
 
 fn is_enveloped(message: &Result<Message, Malformed>) -> bool {
-    matches!(message, Ok(Message::Request { params, .. } | Message::Notification { params, .. }) if meta::envelope(params).is_some())
+    matches!(message, Ok(Message::Request { params, .. } | Message::Notification { params, .. }) if has_envelope(params))
+}
+
+fn has_envelope(params: &Bytes) -> bool {
+    meta::envelope(&Payload::new(Revision::NEWEST, params.clone())).is_some()
 }
 
 /// The refusal of a version header without sessions above a body without envelope: never served as of a session.
-fn without_envelope(frame: &Result<Frame, Malformed>, id: RequestId) -> RequestRefusal {
-    if let Ok(Frame::Single(Message::Request { method: Method::Initialize, .. })) = frame {
+fn without_envelope(method: &Method, id: RequestId) -> RequestRefusal {
+    if *method == Method::Initialize {
         return RequestRefusal::sessionless_initialize().with_id(Some(id));
     }
     let message =
@@ -276,7 +294,7 @@ fn sessionless(frame: &Result<Frame, Malformed>) -> RequestRefusal {
             let requested = json::member(params, "protocolVersion").and_then(json::unquote);
             RequestRefusal::modern(unsupported(&requested.unwrap_or_default()), id.clone())
         }
-        Ok(Frame::Single(Message::Request { id, .. })) => without_envelope(frame, id.clone()),
+        Ok(Frame::Single(Message::Request { id, method, .. })) => without_envelope(method, id.clone()),
         Ok(_) => RequestRefusal::invalid("Invalid Request: protocol versions with sessions are not served here"),
         Err(malformed) => RequestRefusal::malformed(malformed),
     }

@@ -5,12 +5,11 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use bytes::Bytes;
 use http::HeaderMap;
 
 use super::{
     refusal::RequestRefusal,
-    request_head::RequestHead,
+    request_head::{EnvelopedRequest, RequestHead},
     response::{self, EventSource, ResponseForm, ResponseStart, StreamOptions, credential_end},
 };
 use crate::{
@@ -18,7 +17,7 @@ use crate::{
         request::{RequestEnvelope, RequestMessages, Served, StatelessRequest},
         state::{FrontendState, Sender},
     },
-    mcp::{CancelReason, ErrorObject, Message, Method, Payload, RequestId, Revision, mirrored::Mirror},
+    mcp::{CancelReason, ErrorObject, Message, Method, Payload, mirrored::Mirror},
     wire::headers,
 };
 
@@ -30,12 +29,9 @@ use crate::{
 pub(super) async fn serve(
     state: &FrontendState,
     head: &RequestHead,
-    (id, method): (RequestId, Method),
-    params: Bytes,
-    envelope: &Bytes,
+    EnvelopedRequest { id, method, params, envelope }: EnvelopedRequest,
 ) -> Result<Response, RequestRefusal> {
-    let params = Payload::new(Revision::NEWEST, params);
-    let envelope = RequestEnvelope::read(envelope).and_then(|envelope| {
+    let envelope = RequestEnvelope::read(&envelope).and_then(|envelope| {
         check(&head.headers, &envelope, &method, &params)?;
         envelope.check(&method)?;
         Ok(envelope)

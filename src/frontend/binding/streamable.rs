@@ -79,10 +79,8 @@ async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Body) -> Re
     let (eras, version) = (state.settings.serves, head.version);
     let body = read(state, body).await?;
     let frame = match look_into(body, move |body| choose(eras, version, parse(body))).await? {
-        Semantics::Request(Message::Request { id, method, params }, Some(envelope)) => {
-            return stateless::serve(state, head, (id, method), params, &envelope).await;
-        }
-        Semantics::Request(..) => return Ok(response::accepted()),
+        Semantics::Request(request) => return stateless::serve(state, head, request).await,
+        Semantics::Notification(..) => return Ok(response::accepted()),
         Semantics::Session(frame) => frame,
     };
     let Some(id) = head.session() else {

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     refusal::RequestRefusal,
-    request_head::{RequestHead, Semantics, VersionHeader, choose},
+    request_head::{EnvelopedRequest, RequestHead, Semantics, VersionHeader, choose},
     response::{credential_end, keep_alive},
 };
 use crate::{
@@ -38,7 +38,7 @@ use crate::{
         state::{FrontendState, Sender},
     },
     mcp::{
-        CancelReason, ErrorObject, Message, Method, Payload, RequestId, Revision,
+        CancelReason, ErrorObject, Message, Method,
         jsonrpc::{Frame as Text, Malformed},
     },
 };
@@ -147,14 +147,13 @@ impl WebSocketConnection {
     async fn receive(&mut self, text: &Bytes) -> Vec<AnswerStream> {
         let text = Text::parse(text).and_then(Text::unambiguous);
         let served = match choose(self.state.settings.serves, VersionHeader::Absent, text) {
-            Ok(Semantics::Request(Message::Request { id, method, params }, Some(envelope))) => {
-                Ok(self.request((id, method), params, &envelope))
-            }
-            Ok(Semantics::Request(Message::Notification { method: Method::Cancelled, params }, _)) => {
-                self.requests.cancel_named(&params);
+            Ok(Semantics::Request(request)) => Ok(self.request(request)),
+            Ok(Semantics::Notification(method, params)) => {
+                if method == Method::Cancelled {
+                    self.requests.cancel_named(&params);
+                }
                 Ok(Vec::new())
             }
-            Ok(Semantics::Request(..)) => Ok(Vec::new()),
             Ok(Semantics::Session(Ok(Text::Single(message)))) => self.message(message).await,
             Ok(Semantics::Session(Ok(Text::Batch(messages)))) => self.batch(messages).await,
             Ok(Semantics::Session(Err(malformed))) => Err(RequestRefusal::malformed(&malformed)),
@@ -168,17 +167,16 @@ impl WebSocketConnection {
     }
 
     /// Begins to serve a request that stands alone.
-    fn request(&self, (id, method): (RequestId, Method), params: Bytes, envelope: &Bytes) -> Vec<AnswerStream> {
+    fn request(&self, EnvelopedRequest { id, method, params, envelope }: EnvelopedRequest) -> Vec<AnswerStream> {
         let cancel_reason = CancelReason::new("client disconnected");
-        let served = RequestEnvelope::read(envelope).and_then(|envelope| {
+        let served = RequestEnvelope::read(&envelope).and_then(|envelope| {
             envelope.check(&method)?;
             let guard = self.requests.begin(Some((id.clone(), cancel_reason.clone()))).ok_or_else(|| {
                 ErrorObject::retryable("too many requests run on this connection; wait until some have ended")
             })?;
             let (state, sender, id) = (&self.state, &self.sender, id.clone());
             let request = StatelessRequest { state, sender, id, method, envelope, mirror: None, cancel_reason };
-            let (Served::Call(messages) | Served::Listen(messages)) =
-                request.serve(Payload::new(Revision::NEWEST, params))?;
+            let (Served::Call(messages) | Served::Listen(messages)) = request.serve(params)?;
             let cancelled = poll_fn(move |cx| guard.poll_cancelled(cx));
             Ok(AnswerStream::Request(Box::pin(messages.take_until(cancelled))))
         });
