@@ -44,10 +44,15 @@ pub use transactions::{TransactionRow, TransactionTable};
 
 use self::database::Database;
 
+/// The time to wait for a lock of the database.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The database of one gateway. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Storage {
     database: Database,
+    /// The same file through connections that do not wait for the disk.
+    mcp_sessions: Database,
 }
 
 // === impl Storage ===
@@ -55,13 +60,19 @@ pub struct Storage {
 impl Storage {
     /// Opens the database at `path`: creates a missing file with mode 0600, enables WAL mode and foreign keys, waits up
     /// to 5 s for a lock, and runs the migrations.
+    ///
+    /// A commit is on the disk when it returns, but for those of MCP sessions: they survive the end of the process in
+    /// whatever way, not that of the machine. A client whose session is gone opens another.
     pub async fn open(path: &Path) -> Result<Self, StorageError> {
         let _lock = prepare(path.to_owned()).await?;
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full);
-        Self::connect(SqlitePoolOptions::new().max_connections(4), options).await
+        let options = SqliteConnectOptions::new().filename(path).journal_mode(SqliteJournalMode::Wal);
+        let options = options.foreign_keys(true).busy_timeout(BUSY_TIMEOUT);
+        let durable = options.clone().synchronous(SqliteSynchronous::Full);
+        let database = Database::connect(SqlitePoolOptions::new().max_connections(4), durable).await?;
+        database.migrate().await?;
+        let relaxed = options.synchronous(SqliteSynchronous::Normal);
+        let mcp_sessions = Database::connect(SqlitePoolOptions::new().max_connections(2), relaxed).await?;
+        Ok(Self { database, mcp_sessions })
     }
 
     /// Takes the only connection of a database in memory: reads and writes wait until it is dropped.
@@ -72,13 +83,16 @@ impl Storage {
 
     /// An empty database in memory, for tests.
     pub async fn in_memory() -> Result<Self, StorageError> {
-        let options = SqliteConnectOptions::from_str("sqlite::memory:")?;
+        let options = SqliteConnectOptions::from_str("sqlite::memory:")?.foreign_keys(true);
         let pool = SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
-        Self::connect(pool, options).await
+        let database = Database::connect(pool, options).await?;
+        database.migrate().await?;
+        Ok(Self { mcp_sessions: database.clone(), database })
     }
 
     /// Flushes and closes the database.
     pub async fn close(&self) {
+        self.mcp_sessions.pool.close().await;
         self.database.pool.close().await;
     }
 
@@ -134,7 +148,7 @@ impl Storage {
 
     /// MCP sessions of clients.
     pub const fn mcp_sessions(&self) -> McpSessionTable<'_> {
-        McpSessionTable(&self.database)
+        McpSessionTable(&self.mcp_sessions)
     }
 
     /// Signing keys.
@@ -145,13 +159,6 @@ impl Storage {
     /// Pending authorization requests.
     pub const fn transactions(&self) -> TransactionTable<'_> {
         TransactionTable(&self.database)
-    }
-
-    async fn connect(pool: SqlitePoolOptions, options: SqliteConnectOptions) -> Result<Self, StorageError> {
-        let options = options.foreign_keys(true).busy_timeout(Duration::from_secs(5));
-        let pool = pool.connect_with(options).await?;
-        sqlx::migrate!().run(&pool).await?;
-        Ok(Self { database: Database { pool } })
     }
 }
 
@@ -165,4 +172,22 @@ async fn prepare(path: PathBuf) -> Result<file::Lock, StorageError> {
     });
     let prepared = prepared.await.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped)));
     prepared.map_err(|source| StorageError::File { path: name, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_commit_but_that_of_a_session_waits_for_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let storage = Storage::open(&folder.path().join("lockkeeper.sqlite3")).await.unwrap();
+        for (database, level) in [(&storage.database, 2), (&storage.mcp_sessions, 1)] {
+            let row: (i64,) = sqlx::query_as("PRAGMA synchronous").fetch_one(&database.pool).await.unwrap();
+            assert_eq!(row.0, level);
+            let row: (String,) = sqlx::query_as("PRAGMA journal_mode").fetch_one(&database.pool).await.unwrap();
+            assert_eq!(row.0, "wal");
+        }
+        storage.close().await;
+    }
 }

@@ -1,6 +1,9 @@
 //! Database connections and errors. Knows no table.
 
-use sqlx::{Sqlite, SqlitePool, Transaction};
+use sqlx::{
+    Sqlite, SqlitePool, Transaction,
+    sqlite::{SqliteConnectOptions, SqlitePoolOptions},
+};
 
 use crate::support::Timestamp;
 
@@ -40,6 +43,15 @@ pub enum StorageError {
 // === impl Database ===
 
 impl Database {
+    pub(super) async fn connect(pool: SqlitePoolOptions, options: SqliteConnectOptions) -> Result<Self, StorageError> {
+        Ok(Self { pool: pool.connect_with(options).await? })
+    }
+
+    /// Brings the schema up to date.
+    pub(super) async fn migrate(&self) -> Result<(), StorageError> {
+        Ok(sqlx::migrate!().run(&self.pool).await?)
+    }
+
     /// Begins an exclusive write transaction (`OA-143`). Rolled back unless committed.
     pub(super) async fn change(&self) -> Result<Transaction<'static, Sqlite>, StorageError> {
         Ok(self.pool.begin_with("BEGIN IMMEDIATE").await?)
