@@ -304,8 +304,8 @@ impl Foundation<'_> {
         Ok((service, parts, background))
     }
 
-    fn backend_deps(&self, world: &World) -> backend::Deps {
-        backend::Deps {
+    fn backend_deps(&self, world: &World) -> backend::BackendDeps {
+        backend::BackendDeps {
             clock: Arc::clone(&world.clock),
             eras: self.known.eras.clone(),
             environment: self.config.environment.to_strings(),
@@ -337,7 +337,7 @@ impl Foundation<'_> {
 
     fn crossing(&self, world: &World) -> Crossing {
         let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));
-        let deps = crossing::Deps { clock, random, state_key: self.state_key.clone() };
+        let deps = crossing::SuspensionDeps { clock, random, state_key: self.state_key.clone() };
         Crossing::new(&settings::crossing(self.config), deps)
     }
 

@@ -5,20 +5,20 @@
 //! and ended when they are idle. No backend waits for another.
 
 mod client_connections;
+mod client_settings;
 mod connection;
+mod connection_key;
 mod context;
 mod demo;
 mod detect;
 mod era;
 mod error;
+mod external_backend;
 mod health;
-mod key;
 mod listens;
 mod open;
 mod pool;
-mod remote;
 mod server;
-mod settings;
 mod slots;
 mod subscriptions;
 mod supervise;
@@ -29,5 +29,5 @@ mod transport;
 pub use demo::Demo;
 pub use error::StartError;
 pub use slots::SlotLimits;
-pub use supervisor::{Deps, Supervisor};
+pub use supervisor::{BackendDeps, Supervisor};
 pub use transport::http::ClientError;

@@ -17,8 +17,8 @@ mod listens;
 mod pairs;
 mod pass_through;
 mod repeat;
-mod settings;
 mod suspend;
+mod suspension_limits;
 pub(crate) mod tasks;
 mod window;
 
@@ -26,7 +26,7 @@ use std::{fmt, sync::Arc};
 
 pub(crate) use self::pairs::{Pair, ServerCrossing};
 use self::suspend::Suspension;
-pub use self::{repeat::repeated, settings::Settings, suspend::Deps};
+pub use self::{repeat::repeated, suspend::SuspensionDeps, suspension_limits::SuspensionLimits};
 use crate::{
     mcp::{Call, Method, Reply, Server},
     model::Target,
@@ -47,7 +47,7 @@ struct EndpointCrossing {
 
 impl Crossing {
     /// Nothing is suspended yet.
-    pub fn new(settings: &Settings, deps: Deps) -> Self {
+    pub fn new(settings: &SuspensionLimits, deps: SuspensionDeps) -> Self {
         Self(Suspension::new(settings, deps))
     }
 

@@ -15,13 +15,13 @@
 //! | `request` | one request without a session |
 
 mod binding;
+mod frontend_settings;
 mod replay;
 mod request;
 mod requests;
 mod server_requests;
 mod session;
 mod sessions;
-mod settings;
 mod state;
 
 use std::sync::Arc;
@@ -33,8 +33,8 @@ use tokio_util::sync::CancellationToken;
 use self::state::FrontendState;
 pub use self::{
     binding::StreamableHttp,
+    frontend_settings::FrontendSettings,
     sessions::Deps,
-    settings::Settings,
     state::{EndpointServers, Routes},
 };
 use crate::model::{SessionId, status::SessionStatus};
@@ -47,7 +47,7 @@ pub struct Frontend(Arc<FrontendState>);
 
 impl Frontend {
     /// The client side of these servers.
-    pub fn new(routes: Routes, settings: Settings, deps: Deps) -> Self {
+    pub fn new(routes: Routes, settings: FrontendSettings, deps: Deps) -> Self {
         Self(Arc::new(FrontendState::new(routes, settings, deps)))
     }
 

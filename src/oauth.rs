@@ -5,30 +5,30 @@
 //! `registration`, another client authentication method in `client_auth`, another grant type in `token/`.
 
 pub mod access_token;
+pub mod api_keys;
 pub mod authorize;
 mod client_auth;
 mod clients;
-mod core;
 pub mod cors;
+mod dependencies;
 pub mod error;
 pub mod form;
 pub mod grants;
-pub mod keys;
 pub mod limits;
+pub mod logged_reason;
 pub mod master_key;
 mod metadata;
+pub mod oauth_settings;
 pub mod opaque;
 mod pepper;
 pub mod pkce;
 pub mod policy;
-pub mod problem;
 pub mod redirect_uri;
 mod registration;
 pub mod revocation;
 mod revocation_endpoint;
 mod rotation;
 mod routes;
-pub mod settings;
 pub mod signing;
 mod token;
 mod usage;
@@ -39,6 +39,7 @@ use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
+    api_keys::{KeyHolder, KeyRefusal, Keys},
     authorize::{
         Authorization, AuthorizationError, BeginOutcome, Browser, ClientOrigin, LoginPrompt, PendingAuthorization,
         Redirect, StoreOutcome, Transaction, TransactionId, Trust, UnsealError,
@@ -46,13 +47,12 @@ pub use self::{
     clients::RegisteredClients,
     error::OAuthError,
     grants::{GrantView, Grants},
-    keys::{KeyHolder, KeyRefusal, Keys},
+    oauth_settings::{MasterKeySource, OAuthSettings},
     redirect_uri::RedirectTarget,
-    settings::{MasterKeySource, OAuthSettings},
     verify::{CredentialAccess, VerifiedCredential},
 };
 use self::{
-    core::Core, pepper::Pepper, registration::Registrations, revocation::Revocations,
+    dependencies::OAuthDeps, pepper::Pepper, registration::Registrations, revocation::Revocations,
     revocation_endpoint::RevocationEndpoint, routes::Endpoints, signing::SigningKeys, token::TokenEndpoint,
     usage::UsageRecorder, verify::Verifier,
 };
@@ -71,7 +71,7 @@ const PURGE_EVERY: u32 = 1200;
 pub struct OAuth(Arc<Services>);
 
 struct Services {
-    core: Core,
+    deps: OAuthDeps,
     keys: Arc<Keys>,
     grants: Grants,
     clients: RegisteredClients,
@@ -93,15 +93,15 @@ impl OAuth {
         random: Arc<dyn Random>,
         settings: OAuthSettings,
     ) -> Result<Self, OAuthError> {
-        let core = Core { storage, clock, random, settings: Arc::new(settings) };
-        let master = master_key::master_key(&core.settings.master_key, &*core.random)?;
+        let deps = OAuthDeps { storage, clock, random, settings: Arc::new(settings) };
+        let master = master_key::master_key(&deps.settings.master_key, &*deps.random)?;
         let pepper =
-            Arc::new(Pepper::new(master_key::stored_secret(&master, &core.storage, "pepper", &*core.random).await?));
-        let signing = SigningKeys::load(&core.storage, &master, &*core.random, core.now()).await?;
+            Arc::new(Pepper::new(master_key::stored_secret(&master, &deps.storage, "pepper", &*deps.random).await?));
+        let signing = SigningKeys::load(&deps.storage, &master, &*deps.random, deps.now()).await?;
         let requests = master.for_purpose("authorization requests");
-        let uses = Arc::new(UsageRecorder::new(core.clone()));
-        let revocations = Arc::new(Revocations::open(core.clone(), Arc::clone(&uses)).await?);
-        Ok(Self(Arc::new(Services::new(core, pepper, Arc::new(signing), (revocations, uses), requests))))
+        let uses = Arc::new(UsageRecorder::new(deps.clone()));
+        let revocations = Arc::new(Revocations::open(deps.clone(), Arc::clone(&uses)).await?);
+        Ok(Self(Arc::new(Services::new(deps, pepper, Arc::new(signing), (revocations, uses), requests))))
     }
 
     /// API keys.
@@ -170,20 +170,20 @@ impl OAuth {
 
     /// Purges expired rows.
     pub async fn purge(&self) -> Result<(), OAuthError> {
-        let now = self.0.core.now();
+        let now = self.0.deps.now();
         self.0.revocations.index().purge(now);
         self.0.registrations.purge(now).await?;
-        Ok(self.0.core.storage.transactions().purge_authorization(now).await?)
+        Ok(self.0.deps.storage.transactions().purge_authorization(now).await?)
     }
 
     /// 256 fresh random bits.
     pub fn nonce(&self) -> Secret {
-        Secret::new(self.0.core.random.token())
+        Secret::new(self.0.deps.random.token())
     }
 
     /// The operator's settings.
     pub fn settings(&self) -> &OAuthSettings {
-        &self.0.core.settings
+        &self.0.deps.settings
     }
 }
 
@@ -191,32 +191,32 @@ impl OAuth {
 
 impl Services {
     fn new(
-        core: Core,
+        deps: OAuthDeps,
         pepper: Arc<Pepper>,
         signing: Arc<SigningKeys>,
         (revocations, uses): (Arc<Revocations>, Arc<UsageRecorder>),
         requests: SealingKey,
     ) -> Self {
         let (r, u) = (|| Arc::clone(&revocations), || Arc::clone(&uses));
-        let keys = Arc::new(Keys::new(core.clone(), Arc::clone(&pepper), r(), u()));
-        let registrations = Arc::new(Registrations::new(core.clone(), pepper));
+        let keys = Arc::new(Keys::new(deps.clone(), Arc::clone(&pepper), r(), u()));
+        let registrations = Arc::new(Registrations::new(deps.clone(), pepper));
         let endpoints = Endpoints {
-            settings: Arc::clone(&core.settings),
+            settings: Arc::clone(&deps.settings),
             token: Arc::new(TokenEndpoint::new(Arc::clone(&keys), Arc::clone(&signing), r(), u())),
             registrations: Arc::clone(&registrations),
             revocation: Arc::new(RevocationEndpoint {
-                core: core.clone(),
+                deps: deps.clone(),
                 signing: Arc::clone(&signing),
                 revocations: r(),
             }),
             signing: Arc::clone(&signing),
         };
         Self {
-            grants: Grants { core: core.clone(), revocations: r() },
-            clients: RegisteredClients { core: core.clone(), revocations: r() },
+            grants: Grants { deps: deps.clone(), revocations: r() },
+            clients: RegisteredClients { deps: deps.clone(), revocations: r() },
             authorization: Authorization::new(Arc::clone(&keys), Arc::clone(&registrations), u(), requests),
             verifier: Verifier::new(Arc::clone(&keys), signing, r(), u()),
-            core,
+            deps,
             keys,
             registrations,
             revocations,

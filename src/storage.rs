@@ -3,6 +3,7 @@
 //! One file per table: [`Storage`] returns a handle for each. Look-ups return `Result<Option<T>>`; verbs are `lookup`,
 //! `find_by_*`, `add`, `list`, `count`, `delete`. Secrets are stored only as digests or ciphertext.
 
+mod api_keys;
 mod backend_eras;
 mod browser_sessions;
 mod clients;
@@ -12,7 +13,6 @@ mod facts;
 mod file;
 mod grants;
 mod key_rotation;
-mod keys;
 mod refresh_tokens;
 mod revocations;
 mod server_info;
@@ -26,6 +26,7 @@ use std::{
     time::Duration,
 };
 
+pub use api_keys::KeyTable;
 pub use backend_eras::BackendEraTable;
 pub use browser_sessions::{BrowserSession, BrowserSessionTable};
 pub use clients::{ClientTable, NewClient, RegistrationOutcome, UnusedLimits};
@@ -33,7 +34,6 @@ pub use codes::{CodeRow, CodeTable};
 pub use database::StorageError;
 pub use facts::FactTable;
 pub use grants::{GrantTable, ListedGrant};
-pub use keys::KeyTable;
 pub use refresh_tokens::{NewRefreshToken, RefreshTokenRow, RefreshTokenTable, Rotation};
 pub use revocations::{Revocation, RevocationTable};
 pub use server_info::{ServerInfoRow, ServerInfoTable};

@@ -3,5 +3,5 @@
 pub mod events;
 pub mod headers;
 pub mod lines;
-pub mod peer;
+pub mod sent_requests;
 pub mod sse;

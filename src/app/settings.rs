@@ -40,15 +40,15 @@ pub(super) fn slots(config: &Config) -> backend::SlotLimits {
 }
 
 /// The bounds of what crossings keep.
-pub(super) fn crossing(config: &Config) -> crossing::Settings {
+pub(super) fn crossing(config: &Config) -> crossing::SuspensionLimits {
     let config::LimitsConfig { suspended_calls_per_user, suspended_calls, question_timeout, .. } = config.limits;
-    crossing::Settings { suspended_calls_per_user, suspended_calls, question_timeout }
+    crossing::SuspensionLimits { suspended_calls_per_user, suspended_calls, question_timeout }
 }
 
 /// The frontend's, for this bound of client connections.
-pub(super) fn frontend(config: &Config, connections: usize) -> frontend::Settings {
+pub(super) fn frontend(config: &Config, connections: usize) -> frontend::FrontendSettings {
     let limits = &config.limits;
-    frontend::Settings {
+    frontend::FrontendSettings {
         session_idle: limits.session_idle,
         sessions: limits.sessions,
         sessions_per_caller: limits.sessions_per_caller,
@@ -63,7 +63,7 @@ pub(super) fn frontend(config: &Config, connections: usize) -> frontend::Setting
         body: limits.request_body,
         strict_clients: config.clients.strict.clone(),
         serves: config.http.serves,
-        ..frontend::Settings::default()
+        ..frontend::FrontendSettings::default()
     }
 }
 

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use super::{
     connection::ServerConnection,
+    connection_key::ConnectionKey,
     error::StartError,
-    key::Key,
+    external_backend::ExternalBackend,
     open::{Failure, Succession},
     pool::{Slot, SlotState},
-    remote::Backend,
 };
 use crate::mcp::{ClientInfo, Era, Method, Notification, Payload, Revision, observer::LifecycleEvent};
 
-impl Backend {
+impl ExternalBackend {
     /// Opens the connection of `slot`, in a task that all who wait for it share.
-    pub(super) fn open(self: &Arc<Self>, slot: &Arc<Slot>, key: &Key, client: &Arc<ClientInfo>) {
+    pub(super) fn open(self: &Arc<Self>, slot: &Arc<Slot>, key: &ConnectionKey, client: &Arc<ClientInfo>) {
         if let Some(trouble) = self.health.trouble() {
             slot.set(SlotState::Failed(trouble));
             return;
@@ -43,7 +43,7 @@ impl Backend {
     }
 
     /// Serves as long as a connection in a slot lasts, from when it can be used.
-    async fn live_in(self: &Arc<Self>, slot: &Slot, key: &Key, connection: Arc<ServerConnection>) {
+    async fn live_in(self: &Arc<Self>, slot: &Slot, key: &ConnectionKey, connection: Arc<ServerConnection>) {
         self.settings.bring_up(key, &connection).await;
         if slot.has_lived() {
             self.tell_fresh(key, &connection);
@@ -85,7 +85,7 @@ impl Backend {
     }
 
     /// Tells the client that the server behind it is a fresh one (design rule 9).
-    fn tell_fresh(&self, key: &Key, connection: &ServerConnection) {
+    fn tell_fresh(&self, key: &ConnectionKey, connection: &ServerConnection) {
         if connection.can_log() {
             let text =
                 format!("Backend `{}` was started anew; what it remembered of this session is gone", self.spec.id);

@@ -3,7 +3,7 @@
 //!
 //! A legacy server and its client share a session, which [`handshake`] opens. A modern one serves requests that stand alone;
 //! [`discover`] asks it for its account of itself. The rest is the same: [`calls`] knows the open calls, [`call`] makes one,
-//! [`receive`] takes in what comes, [`session`] and [`request`] find out whom it is for, [`server_requests`] has the requests of the server wait for answers, and
+//! [`receive`] takes in what comes, [`session_protocol`] and [`request_protocol`] find out whom it is for, [`server_requests`] has the requests of the server wait for answers, and
 //! [`listen`] shares one subscription stream between all who listen.
 
 pub(crate) mod background;
@@ -19,10 +19,10 @@ mod listen;
 mod listen_state;
 mod ownership;
 pub(crate) mod receive;
-pub(crate) mod request;
+pub(crate) mod request_protocol;
 pub(crate) mod server_info;
 mod server_requests;
-pub(crate) mod session;
+pub(crate) mod session_protocol;
 pub(crate) mod state;
 
 pub(crate) use call::OutboundCall;

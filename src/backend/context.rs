@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{era::Memory, slots::SlotLimits, task_group::TaskGroup, transport::http::Client};
+use super::{era::KnownEras, slots::SlotLimits, task_group::TaskGroup, transport::http::Client};
 use crate::{mcp::observer::Observer, support::Clock};
 
 /// What all backends share.
@@ -21,7 +21,7 @@ pub(crate) struct BackendContext {
     /// The time of day.
     pub(super) clock: Arc<dyn Clock>,
     /// What was found out about the servers' eras.
-    pub(super) memory: Memory,
+    pub(super) memory: KnownEras,
     /// The observer of client sessions that end because a backend has lost its side of them (`OnLoss::End`).
     pub(super) observer: Observer,
 }

@@ -15,9 +15,9 @@ use super::{
         ServerConnection, ServerInfo,
         discover::{Told, discover, introduced},
     },
-    era::{Known, Verdict},
+    connection_key::ConnectionKey,
+    era::{BackendEra, Verdict},
     error::StartError,
-    key::Key,
     open::{Failure, Opener, Succession},
     pool::Pool,
 };
@@ -39,7 +39,7 @@ struct Spare {
 /// Opens the base connection of one backend.
 pub(super) struct Detection<'a> {
     pub(super) opener: &'a Opener,
-    pub(super) era: &'a Known,
+    pub(super) era: &'a BackendEra,
     pub(super) pool: &'a Pool,
 }
 
@@ -51,9 +51,11 @@ impl Detection<'_> {
         let client = Arc::new(ClientInfo::gateway());
         let opened = match self.era.again() {
             None => self.find_out(&client).await,
-            Some(verdict) if verdict.is_configured() => {
-                self.opener.open(Some(verdict.era), (&Key::base(), self.succession()), &client).await.map(Opened::sure)
-            }
+            Some(verdict) if verdict.is_configured() => self
+                .opener
+                .open(Some(verdict.era), (&ConnectionKey::base(), self.succession()), &client)
+                .await
+                .map(Opened::sure),
             Some(verdict) if verdict.era == Era::Modern => self.confirm_modern(verdict, &client).await,
             Some(verdict) => self.confirm_legacy(verdict, &client).await,
         };
@@ -90,7 +92,7 @@ impl Detection<'_> {
     /// Opens it as one that was found to be legacy. Where the server turns the handshake down it is found out anew at once,
     /// and where a process is silent or ends, the next time. Over HTTP an outage says nothing.
     async fn confirm_legacy(&self, verdict: Verdict, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
-        let failure = match self.opener.greet(&Key::base(), client).await {
+        let failure = match self.opener.greet(&ConnectionKey::base(), client).await {
             Ok(session) => {
                 self.holds(verdict);
                 return Ok(Opened::sure(session));
@@ -139,7 +141,7 @@ impl Detection<'_> {
 
     /// A connection on which it is only asked, unless it is kept.
     fn spare(&self) -> Result<Spare, Failure> {
-        Ok(Spare { connection: self.opener.approach(&Key::base(), self.succession())?, is_kept: false })
+        Ok(Spare { connection: self.opener.approach(&ConnectionKey::base(), self.succession())?, is_kept: false })
     }
 
     /// What the server tells on it.
@@ -157,7 +159,7 @@ impl Detection<'_> {
             Told::Legacy(reason) | Told::Ended(reason) => {
                 tracing::debug!(backend = %self.opener.spec.id, reason, "the server is taken for one with a handshake");
                 drop(spare);
-                match self.opener.greet(&Key::base(), client).await {
+                match self.opener.greet(&ConnectionKey::base(), client).await {
                     Ok(session) => Ok(self.is_legacy(session)),
                     Err(Failure { error: StartError::OtherEra(contrary), stderr_tail }) => {
                         let spare = self.spare()?;
@@ -194,7 +196,7 @@ impl Detection<'_> {
         mut asking: BoxFuture<'static, Told>,
         client: &Arc<ClientInfo>,
     ) -> Result<Opened, Failure> {
-        let base = Key::base();
+        let base = ConnectionKey::base();
         let mut greeting = pin!(self.opener.greet(&base, client));
         tokio::select! {
             biased;

@@ -28,11 +28,11 @@ const LEGACY_FOR: Duration = Duration::from_hours(24);
 
 /// In which manner a backend is spoken to. Cheap to clone: all clones are one.
 #[derive(Clone)]
-pub(crate) struct Known {
+pub(crate) struct BackendEra {
     verdict: Arc<watch::Sender<Option<Verdict>>>,
     /// Whether what was found out has failed since.
     doubted: Arc<AtomicBool>,
-    memory: Memory,
+    memory: KnownEras,
     server: Option<Digest>,
     clock: Arc<dyn Clock>,
 }
@@ -54,16 +54,16 @@ enum Source {
 
 /// What was found out, each server once. Cheap to clone: all clones are one.
 #[derive(Clone)]
-pub(crate) struct Memory {
+pub(crate) struct KnownEras {
     known: Arc<Mutex<Vec<KnownEra>>>,
     observer: Observer,
 }
 
-// === impl Known ===
+// === impl BackendEra ===
 
-impl Known {
+impl BackendEra {
     /// What the operator says, if anything. What is remembered is not known before a start has borne it out.
-    pub(crate) fn new(spec: &BackendSpec, memory: &Memory, clock: &Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(spec: &BackendSpec, memory: &KnownEras, clock: &Arc<dyn Clock>) -> Self {
         let configured = |era| Some(Verdict { era, found: Source::Configured });
         let verdict = watch::Sender::new(match spec.era {
             EraChoice::Auto => None,
@@ -175,9 +175,9 @@ impl Verdict {
     }
 }
 
-// === impl Memory ===
+// === impl KnownEras ===
 
-impl Memory {
+impl KnownEras {
     /// What is remembered of those of these backends whose era is to be found out.
     pub(crate) fn of(specs: &[BackendSpec], mut known: Vec<KnownEra>, observer: Observer) -> Self {
         let asked = specs.iter().filter(|spec| spec.era == EraChoice::Auto);

@@ -6,7 +6,7 @@ use futures_util::{Stream, StreamExt as _, stream};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::key::Key;
+use super::connection_key::ConnectionKey;
 use crate::{
     mcp::{Event, Method, Notification, Payload, Question, Revision},
     model::Requester,
@@ -17,7 +17,7 @@ const QUEUE: usize = 256;
 
 /// The listens at one backend, by whose sessions they hear, be these there or not.
 #[derive(Debug, Default)]
-pub(crate) struct Listens(Mutex<HashMap<Key, Vec<ListenSender>>>);
+pub(crate) struct Listens(Mutex<HashMap<ConnectionKey, Vec<ListenSender>>>);
 
 /// Where the events of one listen go.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Listens {
     /// that is empty. It never ends by itself.
     pub(crate) fn listen(
         self: &Arc<Self>,
-        key: &Key,
+        key: &ConnectionKey,
         holder: Requester,
         only: Vec<Method>,
     ) -> impl Stream<Item = Event> + Send + use<> {
@@ -45,7 +45,12 @@ impl Listens {
     }
 
     /// Tells those who listen at `key` and for whom it is; whether anybody does.
-    pub(crate) fn tell(&self, key: &Key, notification: &Notification, is_for: impl Fn(&Requester) -> bool) -> bool {
+    pub(crate) fn tell(
+        &self,
+        key: &ConnectionKey,
+        notification: &Notification,
+        is_for: impl Fn(&Requester) -> bool,
+    ) -> bool {
         let listens = self.0.lock();
         let listeners = listens.get(&key.sharer()).into_iter().flatten();
         let is_of_it =
@@ -61,7 +66,7 @@ impl Listens {
     }
 
     /// Tells all who listen at `key` that every list may have changed: the server behind it is another one now.
-    pub(crate) fn tell_all_changed(&self, key: &Key) {
+    pub(crate) fn tell_all_changed(&self, key: &ConnectionKey) {
         for method in [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged] {
             self.tell(key, &Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) }, |_| true);
         }
@@ -73,7 +78,7 @@ impl Listens {
     /// # Errors
     ///
     /// The question itself, where nobody listens.
-    pub(crate) fn ask(&self, key: &Key, question: Question) -> Result<(), Question> {
+    pub(crate) fn ask(&self, key: &ConnectionKey, question: Question) -> Result<(), Question> {
         let listens = self.0.lock();
         let mut able = listens.get(&key.sharer()).into_iter().flatten().filter(|listener| listener.only.is_empty());
         match (able.next(), able.next()) {
@@ -91,7 +96,7 @@ impl Listens {
 /// One listen; when it is dropped, nobody is told any more.
 struct Ear {
     listens: Arc<Listens>,
-    key: Key,
+    key: ConnectionKey,
     receiver: mpsc::Receiver<Event>,
 }
 

@@ -10,13 +10,13 @@ use super::{
         discover::{Told, discover, introduced},
         handshake::{self, HandshakeError, Offer},
         receive,
-        request::RequestProtocol,
-        session::SessionProtocol,
+        request_protocol::RequestProtocol,
+        session_protocol::SessionProtocol,
         state::{About, Protocol},
     },
+    connection_key::ConnectionKey,
     context::BackendContext,
     error::StartError,
-    key::Key,
     listens::Listens,
     subscriptions::Subscriptions,
     transport::{self, Connector, Incoming, Transport, http::LateStreams},
@@ -75,7 +75,7 @@ impl Opener {
     pub(super) async fn open(
         &self,
         era: Option<Era>,
-        (key, succession): (&Key, Succession),
+        (key, succession): (&ConnectionKey, Succession),
         client: &Arc<ClientInfo>,
     ) -> Result<Arc<ServerConnection>, Failure> {
         match era {
@@ -86,7 +86,11 @@ impl Opener {
 
     /// Opens a session of `key` in the name of `client`, offering lower versions on fresh connections where the server wants
     /// them (`translation` 6.1). All of it takes no longer than `start_timeout`.
-    pub(super) async fn greet(&self, key: &Key, client: &Arc<ClientInfo>) -> Result<Arc<ServerConnection>, Failure> {
+    pub(super) async fn greet(
+        &self,
+        key: &ConnectionKey,
+        client: &Arc<ClientInfo>,
+    ) -> Result<Arc<ServerConnection>, Failure> {
         let deadline = Instant::now() + self.spec.start_timeout;
         // several clients could have tasks of the same id (2025-11-25)
         let client = if key.is_of_one_client() { Arc::clone(client) } else { Arc::new(client.of_many()) };
@@ -126,7 +130,7 @@ impl Opener {
 
     /// Opens a connection of `key` to a server of 2026-07-28, which is asked for its account of itself: also where the
     /// operator says that it is one, since an older one may take a call for its own and say nothing (`translation` 2.7).
-    async fn meet(&self, key: &Key, succession: Succession) -> Result<Arc<ServerConnection>, Failure> {
+    async fn meet(&self, key: &ConnectionKey, succession: Succession) -> Result<Arc<ServerConnection>, Failure> {
         let connection = self.approach(key, succession)?;
         let told = tokio::select! {
             told = discover(&connection, self.spec.start_timeout) => told,
@@ -146,7 +150,11 @@ impl Opener {
     }
 
     /// A connection of `key` for requests that stand alone, on which nothing was said yet.
-    pub(super) fn approach(&self, key: &Key, succession: Succession) -> Result<Arc<ServerConnection>, Failure> {
+    pub(super) fn approach(
+        &self,
+        key: &ConnectionKey,
+        succession: Succession,
+    ) -> Result<Arc<ServerConnection>, Failure> {
         let (transport, incoming) = self.connect()?;
         transport.negotiated(RequestProtocol.newest());
         Ok(receive::begin(self.about(&RequestProtocol, (key, succession)), transport, incoming))
@@ -157,7 +165,7 @@ impl Opener {
         transport::connect(&self.spec, &Connector { environment, client, tasks, late: &self.late_streams })
     }
 
-    fn about(&self, protocol: &'static dyn Protocol, (key, succession): (&Key, Succession)) -> About {
+    fn about(&self, protocol: &'static dyn Protocol, (key, succession): (&ConnectionKey, Succession)) -> About {
         About {
             backend: self.spec.id.clone(),
             key: key.clone(),

@@ -14,8 +14,8 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     connection::{ServerConnection, calls::LINGER, closed_requests::FINISH_TIMEOUT},
+    connection_key::{ConnectionKey, SharingScope},
     error::StartError,
-    key::{Key, SharingScope},
     slots::SlotLimits,
 };
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
 /// The sessions of one backend.
 pub(crate) struct Pool {
     base: Arc<Slot>,
-    slots: Mutex<HashMap<Key, Arc<Slot>>>,
+    slots: Mutex<HashMap<ConnectionKey, Arc<Slot>>>,
     most: usize,
     /// The era of the connections that serve calls.
     era: EraCell,
@@ -86,7 +86,7 @@ impl Pool {
     }
 
     /// Leases the connection of `key` if it can be used at once.
-    pub(crate) fn ready(&self, key: &Key) -> Option<LeasedConnection> {
+    pub(crate) fn ready(&self, key: &ConnectionKey) -> Option<LeasedConnection> {
         let lease = if key.is_base() { Lease::new(&self.base) } else { Lease::new(self.slots.lock().get(key)?) };
         let connection = lease.0.connection()?;
         Some(LeasedConnection { lease, connection })
@@ -99,7 +99,7 @@ impl Pool {
 
     /// The slot of `key`. Where it is a new one and the pool is full, the idle session that was not used for longest is
     /// ended.
-    pub(crate) fn lease(&self, key: &Key) -> Result<Lease, Full> {
+    pub(crate) fn lease(&self, key: &ConnectionKey) -> Result<Lease, Full> {
         if key.is_base() {
             return Ok(Lease::new(&self.base));
         }
@@ -123,7 +123,7 @@ impl Pool {
     }
 
     /// The session of `key`, where there is one that can be used.
-    pub(crate) fn present(&self, key: &Key) -> Option<Arc<ServerConnection>> {
+    pub(crate) fn present(&self, key: &ConnectionKey) -> Option<Arc<ServerConnection>> {
         if key.is_base() {
             return self.base.connection();
         }
@@ -131,7 +131,7 @@ impl Pool {
     }
 
     /// The sessions of this sharer that can be used, whatever their slot.
-    pub(crate) fn sessions(&self, key: &Key) -> Vec<Arc<ServerConnection>> {
+    pub(crate) fn sessions(&self, key: &ConnectionKey) -> Vec<Arc<ServerConnection>> {
         if key.is_base() {
             return self.base.connection().into_iter().collect();
         }
@@ -141,7 +141,7 @@ impl Pool {
     }
 
     /// Whether what serves the sharer of `key` is there and can be used, in whichever slot.
-    pub(crate) fn is_there(&self, key: &Key) -> bool {
+    pub(crate) fn is_there(&self, key: &ConnectionKey) -> bool {
         let is_there = |slot: &Arc<Slot>| slot.connection().is_some();
         if key.is_base() {
             return is_there(&self.base);
@@ -166,7 +166,7 @@ impl Pool {
 
     /// Ends the sessions that were not used for `idle_timeout`, and on which nobody waits as `waits` tells. Their slots
     /// stay, to tell their clients when they are back.
-    pub(crate) fn sweep(&self, idle_timeout: Duration, waits: impl Fn(&Key) -> bool) {
+    pub(crate) fn sweep(&self, idle_timeout: Duration, waits: impl Fn(&ConnectionKey) -> bool) {
         let slots = self.slots.lock();
         let unused = |slot: &Slot| slot.is_idle() && slot.used.lock().elapsed() >= idle_timeout;
         for (_, slot) in slots.iter().filter(|(key, slot)| unused(slot) && !waits(key)) {
@@ -199,7 +199,7 @@ impl Pool {
 impl Pool {
     /// Closes the questions that are open for `question_slot_time` in as many sessions of this sharer as slots are
     /// `missing`, the oldest first, and cancels the calls that their servers do not finish then. Returns when to look again.
-    pub(crate) fn reclaim(&self, key: &Key, missing: usize, limits: SlotLimits) -> Instant {
+    pub(crate) fn reclaim(&self, key: &ConnectionKey, missing: usize, limits: SlotLimits) -> Instant {
         let (now, time) = (Instant::now(), limits.question_slot_time);
         let mut coming = 0;
         let mut old: Vec<(Instant, Arc<ServerConnection>)> = Vec::new();

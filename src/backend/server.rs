@@ -2,9 +2,9 @@
 //! chosen here, once the handshake has told the era of the server: [`SessionServer`] or [`RequestServer`].
 
 mod era_changes;
-mod request;
+mod request_server;
 mod route;
-mod session;
+mod session_server;
 mod waiting;
 
 use std::{
@@ -17,13 +17,13 @@ use std::{
 
 use futures_util::{StreamExt as _, future::Either};
 
-use self::{request::RequestServer, route::Route, session::SessionServer};
+use self::{request_server::RequestServer, route::Route, session_server::SessionServer};
 use super::{
     connection::{OutboundCall, call_through},
+    connection_key::ConnectionKey,
     error::DispatchError,
-    key::Key,
+    external_backend::{CallCounter, ExternalBackend},
     pool::LeasedConnection,
-    remote::{Backend, CallCounter},
     slots::{SlotGuard, SlotRequest},
     transport::NotSent,
 };
@@ -33,12 +33,12 @@ use crate::{
     model::OnLoss,
 };
 
-/// A [`Backend`] behind the interface that everything else sees.
-pub(crate) struct BackendServer(pub(crate) Arc<Backend>);
+/// An [`ExternalBackend`] behind the interface that everything else sees.
+pub(crate) struct BackendServer(pub(crate) Arc<ExternalBackend>);
 
 /// Attempts at one call, which is made once more if the connection was lost before it ran (`translation` 4c).
 struct CallRetry<'a> {
-    backend: &'a Backend,
+    backend: &'a ExternalBackend,
     method: &'a Method,
     /// How many there can be beside the present one.
     left: u8,
@@ -69,7 +69,7 @@ impl Server for BackendServer {
     }
 }
 
-impl Backend {
+impl ExternalBackend {
     /// Serves a call through the decorators that its client needs at this server.
     fn dispatch(self: Arc<Self>, route: Route, call: Call) -> Reply {
         let crossing = &self.crossing;
@@ -95,8 +95,8 @@ impl Backend {
     /// The way of a call of this client to a server of this era.
     fn route(&self, era: Era, context: &Context) -> Route {
         let key = match era {
-            Era::Legacy => Key::of(self.spec.share, context),
-            Era::Modern => Key::of_modern(&self.spec, context),
+            Era::Legacy => ConnectionKey::of(self.spec.share, context),
+            Era::Modern => ConnectionKey::of_modern(&self.spec, context),
         };
         let ready = self.pool.ready(&key).filter(|ready| ready.connection.era() == era);
         Route { era, key, ready }
@@ -194,12 +194,12 @@ impl Backend {
 
     /// Whether a call needs a slot: on a channel that several client sessions share, if the client can be asked in it. An
     /// exchange of its own tells whose question it is.
-    fn needs_slot(&self, method: &Method, key: &Key) -> bool {
+    fn needs_slot(&self, method: &Method, key: &ConnectionKey) -> bool {
         self.spec.is_channel() && !key.is_of_one_client() && key.can_be_asked() && method.may_ask()
     }
 
     /// Waits for a slot of `key`'s sharer up to `slot_wait`.
-    async fn slot(&self, method: &Method, key: &Key, context: &Context) -> Result<SlotGuard, ErrorObject> {
+    async fn slot(&self, method: &Method, key: &ConnectionKey, context: &Context) -> Result<SlotGuard, ErrorObject> {
         // a task is waited for where it was made
         let only = method.is_of_core_tasks().then_some(key.slot());
         let request = SlotRequest { user: context.caller.user.clone(), holder: context.requester.clone(), only };
@@ -213,7 +213,7 @@ impl Backend {
     /// to the level that a call asks for itself; that of a session was set before.
     pub(super) async fn connection(
         self: &Arc<Self>,
-        (era, key): (Era, &Key),
+        (era, key): (Era, &ConnectionKey),
         ready: Option<LeasedConnection>,
         context: &Context,
     ) -> Result<LeasedConnection, DispatchError> {
@@ -269,7 +269,7 @@ impl Backend {
 impl<'a> CallRetry<'a> {
     /// The first one. There can be one more where the operator lets sessions be opened anew; no third, lest two sides chase
     /// each other.
-    fn of(backend: &'a Backend, method: &'a Method) -> Self {
+    fn of(backend: &'a ExternalBackend, method: &'a Method) -> Self {
         Self { backend, method, left: u8::from(backend.spec.on_loss == OnLoss::Reinit), lost: None }
     }
 

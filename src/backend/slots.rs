@@ -24,7 +24,7 @@ use tokio::{
 
 pub(crate) use self::sharer::SlotRequest;
 use self::sharer::{Choice, Sharer, Terms};
-use super::{connection::calls::LINGER, key::Key};
+use super::{connection::calls::LINGER, connection_key::ConnectionKey};
 
 /// The most calls of one user that wait for the slots of one sharer.
 const MAX_WAITING: usize = 1_024;
@@ -41,7 +41,7 @@ pub struct SlotLimits {
 /// The question slots of one backend, by sharer.
 #[derive(Debug)]
 pub(crate) struct QuestionSlots {
-    sharers: Mutex<HashMap<Key, Sharer>>,
+    sharers: Mutex<HashMap<ConnectionKey, Sharer>>,
     changed: Notify,
     last: AtomicU64,
     /// Slots for each sharer.
@@ -57,7 +57,7 @@ pub(crate) struct Busy;
 #[derive(Debug)]
 pub(crate) struct SlotGuard {
     slots: Arc<QuestionSlots>,
-    key: Key,
+    key: ConnectionKey,
     /// Whether the server has answered.
     answered: bool,
 }
@@ -65,7 +65,7 @@ pub(crate) struct SlotGuard {
 /// A call that waits. Dropping it lets the next one go first.
 struct Waiting<'a> {
     slots: &'a Arc<QuestionSlots>,
-    key: &'a Key,
+    key: &'a ConnectionKey,
     number: u64,
 }
 
@@ -99,7 +99,7 @@ impl QuestionSlots {
     /// [`Busy`].
     pub(crate) async fn acquire(
         self: &Arc<Self>,
-        key: &Key,
+        key: &ConnectionKey,
         request: SlotRequest,
         reclaim: impl Fn(usize) -> Instant,
     ) -> Result<SlotGuard, Busy> {
@@ -129,7 +129,7 @@ impl QuestionSlots {
     }
 
     /// Puts a call at the end of the queue.
-    fn enter<'a>(self: &'a Arc<Self>, key: &'a Key, request: SlotRequest) -> Result<Waiting<'a>, Busy> {
+    fn enter<'a>(self: &'a Arc<Self>, key: &'a ConnectionKey, request: SlotRequest) -> Result<Waiting<'a>, Busy> {
         let mut sharers = self.sharers.lock();
         let sharer = sharers.entry(key.sharer()).or_default();
         if sharer.waiting_of(&request.user) >= MAX_WAITING {
@@ -141,7 +141,7 @@ impl QuestionSlots {
     }
 
     /// How many slots the calls that wait need beside those that come free by themselves.
-    fn missing(&self, key: &Key) -> usize {
+    fn missing(&self, key: &ConnectionKey) -> usize {
         self.sharers.lock().get(&key.sharer()).map_or(0, |sharer| sharer.missing(self.max))
     }
 }
@@ -180,7 +180,7 @@ impl SlotGuard {
     }
 
     /// The session that the call is made in.
-    pub(crate) const fn key(&self) -> &Key {
+    pub(crate) const fn key(&self) -> &ConnectionKey {
         &self.key
     }
 }

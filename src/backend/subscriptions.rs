@@ -9,7 +9,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
-use super::key::Key;
+use super::connection_key::ConnectionKey;
 use crate::{
     mcp::{Level, uri::covers},
     model::Requester,
@@ -33,9 +33,9 @@ pub(crate) struct Subscriptions(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    sharers: HashMap<Key, SharerSettings>,
+    sharers: HashMap<ConnectionKey, SharerSettings>,
     /// Where each client may want something, so that its end looks at nothing else.
-    places: HashMap<Requester, HashSet<Key>>,
+    places: HashMap<Requester, HashSet<ConnectionKey>>,
 }
 
 /// Levels and subscriptions of the clients of one sharer.
@@ -53,7 +53,7 @@ struct SharerSettings {
 #[derive(Debug)]
 pub(crate) struct SubscriptionTurn {
     subscriptions: Arc<Subscriptions>,
-    key: Key,
+    key: ConnectionKey,
     guard: Option<OwnedMutexGuard<()>>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct SubscriptionTurn {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct GivenUp {
     /// Whose session.
-    pub(crate) key: Key,
+    pub(crate) key: ConnectionKey,
     /// The topics that nobody listens for now.
     pub(crate) topics: Vec<Topic>,
     /// The level that those who are left want, where it is another than before.
@@ -72,18 +72,18 @@ pub(crate) struct GivenUp {
 
 impl Subscriptions {
     /// Notes the level that `holder` wants; gives the most verbose that is wanted.
-    pub(crate) fn set_level(&self, key: &Key, holder: Requester, level: Level) -> Level {
+    pub(crate) fn set_level(&self, key: &ConnectionKey, holder: Requester, level: Level) -> Level {
         let mut inner = self.0.lock();
         inner.at(key, &holder).set_level(holder, level)
     }
 
     /// The most verbose level that is wanted.
-    pub(crate) fn level(&self, key: &Key) -> Option<Level> {
+    pub(crate) fn level(&self, key: &ConnectionKey) -> Option<Level> {
         self.0.lock().sharers.get(&key.sharer())?.level()
     }
 
     /// The turn to make or end a subscription.
-    pub(crate) async fn turn(self: &Arc<Self>, key: &Key) -> SubscriptionTurn {
+    pub(crate) async fn turn(self: &Arc<Self>, key: &ConnectionKey) -> SubscriptionTurn {
         let key = key.sharer();
         let lock = Arc::clone(&self.0.lock().sharers.entry(key.clone()).or_default().turn);
         // made before the wait, so that a wait that is given up leaves nothing behind
@@ -93,37 +93,37 @@ impl Subscriptions {
     }
 
     /// Whether anybody listens for `topic`, `holder` left aside.
-    pub(crate) fn has_others(&self, key: &Key, holder: &Requester, topic: &Topic) -> bool {
+    pub(crate) fn has_others(&self, key: &ConnectionKey, holder: &Requester, topic: &Topic) -> bool {
         let inner = self.0.lock();
         let holders = inner.sharers.get(&key.sharer()).and_then(|sharer| sharer.subscriptions.get(topic));
         holders.is_some_and(|holders| holders.iter().any(|other| other != holder))
     }
 
     /// Whether one more subscription has room.
-    pub(crate) fn has_room(&self, key: &Key) -> bool {
+    pub(crate) fn has_room(&self, key: &ConnectionKey) -> bool {
         self.0.lock().sharers.get(&key.sharer()).is_none_or(|sharer| sharer.subscriptions.len() < MOST_SUBSCRIPTIONS)
     }
 
     /// Notes that `holder` listens for `topic`.
-    pub(crate) fn subscribed(&self, key: &Key, holder: Requester, topic: Topic) {
+    pub(crate) fn subscribed(&self, key: &ConnectionKey, holder: Requester, topic: Topic) {
         let mut inner = self.0.lock();
         inner.at(key, &holder).subscriptions.entry(topic).or_default().insert(holder);
     }
 
     /// Notes that `holder` does not listen for `topic` any more; whether nobody does now.
-    pub(crate) fn unsubscribed(&self, key: &Key, holder: &Requester, topic: &Topic) -> bool {
+    pub(crate) fn unsubscribed(&self, key: &ConnectionKey, holder: &Requester, topic: &Topic) -> bool {
         let mut inner = self.0.lock();
         let Some(sharer) = inner.sharers.get_mut(&key.sharer()) else { return false };
         !sharer.leave(holder, |other| other == topic).is_empty()
     }
 
     /// Notes that there is nothing more to hear of `topic`; whether anybody listened for it.
-    pub(crate) fn is_over(&self, key: &Key, topic: &Topic) -> bool {
+    pub(crate) fn is_over(&self, key: &ConnectionKey, topic: &Topic) -> bool {
         self.0.lock().sharers.get_mut(&key.sharer()).is_some_and(|sharer| sharer.subscriptions.remove(topic).is_some())
     }
 
     /// What somebody listens for.
-    pub(crate) fn topics(&self, key: &Key) -> Vec<Topic> {
+    pub(crate) fn topics(&self, key: &ConnectionKey) -> Vec<Topic> {
         self.0
             .lock()
             .sharers
@@ -133,13 +133,13 @@ impl Subscriptions {
     }
 
     /// Whether somebody waits for updates: such a session is not idle.
-    pub(crate) fn waits(&self, key: &Key) -> bool {
+    pub(crate) fn waits(&self, key: &ConnectionKey) -> bool {
         key.is_first_slot() && self.0.lock().sharers.get(key).is_some_and(|sharer| !sharer.subscriptions.is_empty())
     }
 
     /// Whether `holder` listens for `topic`, or for the resource that it lies beneath (all versions, resources: an update may
     /// be of a sub-resource).
-    pub(crate) fn is_subscribed(&self, key: &Key, holder: &Requester, topic: &Topic) -> bool {
+    pub(crate) fn is_subscribed(&self, key: &ConnectionKey, holder: &Requester, topic: &Topic) -> bool {
         let inner = self.0.lock();
         let Some(sharer) = inner.sharers.get(&key.sharer()) else { return false };
         match topic {
@@ -173,7 +173,7 @@ impl Subscriptions {
 
 impl Inner {
     /// What is wanted at the sharer of `key`, where `holder` is about to want something.
-    fn at(&mut self, key: &Key, holder: &Requester) -> &mut SharerSettings {
+    fn at(&mut self, key: &ConnectionKey, holder: &Requester) -> &mut SharerSettings {
         if !holder.is_gateway() {
             self.places.entry(holder.clone()).or_default().insert(key.sharer());
         }
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn the_most_verbose_level_is_wanted_until_its_client_leaves() {
-        let (subscriptions, key) = (Subscriptions::default(), Key::base());
+        let (subscriptions, key) = (Subscriptions::default(), ConnectionKey::base());
         assert_eq!(subscriptions.set_level(&key, session("a"), Level::Error), Level::Error);
         assert_eq!(subscriptions.set_level(&key, session("b"), Level::Debug), Level::Debug);
         assert_eq!(subscriptions.set_level(&key, session("a"), Level::Alert), Level::Debug);
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_call_takes_back_its_own_level_alone() {
-        let (subscriptions, key) = (Subscriptions::default(), Key::base());
+        let (subscriptions, key) = (Subscriptions::default(), ConnectionKey::base());
         subscriptions.set_level(&key, session("a"), Level::Error);
         subscriptions.set_level(&key, session("request 1"), Level::Debug);
         subscriptions.set_level(&key, session("request 2"), Level::Debug);
@@ -299,7 +299,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_turn_that_came_to_nothing_leaves_nothing_behind() {
-        let (subscriptions, key) = (Arc::new(Subscriptions::default()), Key::base());
+        let (subscriptions, key) = (Arc::new(Subscriptions::default()), ConnectionKey::base());
         let turn = subscriptions.turn(&key).await;
         let mut other = Box::pin(subscriptions.turn(&key));
         assert!(futures_util::poll!(&mut other).is_pending());
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_subscription_lasts_until_the_last_client_leaves_it() {
-        let (subscriptions, key) = (Subscriptions::default(), Key::base());
+        let (subscriptions, key) = (Subscriptions::default(), ConnectionKey::base());
         let topic = Topic::Resource("x:1".to_owned());
         for name in ["a", "b"] {
             subscriptions.subscribed(&key, session(name), topic.clone());

@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, interval, sleep};
 
 use super::{
+    connection_key::ConnectionKey,
     detect::{Detection, Opened},
     error::StartError,
-    key::Key,
+    external_backend::ExternalBackend,
     open::Failure,
     pool::SlotState,
-    remote::Backend,
     transport,
 };
 use crate::model::OnLoss;
@@ -25,7 +25,7 @@ const SHORT_LIFE: Duration = Duration::from_secs(10);
 const SWEEP: Duration = Duration::from_secs(30);
 
 /// Supervises one backend.
-pub(super) struct Supervision(pub(super) Arc<Backend>);
+pub(super) struct Supervision(pub(super) Arc<ExternalBackend>);
 
 // === impl Supervision ===
 
@@ -113,12 +113,12 @@ impl Supervision {
             Err(failure) => return SessionEnded::Failed(failure),
         };
         self.0.crossing.met(connection.tasks());
-        self.0.settings.bring_up(&Key::base(), &connection).await;
+        self.0.settings.bring_up(&ConnectionKey::base(), &connection).await;
         let lived = base.has_lived();
         base.set(SlotState::Ready(Arc::clone(&connection)));
         // who listens knows another life of it, or was told in vain while it started
         if lived || self.0.health.has_failed() {
-            self.0.listens.tell_all_changed(&Key::base());
+            self.0.listens.tell_all_changed(&ConnectionKey::base());
         }
         if let Some(summary) = connection.summary() {
             self.0.health.ready(summary);

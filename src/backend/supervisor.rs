@@ -9,8 +9,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     Demo,
     context::BackendContext,
-    era::Memory,
-    remote::Backend,
+    era::KnownEras,
+    external_backend::ExternalBackend,
     server::BackendServer,
     slots::SlotLimits,
     supervise::Supervision,
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// What backends need of the world.
-pub struct Deps {
+pub struct BackendDeps {
     /// The time of day, for the demonstration backend.
     pub clock: Arc<dyn Clock>,
     /// What was found out about the servers' eras before this start: what of it concerns none of them is left aside.
@@ -48,22 +48,22 @@ pub struct Deps {
 pub struct Supervisor {
     members: Vec<SupervisedBackend>,
     tasks: TaskGroup,
-    memory: Memory,
+    memory: KnownEras,
     _end: DropGuard,
 }
 
 enum SupervisedBackend {
-    Remote(Arc<Backend>),
+    Remote(Arc<ExternalBackend>),
     Demo(Box<BackendSpec>, Arc<Demo>),
 }
 
 impl Supervisor {
     /// Starts every backend, all at the same time, and does not wait for any. Must be called on a tokio runtime. Fails
     /// only where no HTTP client can be made: certificates are missing, or a proxy in the environment is no URL.
-    pub fn start(specs: Vec<BackendSpec>, deps: Deps) -> Result<Self, ClientError> {
+    pub fn start(specs: Vec<BackendSpec>, deps: BackendDeps) -> Result<Self, ClientError> {
         let end = deps.shutdown.child_token();
         let tasks = TaskGroup::new(end.clone());
-        let memory = Memory::of(&specs, deps.eras, deps.observer.clone());
+        let memory = KnownEras::of(&specs, deps.eras, deps.observer.clone());
         let context = BackendContext {
             sessions: deps.sessions,
             slot_limits: deps.slot_limits,
@@ -78,7 +78,7 @@ impl Supervisor {
             if spec.is_built_in() {
                 return SupervisedBackend::Demo(Box::new(spec), Arc::new(Demo::new(Arc::clone(&deps.clock))));
             }
-            let backend = Arc::new(Backend::new(spec, context.clone()));
+            let backend = Arc::new(ExternalBackend::new(spec, context.clone()));
             tasks.spawn(Supervision(Arc::clone(&backend)).supervise());
             tasks.spawn(Supervision(Arc::clone(&backend)).sweep());
             SupervisedBackend::Remote(backend)

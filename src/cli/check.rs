@@ -86,7 +86,7 @@ impl Probe {
     fn start(config: &Config) -> Result<Self, CommandFailure> {
         let cancel = CancellationToken::new();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let deps = backend::Deps {
+        let deps = backend::BackendDeps {
             clock,
             // no cached eras: the check probes every server
             eras: Vec::new(),

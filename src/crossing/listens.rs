@@ -2,12 +2,12 @@
 //! as long as it lasts, while a request of 2026-07-28 says its own level and listens for as long as it runs. Knows nothing of
 //! who shares a connection.
 
+mod client_subscriptions;
 mod over_requests;
 mod over_session;
-mod settings;
 
 pub(super) use self::{
+    client_subscriptions::{ClientSubscriptions, Ended},
     over_requests::SessionOverRequests,
     over_session::RequestsOverSession,
-    settings::{ClientSubscriptions, Ended},
 };

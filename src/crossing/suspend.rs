@@ -12,7 +12,7 @@
 
 mod call;
 mod exchange;
-mod limits;
+mod permits;
 mod registry;
 mod request_state;
 
@@ -25,14 +25,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use self::{
     call::SuspendedCall,
     exchange::{Shared, SuspendedExchange},
-    limits::Limits,
+    permits::SuspensionPermits,
     registry::SuspendedCalls,
     request_state::{Sealer, ServerState, State, invalid},
 };
 use super::{
     deferred::{Deferred, Respondent},
     pass_through,
-    settings::Settings,
+    suspension_limits::SuspensionLimits,
 };
 use crate::{
     mcp::{
@@ -48,7 +48,7 @@ static STATE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("requestState"
 
 /// The dependencies of suspension.
 #[derive(Clone)]
-pub struct Deps {
+pub struct SuspensionDeps {
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Randomness for names and nonces.
@@ -70,11 +70,11 @@ pub(super) struct Suspension {
 
 impl Suspension {
     /// Nothing waits yet.
-    pub(super) fn new(settings: &Settings, deps: Deps) -> Arc<Self> {
-        let Deps { clock, random, state_key } = deps;
+    pub(super) fn new(settings: &SuspensionLimits, deps: SuspensionDeps) -> Arc<Self> {
+        let SuspensionDeps { clock, random, state_key } = deps;
         let (tracker, closed) = (TaskTracker::new(), CancellationToken::new());
         let (wait, end) = (settings.question_timeout, (tracker.clone(), closed.clone()));
-        let limits = Limits::new(settings.suspended_calls_per_user, settings.suspended_calls);
+        let limits = SuspensionPermits::new(settings.suspended_calls_per_user, settings.suspended_calls);
         let shared = Shared {
             calls: SuspendedCalls::new(Arc::clone(&random), limits, wait, end.clone()),
             sealer: Sealer::new(state_key, random, clock, wait),

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::recent_clients::ClientDescription;
 use self::recent_clients::RecentClients;
 use crate::{
-    frontend::settings::Settings,
+    frontend::frontend_settings::FrontendSettings,
     mcp::{ClientInfo, ErrorObject, observer::Observer},
     model::{Caller, Endpoint, RequestNumber, UserId, status::SessionStatus},
     support::Timestamp,
@@ -88,7 +88,7 @@ pub(super) struct RequestPermit {
 
 impl StatelessRequests {
     /// No requests yet.
-    pub(crate) fn new(settings: &Settings, observer: Observer) -> Self {
+    pub(crate) fn new(settings: &FrontendSettings, observer: Observer) -> Self {
         Self {
             users: DashMap::new(),
             shared: Arc::new(RequestCounters::new(settings)),
@@ -198,7 +198,7 @@ impl Drop for RequestPermit {
 // === impl RequestCounters ===
 
 impl RequestCounters {
-    fn new(settings: &Settings) -> Self {
+    fn new(settings: &FrontendSettings) -> Self {
         let bound = |each, all| RequestBound { each, all, count: AtomicUsize::new(0) };
         // one user alone cannot take all of them
         let listens = settings.listens_per_user.min((settings.listens / 2).max(1));
@@ -252,8 +252,13 @@ mod tests {
 
     fn requests() -> StatelessRequests {
         let session_idle = Duration::from_mins(1);
-        let settings =
-            Settings { calls_per_user: 1, listens_per_user: 9, listens: 4, session_idle, ..Settings::default() };
+        let settings = FrontendSettings {
+            calls_per_user: 1,
+            listens_per_user: 9,
+            listens: 4,
+            session_idle,
+            ..FrontendSettings::default()
+        };
         StatelessRequests::new(&settings, Observer::none())
     }
 

@@ -25,9 +25,9 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    frontend_settings::FrontendSettings,
     replay::{ReplayBuffer, streams::AnswerStreams},
     server_requests::OpenRequests,
-    settings::Settings,
 };
 use crate::{
     mcp::{CancelReason, ClientInfo, Level, RequestId, Revision, json::Object, translate::Profile},
@@ -159,7 +159,7 @@ impl Session {
     }
 
     /// Sets the client; `false` if it is set already.
-    pub(crate) fn set_client(&self, client: ClientInfo, settings: &Settings) -> bool {
+    pub(crate) fn set_client(&self, client: ClientInfo, settings: &FrontendSettings) -> bool {
         let profile = settings.profile(&client);
         self.client.set((Arc::new(client), profile)).is_ok()
     }

@@ -26,10 +26,10 @@ use self::{
     table::SessionTable,
 };
 use super::{
+    frontend_settings::FrontendSettings,
     replay::{Bounds, Limits, Overflow, ReplayBuffer, event_id::EventIdPrefix, streams::AnswerStreams},
     server_requests::OpenRequests,
     session::{RunningCalls, Session, SessionOrigin, SessionParts},
-    settings::Settings,
 };
 use crate::{
     mcp::observer::Observer,
@@ -60,7 +60,7 @@ pub struct Deps {
 pub(crate) struct Sessions {
     table: SessionTable,
     deps: Deps,
-    settings: Settings,
+    settings: FrontendSettings,
     /// Ends everything that runs, when the gateway does.
     closed: CancellationToken,
     rows: Rows,
@@ -71,7 +71,7 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     /// No sessions in memory yet. What is written to the store is written on tasks of `tracker`.
-    pub(crate) fn new(deps: Deps, settings: Settings, tracker: TaskTracker) -> Self {
+    pub(crate) fn new(deps: Deps, settings: FrontendSettings, tracker: TaskTracker) -> Self {
         let (table, closed) = (SessionTable::default(), CancellationToken::new());
         let rows = Rows::new(deps.storage.clone(), tracker);
         let lookups = Lookups::new(settings.sessions_per_caller.saturating_mul(LOOKUPS_PER_SESSION));
@@ -227,7 +227,7 @@ impl Sessions {
 }
 
 /// The bounds of the queue of a session: one that is its connection has one stream, to which nobody comes back.
-fn limits(settings: &Settings, binding: Binding) -> Limits {
+fn limits(settings: &FrontendSettings, binding: Binding) -> Limits {
     let waiting = settings.queue;
     if binding.is_connection() {
         let replay = Bounds { messages: 0, bytes: 0 };

@@ -6,9 +6,9 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
+    frontend_settings::FrontendSettings,
     requests::StatelessRequests,
     sessions::{Deps, Sessions},
-    settings::Settings,
 };
 use crate::{
     mcp::Server,
@@ -22,7 +22,7 @@ pub(crate) struct FrontendState {
     /// The servers.
     pub(crate) routes: Routes,
     /// The bounds.
-    pub(crate) settings: Settings,
+    pub(crate) settings: FrontendSettings,
     /// The sessions of legacy clients.
     pub(crate) sessions: Sessions,
     /// The time.
@@ -67,7 +67,7 @@ pub struct EndpointServers {
 
 impl FrontendState {
     /// The state of a gateway that has just started.
-    pub(crate) fn new(routes: Routes, settings: Settings, deps: Deps) -> Self {
+    pub(crate) fn new(routes: Routes, settings: FrontendSettings, deps: Deps) -> Self {
         let tracker = TaskTracker::new();
         Self {
             routes,

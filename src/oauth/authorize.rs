@@ -1,25 +1,25 @@
 //! The authorization request (RFC 6749 4.1) as a state machine. Knows nothing of HTML, cookies and CSRF tokens.
 
+mod authorization_request;
 mod browser;
-mod request;
 mod response;
 mod transaction;
 
 use std::{sync::Arc, time::Duration};
 
+use self::{
+    authorization_request::{AuthorizationRequest, Rejected, Resolved},
+    transaction::TransactionSealer,
+};
 pub use self::{
     browser::{Browser, LoginPrompt, TransactionId},
     response::{AuthorizationError, Redirect, Trust},
     transaction::{StoreOutcome, Transaction, UnsealError},
 };
-use self::{
-    request::{AuthorizationRequest, Rejected, Resolved},
-    transaction::TransactionSealer,
-};
 use super::{
-    core::Core,
+    api_keys::{KeyHolder, Keys},
+    dependencies::OAuthDeps,
     error::OAuthError,
-    keys::{KeyHolder, Keys},
     opaque,
     redirect_uri::{RedirectTarget, RedirectUri},
     registration::Registrations,
@@ -75,7 +75,7 @@ pub enum ClientOrigin {
 
 /// The authorization endpoint.
 pub struct Authorization {
-    core: Core,
+    deps: OAuthDeps,
     keys: Arc<Keys>,
     registrations: Arc<Registrations>,
     uses: Arc<UsageRecorder>,
@@ -92,19 +92,19 @@ impl Authorization {
         uses: Arc<UsageRecorder>,
         key: SealingKey,
     ) -> Self {
-        let core = keys.core.clone();
-        Self { sealer: TransactionSealer::new(core.clone(), key), core, keys, registrations, uses }
+        let deps = keys.deps.clone();
+        Self { sealer: TransactionSealer::new(deps.clone(), key), deps, keys, registrations, uses }
     }
 
     /// Checks the raw query string of an authorization request in the order of `OA-63`. Nothing is stored.
     pub async fn begin(&self, query: &str) -> BeginOutcome {
-        let (request, client_name) = match request::read(&self.core, query).await {
+        let (request, client_name) = match authorization_request::read(&self.deps, query).await {
             Ok(valid) => valid,
             Err(Rejected::Page(refusal)) => return BeginOutcome::Page(refusal),
-            Err(Rejected::Client(answer)) => return BeginOutcome::Redirect(answer.redirect(&self.core.settings)),
+            Err(Rejected::Client(answer)) => return BeginOutcome::Redirect(answer.redirect(&self.deps.settings)),
         };
-        let expires = self.core.now() + self.core.settings.policy.transaction_lifetime;
-        let (id, login) = (TransactionId(self.core.random.token()), request.login);
+        let expires = self.deps.now() + self.deps.settings.policy.transaction_lifetime;
+        let (id, login) = (TransactionId(self.deps.random.token()), request.login);
         BeginOutcome::Valid(Box::new(Transaction { id, client_name, login, expires, request }))
     }
 
@@ -127,17 +127,17 @@ impl Authorization {
         browser: &Browser,
         holder: &KeyHolder,
     ) -> Result<StoreOutcome, OAuthError> {
-        if transaction.request.resolve(&self.core.settings).is_none() {
-            return Ok(StoreOutcome::Refused(transaction.request.unknown_target().redirect(&self.core.settings)));
+        if transaction.request.resolve(&self.deps.settings).is_none() {
+            return Ok(StoreOutcome::Refused(transaction.request.unknown_target().redirect(&self.deps.settings)));
         }
         let row = transaction.row(browser, holder)?;
-        Ok(if self.core.storage.transactions().add(&row).await? { StoreOutcome::Waiting } else { StoreOutcome::Spent })
+        Ok(if self.deps.storage.transactions().add(&row).await? { StoreOutcome::Waiting } else { StoreOutcome::Spent })
     }
 
     /// Denies without a login: the client receives `access_denied`. Nothing is stored.
     pub fn decline(&self, transaction: &Transaction) -> Redirect {
         tracing::info!(target: "audit", client = %transaction.request.client, "authorization denied without a login");
-        transaction.request.deny().redirect(&self.core.settings)
+        transaction.request.deny().redirect(&self.deps.settings)
     }
 
     /// The pending request, for rendering; `None` if it expired, was decided, or belongs to another browser.
@@ -146,13 +146,13 @@ impl Authorization {
         id: &TransactionId,
         browser: &Browser,
     ) -> Result<Option<PendingAuthorization>, OAuthError> {
-        let Some((text, expires)) = self.core.storage.transactions().lookup(&id.digest(), &browser.0).await? else {
+        let Some((text, expires)) = self.deps.storage.transactions().lookup(&id.digest(), &browser.0).await? else {
             return Ok(None);
         };
         let request = AuthorizationRequest::from_text(&text)?;
-        let client = self.core.storage.clients().lookup(&request.client).await?;
-        let client = client.filter(|_| self.core.now() < expires);
-        let (Some(client), Some(Resolved { endpoint, scopes })) = (client, request.resolve(&self.core.settings)) else {
+        let client = self.deps.storage.clients().lookup(&request.client).await?;
+        let client = client.filter(|_| self.deps.now() < expires);
+        let (Some(client), Some(Resolved { endpoint, scopes })) = (client, request.resolve(&self.deps.settings)) else {
             return Ok(None);
         };
         Ok(Some(PendingAuthorization {
@@ -161,10 +161,10 @@ impl Authorization {
             client_name: client.name,
             client_origin: ClientOrigin::Registered,
             redirect: RedirectUri::stored(&request.redirect_uri).target().clone(),
-            resource: self.core.settings.resource(&endpoint),
+            resource: self.deps.settings.resource(&endpoint),
             endpoint,
             scopes,
-            grant_lifetime: self.core.settings.policy.refresh_absolute,
+            grant_lifetime: self.deps.settings.policy.refresh_absolute,
             expires,
         }))
     }
@@ -180,8 +180,8 @@ impl Authorization {
             return Err(AuthorizationError::logged_out().logged());
         }
         let request = self.take_request(id, browser).await?;
-        let Some(mut resolved) = request.resolve(&self.core.settings) else {
-            return Ok(request.unknown_target().redirect(&self.core.settings));
+        let Some(mut resolved) = request.resolve(&self.deps.settings) else {
+            return Ok(request.unknown_target().redirect(&self.deps.settings));
         };
         resolved.scopes = grantable(&resolved.scopes, holder);
         let reached = match &resolved.endpoint.target {
@@ -191,11 +191,11 @@ impl Authorization {
         if !reached {
             return Ok(request
                 .fail("access_denied", "the API key does not reach this backend")
-                .redirect(&self.core.settings));
+                .redirect(&self.deps.settings));
         }
-        let code = Secret::new(self.core.random.token());
+        let code = Secret::new(self.deps.random.token());
         match self.grant(&request, resolved, holder, &code).await {
-            Ok(()) => Ok(request.succeed(&code, &self.core.settings)),
+            Ok(()) => Ok(request.succeed(&code, &self.deps.settings)),
             Err(error) => Err(AuthorizationError::internal(&error)),
         }
     }
@@ -204,7 +204,7 @@ impl Authorization {
     pub async fn deny(&self, id: &TransactionId, browser: &Browser) -> Result<Redirect, AuthorizationError> {
         let request = self.take_request(id, browser).await?;
         tracing::info!(target: "audit", client = %request.client, "authorization denied");
-        Ok(request.deny().redirect(&self.core.settings))
+        Ok(request.deny().redirect(&self.deps.settings))
     }
 
     /// Marks the request as decided. Only one of several concurrent calls gets it.
@@ -213,10 +213,10 @@ impl Authorization {
         id: &TransactionId,
         browser: &Browser,
     ) -> Result<AuthorizationRequest, AuthorizationError> {
-        let taken = self.core.storage.transactions().decide(&id.digest(), &browser.0, self.core.now()).await;
+        let taken = self.deps.storage.transactions().decide(&id.digest(), &browser.0, self.deps.now()).await;
         let taken = taken.map_err(|error| AuthorizationError::internal(&error.into()))?;
         let Some((text, expires)) = taken else { return Err(AuthorizationError::gone().logged()) };
-        if self.core.now() >= expires {
+        if self.deps.now() >= expires {
             return Err(AuthorizationError::lapsed().logged());
         }
         AuthorizationRequest::from_text(&text).map_err(|error| AuthorizationError::internal(&error))
@@ -229,10 +229,10 @@ impl Authorization {
         holder: &KeyHolder,
         code: &Secret,
     ) -> Result<(), OAuthError> {
-        let now = self.core.now();
-        let end = now + self.core.settings.policy.refresh_absolute;
+        let now = self.deps.now();
+        let end = now + self.deps.settings.policy.refresh_absolute;
         let grant = Grant {
-            id: GrantId::new(opaque::base62(&*self.core.random, 22)),
+            id: GrantId::new(opaque::base62(&*self.deps.random, 22)),
             user: holder.user.clone(),
             key: holder.key.clone(),
             client: request.client.clone(),
@@ -244,11 +244,11 @@ impl Authorization {
             last_used: None,
             revoked: None,
         };
-        let lapses = now + self.core.settings.policy.code_lifetime;
+        let lapses = now + self.deps.settings.policy.code_lifetime;
         // the eviction of the least recently used grant depends on them (OA-135)
         self.uses.write().await?;
         let first_of =
-            self.core.storage.grants().add(&grant, &code.digest(), request.challenge.as_str(), lapses).await?;
+            self.deps.storage.grants().add(&grant, &code.digest(), request.challenge.as_str(), lapses).await?;
         if let Some(network) = first_of {
             // OA-42: registrations that somebody consents to do not count
             self.registrations.give_back(&network, now);

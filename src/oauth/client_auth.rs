@@ -4,10 +4,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::HeaderMap;
 
 use super::{
-    core::Core,
+    dependencies::OAuthDeps,
     error::{ErrorResponse, Scheme},
     form::{self, Params},
-    problem::{ClientProblem, NamedClient},
+    logged_reason::{ClientProblem, NamedClient},
 };
 use crate::{
     model::{Client, ClientAuth, ClientId},
@@ -15,7 +15,11 @@ use crate::{
 };
 
 /// Authenticates the client with exactly the method that it registered.
-pub(super) async fn authenticate(core: &Core, headers: &HeaderMap, form: &Params) -> Result<Client, ErrorResponse> {
+pub(super) async fn authenticate(
+    deps: &OAuthDeps,
+    headers: &HeaderMap,
+    form: &Params,
+) -> Result<Client, ErrorResponse> {
     let basic = basic(headers)?;
     let (body_id, body_secret) = (form.get("client_id")?, form.get("client_secret")?);
     if basic.is_some() && body_secret.is_some() {
@@ -30,7 +34,7 @@ pub(super) async fn authenticate(core: &Core, headers: &HeaderMap, form: &Params
         (None, None) => return Err(ErrorResponse::InvalidClient(scheme, ClientProblem::Unnamed)),
     };
     let unknown = || ErrorResponse::InvalidClient(scheme, ClientProblem::Unknown(NamedClient::new(id)));
-    let client = core.storage.clients().lookup(&ClientId::new(id)).await?.ok_or_else(unknown)?;
+    let client = deps.storage.clients().lookup(&ClientId::new(id)).await?.ok_or_else(unknown)?;
     let presented = basic.as_ref().map(|(_, secret)| secret.expose()).or(body_secret);
     let problem = match (&client.auth, scheme, presented) {
         (ClientAuth::None, Scheme::Form, None) => return Ok(client),

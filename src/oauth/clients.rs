@@ -2,34 +2,34 @@
 
 use std::sync::Arc;
 
-use super::{core::Core, error::OAuthError, revocation::Revocations};
+use super::{dependencies::OAuthDeps, error::OAuthError, revocation::Revocations};
 use crate::model::{Client, ClientId};
 
 /// The registered clients.
 pub struct RegisteredClients {
-    pub(super) core: Core,
+    pub(super) deps: OAuthDeps,
     pub(super) revocations: Arc<Revocations>,
 }
 
 impl RegisteredClients {
     /// Every registered client, newest first.
     pub async fn list(&self) -> Result<Vec<Client>, OAuthError> {
-        Ok(self.core.storage.clients().list().await?)
+        Ok(self.deps.storage.clients().list().await?)
     }
 
     /// One registered client.
     pub async fn find(&self, client: &ClientId) -> Result<Option<Client>, OAuthError> {
-        Ok(self.core.storage.clients().lookup(client).await?)
+        Ok(self.deps.storage.clients().lookup(client).await?)
     }
 
     /// Revoked clients, the last revoked first.
     pub async fn list_revoked(&self) -> Result<Vec<Client>, OAuthError> {
-        Ok(self.core.storage.clients().list_revoked().await?)
+        Ok(self.deps.storage.clients().list_revoked().await?)
     }
 
     /// Restores a revoked client; its grants stay revoked. Returns false if no revoked client has this id.
     pub async fn restore(&self, client: &ClientId) -> Result<bool, OAuthError> {
-        let done = self.core.storage.clients().restore(client, self.core.now()).await?;
+        let done = self.deps.storage.clients().restore(client, self.deps.now()).await?;
         tracing::info!(target: "audit", %client, done, "client restored");
         Ok(done)
     }
@@ -37,7 +37,7 @@ impl RegisteredClients {
     /// Revokes a client with its grants; an identical registration is refused until the client is restored. Returns
     /// false if there is no such client.
     pub async fn revoke(&self, client: &ClientId) -> Result<bool, OAuthError> {
-        let done = self.core.storage.clients().revoke(client, self.core.now()).await?;
+        let done = self.deps.storage.clients().revoke(client, self.deps.now()).await?;
         tracing::info!(target: "audit", %client, done, "client revoked");
         self.revocations.sync().await?;
         Ok(done)

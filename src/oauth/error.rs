@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{
     form::Repeated,
-    problem::{ClientProblem, GrantProblem},
+    logged_reason::{ClientProblem, GrantProblem},
 };
 use crate::{storage, support::NotSealedHere};
 

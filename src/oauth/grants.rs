@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{
-    core::Core,
+    api_keys::KeyHolder,
+    dependencies::OAuthDeps,
     error::OAuthError,
-    keys::KeyHolder,
     redirect_uri::{RedirectTarget, RedirectUri},
     revocation::Revocations,
 };
@@ -31,7 +31,7 @@ pub struct GrantView {
 
 /// The grants.
 pub struct Grants {
-    pub(super) core: Core,
+    pub(super) deps: OAuthDeps,
     pub(super) revocations: Arc<Revocations>,
 }
 
@@ -40,13 +40,13 @@ pub struct Grants {
 impl Grants {
     /// The live grants of a user, newest first.
     pub async fn of(&self, user: &UserId) -> Result<Vec<GrantView>, OAuthError> {
-        let listed = self.core.storage.grants().list(Some(user), self.core.now()).await?;
+        let listed = self.deps.storage.grants().list(Some(user), self.deps.now()).await?;
         Ok(listed.into_iter().map(GrantView::new).collect())
     }
 
     /// The live grants of everybody, newest first.
     pub async fn list(&self) -> Result<Vec<GrantView>, OAuthError> {
-        let listed = self.core.storage.grants().list(None, self.core.now()).await?;
+        let listed = self.deps.storage.grants().list(None, self.deps.now()).await?;
         Ok(listed.into_iter().map(GrantView::new).collect())
     }
 
@@ -60,7 +60,7 @@ impl Grants {
     /// Revokes a grant of this user: its tokens and streams end within a second. Returns false if there is no such live
     /// grant.
     pub async fn revoke(&self, user: &UserId, grant: &GrantId) -> Result<bool, OAuthError> {
-        let found = self.core.storage.grants().lookup(grant).await?;
+        let found = self.deps.storage.grants().lookup(grant).await?;
         if found.is_none_or(|grant| grant.user != *user) {
             return Ok(false);
         }
@@ -71,9 +71,9 @@ impl Grants {
     /// Revokes a grant of the holder's user if it allows no more than the holder's key. Returns false if there is no
     /// such live grant.
     pub async fn revoke_within(&self, holder: &KeyHolder, grant: &GrantId) -> Result<bool, OAuthError> {
-        let found = self.core.storage.grants().lookup(grant).await?.filter(|grant| grant.user == holder.user);
+        let found = self.deps.storage.grants().lookup(grant).await?.filter(|grant| grant.user == holder.user);
         let Some(found) = found else { return Ok(false) };
-        let key = self.core.storage.keys().lookup(&found.key).await?;
+        let key = self.deps.storage.keys().lookup(&found.key).await?;
         if !key.is_some_and(|(key, _)| found.rights(&key.rights).is_within(&holder.rights)) {
             return Ok(false);
         }
@@ -83,7 +83,7 @@ impl Grants {
 
     /// Revokes every grant of a user and returns their number.
     pub async fn revoke_all(&self, user: &UserId) -> Result<u64, OAuthError> {
-        let count = self.core.storage.grants().revoke_of(user, |_, _| true, self.core.now()).await?;
+        let count = self.deps.storage.grants().revoke_of(user, |_, _| true, self.deps.now()).await?;
         tracing::info!(target: "audit", %user, count, "every grant revoked");
         self.revocations.sync().await?;
         Ok(count)
@@ -92,7 +92,7 @@ impl Grants {
     /// Revokes every grant of the holder's user that allows no more than the holder's key, and returns their number.
     pub async fn revoke_all_within(&self, holder: &KeyHolder) -> Result<u64, OAuthError> {
         let within = |grant: &Grant, key: &Rights| grant.rights(key).is_within(&holder.rights);
-        let count = self.core.storage.grants().revoke_of(&holder.user, within, self.core.now()).await?;
+        let count = self.deps.storage.grants().revoke_of(&holder.user, within, self.deps.now()).await?;
         tracing::info!(target: "audit", user = %holder.user, key = %holder.key, count, "every grant within the key's rights revoked");
         self.revocations.sync().await?;
         Ok(count)

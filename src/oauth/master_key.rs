@@ -8,7 +8,7 @@ use std::{io::Write as _, path::Path};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use zeroize::Zeroizing;
 
-use super::{error::OAuthError, opaque, settings::MasterKeySource};
+use super::{error::OAuthError, oauth_settings::MasterKeySource, opaque};
 use crate::{
     storage::Storage,
     support::{Random, SealingKey},

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{policy, settings::OAuthSettings};
+use super::{oauth_settings::OAuthSettings, policy};
 use crate::model::{AdvertiseIss, Endpoint, Registration, Scopes, Target};
 
 /// The metadata of one protected endpoint (RFC 9728 2; `OA-2` to `OA-5`).

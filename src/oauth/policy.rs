@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use super::settings::OAuthSettings;
+use super::oauth_settings::OAuthSettings;
 use crate::model::{BackendId, Binding, Endpoint, Scope, Scopes, Target};
 
 /// The resource is not an endpoint of this gateway.

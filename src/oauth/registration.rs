@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    core::Core,
+    dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError},
     limits::Buckets,
     opaque,
@@ -78,7 +78,7 @@ enum AuthMethod {
 
 /// The registration of clients.
 pub(super) struct Registrations {
-    core: Core,
+    deps: OAuthDeps,
     pepper: Arc<Pepper>,
     /// Registrations by network (as a MAC): generous, since hosted clients share a network, and a registration with a
     /// consent does not count (`OA-42`).
@@ -88,8 +88,8 @@ pub(super) struct Registrations {
 // === impl Registrations ===
 
 impl Registrations {
-    pub(super) fn new(core: Core, pepper: Arc<Pepper>) -> Self {
-        Self { core, pepper, limits: Buckets::new(60, Duration::from_mins(1)) }
+    pub(super) fn new(deps: OAuthDeps, pepper: Arc<Pepper>) -> Self {
+        Self { deps, pepper, limits: Buckets::new(60, Duration::from_mins(1)) }
     }
 
     /// Returns one registration to a network, after a consent to it (`OA-42`).
@@ -100,17 +100,17 @@ impl Registrations {
     /// Registers a client and returns its metadata as stored (RFC 7591 3.2.1). A registered public client keeps its id
     /// (`OA-41`). A revoked client is refused until the operator restores it: a new id would undo the revocation.
     pub(super) async fn register(&self, body: &[u8], from: ClientIp) -> Result<Map<String, Value>, ErrorResponse> {
-        if self.core.settings.policy.registration == Registration::Off {
+        if self.deps.settings.policy.registration == Registration::Off {
             return Err(ErrorResponse::RegistrationOff);
         }
-        let now = self.core.now();
+        let now = self.deps.now();
         let request = RegistrationRequest::parse(body)?;
         let uris = self.redirect_uris(request.redirect_uris.as_ref())?;
         let (method, grant_types) = (request.method()?, request.grant_types()?);
         let mut metadata = request.metadata(&uris, &grant_types, method);
-        let secret = (method != AuthMethod::None).then(|| Secret::new(self.core.random.token()));
+        let secret = (method != AuthMethod::None).then(|| Secret::new(self.deps.random.token()));
         let client = Client {
-            id: ClientId::new(opaque::base62(&*self.core.random, opaque::CLIENT_ID_LENGTH)),
+            id: ClientId::new(opaque::base62(&*self.deps.random, opaque::CLIENT_ID_LENGTH)),
             name: request.name(),
             redirect_uris: uris.iter().map(|uri| uri.as_str().to_owned()).collect(),
             auth: method.with(secret.as_ref()),
@@ -144,7 +144,7 @@ impl Registrations {
         // before the first await, so that concurrent requests cannot all pass
         self.limits.take(network, now).map_err(ErrorResponse::Limited)?;
         let new = NewClient { client, registration, network };
-        let added = self.core.storage.clients().add(&new, &UNUSED_LIMITS, now).await;
+        let added = self.deps.storage.clients().add(&new, &UNUSED_LIMITS, now).await;
         if added.is_err() {
             // nothing is stored
             self.limits.give_back(&network, now);
@@ -173,7 +173,7 @@ impl Registrations {
 
     /// Deletes clients without consent whose time is over.
     pub(super) async fn purge(&self, now: Timestamp) -> Result<(), OAuthError> {
-        Ok(self.core.storage.clients().purge(now - UNUSED_LIFETIME, &UNUSED_LIMITS, now).await?)
+        Ok(self.deps.storage.clients().purge(now - UNUSED_LIFETIME, &UNUSED_LIMITS, now).await?)
     }
 
     /// One invalid URI rejects the whole request (`OA-32`).
@@ -185,7 +185,7 @@ impl Registrations {
         }
         let parse = |uri: &Value| {
             let uri = uri.as_str().ok_or_else(|| refuse("a redirect URI is not a string"))?;
-            RedirectUri::parse(uri, &self.core.settings.policy.redirect_schemes)
+            RedirectUri::parse(uri, &self.deps.settings.policy.redirect_schemes)
                 .map_err(|error| refuse(&error.to_string()))
         };
         given.iter().map(parse).collect()

@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::{access_token::Claims, core::Core, error::OAuthError, usage::UsageRecorder};
+use super::{access_token::Claims, dependencies::OAuthDeps, error::OAuthError, usage::UsageRecorder};
 use crate::{model::GrantId, storage::Revocation, support::Timestamp};
 
 /// Time for which an entry outlives the last credential: a running call may continue past the end of its credential.
@@ -18,7 +18,7 @@ pub struct RevocationIndex(Mutex<HashMap<Revocation, RevocationEntry>>);
 
 /// Revocations in the store and in this process.
 pub(super) struct Revocations {
-    core: Core,
+    deps: OAuthDeps,
     uses: Arc<UsageRecorder>,
     index: RevocationIndex,
     /// Number of the newest revocation in the index.
@@ -74,9 +74,9 @@ impl RevocationIndex {
 
 impl Revocations {
     /// Starts after the newest revocation in the store.
-    pub(super) async fn open(core: Core, uses: Arc<UsageRecorder>) -> Result<Self, OAuthError> {
-        let seen = core.storage.revocations().newest().await?;
-        Ok(Self { core, uses, index: RevocationIndex::default(), seen: tokio::sync::Mutex::new(seen) })
+    pub(super) async fn open(deps: OAuthDeps, uses: Arc<UsageRecorder>) -> Result<Self, OAuthError> {
+        let seen = deps.storage.revocations().newest().await?;
+        Ok(Self { deps, uses, index: RevocationIndex::default(), seen: tokio::sync::Mutex::new(seen) })
     }
 
     /// The index of this process.
@@ -87,10 +87,10 @@ impl Revocations {
     /// One poll: applies new revocations by any process, and writes usage times.
     pub(super) async fn sync(&self) -> Result<(), OAuthError> {
         self.uses.write().await?;
-        self.core.storage.keys().retire(self.core.now()).await?;
+        self.deps.storage.keys().retire(self.deps.now()).await?;
         let mut seen = self.seen.lock().await;
         loop {
-            let news = self.core.storage.revocations().after(*seen).await?;
+            let news = self.deps.storage.revocations().after(*seen).await?;
             for (sequence, revocation) in &news {
                 self.index.revoke(revocation);
                 *seen = *sequence;
@@ -103,7 +103,7 @@ impl Revocations {
 
     /// Revokes a grant, in the store and in this process. Returns false if there is no such live grant.
     pub(super) async fn end_grant(&self, grant: &GrantId) -> Result<bool, OAuthError> {
-        let done = self.core.storage.grants().revoke(grant, self.core.now()).await?;
+        let done = self.deps.storage.grants().revoke(grant, self.deps.now()).await?;
         self.index.revoke(&Revocation::Grant(grant.clone()));
         Ok(done)
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use http::HeaderMap;
 
 use super::{
-    access_token::Claims, client_auth, core::Core, error::ErrorResponse, form::Params, opaque, revocation::Revocations,
-    signing::SigningKeys,
+    access_token::Claims, client_auth, dependencies::OAuthDeps, error::ErrorResponse, form::Params, opaque,
+    revocation::Revocations, signing::SigningKeys,
 };
 use crate::{
     model::{Client, ClientId},
@@ -16,7 +16,7 @@ use crate::{
 
 /// The revocation endpoint.
 pub(super) struct RevocationEndpoint {
-    pub(super) core: Core,
+    pub(super) deps: OAuthDeps,
     pub(super) signing: Arc<SigningKeys>,
     pub(super) revocations: Arc<Revocations>,
 }
@@ -25,7 +25,7 @@ impl RevocationEndpoint {
     /// Revokes the presented token: a refresh token with its grant, an access token by itself. An unknown token, or one
     /// of another client, is ignored without an error.
     pub(super) async fn revoke(&self, headers: &HeaderMap, form: &Params) -> Result<(), ErrorResponse> {
-        let client = client_auth::authenticate(&self.core, headers, form).await?;
+        let client = client_auth::authenticate(&self.deps, headers, form).await?;
         let token = form.get("token")?.ok_or_else(|| ErrorResponse::missing("token"))?;
         if opaque::is_refresh(token) {
             self.revoke_refresh(&client, token).await
@@ -35,8 +35,8 @@ impl RevocationEndpoint {
     }
 
     async fn revoke_refresh(&self, client: &Client, token: &str) -> Result<(), ErrorResponse> {
-        let Some(row) = self.core.storage.refresh_tokens().lookup(&Digest::sha256(token)).await? else { return Ok(()) };
-        let grant = self.core.storage.grants().lookup(&row.grant).await?;
+        let Some(row) = self.deps.storage.refresh_tokens().lookup(&Digest::sha256(token)).await? else { return Ok(()) };
+        let grant = self.deps.storage.grants().lookup(&row.grant).await?;
         if let Some(grant) = grant.filter(|grant| grant.client == client.id) {
             self.revocations.end_grant(&grant.id).await?;
             tracing::info!(target: "audit", client = %client.id, user = %grant.user, grant = %grant.id, "grant revoked by its client");
@@ -45,12 +45,12 @@ impl RevocationEndpoint {
     }
 
     async fn revoke_access(&self, client: &Client, token: &str) -> Result<(), ErrorResponse> {
-        let now = self.core.now();
-        let Some(claims) = Claims::verify(token, &self.signing, &self.core.settings.issuer, now) else { return Ok(()) };
+        let now = self.deps.now();
+        let Some(claims) = Claims::verify(token, &self.signing, &self.deps.settings.issuer, now) else { return Ok(()) };
         if ClientId::new(claims.client_id.as_str()) != client.id {
             return Ok(());
         }
-        self.core.storage.revocations().revoke_token(&claims.jti, Timestamp::from_seconds(claims.exp), now).await?;
+        self.deps.storage.revocations().revoke_token(&claims.jti, Timestamp::from_seconds(claims.exp), now).await?;
         tracing::info!(target: "audit", client = %client.id, user = claims.sub, grant = claims.gid, "access token revoked by its client");
         self.revocations.index().revoke(&Revocation::Token(claims.jti));
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{error::OAuthError, keys::Keys, opaque};
+use super::{api_keys::Keys, error::OAuthError, opaque};
 use crate::{
     model::{ApiKey, KeyId, KeyRotation, RotatedUser, UserId},
     support::Secret,
@@ -16,10 +16,10 @@ impl Keys {
     /// another. The new key takes over the grants. The old key ends after the overlap, at once if there is none. `None`
     /// if no live key has this id, or it was already rotated.
     pub async fn rotate(&self, old: &KeyId, rotation: KeyRotation) -> Result<Option<(ApiKey, Secret)>, OAuthError> {
-        let now = self.core.now();
-        let found = self.core.storage.keys().lookup(old).await?.map(|(key, _)| key);
+        let now = self.deps.now();
+        let found = self.deps.storage.keys().lookup(old).await?.map(|(key, _)| key);
         let Some(former) = found.filter(|key| key.is_live(now) && key.rotated.is_none()) else { return Ok(None) };
-        let (text, parts) = opaque::mint_key(&*self.core.random);
+        let (text, parts) = opaque::mint_key(&*self.deps.random);
         let key = ApiKey {
             user: match rotation.user {
                 RotatedUser::Same => former.user,
@@ -33,7 +33,7 @@ impl Keys {
             ..former
         };
         let mac = self.pepper.mac(parts.secret.expose());
-        if !self.core.storage.keys().rotate(old, (&key, &mac), now + rotation.overlap, now).await? {
+        if !self.deps.storage.keys().rotate(old, (&key, &mac), now + rotation.overlap, now).await? {
             return Ok(None);
         }
         tracing::info!(target: "audit", key = %old, successor = %key.id, user = %key.user, "API key rotated");
@@ -44,10 +44,10 @@ impl Keys {
     /// Users with more than one live key, with the number of keys, right after the migration that makes a key its own
     /// user: before it, keys without a user name all belonged to the owner. Later calls return nothing.
     pub async fn take_shared_users(&self) -> Result<Vec<(UserId, usize)>, OAuthError> {
-        if !self.core.storage.facts().take_notice(SHARED_USERS).await? {
+        if !self.deps.storage.facts().take_notice(SHARED_USERS).await? {
             return Ok(Vec::new());
         }
-        let now = self.core.now();
+        let now = self.deps.now();
         let mut users: BTreeMap<UserId, usize> = BTreeMap::new();
         for key in self.list().await?.into_iter().filter(|key| key.is_live(now)) {
             *users.entry(key.user).or_default() += 1;

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use super::{
-    cors, error::ErrorResponse, form::Params, metadata, registration::Registrations,
-    revocation_endpoint::RevocationEndpoint, settings::OAuthSettings, signing::SigningKeys, token::TokenEndpoint,
+    cors, error::ErrorResponse, form::Params, metadata, oauth_settings::OAuthSettings, registration::Registrations,
+    revocation_endpoint::RevocationEndpoint, signing::SigningKeys, token::TokenEndpoint,
 };
 use crate::{
     model::{ClientIp, ConcealBackends, Endpoint},

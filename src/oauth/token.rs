@@ -11,14 +11,14 @@ use serde_json::Value;
 
 use self::{code::CodeGrant, issuer::Issuer, refresh::RefreshGrant};
 use super::{
-    client_auth, core::Core, error::ErrorResponse, form::Params, keys::Keys, revocation::Revocations,
+    api_keys::Keys, client_auth, dependencies::OAuthDeps, error::ErrorResponse, form::Params, revocation::Revocations,
     signing::SigningKeys, usage::UsageRecorder,
 };
 use crate::model::GrantType;
 
 /// The token endpoint.
 pub(super) struct TokenEndpoint {
-    core: Core,
+    deps: OAuthDeps,
     code: CodeGrant,
     refresh: RefreshGrant,
 }
@@ -30,10 +30,10 @@ impl TokenEndpoint {
         revocations: Arc<Revocations>,
         uses: Arc<UsageRecorder>,
     ) -> Self {
-        let core = keys.core.clone();
-        let issuer = Arc::new(Issuer { core: core.clone(), keys, signing });
+        let deps = keys.deps.clone();
+        let issuer = Arc::new(Issuer { deps: deps.clone(), keys, signing });
         Self {
-            core,
+            deps,
             code: CodeGrant { issuer: Arc::clone(&issuer), revocations: Arc::clone(&revocations) },
             refresh: RefreshGrant::new(issuer, revocations, uses),
         }
@@ -41,7 +41,7 @@ impl TokenEndpoint {
 
     /// Handles a token request; returns the JSON of RFC 6749 5.1.
     pub(super) async fn token(&self, headers: &HeaderMap, form: &Params) -> Result<Value, ErrorResponse> {
-        let client = client_auth::authenticate(&self.core, headers, form).await?;
+        let client = client_auth::authenticate(&self.deps, headers, form).await?;
         let name = form.get("grant_type")?.ok_or_else(|| ErrorResponse::missing("grant_type"))?;
         let grant_type = GrantType::parse(name).ok_or(ErrorResponse::UnsupportedGrantType)?;
         if !client.grant_types.contains(&grant_type) {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use parking_lot::Mutex;
 
-use super::{core::Core, error::OAuthError};
+use super::{dependencies::OAuthDeps, error::OAuthError};
 use crate::model::{GrantId, KeyId};
 
 /// Maximum number of unwritten uses; further ones are dropped.
@@ -12,7 +12,7 @@ const MAX_USES: usize = 10_000;
 
 /// Records uses, and writes them to the store at intervals.
 pub(super) struct UsageRecorder {
-    core: Core,
+    deps: OAuthDeps,
     waiting: Mutex<PendingUses>,
 }
 
@@ -24,8 +24,8 @@ struct PendingUses {
 }
 
 impl UsageRecorder {
-    pub(super) fn new(core: Core) -> Self {
-        Self { core, waiting: Mutex::default() }
+    pub(super) fn new(deps: OAuthDeps) -> Self {
+        Self { deps, waiting: Mutex::default() }
     }
 
     /// Records the use of a key.
@@ -54,16 +54,16 @@ impl UsageRecorder {
 
     /// Writes the uses recorded since the last call. Only calls whose result depends on it wait for it.
     pub(super) async fn write(&self) -> Result<(), OAuthError> {
-        let now = self.core.now();
+        let now = self.deps.now();
         let waiting = std::mem::take(&mut *self.waiting.lock());
         for key in waiting.keys {
-            self.core.storage.keys().touch(&key, now).await?;
+            self.deps.storage.keys().touch(&key, now).await?;
         }
         for grant in waiting.grants {
-            self.core.storage.grants().touch(&grant, now).await?;
+            self.deps.storage.grants().touch(&grant, now).await?;
         }
         for generation in waiting.generations {
-            self.core.storage.refresh_tokens().touch_generation(&generation, now).await?;
+            self.deps.storage.refresh_tokens().touch_generation(&generation, now).await?;
         }
         Ok(())
     }

@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     access_token::Claims,
-    core::Core,
+    api_keys::{KeyRefusal, Keys},
+    dependencies::OAuthDeps,
     error::OAuthError,
-    keys::{KeyRefusal, Keys},
     opaque,
     revocation::Revocations,
     signing::SigningKeys,
@@ -61,7 +61,7 @@ pub enum CredentialAccess {
 
 /// Verifies credentials and caches valid ones.
 pub(super) struct Verifier {
-    core: Core,
+    deps: OAuthDeps,
     keys: Arc<Keys>,
     signing: Arc<SigningKeys>,
     revocations: Arc<Revocations>,
@@ -80,13 +80,13 @@ impl Verifier {
         uses: Arc<UsageRecorder>,
     ) -> Self {
         let remembered = moka::sync::Cache::new(MAX_REMEMBERED);
-        Self { core: keys.core.clone(), keys, signing, revocations, uses, remembered }
+        Self { deps: keys.deps.clone(), keys, signing, revocations, uses, remembered }
     }
 
     /// Verifies an access token or API key; `from` counts toward the limits of wrong keys.
     pub(super) async fn verify(&self, presented: &str, from: IpAddr) -> Result<Arc<VerifiedCredential>, KeyRefusal> {
         let digest = *Digest::sha256(presented).as_bytes();
-        let now = self.core.now();
+        let now = self.deps.now();
         if let Some(known) = self.remembered.get(&digest) {
             if known.holds(now) {
                 self.note_use(&known, now);
@@ -106,7 +106,7 @@ impl Verifier {
         } else {
             self.verify_token(presented).await?.ok_or(KeyRefusal::Unknown)?
         };
-        if !verified.holds(self.core.now()) {
+        if !verified.holds(self.deps.now()) {
             return Err(KeyRefusal::Unknown);
         }
         Ok(Arc::new(verified))
@@ -114,7 +114,7 @@ impl Verifier {
 
     /// True if a verified credential is still valid.
     pub(super) fn holds(&self, verified: &VerifiedCredential) -> bool {
-        verified.holds(self.core.now())
+        verified.holds(self.deps.now())
     }
 
     async fn verify_key(&self, presented: &str, from: IpAddr) -> Result<VerifiedCredential, KeyRefusal> {
@@ -128,7 +128,7 @@ impl Verifier {
         }
         let caller =
             Caller { user: holder.user, client: None, grant: None, key: Some(holder.key), rights: holder.rights };
-        let noted = AtomicI64::new(self.core.now().as_millis());
+        let noted = AtomicI64::new(self.deps.now().as_millis());
         Ok(VerifiedCredential {
             caller: Arc::new(caller),
             opens: CredentialAccess::Key(holder.direct),
@@ -139,15 +139,15 @@ impl Verifier {
     }
 
     async fn verify_token(&self, presented: &str) -> Result<Option<VerifiedCredential>, OAuthError> {
-        let now = self.core.now();
-        let settings = &self.core.settings;
+        let now = self.deps.now();
+        let settings = &self.deps.settings;
         let Some(claims) = Claims::verify(presented, &self.signing, &settings.issuer, now) else {
             return Ok(refused("it is malformed, expired, or not signed by this gateway", ""));
         };
         let (id, expires) = (GrantId::new(claims.gid.as_str()), Timestamp::from_seconds(claims.exp));
         let grant_revoked = self.revocations.index().watch(Revocation::Grant(id.clone()), expires);
         let revoked = self.revocations.index().watch_token(&grant_revoked, &claims, expires);
-        let Some(grant) = self.core.storage.grants().lookup(&id).await?.filter(|grant| grant.is_live(now)) else {
+        let Some(grant) = self.deps.storage.grants().lookup(&id).await?.filter(|grant| grant.is_live(now)) else {
             return Ok(refused("its grant has ended or was revoked", &claims.gid));
         };
         let Some(holder) = self.keys.holder(&grant.key).await? else {
@@ -160,7 +160,7 @@ impl Verifier {
         let Some(scopes) = Scopes::parse(&claims.scope).ok().filter(|_| fits) else {
             return Ok(refused("its audience, user, client or scope is not that of its grant", &claims.gid));
         };
-        if self.core.storage.revocations().is_token_revoked(&claims.jti, claims.generation()).await? {
+        if self.deps.storage.revocations().is_token_revoked(&claims.jti, claims.generation()).await? {
             return Ok(refused("it was revoked", &claims.gid));
         }
         self.uses.note_generation(claims.generation());

@@ -1,12 +1,12 @@
 //! The whole application, in this process: real sockets, a real database, the demonstration backend.
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
+mod client_names;
 mod connections;
 mod eras;
 mod hostile;
-mod introductions;
-mod named;
 mod profile;
+mod server_info;
 
 use std::{path::Path, process::Command};
 

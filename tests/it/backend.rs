@@ -2,23 +2,23 @@
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
 mod calls;
+mod client_settings;
 mod demo;
-mod edges;
 mod endpoint;
 mod era;
-mod extension;
-mod flips;
+mod era_changes;
 mod http;
-mod jobs;
+mod http_edge_cases;
 mod modern;
 mod peers;
 mod question_slots;
-mod reclaimed;
-mod remembered;
-mod settings;
+mod reclaimed_slots;
+mod remembered_eras;
 mod standalone;
 mod starts;
 mod stdio;
+mod task_notifications;
 mod tasks;
-mod told;
+mod tasks_extension;
+mod tasks_over_sessions;
 mod websocket;

@@ -1,21 +1,21 @@
 //! The `frontend` room, from outside: its router in memory, before a scripted server.
 
 mod ambiguous;
-mod broken;
-mod connected;
-mod forms;
+mod broken_streams;
+mod deferred_requests;
 mod handshake;
+mod http_sse;
 mod isolation;
-mod kept;
 mod limits;
 mod modern;
-mod passed;
-mod questions;
+mod pass_through;
 mod reader;
+mod response_form;
 mod resumption;
 mod rounds;
+mod server_requests;
+mod session_settings;
 mod sessions;
-mod strays;
 mod streams;
 mod websocket;
 
@@ -30,7 +30,7 @@ use futures_util::stream;
 use http::{HeaderMap, Method as Verb, Request, Response, StatusCode};
 use lockkeeper::{
     crossing::{self, Crossing},
-    frontend::{Deps, EndpointServers, Frontend, Routes, Settings},
+    frontend::{Deps, EndpointServers, Frontend, FrontendSettings, Routes},
     mcp::{
         Call, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Question, Reply, Revision, Server,
         listen::Filter,
@@ -108,14 +108,14 @@ struct Client {
 
 impl World {
     async fn new() -> Self {
-        Self::with(Settings::default()).await
+        Self::with(FrontendSettings::default()).await
     }
 
-    async fn with(settings: Settings) -> Self {
-        Self::bounded(settings, crossing::Settings::default()).await
+    async fn with(settings: FrontendSettings) -> Self {
+        Self::bounded(settings, crossing::SuspensionLimits::default()).await
     }
 
-    async fn bounded(settings: Settings, crossing: crossing::Settings) -> Self {
+    async fn bounded(settings: FrontendSettings, crossing: crossing::SuspensionLimits) -> Self {
         let storage = Storage::in_memory().await.unwrap();
         Self::on(storage, Arc::new(ManualClock::default()), (settings, crossing), 1)
     }
@@ -123,13 +123,13 @@ impl World {
     fn on(
         storage: Storage,
         clock: Arc<ManualClock>,
-        (settings, crossing): (Settings, crossing::Settings),
+        (settings, crossing): (FrontendSettings, crossing::SuspensionLimits),
         seed: u64,
     ) -> Self {
         let server = Scripted::new("all");
         let ended = Arc::new(Mutex::new(Vec::new()));
         let git = BackendId::parse("git").unwrap();
-        let deps = crossing::Deps {
+        let deps = crossing::SuspensionDeps {
             clock: Arc::clone(&clock) as _,
             random: Arc::new(SeededRandom::new(seed + 100)),
             state_key: SealingKey::new([7; 32]),
@@ -160,7 +160,12 @@ impl World {
 
     /// The process after this one, on the same store.
     fn restarted(&self) -> Self {
-        Self::on(self.storage.clone(), Arc::clone(&self.clock), (Settings::default(), crossing::Settings::default()), 2)
+        Self::on(
+            self.storage.clone(),
+            Arc::clone(&self.clock),
+            (FrontendSettings::default(), crossing::SuspensionLimits::default()),
+            2,
+        )
     }
 
     fn client(&self, user: &str) -> Client {

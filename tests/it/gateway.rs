@@ -1,11 +1,11 @@
 //! The `gateway` room, from outside.
 
 mod calls;
-mod extension;
 mod listens;
 mod lists;
 mod mirrors;
 mod modern;
 mod script;
-mod told;
+mod task_listens;
+mod tasks_extension;
 mod versions;

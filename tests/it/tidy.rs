@@ -47,14 +47,14 @@ const RESERVED: &[(&str, &[&str])] = &[
 const ASK_ERAS: &[&str] = &[
     "backend/connection/discover.rs",
     "backend/connection/handshake.rs",
-    "backend/connection/request.rs",
-    "backend/connection/session.rs",
+    "backend/connection/request_protocol.rs",
+    "backend/connection/session_protocol.rs",
     "backend/detect.rs",
     "backend/era.rs",
     "backend/open.rs",
     "backend/server.rs",
-    "backend/server/request.rs",
-    "backend/server/session.rs",
+    "backend/server/request_server.rs",
+    "backend/server/session_server.rs",
 ];
 
 /// Circles of files that are still there. The list only shrinks.

@@ -5,16 +5,16 @@
 //! need no gateway of their own talk through one, each before a server of its own, on stdio and on HTTP. Those of further
 //! files (`TRANSLATION_VECTORS`, a path list) go the same ways; one that no conversation carries is a failure.
 
-mod across;
-mod behind;
+mod answers_to_client;
+mod answers_to_server;
 mod canned;
 mod client;
 mod compare;
-mod door;
+mod conversation;
+mod forwarding;
 mod inputs;
 mod leaving;
 mod listening;
-mod parks;
 mod plan;
 mod probing;
 mod rounds;
@@ -22,9 +22,9 @@ mod scene;
 mod servers;
 mod stage;
 mod steps;
+mod suspension;
 mod tasks;
 pub(crate) mod vector;
-mod way;
 
 use std::collections::BTreeMap;
 
@@ -32,11 +32,11 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
 
 use self::{
+    conversation::Conversation,
     plan::Plan,
     scene::Scene,
     stage::{Behind, Stage, Transport},
     vector::Vector,
-    way::Way,
 };
 
 /// How many vectors talk at once.
@@ -62,7 +62,7 @@ async fn every_era_vector_crosses_the_gateway_as_expected() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn further_vectors_cross_the_gateway_as_expected() {
     let (playable, odd): (Vec<Vector>, Vec<Vector>) =
-        vector::further().into_iter().partition(|vector| vector.way().is_some());
+        vector::further().into_iter().partition(|vector| vector.conversation().is_some());
     let odd: Vec<String> = odd.iter().map(Vector::unplayable).collect();
     assert!(odd.is_empty(), "{}", odd.join("\n"));
     every_one_passes(playable).await;
@@ -144,7 +144,7 @@ impl Vector {
         let http = if self.ctx["modern_only"] == true { "[http]\nlegacy_clients = false\n" } else { "" };
         let mut stage = Stage::set(behind, limits, http).await;
         let scene = Scene::merged(self, &mut stage, &name);
-        if self.way() == Some(Way::Shutdown) {
+        if self.conversation() == Some(Conversation::Shutdown) {
             return listening::ends(scene, stage).await;
         }
         let verdict = scene.play().await;

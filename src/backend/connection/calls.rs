@@ -17,7 +17,7 @@ use crate::{
         json,
     },
     model::{BackendId, Requester},
-    wire::peer::Requests,
+    wire::sent_requests::SentRequests,
 };
 
 /// The time for which a server may still speak of a call that was given up: what it asks or tells until then may be of that
@@ -26,7 +26,7 @@ pub(crate) const LINGER: Duration = Duration::from_secs(10);
 
 /// Open calls, calls that were given up of late, and the owners of what calls left behind.
 pub(crate) struct Calls {
-    open: Mutex<Requests<CallSlot>>,
+    open: Mutex<SentRequests<CallSlot>>,
     lingering: Mutex<HashMap<u64, Lingering>>,
     pub(super) ownership: Mutex<Ownership>,
     sharing: Sharing,
@@ -239,7 +239,7 @@ impl Calls {
         lingering.values().map(|one| one.holder.clone()).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Requests<CallSlot>> {
+    fn lock(&self) -> MutexGuard<'_, SentRequests<CallSlot>> {
         self.open.lock()
     }
 }

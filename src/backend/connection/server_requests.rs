@@ -14,7 +14,7 @@ use super::{
     ownership::{CallOwner, Thing},
 };
 use crate::{
-    backend::{key::Key, listens::Listens, task_group::TaskGroup},
+    backend::{connection_key::ConnectionKey, listens::Listens, task_group::TaskGroup},
     mcp::{
         Answered, ErrorObject, Event, Heard, Message, Method, Payload, Question, RequestId,
         deferred_requests::{DeferredLimits, DeferredRequests},
@@ -43,7 +43,7 @@ pub(super) struct RequestContext {
     /// Calls that carry them.
     pub(super) calls: Arc<Calls>,
     /// The owner of the connection.
-    pub(super) key: Key,
+    pub(super) key: ConnectionKey,
     /// Where those go that no call carries.
     pub(super) listens: Arc<Listens>,
     /// Sends the answers.

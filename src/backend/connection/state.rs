@@ -14,7 +14,10 @@ use super::{
     server_requests::{RequestContext, ServerRequests},
 };
 use crate::{
-    backend::{key::Key, listens::Listens, subscriptions::Subscriptions, task_group::TaskGroup, transport::Transport},
+    backend::{
+        connection_key::ConnectionKey, listens::Listens, subscriptions::Subscriptions, task_group::TaskGroup,
+        transport::Transport,
+    },
     crossing::tasks::ServerTasks,
     mcp::{
         Capabilities, Context, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload,
@@ -52,7 +55,7 @@ pub(crate) struct About {
     /// The backend.
     pub(crate) backend: BackendId,
     /// Who shares it.
-    pub(crate) key: Key,
+    pub(crate) key: ConnectionKey,
     /// How messages are exchanged with the server.
     pub(crate) protocol: &'static dyn Protocol,
     /// What its transport can do.

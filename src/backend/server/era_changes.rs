@@ -11,15 +11,15 @@ use crate::{
             ServerConnection,
             discover::{Told, discover, introduced},
         },
+        connection_key::ConnectionKey,
         error::{DispatchError, StartError},
-        key::Key,
+        external_backend::ExternalBackend,
         pool::LeasedConnection,
-        remote::Backend,
     },
     mcp::{Call, Context, Era, ErrorObject, Method, Payload, Reply},
 };
 
-impl Backend {
+impl ExternalBackend {
     /// Begins a call that waits for its server to start; the client is told so if it asked for progress.
     pub(super) fn call_at_start(self: Arc<Self>, call: Call) -> Reply {
         let (token, context) = (waiting::token(&call), call.context.clone());
@@ -82,7 +82,7 @@ impl Backend {
     /// Leases the connection of `key` at a server of this era, opened if there is none. Waits up to `start_timeout`.
     pub(super) async fn opened(
         self: &Arc<Self>,
-        (era, key): (Era, &Key),
+        (era, key): (Era, &ConnectionKey),
         context: &Context,
     ) -> Result<LeasedConnection, DispatchError> {
         let unavailable = |reason: &str| DispatchError::Unavailable(self.unavailable(reason));

@@ -1,7 +1,7 @@
 //! The way of a call to its server. Knows nothing of how it is found.
 
 use crate::{
-    backend::{key::Key, pool::LeasedConnection},
+    backend::{connection_key::ConnectionKey, pool::LeasedConnection},
     mcp::Era,
 };
 
@@ -10,14 +10,14 @@ pub(super) struct Route {
     /// The era of its server.
     pub(super) era: Era,
     /// The owner of its connection.
-    pub(super) key: Key,
+    pub(super) key: ConnectionKey,
     /// The connection, if it can be used at once.
     pub(super) ready: Option<LeasedConnection>,
 }
 
 impl Route {
     /// The way to the connection of `key`.
-    pub(super) const fn of(era: Era, key: Key) -> Self {
+    pub(super) const fn of(era: Era, key: ConnectionKey) -> Self {
         Self { era, key, ready: None }
     }
 }

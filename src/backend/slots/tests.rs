@@ -23,7 +23,7 @@ fn acquire(
     session: &'static str,
 ) -> BoxFuture<'static, Result<SlotGuard, Busy>> {
     let slots = Arc::clone(slots);
-    async move { slots.acquire(&Key::base(), request(user, session), nothing).await }.boxed()
+    async move { slots.acquire(&ConnectionKey::base(), request(user, session), nothing).await }.boxed()
 }
 
 /// The place of a slot that is there at once.
@@ -129,7 +129,7 @@ async fn calls_that_wait_ask_for_as_many_slots_as_are_missing() {
             missing.lock().push(count);
             nothing(count)
         };
-        async move { slots.acquire(&Key::base(), request("bob", session), reclaim).await }.boxed()
+        async move { slots.acquire(&ConnectionKey::base(), request("bob", session), reclaim).await }.boxed()
     };
     let (mut one, mut two) = (waiting("c"), waiting("d"));
     assert!(at_once(&mut one).is_none() && at_once(&mut two).is_none());
@@ -146,7 +146,7 @@ async fn a_call_that_needs_one_slot_keeps_no_other_from_the_rest() {
     let held: Vec<SlotGuard> = ["a", "b"].map(|session| at_once(&mut acquire(&slots, "ann", session)).unwrap()).into();
     let bound = SlotRequest { only: Some(1), ..request("ann", "c") };
     let of = Arc::clone(&slots);
-    let mut bound = async move { of.acquire(&Key::base(), bound, nothing).await }.boxed();
+    let mut bound = async move { of.acquire(&ConnectionKey::base(), bound, nothing).await }.boxed();
     let mut free = acquire(&slots, "ann", "d");
     assert!(at_once(&mut bound).is_none() && at_once(&mut free).is_none());
     let [first, second] = <[SlotGuard; 2]>::try_from(held).unwrap();

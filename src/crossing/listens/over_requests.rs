@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::settings::ClientSubscriptions;
+use super::client_subscriptions::ClientSubscriptions;
 use crate::mcp::{Call, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, Server, listen, meta};
 
 /// A server without sessions, with what a session has beside calls.

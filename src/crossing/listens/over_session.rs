@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{StreamExt as _, stream};
 use tokio::time::timeout;
 
-use super::settings::ClientSubscriptions;
+use super::client_subscriptions::ClientSubscriptions;
 use crate::{
     mcp::{
         Call, Context, Event, Level, Method, Outcome, Payload, Reply, Revision, Server,

@@ -15,7 +15,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     call::{Next, SuspendedCall},
-    limits::{Limits, Permit},
+    permits::{SuspensionPermit, SuspensionPermits},
     request_state::{CallId, invalid},
 };
 use crate::{
@@ -30,7 +30,7 @@ const REASSURANCE: Duration = Duration::from_secs(15);
 /// The suspended calls.
 pub(super) struct SuspendedCalls {
     waiting: DashMap<CallId, RegistryEntry>,
-    limits: Arc<Limits>,
+    limits: Arc<SuspensionPermits>,
     random: Arc<dyn Random>,
     process: [u8; 8],
     /// The time for which each waits for its client.
@@ -51,7 +51,7 @@ impl SuspendedCalls {
     /// None yet. The waits are owned by the tracker and ended by the token.
     pub(super) fn new(
         random: Arc<dyn Random>,
-        limits: Arc<Limits>,
+        limits: Arc<SuspensionPermits>,
         timeout: Duration,
         (tracker, closed): (TaskTracker, CancellationToken),
     ) -> Arc<Self> {
@@ -69,7 +69,7 @@ impl SuspendedCalls {
     /// # Errors
     ///
     /// The text that names the limit.
-    pub(super) fn permit(&self, owner: &Caller) -> Result<Permit, String> {
+    pub(super) fn permit(&self, owner: &Caller) -> Result<SuspensionPermit, String> {
         self.limits.begin(&owner.user)
     }
 
@@ -77,7 +77,7 @@ impl SuspendedCalls {
     pub(super) fn keep(
         self: &Arc<Self>,
         id: CallId,
-        (call, permit): (SuspendedCall, Permit),
+        (call, permit): (SuspendedCall, SuspensionPermit),
         owner: &Arc<Caller>,
         revoked: Arc<CancellationToken>,
     ) {

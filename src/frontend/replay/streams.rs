@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{Bounds, Limits, ReplayBuffer, ReplayReader, event_id::EventIdPrefix};
-use crate::frontend::settings::Settings;
+use crate::frontend::frontend_settings::FrontendSettings;
 
 /// The streamed answers of one session. Nothing is held for a session that does not stream.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ const STREAM: u64 = 1;
 
 impl AnswerStreams {
     /// No streams yet.
-    pub(crate) fn new(prefix: EventIdPrefix, settings: &Settings) -> Self {
+    pub(crate) fn new(prefix: EventIdPrefix, settings: &FrontendSettings) -> Self {
         let bounds = Bounds { messages: settings.replay_messages, bytes: settings.replay_bytes };
         Self { inner: Mutex::default(), prefix, bounds, max: settings.replay_streams, keep: settings.replay_for }
     }
@@ -95,7 +95,7 @@ mod tests {
     fn streams(most: usize) -> AnswerStreams {
         AnswerStreams::new(
             EventIdPrefix::new("m".to_owned()),
-            &Settings { replay_streams: most, ..Settings::default() },
+            &FrontendSettings { replay_streams: most, ..FrontendSettings::default() },
         )
     }
 
@@ -129,7 +129,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_session_keeps_is_bounded_when_its_streams_end_too() {
-        let settings = Settings { replay_bytes: 10, ..Settings::default() };
+        let settings = FrontendSettings { replay_bytes: 10, ..FrontendSettings::default() };
         let streams = AnswerStreams::new(EventIdPrefix::new("m".to_owned()), &settings);
         let result = || Message::result(RequestId::number(1), Bytes::from_static(b"\"12345678\""));
         let ((one, first, _), (two, second, _)) = (streams.open(), streams.open());

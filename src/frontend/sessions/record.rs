@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use crate::{
     frontend::{
+        frontend_settings::FrontendSettings,
         session::{Session, SessionOrigin},
-        settings::Settings,
     },
     mcp::{Capabilities, ClientInfo, Level, Revision},
     model::{Caller, Endpoint, Rights, SessionId, status::SessionStatus},
@@ -56,7 +56,7 @@ pub(super) fn origin(row: &McpSession, id: SessionId, caller: &Caller) -> Option
 }
 
 /// Restores the client and the settings of the process before this one.
-pub(super) fn restore(session: &Session, row: &McpSession, settings: &Settings) {
+pub(super) fn restore(session: &Session, row: &McpSession, settings: &FrontendSettings) {
     let client = ClientInfo {
         revision: Revision::parse(&row.revision).unwrap_or(Revision::NEWEST_LEGACY),
         implementation: Bytes::copy_from_slice(&row.implementation),

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::error::LimitReached;
 use crate::{
-    frontend::{session::Session, settings::Settings},
+    frontend::{frontend_settings::FrontendSettings, session::Session},
     model::{Owner, SessionId},
     support::Timestamp,
 };
@@ -49,7 +49,7 @@ impl SessionTable {
     pub(super) fn insert(
         &self,
         session: &Arc<Session>,
-        settings: &Settings,
+        settings: &FrontendSettings,
         before: impl FnOnce(&Session),
     ) -> Result<Option<Arc<Session>>, LimitReached> {
         let owner = session.owner.owner();

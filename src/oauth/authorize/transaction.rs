@@ -5,12 +5,12 @@
 //! in the browser for which it was sealed; opening it consumes nothing, since a decision needs the row.
 
 use super::{
+    authorization_request::{self, AuthorizationRequest, MAX_REQUEST},
     browser::{Browser, LoginPrompt, TransactionId},
-    request::{self, AuthorizationRequest, MAX_REQUEST},
     response::{AuthorizationError, Redirect},
 };
 use crate::{
-    oauth::{core::Core, error::OAuthError, keys::KeyHolder},
+    oauth::{api_keys::KeyHolder, dependencies::OAuthDeps, error::OAuthError},
     storage::TransactionRow,
     support::{SealingKey, Timestamp},
 };
@@ -56,20 +56,20 @@ pub enum UnsealError {
 
 /// Seals requests for the form of a login page.
 pub(super) struct TransactionSealer {
-    core: Core,
+    deps: OAuthDeps,
     key: SealingKey,
 }
 
 // === impl TransactionSealer ===
 
 impl TransactionSealer {
-    pub(super) const fn new(core: Core, key: SealingKey) -> Self {
-        Self { core, key }
+    pub(super) const fn new(deps: OAuthDeps, key: SealingKey) -> Self {
+        Self { deps, key }
     }
 
     /// Seals a request for this browser.
     pub(super) fn seal(&self, transaction: &Transaction, browser: &Browser) -> Result<String, OAuthError> {
-        Ok(self.key.seal_text(&transaction.to_bytes()?, context(browser).as_bytes(), &*self.core.random)?)
+        Ok(self.key.seal_text(&transaction.to_bytes()?, context(browser).as_bytes(), &*self.deps.random)?)
     }
 
     /// Opens what [`Self::seal`] returned, and checks the client and the redirect URI against the store again.
@@ -77,12 +77,13 @@ impl TransactionSealer {
         let sealed = Some(sealed).filter(|sealed| sealed.len() <= MAX_SEALED).ok_or(UnsealError::Foreign)?;
         let plain = self.key.open_text(sealed, context(browser).as_bytes()).map_err(|_| UnsealError::Foreign)?;
         let (id, expires, request) = Transaction::parts(&plain).ok_or(UnsealError::Foreign)?;
-        if self.core.now() >= expires {
+        if self.deps.now() >= expires {
             return Err(UnsealError::Expired);
         }
-        let (client, _) = request::find_target(&self.core, request.client.as_str(), Some(&request.redirect_uri))
-            .await
-            .map_err(UnsealError::Refused)?;
+        let (client, _) =
+            authorization_request::find_target(&self.deps, request.client.as_str(), Some(&request.redirect_uri))
+                .await
+                .map_err(UnsealError::Refused)?;
         Ok(Transaction { id, client_name: client.name, login: request.login, expires, request })
     }
 }

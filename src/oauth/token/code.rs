@@ -6,7 +6,8 @@ use super::issuer::{Issued, Issuer, narrowed};
 use crate::{
     model::{Client, Grant, GrantType},
     oauth::{
-        error::ErrorResponse, form::Params, opaque, pkce::CodeChallenge, problem::GrantProblem, revocation::Revocations,
+        error::ErrorResponse, form::Params, logged_reason::GrantProblem, opaque, pkce::CodeChallenge,
+        revocation::Revocations,
     },
     support::Digest,
 };
@@ -21,13 +22,13 @@ impl CodeGrant {
     /// Checks everything, then consumes the code in one step, so a failed request leaves it usable. A missing
     /// `code_verifier` counts as a wrong one (N-89).
     pub(super) async fn redeem(&self, client: &Client, form: &Params) -> Result<Issued, ErrorResponse> {
-        let core = &self.issuer.core;
-        let now = core.now();
+        let deps = &self.issuer.deps;
+        let now = deps.now();
         let digest = Digest::sha256(form.get("code")?.ok_or_else(|| ErrorResponse::missing("code"))?);
         let verifier = form.get("code_verifier")?;
         let redirect_uri = form.get("redirect_uri")?;
         let refused = |problem: GrantProblem| Err(ErrorResponse::InvalidGrant(problem));
-        let Some(row) = core.storage.codes().lookup(&digest).await? else {
+        let Some(row) = deps.storage.codes().lookup(&digest).await? else {
             return refused(GrantProblem::UnknownCode(client.id.clone()));
         };
         let grant = self.issuer.live_grant(&row.grant, client).await?;
@@ -50,9 +51,9 @@ impl CodeGrant {
         let refresh =
             client.grant_types.contains(&GrantType::RefreshToken).then(|| self.issuer.mint_refresh(&grant, now));
         let (token, new) = refresh.unzip();
-        let generation = new.as_ref().map_or_else(|| opaque::base62(&*core.random, 16), |new| new.generation.clone());
+        let generation = new.as_ref().map_or_else(|| opaque::base62(&*deps.random, 16), |new| new.generation.clone());
         let issued = self.issuer.issue(&grant, scopes, &generation, now)?;
-        if !core.storage.codes().redeem(&digest, &grant.id, new.as_ref(), now).await? {
+        if !deps.storage.codes().redeem(&digest, &grant.id, new.as_ref(), now).await? {
             return self.code_replayed(&grant).await;
         }
         tracing::info!(target: "audit", client = %client.id, user = %grant.user, grant = %grant.id, "code redeemed");

@@ -8,12 +8,12 @@ use crate::{
     model::{Client, Grant, GrantId, Scopes},
     oauth::{
         access_token::Claims,
-        core::Core,
+        api_keys::Keys,
+        dependencies::OAuthDeps,
         error::{ErrorResponse, OAuthError},
         form::Params,
-        keys::Keys,
+        logged_reason::GrantProblem,
         opaque,
-        problem::GrantProblem,
         signing::SigningKeys,
     },
     storage::NewRefreshToken,
@@ -31,7 +31,7 @@ pub(super) struct Issued {
 
 /// Issues tokens.
 pub(super) struct Issuer {
-    pub(super) core: Core,
+    pub(super) deps: OAuthDeps,
     pub(super) keys: Arc<Keys>,
     pub(super) signing: Arc<SigningKeys>,
 }
@@ -42,7 +42,7 @@ impl Issuer {
     /// The grant, if tokens may be issued for this client: neither grant nor key is revoked.
     pub(super) async fn live_grant(&self, id: &GrantId, client: &Client) -> Result<Grant, ErrorResponse> {
         let refused = |problem: GrantProblem| Err(ErrorResponse::InvalidGrant(problem));
-        let Some(grant) = self.core.storage.grants().lookup(id).await? else {
+        let Some(grant) = self.deps.storage.grants().lookup(id).await? else {
             return refused(GrantProblem::UnknownGrant(id.clone()));
         };
         // a code or token of another client reveals and changes nothing (N-90)
@@ -52,7 +52,7 @@ impl Issuer {
         if grant.revoked.is_some() {
             return refused(GrantProblem::GrantRevoked(grant.id));
         }
-        if !grant.is_live(self.core.now()) {
+        if !grant.is_live(self.deps.now()) {
             return refused(GrantProblem::GrantExpired(grant.id));
         }
         if !self.keys.is_live(&grant.key).await? {
@@ -63,7 +63,7 @@ impl Issuer {
 
     /// Checks `resource`, which may be omitted; otherwise it must name the endpoint of the grant (`OA-86`).
     pub(super) fn check_resource(&self, form: &Params, grant: &Grant) -> Result<(), ErrorResponse> {
-        match self.core.settings.endpoint_of(form.all("resource")) {
+        match self.deps.settings.endpoint_of(form.all("resource")) {
             Ok(None) => Ok(()),
             Ok(Some(endpoint)) if endpoint == grant.endpoint => Ok(()),
             _ => Err(ErrorResponse::InvalidTarget),
@@ -72,11 +72,11 @@ impl Issuer {
 
     /// Creates a refresh token, and its row for the store.
     pub(super) fn mint_refresh(&self, grant: &Grant, now: Timestamp) -> (Secret, NewRefreshToken) {
-        let token = opaque::mint_refresh(&*self.core.random);
+        let token = opaque::mint_refresh(&*self.deps.random);
         let row = NewRefreshToken {
             digest: token.digest(),
-            generation: opaque::base62(&*self.core.random, 16),
-            expires: (now + self.core.settings.policy.refresh_idle).min(grant.expires),
+            generation: opaque::base62(&*self.deps.random, 16),
+            expires: (now + self.deps.settings.policy.refresh_idle).min(grant.expires),
         };
         (token, row)
     }
@@ -89,7 +89,7 @@ impl Issuer {
         generation: &str,
         now: Timestamp,
     ) -> Result<Issued, OAuthError> {
-        let settings = &self.core.settings;
+        let settings = &self.deps.settings;
         let expires = (now + settings.policy.access_token_lifetime).min(grant.expires);
         let claims = Claims {
             iss: settings.issuer.clone(),
@@ -98,7 +98,7 @@ impl Issuer {
             client_id: grant.client.to_string(),
             iat: now.as_seconds(),
             exp: expires.as_seconds(),
-            jti: format!("{generation}.{}", opaque::base62(&*self.core.random, 16)),
+            jti: format!("{generation}.{}", opaque::base62(&*self.deps.random, 16)),
             scope: scopes.to_string(),
             gid: grant.id.to_string(),
             auth_time: grant.created.as_seconds(),

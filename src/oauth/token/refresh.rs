@@ -10,12 +10,12 @@ use super::issuer::{Issued, Issuer, narrowed};
 use crate::{
     model::{Client, Grant, GrantId},
     oauth::{
-        core::Core,
+        dependencies::OAuthDeps,
         error::{ErrorResponse, OAuthError},
         form::Params,
         limits::Buckets,
+        logged_reason::GrantProblem,
         opaque,
-        problem::GrantProblem,
         revocation::Revocations,
         usage::UsageRecorder,
     },
@@ -28,7 +28,7 @@ const SUCCESSOR: &str = "lockkeeper refresh successor v1";
 
 /// The refresh grant.
 pub(super) struct RefreshGrant {
-    core: Core,
+    deps: OAuthDeps,
     issuer: Arc<Issuer>,
     revocations: Arc<Revocations>,
     uses: Arc<UsageRecorder>,
@@ -40,19 +40,19 @@ impl RefreshGrant {
     /// One grant may be refreshed 60 times at once, then once a minute.
     pub(super) fn new(issuer: Arc<Issuer>, revocations: Arc<Revocations>, uses: Arc<UsageRecorder>) -> Self {
         let limits = Buckets::new(60, Duration::from_mins(1));
-        Self { core: issuer.core.clone(), issuer, revocations, uses, limits }
+        Self { deps: issuer.deps.clone(), issuer, revocations, uses, limits }
     }
 
     /// Replaces a refresh token and issues an access token.
     pub(super) async fn refresh(&self, client: &Client, form: &Params) -> Result<Issued, ErrorResponse> {
-        let now = self.core.now();
+        let now = self.deps.now();
         let text = form.get("refresh_token")?.ok_or_else(|| ErrorResponse::missing("refresh_token"))?;
         if !opaque::is_refresh(text) {
             return Err(ErrorResponse::InvalidGrant(GrantProblem::TokenMalformed(client.id.clone())));
         }
         let presented = Secret::new(text);
         let unknown = || ErrorResponse::InvalidGrant(GrantProblem::UnknownToken(client.id.clone()));
-        let row = self.core.storage.refresh_tokens().lookup(&presented.digest()).await?.ok_or_else(unknown)?;
+        let row = self.deps.storage.refresh_tokens().lookup(&presented.digest()).await?.ok_or_else(unknown)?;
         let grant = self.issuer.live_grant(&row.grant, client).await?;
         self.limits.take(grant.id.clone(), now).map_err(ErrorResponse::Limited)?;
         self.issuer.check_resource(form, &grant)?;
@@ -78,7 +78,7 @@ impl RefreshGrant {
                 return Err(ErrorResponse::InvalidGrant(GrantProblem::TokenExpired(grant.id.clone())));
             }
             let (token, rotation) = self.rotation(presented, grant, now)?;
-            if self.core.storage.refresh_tokens().rotate(&rotation, now).await? {
+            if self.deps.storage.refresh_tokens().rotate(&rotation, now).await? {
                 return Ok((token, rotation.new.generation));
             }
         }
@@ -90,7 +90,7 @@ impl RefreshGrant {
         let (Some(rotated), Some((successor, sealed))) = (row.rotated, row.successor) else {
             return Err(ErrorResponse::InvalidGrant(GrantProblem::GrantRevoked(grant.id.clone())));
         };
-        if now.since(rotated) <= self.core.settings.policy.refresh_grace {
+        if now.since(rotated) <= self.deps.settings.policy.refresh_grace {
             let token = unsealed(presented, &sealed)?;
             let generation = self.find_refresh(&successor, grant).await?.generation;
             return Ok((token, generation));
@@ -98,7 +98,7 @@ impl RefreshGrant {
         self.uses.write().await?;
         let (token, rotation) = self.rotation(presented, grant, now)?;
         if let Some(withdrawn) =
-            self.core.storage.refresh_tokens().replace_successor(&rotation, &successor, now).await?
+            self.deps.storage.refresh_tokens().replace_successor(&rotation, &successor, now).await?
         {
             self.revocations.index().revoke(&Revocation::Generation(withdrawn));
             return Ok((token, rotation.new.generation));
@@ -109,12 +109,12 @@ impl RefreshGrant {
     fn rotation(&self, presented: &Secret, grant: &Grant, now: Timestamp) -> Result<(Secret, Rotation), OAuthError> {
         let (token, new) = self.issuer.mint_refresh(grant, now);
         let key = SealingKey::derived(presented, SUCCESSOR);
-        let sealed = key.seal(token.expose().as_bytes(), SUCCESSOR.as_bytes(), &*self.core.random)?;
+        let sealed = key.seal(token.expose().as_bytes(), SUCCESSOR.as_bytes(), &*self.deps.random)?;
         Ok((token, Rotation { grant: grant.id.clone(), old: presented.digest(), new, sealed }))
     }
 
     async fn find_refresh(&self, digest: &Digest, grant: &Grant) -> Result<RefreshTokenRow, ErrorResponse> {
-        let row = self.core.storage.refresh_tokens().lookup(digest).await?;
+        let row = self.deps.storage.refresh_tokens().lookup(digest).await?;
         row.ok_or_else(|| ErrorResponse::InvalidGrant(GrantProblem::UnknownGrant(grant.id.clone())))
     }
 

@@ -344,12 +344,12 @@ async fn a_call_that_goes_on_at_a_server_with_sessions_ends_and_is_not_begun_ane
 async fn the_state_of_a_server_that_has_sessions_by_now_is_good_for_nothing() {
     let (peer, turned) = turning().await;
     let (_supervisor, server) = started(spec(&peer)).await;
-    let deps = crossing::Deps {
+    let deps = crossing::SuspensionDeps {
         clock: Arc::new(SystemClock),
         random: Arc::new(SeededRandom::new(1)),
         state_key: SealingKey::new([7; 32]),
     };
-    let crossing = Crossing::new(&crossing::Settings::default(), deps);
+    let crossing = Crossing::new(&crossing::SuspensionLimits::default(), deps);
     let server = crossing.around_endpoint(Target::Merged, server);
     let context = || Context { requester: request("r"), ..client("s1", r#"{"roots":{}}"#) };
     let Outcome::InputRequired(asked) = tool(&server, context(), &named("x")).outcome().await else {

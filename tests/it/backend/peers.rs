@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use lockkeeper::{
-    backend::{Deps, SlotLimits, Supervisor},
+    backend::{BackendDeps, SlotLimits, Supervisor},
     mcp::{
         Call, CancelReason, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome,
         Payload, Reply, Revision, Server,
@@ -162,7 +162,7 @@ fn start_observed(
     // the proxy is not there: loopback addresses must be reached without it
     let proxy = "http://127.0.0.1:1";
     let environment = [("PATH", path.as_str()), ("HOME", "/tmp"), ("LOCKKEEPER_SECRET", "x"), ("http_proxy", proxy)];
-    let deps = Deps {
+    let deps = BackendDeps {
         sessions: 64,
         slot_limits: SlotLimits::default(),
         clock,

@@ -7,7 +7,7 @@ use http::{Method as Verb, StatusCode};
 use lockkeeper::mcp::Method;
 use serde_json::{Value, json};
 
-use super::{Client, World, body, call, connected::Connected, modern::Modern};
+use super::{Client, World, body, call, http_sse::Connected, modern::Modern};
 
 /// What a legacy client can send, and the member that makes it ambiguous.
 const REQUESTS: [(&str, &str, &str); 24] = [

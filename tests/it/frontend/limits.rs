@@ -1,7 +1,7 @@
 //! What one user can have at once without a session: calls, listens and suspended calls, each bounded for itself.
 
 use http::StatusCode;
-use lockkeeper::{crossing, frontend::Settings, mcp::Method};
+use lockkeeper::{crossing, frontend::FrontendSettings, mcp::Method};
 use serde_json::{Value, json};
 
 use super::{Events, World, body, modern::Modern};
@@ -12,7 +12,7 @@ fn chosen() -> Value {
 
 #[tokio::test]
 async fn open_listens_take_no_room_from_calls() {
-    let settings = Settings { calls_per_user: 1, listens_per_user: 2, ..Settings::default() };
+    let settings = FrontendSettings { calls_per_user: 1, listens_per_user: 2, ..FrontendSettings::default() };
     let world = World::with(settings).await;
     let client = Modern::of(&world, "ann", "{}");
     let mut open = Vec::new();
@@ -48,8 +48,8 @@ async fn open_listens_take_no_room_from_calls() {
 
 #[tokio::test]
 async fn suspended_calls_have_a_bound_of_their_own() {
-    let settings = Settings { calls_per_user: 1, ..Settings::default() };
-    let crossing = crossing::Settings { suspended_calls_per_user: 1, ..crossing::Settings::default() };
+    let settings = FrontendSettings { calls_per_user: 1, ..FrontendSettings::default() };
+    let crossing = crossing::SuspensionLimits { suspended_calls_per_user: 1, ..crossing::SuspensionLimits::default() };
     let world = World::bounded(settings, crossing).await;
     let client = Modern::of(&world, "ann", r#"{"elicitation":{"form":{}}}"#);
     let waiting = body(client.tool(1, "ask", json!({})).await).await;

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::{
     Client, Events, World, body,
-    broken::{done, told},
-    strays::question,
+    broken_streams::{done, told},
+    deferred_requests::question,
 };
 
 const VERSION: &str = "2026-07-28";
@@ -408,7 +408,7 @@ async fn a_client_that_does_not_come_back_has_closed_its_dialog() {
     let arguments = json!({ "method": "elicitation/create", "schema": { "type": "object", "properties": {} } });
     let asked = body(client.tool(1, "ask", arguments.clone()).await).await["result"].clone();
     tokio::time::pause();
-    tokio::time::sleep(lockkeeper::frontend::Settings::default().question_timeout * 2).await;
+    tokio::time::sleep(lockkeeper::frontend::FrontendSettings::default().question_timeout * 2).await;
     let params =
         json!({ "name": "ask", "arguments": arguments, "inputResponses": {}, "requestState": asked["requestState"] });
     assert_eq!(body(client.ask(2, "tools/call", params).await).await["error"]["code"], -32602);
@@ -453,7 +453,7 @@ async fn a_listen_that_is_no_filter_is_refused() {
 
 #[tokio::test]
 async fn where_only_clients_without_sessions_are_served_the_others_are_told_which_version_to_speak() {
-    let settings = lockkeeper::frontend::Settings { serves: Serves::ModernAlone, ..Default::default() };
+    let settings = lockkeeper::frontend::FrontendSettings { serves: Serves::ModernAlone, ..Default::default() };
     let world = World::with(settings).await;
     let client = Modern::of(&world, "ann", ALL);
     let initialize = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use lockkeeper::{frontend::Settings, mcp::Method};
+use lockkeeper::{frontend::FrontendSettings, mcp::Method};
 use serde_json::{Value, json};
 
 use super::{Client, Events, World, body, call};
@@ -116,7 +116,7 @@ async fn ids_of_other_sessions_and_processes_open_a_fresh_stream() {
 
 #[tokio::test]
 async fn a_stream_that_is_kept_no_more_is_refused() {
-    let world = World::with(Settings { replay_for: Duration::ZERO, ..Settings::default() }).await;
+    let world = World::with(FrontendSettings { replay_for: Duration::ZERO, ..FrontendSettings::default() }).await;
     let client = world.ready("ann", "2025-06-18").await;
     let mut events = ticking(&world, &client).await;
     let (id, _) = events.numbered().await.unwrap();
@@ -140,7 +140,7 @@ async fn a_reader_that_stalls_keeps_no_cancel_from_its_call() {
 
 #[tokio::test]
 async fn a_long_stream_is_closed_toward_clients_that_come_back_by_themselves() {
-    let settings = || Settings { stream_lifetime: Some(Duration::from_mins(1)), ..Settings::default() };
+    let settings = || FrontendSettings { stream_lifetime: Some(Duration::from_mins(1)), ..FrontendSettings::default() };
     for (version, closed) in [("2025-06-18", false), ("2025-11-25", true)] {
         let world = World::with(settings()).await;
         let client = world.ready("ann", version).await;

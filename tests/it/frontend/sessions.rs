@@ -4,7 +4,7 @@ use std::{sync::Arc, task::Poll, time::Duration};
 
 use futures_util::{StreamExt as _, poll, stream::FuturesUnordered};
 use http::StatusCode;
-use lockkeeper::{frontend::Settings, mcp::Method};
+use lockkeeper::{frontend::FrontendSettings, mcp::Method};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -164,7 +164,7 @@ async fn what_was_idle_for_too_long_is_not_revived() {
 
 #[tokio::test]
 async fn at_its_bound_a_caller_gives_up_its_own_longest_idle_session() {
-    let world = World::with(Settings { sessions_per_caller: 2, ..Settings::default() }).await;
+    let world = World::with(FrontendSettings { sessions_per_caller: 2, ..FrontendSettings::default() }).await;
     let other = world.ready("bob", "2025-06-18").await;
     let oldest = world.ready("ann", "2025-06-18").await;
     world.clock.advance(MINUTE);
@@ -178,7 +178,8 @@ async fn at_its_bound_a_caller_gives_up_its_own_longest_idle_session() {
 
 #[tokio::test]
 async fn where_nothing_can_be_given_up_no_session_is_opened() {
-    let world = World::with(Settings { sessions_per_caller: 1, sessions: 2, ..Settings::default() }).await;
+    let world =
+        World::with(FrontendSettings { sessions_per_caller: 1, sessions: 2, ..FrontendSettings::default() }).await;
     let ann = world.ready("ann", "2025-06-18").await;
     let _stream = ann.get().await;
     let response = world.client("ann").send(initialize("2025-06-18", json!({}))).await;
@@ -284,7 +285,7 @@ async fn who_names_sessions_that_never_were_holds_up_nobody_else() {
 
 #[tokio::test]
 async fn the_look_ups_of_one_caller_are_bounded() {
-    let world = World::with(Settings { sessions_per_caller: 1, ..Settings::default() }).await;
+    let world = World::with(FrontendSettings { sessions_per_caller: 1, ..FrontendSettings::default() }).await;
     let named = |number: usize| {
         let mut ann = world.client("ann");
         ann.session = Some(format!("made-up-{number}"));
@@ -337,8 +338,8 @@ async fn what_is_revived_and_ended_at_the_same_time_stays_ended() {
 async fn a_revived_session_takes_a_place_among_those_of_its_caller() {
     let world = World::new().await;
     let mut before = world.ready("ann", "2025-06-18").await;
-    let front = Settings { sessions_per_caller: 1, ..Settings::default() };
-    let settings = (front, lockkeeper::crossing::Settings::default());
+    let front = FrontendSettings { sessions_per_caller: 1, ..FrontendSettings::default() };
+    let settings = (front, lockkeeper::crossing::SuspensionLimits::default());
     let world = World::on(world.storage.clone(), Arc::clone(&world.clock), settings, 3);
     before.router = world.router.clone();
     let present = world.ready("ann", "2025-06-18").await;

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{
-    across::expected,
     client::Client,
     compare::{At, same},
+    forwarding::expected,
     scene::Scene,
     servers::Heard,
     stage::Stage,

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json, value::RawValue};
 
-use super::{canned, vector::Vector, way::Way};
+use super::{canned, conversation::Conversation, vector::Vector};
 
 /// The version without a handshake.
 pub(super) const MODERN: &str = "2026-07-28";
@@ -75,20 +75,24 @@ impl Plan {
             plan.greeting["capabilities"] = capabilities.clone();
         }
         match (vector.answered(), answer(&message)) {
-            _ if vector.way() == Some(Way::Probe) => plan.probe = Some(Probe::of(&given, plan.is_modern())),
+            _ if vector.conversation() == Some(Conversation::Probe) => {
+                plan.probe = Some(Probe::of(&given, plan.is_modern()));
+            }
             (Some("initialize"), Some(answer)) if vector.direction == "backend>gateway" => {
                 plan.odd =
                     Some((vector.ctx["offered"].as_str().unwrap_or_default().to_owned(), answer["result"].clone()));
                 plan.greeting["protocolVersion"] = vector.to.clone().into();
             }
             (Some("initialize"), Some(answer)) => plan.greeting = answer["result"].clone(),
-            (method, Some(_)) if vector.way() == Some(Way::ToClient) && message.get("id").is_some() => {
+            (method, Some(_))
+                if vector.conversation() == Some(Conversation::ToClient) && message.get("id").is_some() =>
+            {
                 plan.learn(method.unwrap_or(canned::METHOD), vector.given.get());
                 plan.status = given["http"]["status"].as_u64().and_then(|status| status.try_into().ok()).unwrap_or(200);
             }
             _ => {}
         }
-        if vector.way() != Some(Way::Steps) {
+        if vector.conversation() != Some(Conversation::Steps) {
             for step in vector.steps("backend", "in") {
                 plan.learn(step["method"].as_str().unwrap_or_default(), &step["msg"].to_string());
             }
@@ -102,7 +106,7 @@ impl Plan {
         }
         let listens = vector.ctx["listens"].as_object().into_iter().flatten();
         let about_tasks = listens.filter(|(_, filter)| filter["taskIds"].is_array()).count() > 0;
-        let needs_tasks = about_tasks || vector.way() == Some(Way::Inputs);
+        let needs_tasks = about_tasks || vector.conversation() == Some(Conversation::Inputs);
         let support = vector.ctx.get("taskSupport").cloned().or_else(|| needs_tasks.then(|| json!("required")));
         if let Some(support) = support {
             plan.offer("execution", &json!({ "taskSupport": support }));
@@ -250,9 +254,9 @@ fn status(answer: &Value) -> u16 {
 
 /// The version of a vector's server.
 pub(super) fn version(vector: &Vector) -> &str {
-    let sender = vector.direction.starts_with("backend") && vector.way() != Some(Way::Probe);
+    let sender = vector.direction.starts_with("backend") && vector.conversation() != Some(Conversation::Probe);
     let version = if sender { &vector.from } else { &vector.to };
-    let waits = vector.way() == Some(Way::Park) || vector.expect["state"] == "era=legacy";
+    let waits = vector.conversation() == Some(Conversation::Suspension) || vector.expect["state"] == "era=legacy";
     // where only one with a handshake can be meant
     if waits && version == MODERN { "2025-11-25" } else { version }
 }

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{
-    across::expected,
     canned,
     client::Client,
     compare::{At, as_minted, same},
+    forwarding::expected,
     scene::Scene,
 };
 

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
-    core::Core,
+    dependencies::OAuthDeps,
     error::OAuthError,
     limits::{Backoff, Buckets},
     opaque,
@@ -65,7 +65,7 @@ struct WrongKeys {
 
 /// The API keys.
 pub struct Keys {
-    pub(super) core: Core,
+    pub(super) deps: OAuthDeps,
     pub(super) pepper: Arc<Pepper>,
     pub(super) revocations: Arc<Revocations>,
     uses: Arc<UsageRecorder>,
@@ -76,12 +76,12 @@ pub struct Keys {
 
 impl Keys {
     pub(super) fn new(
-        core: Core,
+        deps: OAuthDeps,
         pepper: Arc<Pepper>,
         revocations: Arc<Revocations>,
         uses: Arc<UsageRecorder>,
     ) -> Self {
-        Self { core, pepper, revocations, uses, limits: KeyLimits::default() }
+        Self { deps, pepper, revocations, uses, limits: KeyLimits::default() }
     }
 
     /// Checks an API key for a login; `from` is the address that a failure counts for. A valid key always passes: keys
@@ -100,10 +100,10 @@ impl Keys {
     async fn check_key(&self, presented: &str, from: IpAddr, limits: &WrongKeys) -> Result<KeyHolder, KeyRefusal> {
         let parsed = opaque::parse_key(presented);
         let found = match &parsed {
-            Some(key) => self.core.storage.keys().lookup(&key.id).await.map_err(OAuthError::from)?,
+            Some(key) => self.deps.storage.keys().lookup(&key.id).await.map_err(OAuthError::from)?,
             None => None,
         };
-        let now = self.core.now();
+        let now = self.deps.now();
         let mac = self.pepper.mac(parsed.as_ref().map_or(presented, |key| key.secret.expose()));
         let expected = found.as_ref().map_or_else(|| Digest::sha256(""), |(_, mac)| *mac);
         let is_right = mac == expected;
@@ -121,32 +121,32 @@ impl Keys {
         if !(1..=100).contains(&name.chars().count()) {
             return Err(OAuthError::KeyName);
         }
-        let (text, parts) = opaque::mint_key(&*self.core.random);
+        let (text, parts) = opaque::mint_key(&*self.deps.random);
         let key = ApiKey {
             user: new.user.unwrap_or_else(|| UserId::of_key(&parts.id)),
             id: parts.id,
             name,
             rights: new.rights,
             direct: new.direct,
-            created: self.core.now(),
+            created: self.deps.now(),
             expires: new.expires,
             last_used: None,
             revoked: None,
             rotated: None,
         };
-        self.core.storage.keys().add(&key, &self.pepper.mac(parts.secret.expose())).await?;
+        self.deps.storage.keys().add(&key, &self.pepper.mac(parts.secret.expose())).await?;
         tracing::info!(target: "audit", key = %key.id, user = %key.user, "API key created");
         Ok((key, text))
     }
 
     /// Every key, revoked ones too, oldest first.
     pub async fn list(&self) -> Result<Vec<ApiKey>, OAuthError> {
-        Ok(self.core.storage.keys().list().await?)
+        Ok(self.deps.storage.keys().list().await?)
     }
 
     /// Revokes a key with its grants, tokens, streams and browser sessions. Returns false if no live key has this id.
     pub async fn revoke(&self, key: &KeyId) -> Result<bool, OAuthError> {
-        let done = self.core.storage.keys().revoke(key, self.core.now()).await?;
+        let done = self.deps.storage.keys().revoke(key, self.deps.now()).await?;
         tracing::info!(target: "audit", %key, done, "API key revoked");
         self.revocations.sync().await?;
         Ok(done)
@@ -159,14 +159,14 @@ impl Keys {
 
     /// The holder of a live key by its id, for a browser session that it opened; `None` if the key ended.
     pub async fn holder(&self, key: &KeyId) -> Result<Option<KeyHolder>, OAuthError> {
-        let found = self.core.storage.keys().lookup(key).await?;
-        let live = found.map(|(key, _)| key).filter(|key| key.is_live(self.core.now()));
+        let found = self.deps.storage.keys().lookup(key).await?;
+        let live = found.map(|(key, _)| key).filter(|key| key.is_live(self.deps.now()));
         Ok(live.map(KeyHolder::from))
     }
 
     /// Creates the operator's first key (user `owner`, every backend and administration) if there was never a key.
     pub async fn first(&self) -> Result<Option<Secret>, OAuthError> {
-        if self.core.storage.keys().count().await? > 0 {
+        if self.deps.storage.keys().count().await? > 0 {
             return Ok(None);
         }
         let new = NewKey {
@@ -181,12 +181,12 @@ impl Keys {
 
     /// End of a key.
     pub(super) async fn ends(&self, key: &KeyId) -> Result<Option<Timestamp>, OAuthError> {
-        Ok(self.core.storage.keys().lookup(key).await?.and_then(|(key, _)| key.ends()))
+        Ok(self.deps.storage.keys().lookup(key).await?.and_then(|(key, _)| key.ends()))
     }
 
     /// End of grants by a key: after a rotation, they continue with the new key.
     pub(super) async fn expires(&self, key: &KeyId) -> Result<Option<Timestamp>, OAuthError> {
-        Ok(self.core.storage.keys().lookup(key).await?.and_then(|(key, _)| key.expires))
+        Ok(self.deps.storage.keys().lookup(key).await?.and_then(|(key, _)| key.expires))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::model::UserId;
 
 /// The bounds, and how many calls are suspended.
 #[derive(Debug)]
-pub(super) struct Limits {
+pub(super) struct SuspensionPermits {
     of_user: usize,
     of_all: usize,
     counts: Mutex<SuspendedCounts>,
@@ -22,14 +22,14 @@ struct SuspendedCounts {
 
 /// The right to suspend one call. Dropping it makes room for another.
 #[derive(Debug)]
-pub(super) struct Permit {
-    limits: Arc<Limits>,
+pub(super) struct SuspensionPermit {
+    limits: Arc<SuspensionPermits>,
     user: UserId,
 }
 
-// === impl Limits ===
+// === impl SuspensionPermits ===
 
-impl Limits {
+impl SuspensionPermits {
     /// So many calls of one user, and of all.
     pub(super) fn new(of_user: usize, of_all: usize) -> Arc<Self> {
         Arc::new(Self { of_user, of_all, counts: Mutex::default() })
@@ -40,7 +40,7 @@ impl Limits {
     /// # Errors
     ///
     /// The text that names the limit, if there are as many as there can be.
-    pub(super) fn begin(self: &Arc<Self>, user: &UserId) -> Result<Permit, String> {
+    pub(super) fn begin(self: &Arc<Self>, user: &UserId) -> Result<SuspensionPermit, String> {
         let mut counts = self.counts.lock();
         if counts.users.get(user).is_some_and(|count| *count >= self.of_user) || self.of_user == 0 {
             return Err(refusal("of yours", "suspended_calls_per_user", self.of_user));
@@ -51,11 +51,11 @@ impl Limits {
         counts.all += 1;
         *counts.users.entry(user.clone()).or_default() += 1;
         drop(counts);
-        Ok(Permit { limits: Arc::clone(self), user: user.clone() })
+        Ok(SuspensionPermit { limits: Arc::clone(self), user: user.clone() })
     }
 }
 
-impl Drop for Permit {
+impl Drop for SuspensionPermit {
     fn drop(&mut self) {
         let mut counts = self.limits.counts.lock();
         counts.all -= 1;
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn each_user_has_a_bound_and_all_have_one_together() {
-        let limits = Limits::new(2, 3);
+        let limits = SuspensionPermits::new(2, 3);
         let begin = |user: &str| limits.begin(&UserId::new(user));
         let anns = [begin("ann").unwrap(), begin("ann").unwrap()];
         assert!(begin("ann").unwrap_err().contains("of yours (limits.suspended_calls_per_user = 2)"));

@@ -13,7 +13,7 @@ use super::{
     state::{About, Protocol, ServerConnection},
 };
 use crate::{
-    backend::{key::SharingScope, subscriptions::Topic},
+    backend::{connection_key::SharingScope, subscriptions::Topic},
     mcp::{
         Context, Era, ErrorObject, Event, Facts, Level, Message, Method, Notification, Outcome, Payload, RequestId,
         Revision, Untranslatable, task, translate::Cause,

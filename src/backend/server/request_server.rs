@@ -8,8 +8,8 @@ use futures_util::{Stream, StreamExt as _, stream};
 use super::route::Route;
 use crate::{
     backend::{
-        connection::ServerConnection, error::too_many_subscriptions, key::Key, pool::LeasedConnection, remote::Backend,
-        subscriptions::Topic,
+        connection::ServerConnection, connection_key::ConnectionKey, error::too_many_subscriptions,
+        external_backend::ExternalBackend, pool::LeasedConnection, subscriptions::Topic,
     },
     mcp::{Call, Context, Era, ErrorObject, Event, Method, Outcome, Reply, Server, listen},
     model::Requester,
@@ -20,12 +20,12 @@ const ERA: Era = Era::Modern;
 
 /// A backend whose server has no sessions.
 #[derive(Clone)]
-pub(super) struct RequestServer(pub(super) Arc<Backend>);
+pub(super) struct RequestServer(pub(super) Arc<ExternalBackend>);
 
 /// Resources and tasks that a listen names, as far as the server tells of them. Dropping it ends that.
 struct Interest {
-    backend: Arc<Backend>,
-    key: Key,
+    backend: Arc<ExternalBackend>,
+    key: ConnectionKey,
     holder: Requester,
     topics: Vec<Topic>,
 }
@@ -57,7 +57,7 @@ impl RequestServer {
     }
 
     /// What the listen chooses. It ends if the server turns out to have sessions.
-    fn listen(self, key: Key, call: Call) -> Reply {
+    fn listen(self, key: ConnectionKey, call: Call) -> Reply {
         let Call { params, context, .. } = call;
         let methods = listen::methods(&params);
         let resources = listen::resources(&params).into_iter().map(Topic::Resource);
@@ -75,7 +75,7 @@ impl RequestServer {
     /// What is `heard` by a listen that names `topics`: first those of them that the server tells of.
     fn listen_for(
         self,
-        (key, topics): (Key, Vec<Topic>),
+        (key, topics): (ConnectionKey, Vec<Topic>),
         (context, breadth): (Context, Breadth),
         heard: impl Stream<Item = Event> + Send + 'static,
     ) -> Reply {

@@ -1,6 +1,6 @@
 //! What a client sets for its session, and what becomes of it when the gateway is started anew.
 
-use lockkeeper::{frontend::Settings, mcp::Method};
+use lockkeeper::{frontend::FrontendSettings, mcp::Method};
 use serde_json::{Value, json};
 
 use super::{Client, Events, World, body, call};
@@ -35,7 +35,7 @@ async fn the_level_is_told_to_the_server_and_held_here() {
 
 #[tokio::test]
 async fn a_level_that_is_refused_changes_nothing() {
-    let world = World::with(Settings { calls_per_session: 1, ..Settings::default() }).await;
+    let world = World::with(FrontendSettings { calls_per_session: 1, ..FrontendSettings::default() }).await;
     let client = world.ready("ann", "2025-06-18").await;
     let mut stream = Events::of(client.get().await);
     world.server.wait_for(Method::Listen, 1).await;

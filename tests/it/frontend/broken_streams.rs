@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::{FutureExt as _, future::poll_immediate};
 use http::StatusCode;
 use lockkeeper::{
-    frontend::Settings,
+    frontend::FrontendSettings,
     mcp::{Event, Method, Notification, Outcome, Payload, Question, Revision},
 };
 use proptest::{collection::vec, prelude::*};
@@ -221,7 +221,7 @@ proptest! {
 
 #[tokio::test]
 async fn a_reader_that_stalls_loses_what_it_can_do_without_and_neither_question_nor_answer() {
-    let world = World::with(Settings { replay_messages: 8, ..Settings::default() }).await;
+    let world = World::with(FrontendSettings { replay_messages: 8, ..FrontendSettings::default() }).await;
     let mut client = world.client("ann");
     client.open("2025-06-18", json!({ "roots": {} })).await;
     let mut stalled = talk(&world, &client, 1).await;
@@ -247,7 +247,7 @@ async fn a_reader_that_stalls_loses_what_it_can_do_without_and_neither_question_
 
 #[tokio::test]
 async fn a_reader_that_leaves_too_much_is_cut_off_and_comes_back_for_the_answer() {
-    let world = World::with(Settings { replay_messages: 8, ..Settings::default() }).await;
+    let world = World::with(FrontendSettings { replay_messages: 8, ..FrontendSettings::default() }).await;
     let client = world.ready("ann", "2025-11-25").await;
     let mut stalled = talk(&world, &client, 1).await;
     let (start, _) = stalled.numbered().await.unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The bounds of calls that wait for their clients.
 #[derive(Debug, Clone, Copy)]
-pub struct Settings {
+pub struct SuspensionLimits {
     /// Calls of one user's clients without sessions that wait for answers between two requests; if one more asks, its
     /// server is told that nobody answers. 4,096.
     pub suspended_calls_per_user: usize,
@@ -14,7 +14,7 @@ pub struct Settings {
     pub question_timeout: Duration,
 }
 
-impl Default for Settings {
+impl Default for SuspensionLimits {
     fn default() -> Self {
         Self { suspended_calls_per_user: 4_096, suspended_calls: 16_384, question_timeout: Duration::from_mins(10) }
     }

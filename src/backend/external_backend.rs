@@ -6,14 +6,14 @@ use metrics::Counter;
 use parking_lot::RwLock;
 
 use super::{
+    client_settings::ClientSettings,
     context::BackendContext,
-    era::Known,
+    era::BackendEra,
     error::{DispatchError, StartError},
     health::Health,
     listens::Listens,
     open::Opener,
     pool::Pool,
-    settings::ClientSettings,
     slots::QuestionSlots,
     subscriptions::Subscriptions,
 };
@@ -24,9 +24,9 @@ use crate::{
 };
 
 /// One backend behind a transport.
-pub(crate) struct Backend {
+pub(crate) struct ExternalBackend {
     pub(super) spec: Arc<BackendSpec>,
-    pub(super) era: Known,
+    pub(super) era: BackendEra,
     pub(super) health: Health,
     /// In the order of their first calls, so that the frequent ones come early.
     pub(super) calls: RwLock<Vec<CallCounter>>,
@@ -47,13 +47,13 @@ pub(crate) struct CallCounter {
     pub(super) counter: Counter,
 }
 
-impl Backend {
+impl ExternalBackend {
     /// A backend that is not started yet.
     pub(crate) fn new(spec: BackendSpec, context: BackendContext) -> Self {
         let spec = Arc::new(spec);
         let (listens, subscriptions): (Arc<Listens>, Arc<Subscriptions>) = Default::default();
         let slots = QuestionSlots::new(spec.parallel, context.slot_limits);
-        let era = Known::new(&spec, &context.memory, &context.clock);
+        let era = BackendEra::new(&spec, &context.memory, &context.clock);
         let pool = Arc::new(Pool::new(context.sessions, era.now()));
         let opener = Opener::new(&spec, &context, &listens, &subscriptions);
         let settings = ClientSettings::new(&spec, &pool, &subscriptions, &context.tasks);

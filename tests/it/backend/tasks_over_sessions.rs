@@ -1,6 +1,6 @@
 //! Clients of 2026-07-28 that declare the tasks extension, at a server of 2025-11-25 that has tasks.
 
-mod watched;
+mod listened;
 
 use std::{
     collections::VecDeque,

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::{
     connection::{OutboundCall, ServerConnection},
-    key::Key,
+    connection_key::ConnectionKey,
     pool::Pool,
     subscriptions::{GivenUp, Subscriptions, Topic},
     task_group::TaskGroup,
@@ -46,7 +46,7 @@ impl ClientSettings {
         let Some(level) = call.params.string("level").as_deref().and_then(Level::parse) else {
             return Reply::failed(no_level());
         };
-        let key = Key::of(self.spec.share, &call.context);
+        let key = ConnectionKey::of(self.spec.share, &call.context);
         if call.context.requester.is_sessionless() {
             // of one call, which brings the connection to it that it leases
             self.subscriptions.set_level(&key, call.context.requester.clone(), level);
@@ -69,7 +69,7 @@ impl ClientSettings {
 
     /// Brings a fresh session to what its clients want, for no longer than `start_timeout`. What the server refuses is left:
     /// the clients have their answers long since. One with a shared listen is told there.
-    pub(super) async fn bring_up(&self, key: &Key, session: &Arc<ServerConnection>) {
+    pub(super) async fn bring_up(&self, key: &ConnectionKey, session: &Arc<ServerConnection>) {
         if session.listening().is_some() {
             return;
         }
@@ -86,7 +86,7 @@ impl ClientSettings {
     }
 
     /// Sets the level that is wanted now.
-    pub(super) async fn bring_to_level(&self, key: &Key, session: &Arc<ServerConnection>) {
+    pub(super) async fn bring_to_level(&self, key: &ConnectionKey, session: &Arc<ServerConnection>) {
         if session.can_log()
             && let Some(level) = self.subscriptions.level(key)
         {
@@ -128,7 +128,7 @@ impl ClientSettings {
         }
     }
 
-    async fn lower_level(&self, key: &Key, level: Option<Level>) {
+    async fn lower_level(&self, key: &ConnectionKey, level: Option<Level>) {
         let Some(level) = level else { return };
         for session in self.pool.sessions(key).into_iter().filter(|session| session.can_log()) {
             self.apply_level(&session, level, level_params(level)).await;

@@ -9,7 +9,7 @@ use crate::{
 
 /// The bounds of everything that clients can make the gateway hold.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct FrontendSettings {
     /// A session without open stream, running call and request for this long is ended. 30 minutes.
     pub session_idle: Duration,
     /// A session without `notifications/initialized` is ended after this long without a request. 60 seconds.
@@ -24,7 +24,7 @@ pub struct Settings {
     /// answered `-32603`. 10,000.
     pub calls_per_user: usize,
     /// Open `subscriptions/listen` of one user; one more is answered `-32603`. Never more than half of
-    /// [`Settings::listens`]. 10,000.
+    /// [`FrontendSettings::listens`]. 10,000.
     pub listens_per_user: usize,
     /// Open `subscriptions/listen` of all users: each holds a connection. 20,000 unless configured.
     pub listens: usize,
@@ -61,9 +61,9 @@ pub struct Settings {
     pub sweep_every: Duration,
 }
 
-// === impl Settings ===
+// === impl FrontendSettings ===
 
-impl Settings {
+impl FrontendSettings {
     /// The fate of members that the client's version does not define.
     pub(crate) fn profile(&self, client: &ClientInfo) -> Profile {
         let strict = &self.strict_clients;
@@ -72,7 +72,7 @@ impl Settings {
     }
 }
 
-impl Default for Settings {
+impl Default for FrontendSettings {
     fn default() -> Self {
         Self {
             session_idle: Duration::from_mins(30),

@@ -8,7 +8,8 @@ use futures_util::{StreamExt as _, future::join_all, stream};
 use super::route::Route;
 use crate::{
     backend::{
-        connection::session::made_task, error::too_many_subscriptions, key::Key, remote::Backend, subscriptions::Topic,
+        connection::session_protocol::made_task, connection_key::ConnectionKey, error::too_many_subscriptions,
+        external_backend::ExternalBackend, subscriptions::Topic,
     },
     mcp::{Call, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server, listen},
 };
@@ -18,7 +19,7 @@ const ERA: Era = Era::Legacy;
 
 /// A backend whose server has sessions.
 #[derive(Clone)]
-pub(super) struct SessionServer(pub(super) Arc<Backend>);
+pub(super) struct SessionServer(pub(super) Arc<ExternalBackend>);
 
 impl Server for SessionServer {
     fn call(&self, call: Call) -> Reply {
@@ -48,7 +49,7 @@ impl SessionServer {
 
     /// The connection that a request about a task is for, the first of its sharer's if any will do: what is asked of a task is asked where it
     /// was made, since no other process knows of it (2025-11-25, tasks).
-    fn home(&self, key: Key, call: &Call) -> Key {
+    fn home(&self, key: ConnectionKey, call: &Call) -> ConnectionKey {
         let Some(task) = call.params.string("taskId") else { return key };
         let sessions = self.0.pool.sessions(&key);
         sessions.iter().find(|session| made_task(session, &task)).map_or(key, |one| one.about.key.clone())
@@ -56,7 +57,7 @@ impl SessionServer {
 
     /// Everything that is said to this client outside of calls, or notifications of the methods that the listen names. It
     /// ends if the server turns out to have no sessions.
-    fn listen(self, key: &Key, call: &Call) -> Reply {
+    fn listen(self, key: &ConnectionKey, call: &Call) -> Reply {
         let methods = listen::methods(&call.params);
         let begins = if methods.is_empty() { None } else { Some(listen::honouring([])) };
         let heard = self.0.listens.listen(key, call.context.requester.clone(), methods);
@@ -65,7 +66,7 @@ impl SessionServer {
     }
 
     /// Passes a client's notification on to every session that it shares.
-    async fn notify(self, key: Key, call: Call) -> Reply {
+    async fn notify(self, key: ConnectionKey, call: Call) -> Reply {
         let absent = Payload::absent(call.params.revision);
         let sessions = self.0.pool.sessions(&key);
         // the backend's own handshake and cancellations are made where they belong
@@ -78,7 +79,7 @@ impl SessionServer {
     }
 
     /// The first subscriber subscribes, the others join.
-    async fn subscribe(self, key: Key, call: Call) -> Reply {
+    async fn subscribe(self, key: ConnectionKey, call: Call) -> Reply {
         let holder = call.context.requester.clone();
         let Some(uri) = call.params.string("uri") else { return self.0.serve(Route::of(ERA, key), call) };
         let topic = Topic::Resource(uri);
@@ -101,7 +102,7 @@ impl SessionServer {
     }
 
     /// The last subscriber to leave unsubscribes.
-    async fn unsubscribe(self, key: Key, call: Call) -> Reply {
+    async fn unsubscribe(self, key: ConnectionKey, call: Call) -> Reply {
         let holder = call.context.requester.clone();
         let Some(uri) = call.params.string("uri") else { return self.0.serve(Route::of(ERA, key), call) };
         let topic = Topic::Resource(uri);

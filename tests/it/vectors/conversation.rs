@@ -3,20 +3,20 @@
 use serde_json::Value;
 
 use super::{
-    across, behind, door, inputs, leaving, listening, parks, plan, probing, rounds, scene::Scene, stage::Transport,
-    steps, vector::Vector,
+    answers_to_client, answers_to_server, forwarding, inputs, leaving, listening, plan, probing, rounds, scene::Scene,
+    stage::Transport, steps, suspension, vector::Vector,
 };
 
-/// The way that a vector goes.
+/// The conversation that carries a vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Conversation {
     ToServer,
     ToClient,
-    Door,
+    AnswerToClient,
     Stream,
-    Behind,
+    AnswerToServer,
     Greeting,
-    Park,
+    Suspension,
     /// Back to a server without sessions, with a state that the gateway sealed.
     Return,
     /// What the gateway makes of a server's first answer.
@@ -38,24 +38,24 @@ pub(super) enum Way {
 // === impl Scene ===
 
 impl Scene<'_> {
-    /// Lets the vector go its way.
+    /// Plays the vector.
     pub(super) async fn play(self) -> Result<(), String> {
-        match self.vector.way().ok_or("no conversation carries it")? {
-            Way::ToServer => across::to_server(self).await,
-            Way::ToClient => across::to_client(self).await,
-            Way::Door => door::answers(self).await,
-            Way::Stream => door::opens_a_stream(self).await,
-            Way::Behind => behind::answers(self).await,
-            Way::Greeting => behind::greets_again(self).await,
-            Way::Park => parks::plays(self).await,
-            Way::Return => rounds::comes_back(self).await,
-            Way::Probe => probing::plays(self).await,
-            Way::Listen => listening::tells(self).await,
-            Way::Relisten => listening::listens_again(self).await,
-            Way::Leave => leaving::plays(self).await,
-            Way::Inputs => inputs::plays(self).await,
-            Way::Steps => steps::plays(self).await,
-            Way::Shutdown => Err("it needs a gateway to end".to_owned()),
+        match self.vector.conversation().ok_or("no conversation carries it")? {
+            Conversation::ToServer => forwarding::to_server(self).await,
+            Conversation::ToClient => forwarding::to_client(self).await,
+            Conversation::AnswerToClient => answers_to_client::answers(self).await,
+            Conversation::Stream => answers_to_client::opens_a_stream(self).await,
+            Conversation::AnswerToServer => answers_to_server::answers(self).await,
+            Conversation::Greeting => answers_to_server::greets_again(self).await,
+            Conversation::Suspension => suspension::plays(self).await,
+            Conversation::Return => rounds::comes_back(self).await,
+            Conversation::Probe => probing::plays(self).await,
+            Conversation::Listen => listening::tells(self).await,
+            Conversation::Relisten => listening::listens_again(self).await,
+            Conversation::Leave => leaving::plays(self).await,
+            Conversation::Inputs => inputs::plays(self).await,
+            Conversation::Steps => steps::plays(self).await,
+            Conversation::Shutdown => Err("it needs a gateway to end".to_owned()),
         }
     }
 }
@@ -64,51 +64,53 @@ impl Scene<'_> {
 
 impl Vector {
     /// The conversation that carries it; `None` where none can.
-    pub(super) fn way(&self) -> Option<Way> {
-        self.way_of_its_state().or_else(|| self.way_of_its_message())
+    pub(super) fn conversation(&self) -> Option<Conversation> {
+        self.by_state().or_else(|| self.by_message())
     }
 
     /// By what is assumed, or happens.
-    fn way_of_its_state(&self) -> Option<Way> {
+    fn by_state(&self) -> Option<Conversation> {
         let given = self.given();
         let event = given["event"].as_str().or_else(|| given["http"]["event"].as_str()).unwrap_or_default();
         let to_modern = self.to == plan::MODERN;
         let withdrawn = given["method"] == "notifications/cancelled" && self.direction == "backend>client";
         match given["params"]["requestState"].as_str() {
-            _ if self.ctx["park"].is_object() || (withdrawn && to_modern) => Some(Way::Park),
-            _ if self.ctx["task_inputs"].is_object() => Some(Way::Inputs),
-            _ if self.ctx.get("probe").is_some() || given.get("closed").is_some() => Some(Way::Probe),
-            _ if event.contains("shutdown") => Some(Way::Shutdown),
-            _ if !event.is_empty() => Some(Way::Leave),
-            _ if given.get("sse").is_some() => Some(Way::Stream),
+            _ if self.ctx["park"].is_object() || (withdrawn && to_modern) => Some(Conversation::Suspension),
+            _ if self.ctx["task_inputs"].is_object() => Some(Conversation::Inputs),
+            _ if self.ctx.get("probe").is_some() || given.get("closed").is_some() => Some(Conversation::Probe),
+            _ if event.contains("shutdown") => Some(Conversation::Shutdown),
+            _ if !event.is_empty() => Some(Conversation::Leave),
+            _ if given.get("sse").is_some() => Some(Conversation::Stream),
             _ if self.method.as_deref() == Some("subscriptions/listen") && given.get("result").is_some() => {
-                Some(Way::Relisten)
+                Some(Conversation::Relisten)
             }
-            _ if self.ctx["listens"].is_object() && self.expected().is_some() => Some(Way::Listen),
-            Some(state) if state.starts_with("gw1.") && self.direction == "client>backend" => Some(Way::Return),
+            _ if self.ctx["listens"].is_object() && self.expected().is_some() => Some(Conversation::Listen),
+            Some(state) if state.starts_with("gw1.") && self.direction == "client>backend" => {
+                Some(Conversation::Return)
+            }
             _ => None,
         }
     }
 
     /// By what is given and expected.
-    fn way_of_its_message(&self) -> Option<Way> {
+    fn by_message(&self) -> Option<Conversation> {
         let (given, expect) = (self.given(), &self.expect);
         let message = self.expected().is_some();
         let speaks = self.message().get("jsonrpc").is_some();
         match self.direction.as_str() {
-            _ if given.get("parts").is_some() => Some(Way::ToClient),
-            "client>backend" if speaks && message => Some(Way::ToServer),
-            "backend>client" if speaks && message => Some(Way::ToClient),
+            _ if given.get("parts").is_some() => Some(Conversation::ToClient),
+            "client>backend" if speaks && message => Some(Conversation::ToServer),
+            "backend>client" if speaks && message => Some(Conversation::ToClient),
             "backend>client" if speaks && self.answered().is_some() && self.steps("client", "out").count() == 1 => {
-                Some(Way::ToClient)
+                Some(Conversation::ToClient)
             }
-            "client>backend" | "backend>client" if speaks && expect["seq"].is_array() => Some(Way::Steps),
-            "backend>client" if given.is_array() => Some(Way::ToClient),
+            "client>backend" | "backend>client" if speaks && expect["seq"].is_array() => Some(Conversation::Steps),
+            "backend>client" if given.is_array() => Some(Conversation::ToClient),
             "client>gateway" if message || expect.get("http").is_some() || expect.get("sse").is_some() => {
-                Some(Way::Door)
+                Some(Conversation::AnswerToClient)
             }
-            "backend>gateway" if speaks && message => Some(Way::Behind),
-            "backend>gateway" if speaks && self.answered() == Some("initialize") => Some(Way::Greeting),
+            "backend>gateway" if speaks && message => Some(Conversation::AnswerToServer),
+            "backend>gateway" if speaks && self.answered() == Some("initialize") => Some(Conversation::Greeting),
             _ => None,
         }
     }
@@ -117,7 +119,7 @@ impl Vector {
     pub(super) fn unplayable(&self) -> String {
         let Self { id, direction, method, group, .. } = self;
         format!(
-            "{id}: no conversation of this test carries this form ({group}, {direction}, {method:?}): add one to `Way`"
+            "{id}: no conversation of this test carries this form ({group}, {direction}, {method:?}): add one to `Conversation`"
         )
     }
 
@@ -142,7 +144,7 @@ impl Vector {
             || self.ctx["modern_only"] == true
             || message.get("timeout").is_some()
             || message.get("parts").is_some()
-            || self.way() == Some(Way::Shutdown)
+            || self.conversation() == Some(Conversation::Shutdown)
             || text("name").contains("__")
             || self.merged_backend().is_some()
             || text("cursor").starts_with("gwc1.")

@@ -7,7 +7,7 @@ use std::{
 
 /// The open requests toward one peer, by ids of the gateway's own that are never used twice (design rule 1).
 #[derive(Debug)]
-pub struct Requests<T> {
+pub struct SentRequests<T> {
     next: u64,
     open: HashMap<u64, T, BuildHasherDefault<IdHasher>>,
 }
@@ -16,7 +16,7 @@ pub struct Requests<T> {
 #[derive(Debug, Default)]
 struct IdHasher(u64);
 
-impl<T> Requests<T> {
+impl<T> SentRequests<T> {
     /// Notes a request and gives it its id.
     pub fn open(&mut self, request: T) -> u64 {
         let id = self.next;
@@ -66,7 +66,7 @@ impl<T> Requests<T> {
     }
 }
 
-impl<T> Default for Requests<T> {
+impl<T> Default for SentRequests<T> {
     fn default() -> Self {
         // some servers take a request with the id 0 for one without
         Self { next: 1, open: HashMap::default() }
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn an_id_is_answered_once_and_never_used_again() {
-        let mut requests = Requests::default();
+        let mut requests = SentRequests::default();
         let one = requests.open("one");
         assert_eq!(requests.close(one), Some("one"));
         assert_eq!(requests.close(one), None);

@@ -9,7 +9,7 @@ use crate::{
 
 /// Whose session it is. Two calls reach the same backend session exactly where their keys are equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct ConnectionKey {
     /// Who shares it.
     pub(crate) scope: SharingScope,
     /// What the client can be asked ([`crate::mcp::Capabilities::key`]): servers show other tools to other clients.
@@ -34,7 +34,7 @@ pub(crate) enum SharingScope {
 }
 
 /// By what tells most keys apart: it is looked up in each call.
-impl Hash for Key {
+impl Hash for ConnectionKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         match &self.scope {
             SharingScope::Session(session) => session.hash(state),
@@ -44,7 +44,7 @@ impl Hash for Key {
     }
 }
 
-impl Key {
+impl ConnectionKey {
     /// The session that the gateway itself holds.
     pub(crate) const fn base() -> Self {
         Self { scope: SharingScope::Base, capabilities: String::new(), slot: 0 }

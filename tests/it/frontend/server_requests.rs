@@ -111,7 +111,7 @@ async fn cancelling_a_call_withdraws_its_questions() {
 #[tokio::test]
 async fn a_question_that_nobody_answers_is_withdrawn_in_its_time() {
     let question_timeout = std::time::Duration::from_millis(20);
-    let world = World::with(lockkeeper::frontend::Settings { question_timeout, ..Default::default() }).await;
+    let world = World::with(lockkeeper::frontend::FrontendSettings { question_timeout, ..Default::default() }).await;
     let client = asking(&world, json!({ "elicitation": {} })).await;
     let mut events = Events::of(client.send(call(1, "ask", json!({}))).await);
     let id = events.message().await.unwrap()["id"].clone();

@@ -6,7 +6,7 @@ use lockkeeper::mcp::{Answered, Event, Method, Payload, Question, Revision, list
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{Events, World, body, broken::done, modern::Modern};
+use super::{Events, World, body, broken_streams::done, modern::Modern};
 
 const ALL: &str = r#"{"sampling":{},"elicitation":{},"roots":{}}"#;
 

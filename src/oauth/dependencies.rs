@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::settings::OAuthSettings;
+use super::oauth_settings::OAuthSettings;
 use crate::{
     storage::Storage,
     support::{Clock, Random, Timestamp},
@@ -10,14 +10,14 @@ use crate::{
 
 /// The store, time, randomness and settings. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Core {
+pub(super) struct OAuthDeps {
     pub(super) storage: Storage,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
     pub(super) settings: Arc<OAuthSettings>,
 }
 
-impl Core {
+impl OAuthDeps {
     /// The present moment.
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()

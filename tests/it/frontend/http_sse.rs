@@ -1,7 +1,7 @@
 //! HTTP+SSE (2024-11-05): the connection is the session.
 
 use http::StatusCode;
-use lockkeeper::{frontend::Settings, mcp::Method};
+use lockkeeper::{frontend::FrontendSettings, mcp::Method};
 use serde_json::{Value, json};
 
 use super::{Client, Events, Start, World, call, initialize, text};
@@ -173,7 +173,7 @@ async fn a_revoked_credential_ends_the_connection() {
 
 #[tokio::test]
 async fn answers_that_nobody_reads_are_bounded() {
-    let world = World::with(Settings { queue: 2, ..Settings::default() }).await;
+    let world = World::with(FrontendSettings { queue: 2, ..FrontendSettings::default() }).await;
     let mut connected = Connected::open(&world, "/sse").await;
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
     for _ in 0..3 {
@@ -211,7 +211,7 @@ async fn draining_ends_connections_and_standalone_streams() {
 
 #[tokio::test]
 async fn a_connection_that_is_not_read_ends_with_its_session_once_answers_gather() {
-    let world = World::with(Settings { queue: 4, ..Settings::default() }).await;
+    let world = World::with(FrontendSettings { queue: 4, ..FrontendSettings::default() }).await;
     let stalled = Connected::ready(&world, "2024-11-05").await;
     stalled.tell(call(0, "hold", json!({}))).await;
     for id in 1..=4 {

@@ -9,12 +9,12 @@ use super::{
 use crate::{
     model::{Client, ClientId, ConcealBackends, Endpoint, Scopes},
     oauth::{
-        core::Core,
+        dependencies::OAuthDeps,
         error::OAuthError,
         form::{Params, Repeated},
+        oauth_settings::OAuthSettings,
         pkce::CodeChallenge,
         redirect_uri::{RedirectTarget, RedirectUri},
-        settings::OAuthSettings,
     },
     support::Secret,
 };
@@ -86,8 +86,8 @@ pub(super) struct ErrorAnswer {
 }
 
 /// Parses and checks a request, and logs a rejection with its reason.
-pub(super) async fn read(core: &Core, query: &str) -> Result<(AuthorizationRequest, String), Rejected> {
-    let checked = check(core, query).await;
+pub(super) async fn read(deps: &OAuthDeps, query: &str) -> Result<(AuthorizationRequest, String), Rejected> {
+    let checked = check(deps, query).await;
     if let Err(rejected) = &checked {
         rejected.log();
     }
@@ -96,7 +96,7 @@ pub(super) async fn read(core: &Core, query: &str) -> Result<(AuthorizationReque
 
 /// Runs the checks in order: client, redirect URI (both fail on a page), response type, PKCE, resource, scope. Returns
 /// the request and the client's name.
-async fn check(core: &Core, query: &str) -> Result<(AuthorizationRequest, String), Rejected> {
+async fn check(deps: &OAuthDeps, query: &str) -> Result<(AuthorizationRequest, String), Rejected> {
     let page = |error, description: &str| Rejected::Page(AuthorizationError::request(error, description));
     if query.len() > LONGEST_QUERY {
         return Err(page("invalid_request", "The request is too long."));
@@ -106,13 +106,13 @@ async fn check(core: &Core, query: &str) -> Result<(AuthorizationRequest, String
     let id = params.get("client_id").map_err(once)?;
     let id = id.ok_or_else(|| page("invalid_request", "The request names no client."))?;
     let given = params.get("redirect_uri").map_err(once)?;
-    let (client, uri) = find_target(core, id, given).await.map_err(Rejected::Page)?;
+    let (client, uri) = find_target(deps, id, given).await.map_err(Rejected::Page)?;
     // a repeated state is not sent back (N-50)
     let state = params.get("state").ok().flatten().map(str::to_owned);
     let answer = |(error, description)| {
         Rejected::Client(ErrorAnswer { uri: uri.clone(), state: state.clone(), error, description })
     };
-    let request = read_rest(&core.settings, &params, &client, &uri).map_err(answer)?;
+    let request = read_rest(&deps.settings, &params, &client, &uri).map_err(answer)?;
     if request.to_text().map_err(|error| Rejected::Page(AuthorizationError::internal(&error)))?.len() > MAX_REQUEST {
         return Err(answer(("invalid_request", "the request is too long; send a shorter state".to_owned())));
     }
@@ -121,11 +121,11 @@ async fn check(core: &Core, query: &str) -> Result<(AuthorizationRequest, String
 
 /// The client of this id, and the redirect URI if it is registered (`OA-63`).
 pub(super) async fn find_target(
-    core: &Core,
+    deps: &OAuthDeps,
     id: &str,
     uri: Option<&str>,
 ) -> Result<(Client, RedirectUri), AuthorizationError> {
-    let client = core
+    let client = deps
         .storage
         .clients()
         .lookup(&ClientId::new(id))
