@@ -1,8 +1,9 @@
-//! Servers behind the gateway: each a `Server` made of a transport and an adapter. Knows nothing of clients' transports.
+//! MCP servers behind the gateway: each is a `Server`, made of a transport and the protocol of its era. Knows nothing
+//! of clients' transports.
 //!
-//! A [`Supervisor`] holds them all. Each is supervised by itself: a base session, which the gateway holds for lists and
-//! status, is started at once and started again when it is lost; sessions for clients are opened when they are needed
-//! and ended when they are idle. No backend waits for another.
+//! The [`Supervisor`] holds all backends. It starts the base connection of each at once and restarts it when it is
+//! lost; the gateway uses base connections for lists and status. Connections for clients are opened on demand and
+//! closed when idle. No backend waits for another.
 
 mod client_connections;
 mod client_settings;

@@ -1,5 +1,4 @@
-//! Lives of connections for clients: each is opened when a call needs it, brought to what its clients have set, and told of
-//! when it is lost.
+//! Lifecycle of connections for clients: opened on demand, brought to the clients' settings, reported when lost.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use super::{
 use crate::mcp::{ClientInfo, Era, Method, Notification, Payload, Revision, observer::LifecycleEvent};
 
 impl ExternalBackend {
-    /// Opens the connection of `slot`, in a task that all who wait for it share.
+    /// Opens the connection of `slot`, in one task that all waiting calls share.
     pub(super) fn open(self: &Arc<Self>, slot: &Arc<Slot>, key: &ConnectionKey, client: &Arc<ClientInfo>) {
         if let Some(trouble) = self.health.trouble() {
             slot.set(SlotState::Failed(trouble));
@@ -31,7 +30,7 @@ impl ExternalBackend {
             }
             match opened {
                 Ok(connection) => backend.live_in(&slot, &key, connection).await,
-                // who waits begins again
+                // waiting calls start over
                 Err(_) if backend.era.now() != era => slot.set(SlotState::Gone),
                 Err(Failure { error, stderr_tail }) => {
                     tracing::warn!(backend = %backend.spec.id, %error, stderr = ?stderr_tail, "no session could be opened");
@@ -42,7 +41,7 @@ impl ExternalBackend {
         });
     }
 
-    /// Serves as long as a connection in a slot lasts, from when it can be used.
+    /// Keeps a new connection in its slot until it ends.
     async fn live_in(self: &Arc<Self>, slot: &Slot, key: &ConnectionKey, connection: Arc<ServerConnection>) {
         self.settings.bring_up(key, &connection).await;
         if slot.has_lived() {
@@ -50,10 +49,10 @@ impl ExternalBackend {
         }
         slot.set(SlotState::Ready(Arc::clone(&connection)));
         if self.era.now() != Some(connection.era()) {
-            // it was being opened when the others were ended
+            // the connection was being opened while those of the other era were ended
             connection.end("the server was found to be of another era");
         }
-        // who set one in the moment before did not find the connection yet
+        // a level that was set a moment ago did not reach this connection
         self.settings.bring_to_level(key, &connection).await;
         let reason = connection.over().await;
         slot.gone();
@@ -61,8 +60,8 @@ impl ExternalBackend {
         tracing::info!(backend = %self.spec.id, reason, "a session at the backend ended");
     }
 
-    /// Notes that a connection beside the base one could not be opened since the server says that it is of another era: then
-    /// the base one is an older process of it, or does not know yet that it is lost, and it is found out anew.
+    /// Handles a connection that could not be opened because the server reports another era: the base connection
+    /// belongs to an older process, or its loss has not been noticed yet. It is ended, and the era is detected again.
     fn contradicted(&self, era: Option<Era>, error: &StartError) {
         let base = self.pool.base();
         if matches!(error, StartError::OtherEra(_)) && !self.era.is_configured() && base.era() == era {
@@ -71,9 +70,8 @@ impl ExternalBackend {
         }
     }
 
-    /// Ends the client sessions that called on a connection that is gone, if that is how it is to be: of a shared one every
-    /// such session, since none knows what of its own was there. Sessions that the gateway leaves at its own end are kept:
-    /// they survive it.
+    /// Ends the client sessions that called on a lost connection, if `on_loss = "end"`. On a shared connection this
+    /// ends all of them, since it is unknown whose state was lost. When the gateway stops, client sessions are kept.
     pub(super) fn lost(&self, slot: &Slot) {
         let bound = slot.take_bound();
         if self.context.tasks.end().is_cancelled() {
@@ -84,7 +82,7 @@ impl ExternalBackend {
         }
     }
 
-    /// Tells the client that the server behind it is a fresh one (design rule 9).
+    /// Notifies the client that its server was restarted (design rule 9).
     fn tell_fresh(&self, key: &ConnectionKey, connection: &ServerConnection) {
         if connection.can_log() {
             let text =

@@ -1,5 +1,5 @@
-//! What clients set at a backend for longer than a call, as far as connections are brought to it: log levels and
-//! subscriptions. A level opens no connection; sharers are counted.
+//! Settings of clients that outlive a call, applied to connections: log levels and subscriptions. Setting a level opens
+//! no connection. Sharers of a connection are counted.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     model::{BackendSpec, Requester},
 };
 
-/// Brings the connections of one backend to what its clients want.
+/// Applies clients' settings to the connections of one backend.
 pub(crate) struct ClientSettings {
     spec: Arc<BackendSpec>,
     pool: Arc<Pool>,
@@ -29,7 +29,7 @@ pub(crate) struct ClientSettings {
 // === impl ClientSettings ===
 
 impl ClientSettings {
-    /// The settings of the clients of this backend.
+    /// Creates the settings of one backend.
     pub(super) fn new(
         spec: &Arc<BackendSpec>,
         pool: &Arc<Pool>,
@@ -40,24 +40,24 @@ impl ClientSettings {
         Arc::new(Self { spec, pool, subscriptions, tasks: tasks.clone() })
     }
 
-    /// Notes the level, and sets it at the sessions that are there and can log. The others are set when they open. The answer
-    /// is no error: what a server makes of the level is its own matter (`translation` 3.4, LOG).
+    /// Stores the level, and sets it on the open sessions that support logging; others get it when they open. A
+    /// server's refusal is logged and is no error for the client (`translation` 3.4, LOG).
     pub(super) async fn set_level(&self, call: &Call) -> Reply {
         let Some(level) = call.params.string("level").as_deref().and_then(Level::parse) else {
             return Reply::failed(no_level());
         };
         let key = ConnectionKey::of(self.spec.share, &call.context);
         if call.context.requester.is_sessionless() {
-            // of one call, which brings the connection to it that it leases
+            // the level of one call: applied to the connection that the call leases
             self.subscriptions.set_level(&key, call.context.requester.clone(), level);
             return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
         }
         let wanted = self.subscriptions.set_level(&key, call.context.requester.clone(), level);
         for session in self.pool.sessions(&key).into_iter().filter(|session| session.can_log()) {
-            // the client's own words, if they are what is asked for
+            // the client's parameters, if its level is the effective one
             let params = if wanted == level { call.params.clone() } else { level_params(wanted) };
             let told = self.apply_level(&session, wanted, params).await;
-            // if the session ended meanwhile, the next one is told when it opens
+            // if the session ended meanwhile, the next one gets the level when it opens
             if let Outcome::Failed(error) = told
                 && !session.is_over()
             {
@@ -67,8 +67,8 @@ impl ClientSettings {
         Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
     }
 
-    /// Brings a fresh session to what its clients want, for no longer than `start_timeout`. What the server refuses is left:
-    /// the clients have their answers long since. One with a shared listen is told there.
+    /// Applies the stored settings to a fresh session, for at most `start_timeout`. Refusals are ignored: the clients
+    /// have their answers already. A connection with a shared listen gets its topics there.
     pub(super) async fn bring_up(&self, key: &ConnectionKey, session: &Arc<ServerConnection>) {
         if session.listening().is_some() {
             return;
@@ -85,7 +85,7 @@ impl ClientSettings {
         }
     }
 
-    /// Sets the level that is wanted now.
+    /// Sets the effective level.
     pub(super) async fn bring_to_level(&self, key: &ConnectionKey, session: &Arc<ServerConnection>) {
         if session.can_log()
             && let Some(level) = self.subscriptions.level(key)
@@ -94,7 +94,7 @@ impl ClientSettings {
         }
     }
 
-    /// Ends what a client that is over wanted.
+    /// Drops the settings of a client that is gone.
     pub(super) fn ended(self: &Arc<Self>, requester: &Requester) {
         for given_up in self.subscriptions.forget(requester) {
             self.begin_to_give_up(given_up);
@@ -120,7 +120,7 @@ impl ClientSettings {
         for topic in topics {
             let Some(uri) = topic.uri() else { continue };
             let turn = self.subscriptions.turn(&key).await;
-            // somebody may have come in the meantime
+            // another client may have subscribed meanwhile
             if !self.subscriptions.has_others(&key, &Requester::Gateway, &topic) {
                 self.tell(&connection, Method::ResourcesUnsubscribe, uri_params(uri)).await;
             }

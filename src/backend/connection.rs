@@ -1,10 +1,10 @@
-//! One connection to one server, whatever its era: how it is opened, what runs on it, what comes of it. Knows nothing of
-//! which transport carries it.
+//! One connection to one server of either era. Knows nothing of transports.
 //!
-//! A legacy server and its client share a session, which [`handshake`] opens. A modern one serves requests that stand alone;
-//! [`discover`] asks it for its account of itself. The rest is the same: [`calls`] knows the open calls, [`call`] makes one,
-//! [`receive`] takes in what comes, [`session_protocol`] and [`request_protocol`] find out whom it is for, [`server_requests`] has the requests of the server wait for answers, and
-//! [`listen`] shares one subscription stream between all who listen.
+//! A legacy server shares a session with its client; [`handshake`] opens it. A modern server serves self-contained
+//! requests; [`discover`] asks it for its server information. The rest is common: [`calls`] holds the open calls,
+//! [`call`] makes one, [`receive`] handles incoming messages, [`session_protocol`] and [`request_protocol`] attribute
+//! them to a client, [`server_requests`] keeps the server's requests until they are answered, and [`listen`] shares one
+//! subscription stream between all listeners.
 
 pub(crate) mod background;
 pub(crate) mod call;

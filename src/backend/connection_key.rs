@@ -1,4 +1,4 @@
-//! Whose session it is: what keeps people apart at a backend (design rule 5).
+//! Key of a connection: separates the callers of a backend (design rule 5).
 
 use std::hash::{Hash, Hasher};
 
@@ -7,33 +7,34 @@ use crate::{
     model::{BackendSpec, Requester, SessionId, Share, UserId},
 };
 
-/// Whose session it is. Two calls reach the same backend session exactly where their keys are equal.
+/// Key of a connection. Two calls share a connection exactly if their keys are equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConnectionKey {
-    /// Who shares it.
+    /// The sharer.
     pub(crate) scope: SharingScope,
-    /// What the client can be asked ([`crate::mcp::Capabilities::key`]): servers show other tools to other clients.
+    /// The client's capabilities ([`crate::mcp::Capabilities::key`]): servers may show different tools for different
+    /// ones.
     capabilities: String,
-    /// The question slot, which is one of the sessions of one sharer (design rule 4).
+    /// The question slot, one of the sharer's connections (design rule 4).
     slot: usize,
 }
 
-/// Who shares a session.
+/// Sharer of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SharingScope {
-    /// The gateway itself, and clients that have no session: lists and status.
+    /// The gateway, and clients that cannot be asked anything where all users share: lists and status.
     Base,
-    /// The gateway, as it lists what it offers to all clients with the same capabilities.
+    /// The gateway, for lists that it serves to all clients with the same capabilities.
     Catalog,
     /// One client session.
     Session(SessionId),
     /// One user.
     User(UserId),
-    /// Everybody.
+    /// All users.
     All,
 }
 
-/// By what tells most keys apart: it is looked up in each call.
+/// Hashes only the member that differs between most keys: every call looks one up.
 impl Hash for ConnectionKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         match &self.scope {
@@ -45,28 +46,28 @@ impl Hash for ConnectionKey {
 }
 
 impl ConnectionKey {
-    /// The session that the gateway itself holds.
+    /// The key of the base connection.
     pub(crate) const fn base() -> Self {
         Self { scope: SharingScope::Base, capabilities: String::new(), slot: 0 }
     }
 
-    /// The session that serves `context`.
+    /// The key for `context` at a server with sessions.
     pub(crate) fn of(share: Share, context: &Context) -> Self {
         let capabilities = context.client.capabilities.key().to_owned();
         let scope = match (share, &context.requester) {
-            // everybody who cannot be asked anything is the same to the server, and so is the gateway
+            // the server cannot tell apart clients without capabilities and the gateway
             (Share::All, _) | (_, Requester::Gateway) if capabilities.is_empty() => SharingScope::Base,
             (Share::Session, Requester::Gateway) => SharingScope::Catalog,
             (Share::Session, Requester::Session(session)) => SharingScope::Session(session.clone()),
-            // a client without sessions is known by its user and what it can be asked (`translation` 4b.1)
+            // a client without a session is identified by its user and its capabilities (`translation` 4b.1)
             (Share::User | Share::Session, _) => SharingScope::User(context.caller.user.clone()),
             (Share::All, _) => SharingScope::All,
         };
         Self { scope, capabilities, slot: 0 }
     }
 
-    /// The connection that serves `context` at a modern server: a channel each for those who are to be kept apart, since the
-    /// server may keep state for it; one for all where answers come on exchanges of their own, since nothing else does.
+    /// The key for `context` at a modern server. A channel is separate for each sharer, since the server may keep state
+    /// for it. Where each request has its own exchange, one connection serves all.
     pub(crate) fn of_modern(spec: &BackendSpec, context: &Context) -> Self {
         let scope = match (spec.share, &context.requester) {
             _ if !spec.is_channel() => SharingScope::Base,
@@ -77,39 +78,40 @@ impl ConnectionKey {
         Self { scope, capabilities: String::new(), slot: 0 }
     }
 
-    /// Another session of the same sharer.
+    /// The same sharer's connection in another slot.
     #[must_use]
     pub(crate) fn in_slot(&self, slot: usize) -> Self {
         Self { slot, ..self.clone() }
     }
 
-    /// What stands for all sessions of this sharer.
+    /// The key of the sharer: its first slot.
     #[must_use]
     pub(crate) fn sharer(&self) -> Self {
         self.in_slot(0)
     }
 
-    /// Which of the sessions of its sharer it is.
+    /// The slot.
     pub(crate) const fn slot(&self) -> usize {
         self.slot
     }
 
-    /// Whether it is the one session of its sharer that is always there.
+    /// True for the sharer's first slot.
     pub(crate) const fn is_first_slot(&self) -> bool {
         self.slot == 0
     }
 
-    /// Whether the clients behind it can be asked anything.
+    /// True if the clients have capabilities, so that the server may send them requests.
     pub(crate) fn can_be_asked(&self) -> bool {
         !self.capabilities.is_empty()
     }
 
-    /// Whether this is the session of the gateway itself.
+    /// True for the base connection.
     pub(crate) fn is_base(&self) -> bool {
         self.scope == SharingScope::Base
     }
 
-    /// Whether one client session or the gateway alone uses it, so that any of its calls may carry a question (design rule 4).
+    /// True if only one client session, or only the gateway, uses the connection: then any of its calls may carry a
+    /// server request (design rule 4).
     pub(crate) const fn is_of_one_client(&self) -> bool {
         matches!(self.scope, SharingScope::Session(_) | SharingScope::Catalog)
     }

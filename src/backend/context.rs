@@ -1,27 +1,27 @@
-//! What all backends share. Knows nothing of any of them.
+//! Dependencies that all backends share. Knows no backend.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{era::KnownEras, slots::SlotLimits, task_group::TaskGroup, transport::http::Client};
 use crate::{mcp::observer::Observer, support::Clock};
 
-/// What all backends share.
+/// Dependencies that all backends share.
 #[derive(Clone)]
 pub(crate) struct BackendContext {
-    /// Sessions that each backend may have beside its base session.
+    /// Maximum number of connections of each backend, without the base connection.
     pub(super) sessions: usize,
     /// Limits on question slots.
     pub(super) slot_limits: SlotLimits,
-    /// The gateway's environment, of which children see a part.
+    /// The gateway's environment; child processes get an allow list of it.
     pub(super) environment: Arc<BTreeMap<String, String>>,
     /// The client for HTTP.
     pub(super) client: Client,
-    /// Where tasks run.
+    /// Task group of the backends.
     pub(super) tasks: TaskGroup,
-    /// The time of day.
+    /// Wall-clock time.
     pub(super) clock: Arc<dyn Clock>,
-    /// What was found out about the servers' eras.
+    /// Detected eras of servers.
     pub(super) memory: KnownEras,
-    /// The observer of client sessions that end because a backend has lost its side of them (`OnLoss::End`).
+    /// Observer of lost client sessions (`OnLoss::End`) and of detected eras.
     pub(super) observer: Observer,
 }

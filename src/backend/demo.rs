@@ -1,4 +1,4 @@
-//! The built-in demonstration backend: what a gateway without any configuration has to show. It lives in this process.
+//! The built-in demonstration backend, which a gateway without configuration serves. It runs in the gateway's process.
 
 mod complete;
 mod content;
@@ -34,15 +34,15 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// The version that it speaks.
+    /// The backend's protocol version.
     pub const REVISION: Revision = results::REVISION;
 
-    /// The backend, telling the time of `clock`.
+    /// Creates the backend.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, counter: Counter::new() }
     }
 
-    /// Forgets a client that is over.
+    /// Drops the subscriptions of a client that is gone.
     pub(super) fn ended(&self, requester: &Requester) {
         self.counter.forget(requester);
     }
@@ -79,7 +79,7 @@ impl Demo {
         if let Err(error) = content::read(&uri, 0) {
             return Reply::failed(error);
         }
-        // the others never change
+        // the other lists never change
         match call.method {
             Method::ResourcesSubscribe if uri == counter::URI => self.counter.subscribe(call.context.requester.clone()),
             Method::ResourcesUnsubscribe if uri == counter::URI => self.counter.unsubscribe(&call.context.requester),
@@ -90,7 +90,7 @@ impl Demo {
 }
 
 impl Demo {
-    /// Everything that it tells this client, or the listen that keeps up subscriptions.
+    /// Notifications for a client, or for the listen behind its subscriptions.
     fn listen(&self, call: &Call) -> Reply {
         let (uris, requester) = (listen::resources(&call.params), call.context.requester.clone());
         if uris.is_empty() {
@@ -100,7 +100,7 @@ impl Demo {
         let resources = uris.into_iter().filter(|uri| content::read(uri, 0).is_ok()).collect();
         let acknowledged = Filter { resources, ..Filter::default() };
         Reply::new(async_stream::stream! {
-            // the others never change
+            // the other resources never change
             if acknowledged.resources.contains(counter::URI) {
                 subscribed.counter.subscribe(subscribed.requester.clone());
             }
@@ -111,7 +111,7 @@ impl Demo {
     }
 }
 
-/// A client that is subscribed; dropping it ends that.
+/// A subscribed client. Dropping it unsubscribes.
 struct Subscribed {
     counter: Arc<Counter>,
     requester: Requester,
@@ -133,8 +133,8 @@ struct DemoToolCall<'a> {
 }
 
 impl DemoToolCall<'_> {
-    /// One argument; `None` if it is missing or of another type. The others are skipped and not built in memory: they may
-    /// have hundreds of thousands of members, and this runs between the requests of everybody else.
+    /// One argument; `None` if it is missing or has another type. Other arguments are skipped and not parsed: there may
+    /// be hundreds of thousands, and this runs on a thread that serves other requests too.
     fn argument<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let arguments = Object::parse(self.arguments?.get().as_bytes())?;
         serde_json::from_str(arguments.get(name)?).ok()
@@ -172,7 +172,7 @@ impl Server for Demo {
     }
 }
 
-/// Counts down, one a second, and reports each where the client asked for progress. Dropping the reply ends it.
+/// Counts down once a second, with progress if the client asked for it. Dropping the reply stops it.
 fn countdown(from: u64, params: &Payload) -> Reply {
     let token = meta::progress_token(params).and_then(|token| serde_json::from_slice::<Value>(&token).ok());
     Reply::new(async_stream::stream! {

@@ -1,9 +1,8 @@
-//! Opening the base connection of a backend: of which era the server is, is found out on the way where it is not known
-//! (`translation` 2.7).
+//! Detection of a server's era while its base connection is opened (`translation` 2.7).
 //!
-//! The question goes to a process that can be spared, since older servers end, or fall silent, on anything before their
-//! handshake; the handshake is made with another. A process that has not answered for a while may be a slow one: then both
-//! are tried, and the one that answers first is believed. What still comes from the other is heeded.
+//! Older servers may exit or fall silent on any message before their handshake. So the probe goes to a spare process,
+//! and the handshake to another. If the probe stays unanswered, the process may only be slow: the handshake is tried
+//! beside it, and the first answer decides. A later answer to the probe is still taken into account.
 
 use std::{pin::pin, sync::Arc};
 
@@ -23,20 +22,20 @@ use super::{
 };
 use crate::mcp::{ClientInfo, Era};
 
-/// The base connection.
+/// An open base connection.
 pub(crate) struct Opened {
     pub(crate) connection: Arc<ServerConnection>,
-    /// Comes to an end where the server turns out to be of this other era.
+    /// Completes with the server's era if that turns out to be another one.
     pub(crate) doubt: BoxFuture<'static, Era>,
 }
 
-/// A connection that was made to ask. Dropping it ends it, unless it was kept.
+/// A connection for the probe. Dropping it ends it, unless it is kept.
 struct Spare {
     connection: Arc<ServerConnection>,
     is_kept: bool,
 }
 
-/// Opens the base connection of one backend.
+/// Opener of one backend's base connection.
 pub(super) struct Detection<'a> {
     pub(super) opener: &'a Opener,
     pub(super) era: &'a BackendEra,
@@ -63,14 +62,14 @@ impl Detection<'_> {
         opened
     }
 
-    /// Notes of which era the server was found to be, and ends what is left of another.
+    /// Stores a detected era, and ends connections of the other era.
     pub(super) fn found(&self, era: Era) {
         self.era.found(era);
         self.pool.serve(era);
     }
 
-    /// Opens it as one that was found to be modern. It is asked who it is, and so the answer tells if it is not; but it may
-    /// take its time.
+    /// Opens the connection to a server that was modern before. `server/discover` is sent with the full timeout; its
+    /// answer shows if the era has changed.
     async fn confirm_modern(&self, verdict: Verdict, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
         let spare = self.spare()?;
         match self.told(&spare).await? {
@@ -81,7 +80,7 @@ impl Detection<'_> {
             }
             told => {
                 if self.opener.spec.is_channel() && matches!(told, Told::Nothing(_)) {
-                    // a process of an older server may be silent for ever
+                    // a process of an older server may stay silent
                     self.era.doubt();
                 }
                 self.settle(spare, told, client).await
@@ -89,8 +88,8 @@ impl Detection<'_> {
         }
     }
 
-    /// Opens it as one that was found to be legacy. Where the server turns the handshake down it is found out anew at once,
-    /// and where a process is silent or ends, the next time. Over HTTP an outage says nothing.
+    /// Opens the connection to a server that was legacy before. If it rejects the handshake, detection runs at once; if
+    /// a process exits or stays silent, at the next start. An outage over HTTP proves nothing.
     async fn confirm_legacy(&self, verdict: Verdict, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
         let failure = match self.opener.greet(&ConnectionKey::base(), client).await {
             Ok(session) => {
@@ -115,7 +114,7 @@ impl Detection<'_> {
         }
     }
 
-    /// Notes that the server is what it was, and ends what is left of another era.
+    /// Confirms the era, and ends connections of the other era.
     fn holds(&self, verdict: Verdict) {
         self.era.holds(verdict);
         self.pool.serve(verdict.era);
@@ -139,12 +138,12 @@ impl Detection<'_> {
         if self.pool.base().has_lived() { Succession::Another } else { Succession::First }
     }
 
-    /// A connection on which it is only asked, unless it is kept.
+    /// Opens a connection for the probe.
     fn spare(&self) -> Result<Spare, Failure> {
         Ok(Spare { connection: self.opener.approach(&ConnectionKey::base(), self.succession())?, is_kept: false })
     }
 
-    /// What the server tells on it.
+    /// Sends the probe.
     async fn told(&self, spare: &Spare) -> Result<Told, Failure> {
         tokio::select! {
             told = discover(&spare.connection, self.opener.spec.start_timeout) => Ok(told),
@@ -152,7 +151,7 @@ impl Detection<'_> {
         }
     }
 
-    /// Acts on what the server told.
+    /// Acts on the result of the probe.
     async fn settle(&self, spare: Spare, told: Told, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
         match told {
             Told::Modern(info) => Ok(self.is_modern(spare, info)),
@@ -165,7 +164,7 @@ impl Detection<'_> {
                         let spare = self.spare()?;
                         match self.told(&spare).await? {
                             Told::Modern(info) => Ok(self.is_modern(spare, info)),
-                            // perhaps it is being replaced in this moment
+                            // perhaps the server is being replaced at this moment
                             _ => Err(Failure { error: StartError::Refused(contrary), stderr_tail }),
                         }
                     }
@@ -189,7 +188,7 @@ impl Detection<'_> {
         Opened::sure(session)
     }
 
-    /// Goes on waiting for the process that is silent, and tries the handshake with another meanwhile.
+    /// Keeps waiting for the silent process, and tries the handshake with another one.
     async fn find_out_between(
         &self,
         spare: Spare,
@@ -209,7 +208,7 @@ impl Detection<'_> {
             }
             greeted = &mut greeting => match greeted {
                 Ok(session) => {
-                    // who answers late has answered; what holds the process is over with the session
+                    // a late answer still counts; the task ends with the session
                     let doubt = async move {
                         let told = asking.await;
                         drop(spare);

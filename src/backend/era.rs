@@ -1,4 +1,4 @@
-//! In which manner one backend is spoken to, and how that is known (`translation` 2.7). Knows nothing of asking.
+//! The era of one backend's server, and its source (`translation` 2.7). Knows nothing of detection.
 
 use std::{
     sync::{
@@ -23,24 +23,25 @@ use crate::{
     support::{Clock, Digest, Timestamp},
 };
 
-/// How long it is believed that a server is of the older kind: it would go on to work when it is not, and nobody would know.
+/// Lifetime of a legacy verdict. A server that became modern may still accept a handshake, so the change would stay
+/// unnoticed.
 const LEGACY_FOR: Duration = Duration::from_hours(24);
 
-/// In which manner a backend is spoken to. Cheap to clone: all clones are one.
+/// The era of one backend. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct BackendEra {
     verdict: Arc<watch::Sender<Option<Verdict>>>,
-    /// Whether what was found out has failed since.
+    /// True if the detected era has failed since.
     doubted: Arc<AtomicBool>,
     memory: KnownEras,
     server: Option<Digest>,
     clock: Arc<dyn Clock>,
 }
 
-/// The manner, and how it is known.
+/// An era and its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// The manner.
+    /// The era.
     pub(crate) era: Era,
     found: Source,
 }
@@ -52,7 +53,7 @@ enum Source {
     Cached(Timestamp),
 }
 
-/// What was found out, each server once. Cheap to clone: all clones are one.
+/// Detected eras, one for each server. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct KnownEras {
     known: Arc<Mutex<Vec<KnownEra>>>,
@@ -62,7 +63,7 @@ pub(crate) struct KnownEras {
 // === impl BackendEra ===
 
 impl BackendEra {
-    /// What the operator says, if anything. What is remembered is not known before a start has borne it out.
+    /// Takes the configured era, if any. A stored era counts only once a start confirms it.
     pub(crate) fn new(spec: &BackendSpec, memory: &KnownEras, clock: &Arc<dyn Clock>) -> Self {
         let configured = |era| Some(Verdict { era, found: Source::Configured });
         let verdict = watch::Sender::new(match spec.era {
@@ -79,12 +80,12 @@ impl BackendEra {
         }
     }
 
-    /// The era, where it is known.
+    /// The era, if it is known.
     pub(crate) fn now(&self) -> Option<Era> {
         self.verdict.borrow().map(|verdict| verdict.era)
     }
 
-    /// Whether the server is known to have sessions.
+    /// True if the server is known to have sessions.
     pub(crate) fn has_sessions(&self) -> bool {
         self.now() == Some(Era::Legacy)
     }
@@ -95,19 +96,19 @@ impl BackendEra {
         let known = changes.wait_for(Option::is_some).await.ok().and_then(|verdict| *verdict);
         match known {
             Some(verdict) => verdict.era,
-            // the sender is this one
+            // never: `self` holds the sender
             None => std::future::pending().await,
         }
     }
 
-    /// Waits until the era is another than `era`.
+    /// Waits until the era is known and is not `era`.
     pub(crate) async fn turned_from(self, era: Era) {
         let mut changes = self.verdict.subscribe();
         let _ = changes.wait_for(|verdict| verdict.is_some_and(|verdict| verdict.era != era)).await;
     }
 
-    /// What to begin the next life with: what the operator says, else what was found out in an earlier one, of this gateway
-    /// or one before it, for as long as that can be believed. `None` where it is to be found out.
+    /// The era to start with: the configured one, else the one that was detected last, unless it is doubted or too old.
+    /// `None` if it has to be detected.
     pub(crate) fn again(&self) -> Option<Verdict> {
         let configured = (*self.verdict.borrow()).filter(Verdict::is_configured);
         if configured.is_some() || self.is_doubted() {
@@ -115,27 +116,27 @@ impl BackendEra {
         }
         let KnownEra { era, found, .. } = self.memory.lookup(&self.server?)?;
         let now = self.clock.now();
-        // the clock may have been put back, and then for as long as nobody knows
+        // a time in the future means that the clock was set back: the age is unknown
         let is_believed = era == Era::Modern || (found <= now && now.since(found) < LEGACY_FOR);
         is_believed.then_some(Verdict { era, found: Source::Cached(found) })
     }
 
-    /// A start has borne this out.
+    /// Confirms the era after a successful start.
     pub(crate) fn holds(&self, verdict: Verdict) {
         self.verdict.send_if_modified(|known| known.replace(verdict) != Some(verdict));
     }
 
-    /// What was found out has failed: it is not believed again.
+    /// Marks the detected era as doubtful: it is not used again.
     pub(crate) fn doubt(&self) {
         self.doubted.store(true, Ordering::Release);
     }
 
-    /// Whether it has failed, and nothing was found out since.
+    /// True if the detected era failed and was not detected again.
     pub(crate) fn is_doubted(&self) -> bool {
         self.doubted.load(Ordering::Acquire)
     }
 
-    /// Notes what was found out.
+    /// Stores a detected era.
     pub(crate) fn found(&self, era: Era) {
         if self.is_configured() {
             return;
@@ -148,12 +149,12 @@ impl BackendEra {
         }
     }
 
-    /// Whether the operator has said it.
+    /// True if the era is configured.
     pub(crate) fn is_configured(&self) -> bool {
         self.verdict.borrow().as_ref().is_some_and(Verdict::is_configured)
     }
 
-    /// What people and machines are shown.
+    /// The era for `lockkeeper status`.
     pub(crate) fn status(&self) -> Option<EraStatus> {
         let Verdict { era, found } = (*self.verdict.borrow())?;
         let (found, since) = match found {
@@ -169,7 +170,7 @@ impl BackendEra {
 // === impl Verdict ===
 
 impl Verdict {
-    /// Whether the operator has said it.
+    /// True if the era is configured.
     pub(crate) fn is_configured(&self) -> bool {
         self.found == Source::Configured
     }
@@ -178,7 +179,7 @@ impl Verdict {
 // === impl KnownEras ===
 
 impl KnownEras {
-    /// What is remembered of those of these backends whose era is to be found out.
+    /// Stored eras of those `specs` whose era has to be detected.
     pub(crate) fn of(specs: &[BackendSpec], mut known: Vec<KnownEra>, observer: Observer) -> Self {
         let asked = specs.iter().filter(|spec| spec.era == EraChoice::Auto);
         let servers: Vec<Digest> = asked.filter_map(|spec| spec.transport.server()).collect();
@@ -186,12 +187,12 @@ impl KnownEras {
         Self { known: Arc::new(Mutex::new(known)), observer }
     }
 
-    /// What was found out about this server last.
+    /// The last detected era of `server`.
     pub(crate) fn lookup(&self, server: &Digest) -> Option<KnownEra> {
         self.known.lock().iter().find(|known| known.server == *server).copied()
     }
 
-    /// Takes note of what was found out.
+    /// Stores a detected era.
     pub(crate) fn add(&self, news: KnownEra) {
         {
             let mut all = self.known.lock();
@@ -201,7 +202,7 @@ impl KnownEras {
         self.observer.notify(LifecycleEvent::EraDetected(&news));
     }
 
-    /// All of it.
+    /// All detected eras.
     pub(crate) fn all(&self) -> Vec<KnownEra> {
         self.known.lock().clone()
     }

@@ -1,4 +1,4 @@
-//! Why a backend did not start. The texts are read by people: in the status, in logs, and in the errors of calls.
+//! Errors of starts and of dispatch. The texts are shown to people: in the status, in logs, and in errors of calls.
 
 use std::time::Duration;
 
@@ -10,33 +10,33 @@ use crate::{
     model::BackendId,
 };
 
-/// Why a backend did not start, and what to do.
+/// Failure of a start, and its remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
     /// The program cannot be run.
     #[error("{0}")]
     NoCommand(String),
-    /// The two have no protocol version in common (`translation` 6.1).
+    /// No common protocol version (`translation` 6.1).
     #[error("{reason}")]
     Incompatible {
-        /// What was offered and answered, and what to do.
+        /// The offered and the received versions, and the remedy.
         reason: String,
-        /// The versions that the server named.
+        /// The versions that the server listed.
         supported: Vec<String>,
     },
-    /// The server says that it is of the other era than it was taken for (`translation` 2.7).
+    /// The server reports the other era (`translation` 2.7).
     #[error("{0}: set `era = \"auto\"`, or leave it out")]
     OtherEra(String),
-    /// The server cannot be reached, or the connection broke in the handshake.
+    /// The server cannot be reached, or the connection broke during the handshake.
     #[error("{0}")]
     Unreachable(String),
-    /// The server turned the gateway away.
+    /// The server rejected the handshake.
     #[error("{0}")]
     Refused(String),
-    /// What it answered is no handshake (`translation` 6.3).
+    /// The answer is no handshake (`translation` 6.3).
     #[error("the server answered `initialize` wrongly: {0}")]
     Malformed(String),
-    /// The handshake was not done in time.
+    /// The handshake timed out.
     #[error("the server did not complete its handshake within {} s; raise `start_timeout` if it needs longer", .0.as_secs())]
     TimedOut(Duration),
     /// The gateway is stopping.
@@ -44,21 +44,21 @@ pub enum StartError {
     Stopping,
 }
 
-/// The reason why a call was not begun.
+/// Failure to begin a call.
 pub(crate) enum DispatchError {
-    /// There is nothing that could serve it.
+    /// No connection can serve it.
     Unavailable(ErrorObject),
-    /// The server was found to be of this era in this moment.
+    /// The server was just found to be of this era.
     Turned(Era),
 }
 
 impl StartError {
-    /// Whether trying again soon is of no use.
+    /// True if an early retry is useless.
     pub const fn is_lasting(&self) -> bool {
         matches!(self, Self::NoCommand(_) | Self::Incompatible { .. } | Self::OtherEra(_))
     }
 
-    /// The error of a call at this backend that it keeps from being made.
+    /// The error of a call to this backend.
     pub fn of_call(&self, backend: &BackendId) -> ErrorObject {
         let reason = self.to_string();
         let retry = if self.is_lasting() { Retry::Useless } else { Retry::Possible };
@@ -71,7 +71,7 @@ impl StartError {
     }
 }
 
-/// The error of a subscription that has no room.
+/// The error of a subscription above the limit.
 pub(crate) fn too_many_subscriptions() -> ErrorObject {
     ErrorObject::invalid_params("too many resources are subscribed to at this backend")
 }

@@ -1,4 +1,4 @@
-//! One backend behind a transport: its parts. Knows nothing of how a call is served.
+//! One backend outside the gateway, behind a transport: its parts. Knows nothing of how a call is served.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ use crate::{
     model::{BackendSpec, Requester},
 };
 
-/// One backend behind a transport.
+/// One backend outside the gateway, behind a transport.
 pub(crate) struct ExternalBackend {
     pub(super) spec: Arc<BackendSpec>,
     pub(super) era: BackendEra,
     pub(super) health: Health,
-    /// In the order of their first calls, so that the frequent ones come early.
+    /// Ordered by first use, so that frequent methods come early.
     pub(super) calls: RwLock<Vec<CallCounter>>,
     pub(super) opener: Opener,
     pub(super) pool: Arc<Pool>,
@@ -40,7 +40,8 @@ pub(crate) struct ExternalBackend {
     pub(super) context: BackendContext,
 }
 
-/// The counter of the calls of one method that ended in one way. It is kept, since looking it up takes longer than counting.
+/// Counter of the calls of one method with one outcome. The handle is kept, since looking it up costs more than
+/// counting.
 pub(crate) struct CallCounter {
     pub(super) method: Method,
     pub(super) outcome: &'static str,
@@ -48,7 +49,7 @@ pub(crate) struct CallCounter {
 }
 
 impl ExternalBackend {
-    /// A backend that is not started yet.
+    /// Creates the backend without starting it.
     pub(crate) fn new(spec: BackendSpec, context: BackendContext) -> Self {
         let spec = Arc::new(spec);
         let (listens, subscriptions): (Arc<Listens>, Arc<Subscriptions>) = Default::default();
@@ -68,7 +69,7 @@ impl ExternalBackend {
         Self { spec, era, health, calls, opener, pool, listens, subscriptions, settings, slots, crossing, context }
     }
 
-    /// Ends what a client that is over held here.
+    /// Drops the state of a client that is gone.
     pub(crate) fn ended(&self, requester: &Requester) {
         if let Some(session) = requester.session() {
             self.pool.forget(session);
@@ -77,7 +78,7 @@ impl ExternalBackend {
         self.settings.ended(requester);
     }
 
-    /// The error of a call that may be tried again.
+    /// A retryable error.
     pub(super) fn unavailable(&self, reason: &str) -> ErrorObject {
         StartError::Unreachable(reason.to_owned()).of_call(&self.spec.id)
     }

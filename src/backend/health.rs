@@ -1,4 +1,4 @@
-//! How one backend is, as its base session shows it.
+//! Health of one backend, as its base connection shows it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// How one backend is; every change can be waited for.
+/// Health of one backend, with change notification.
 pub(crate) struct Health(watch::Sender<Condition>);
 
 #[derive(Debug, Clone)]
@@ -24,14 +24,14 @@ struct Condition {
     server: Option<String>,
     restarts: u64,
     stderr: Vec<String>,
-    /// What keeps it from being used for good.
+    /// The permanent failure, if any.
     failure: Option<StartError>,
 }
 
 // === impl Health ===
 
 impl Health {
-    /// A backend that is about to be started.
+    /// A backend before its first start.
     pub(crate) fn starting() -> Self {
         let state = BackendState::Starting;
         Self(watch::Sender::new(Condition {
@@ -45,7 +45,7 @@ impl Health {
         }))
     }
 
-    /// It answers.
+    /// Marks the backend as ready.
     pub(crate) fn ready(&self, ServerSummary { revision, notices, server }: ServerSummary) {
         self.0.send_modify(|condition| {
             condition.state = BackendState::Ready;
@@ -56,7 +56,7 @@ impl Health {
         });
     }
 
-    /// It failed and is started again after `retry_in`.
+    /// Marks the backend as failed, to be restarted in `retry_in`.
     pub(crate) fn restarting(&self, reason: &str, retry_in: Duration, stderr_tail: Vec<String>) {
         self.0.send_modify(|condition| {
             condition.state = BackendState::Restarting { reason: reason.to_owned(), retry_in: retry_in.as_secs() };
@@ -65,7 +65,7 @@ impl Health {
         });
     }
 
-    /// It cannot be used.
+    /// Marks the backend as unusable.
     pub(crate) fn failed(&self, error: &StartError, stderr_tail: Vec<String>) {
         self.0.send_modify(|condition| {
             condition.state = BackendState::Failed { reason: error.to_string() };
@@ -74,22 +74,22 @@ impl Health {
         });
     }
 
-    /// Waits until the first start has come to an end, whichever.
+    /// Waits until the first start has ended, well or not.
     pub(crate) async fn settled(&self) {
         let mut changes = self.0.subscribe();
         let _ = changes.wait_for(|condition| condition.state != BackendState::Starting).await;
     }
 
-    /// Whether it has ever failed.
+    /// True if it has failed before.
     pub(crate) fn has_failed(&self) -> bool {
         self.0.borrow().restarts > 0
     }
 
-    /// Why it cannot be used at the moment; `None` where it may be tried.
+    /// The reason why it cannot be used now; `None` if a call may try.
     pub(crate) fn trouble(&self) -> Option<StartError> {
         let condition = self.0.borrow();
         match &condition.state {
-            // without a wait it was lost a moment ago, and is being started
+            // without a wait, the connection was just lost and is being reopened
             BackendState::Starting | BackendState::Ready | BackendState::Restarting { retry_in: 0, .. } => None,
             BackendState::Restarting { reason, .. } => Some(StartError::Unreachable(reason.clone())),
             BackendState::Failed { reason } => {
@@ -98,7 +98,7 @@ impl Health {
         }
     }
 
-    /// What people and machines are shown. The counts are the catalog's to fill in.
+    /// The status of the backend. The catalog fills in the counts.
     pub(crate) fn status(&self, spec: &BackendSpec, era: Option<EraStatus>, sessions: usize) -> BackendStatus {
         let condition = self.0.borrow().clone();
         BackendStatus {
@@ -119,7 +119,7 @@ impl Health {
     }
 }
 
-/// What a version lacks, for people.
+/// Features that a version lacks, for display.
 pub(super) fn lacks(revision: Revision) -> Vec<String> {
     revision.lacks().into_iter().map(str::to_owned).collect()
 }

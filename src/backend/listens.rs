@@ -1,4 +1,5 @@
-//! Who listens to what a backend says outside of any call. Knows nothing of sessions: a listen outlives them.
+//! Listens: receivers of a backend's notifications outside of calls. Knows nothing of connections; a listen outlives
+//! them.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -12,25 +13,25 @@ use crate::{
     model::Requester,
 };
 
-/// How many events wait for a slow listener; what comes beyond is dropped and counted.
+/// Events that may wait for a slow listener; further ones are dropped and counted.
 const QUEUE: usize = 256;
 
-/// The listens at one backend, by whose sessions they hear, be these there or not.
+/// The listens at one backend, by connection key.
 #[derive(Debug, Default)]
 pub(crate) struct Listens(Mutex<HashMap<ConnectionKey, Vec<ListenSender>>>);
 
-/// Where the events of one listen go.
+/// Sender of one listen.
 #[derive(Debug)]
 struct ListenSender {
     holder: Requester,
-    /// The methods that it alone hears; none: it hears everything, questions too.
+    /// The methods of its notifications; if empty, all, and server requests too.
     only: Vec<Method>,
     events: mpsc::Sender<Event>,
 }
 
 impl Listens {
-    /// What is said to `holder` on the sessions of `key` from now on: notifications of the methods `only`, or everything if
-    /// that is empty. It never ends by itself.
+    /// Notifications for `holder` from the connections of `key`: those of the methods in `only`, or all and server
+    /// requests if it is empty. The stream does not end by itself.
     pub(crate) fn listen(
         self: &Arc<Self>,
         key: &ConnectionKey,
@@ -44,7 +45,7 @@ impl Listens {
         stream::unfold(ear, async |mut ear| ear.receiver.recv().await.map(|event| (event, ear))).fuse()
     }
 
-    /// Tells those who listen at `key` and for whom it is; whether anybody does.
+    /// Delivers a notification to the listens at `key` that `is_for` selects. Returns true if there was one.
     pub(crate) fn tell(
         &self,
         key: &ConnectionKey,
@@ -65,25 +66,25 @@ impl Listens {
         heard
     }
 
-    /// Tells all who listen at `key` that every list may have changed: the server behind it is another one now.
+    /// Notifies all listens at `key` that every list may have changed: the server was replaced.
     pub(crate) fn tell_all_changed(&self, key: &ConnectionKey) {
         for method in [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged] {
             self.tell(key, &Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) }, |_| true);
         }
     }
 
-    /// Gives the question to the one who listens at `key`; where more than one does, it is dropped, never
-    /// given to a guess (design rule 4), and the server is told that nobody answers.
+    /// Passes a server request to the only listen at `key`. If there are several it is dropped, and so refused: it
+    /// never goes to a guess (design rule 4).
     ///
     /// # Errors
     ///
-    /// The question itself, where nobody listens.
+    /// Returns the request if there is no listen.
     pub(crate) fn ask(&self, key: &ConnectionKey, question: Question) -> Result<(), Question> {
         let listens = self.0.lock();
         let mut able = listens.get(&key.sharer()).into_iter().flatten().filter(|listener| listener.only.is_empty());
         match (able.next(), able.next()) {
             (Some(listener), None) => {
-                // a full queue drops the question, which refuses it
+                // a full queue drops the request, which refuses it
                 let _ = listener.events.try_send(Event::Asked(question));
                 Ok(())
             }
@@ -93,7 +94,7 @@ impl Listens {
     }
 }
 
-/// One listen; when it is dropped, nobody is told any more.
+/// One listen. Dropping it unregisters it.
 struct Ear {
     listens: Arc<Listens>,
     key: ConnectionKey,

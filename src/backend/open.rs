@@ -1,4 +1,4 @@
-//! Opening of connections: the transport, the offers, the time it may take. Knows nothing of who shares them.
+//! Opens connections: transport, version offers, timeouts. Knows nothing of sharing.
 
 use std::sync::Arc;
 
@@ -35,27 +35,27 @@ pub(crate) struct Opener {
     late_streams: LateStreams,
 }
 
-/// A start that failed, and the last lines that the server wrote beside the protocol.
+/// A failed start, and the last lines of the server's standard error.
 pub(crate) struct Failure {
     /// The reason.
     pub(crate) error: StartError,
-    /// The end of its standard error.
+    /// The last lines of standard error.
     pub(crate) stderr_tail: Vec<String>,
 }
 
-/// Whether there has been a connection of the same key.
+/// Tells a first connection of a key from later ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Succession {
-    /// There has not.
+    /// The key has had no connection.
     First,
-    /// There has: it was lost, or ended as idle.
+    /// The key had a connection that was lost or closed as idle.
     Another,
 }
 
 // === impl Opener ===
 
 impl Opener {
-    /// Opens connections of this backend.
+    /// Creates the opener of one backend.
     pub(super) fn new(
         spec: &Arc<BackendSpec>,
         context: &BackendContext,
@@ -71,7 +71,7 @@ impl Opener {
         }
     }
 
-    /// Opens a connection of `key` to a server of this era; if that is not known, in a session.
+    /// Opens a connection of `key` to a server of this era; if it is unknown, with a handshake.
     pub(super) async fn open(
         &self,
         era: Option<Era>,
@@ -84,15 +84,15 @@ impl Opener {
         }
     }
 
-    /// Opens a session of `key` in the name of `client`, offering lower versions on fresh connections where the server wants
-    /// them (`translation` 6.1). All of it takes no longer than `start_timeout`.
+    /// Opens a session of `key` for `client`. If the server demands it, lower versions are offered on fresh connections
+    /// (`translation` 6.1). The whole takes at most `start_timeout`.
     pub(super) async fn greet(
         &self,
         key: &ConnectionKey,
         client: &Arc<ClientInfo>,
     ) -> Result<Arc<ServerConnection>, Failure> {
         let deadline = Instant::now() + self.spec.start_timeout;
-        // several clients could have tasks of the same id (2025-11-25)
+        // several clients could have tasks with the same id (2025-11-25)
         let client = if key.is_of_one_client() { Arc::clone(client) } else { Arc::new(client.of_many()) };
         let assumed = self.spec.assume_version.and_then(Revision::parse);
         let newest = self.spec.version.and_then(Revision::parse).filter(|revision| revision.era() == Era::Legacy);
@@ -128,8 +128,8 @@ impl Opener {
         }
     }
 
-    /// Opens a connection of `key` to a server of 2026-07-28, which is asked for its account of itself: also where the
-    /// operator says that it is one, since an older one may take a call for its own and say nothing (`translation` 2.7).
+    /// Opens a connection of `key` to a modern server and asks for its server information. A configured era is checked
+    /// too, since an older server may mistake a call for its own and stay silent (`translation` 2.7).
     async fn meet(&self, key: &ConnectionKey, succession: Succession) -> Result<Arc<ServerConnection>, Failure> {
         let connection = self.approach(key, succession)?;
         let told = tokio::select! {
@@ -149,7 +149,7 @@ impl Opener {
         Err(Failure { error, stderr_tail: connection.stderr_tail() })
     }
 
-    /// A connection of `key` for requests that stand alone, on which nothing was said yet.
+    /// Opens a connection of `key` without sending anything.
     pub(super) fn approach(
         &self,
         key: &ConnectionKey,
@@ -190,7 +190,7 @@ impl Opener {
     }
 }
 
-/// Whether the version that was settled on reads what this client can be asked as more than it is.
+/// True if the negotiated version reads the client's capabilities as more than they are.
 fn is_misread(session: &ServerConnection, client: &ClientInfo) -> bool {
     let settled = session.server().map(|server| server.revision);
     settled.is_some_and(|revision| !revision.has(Feature::UrlElicitation))

@@ -1,4 +1,5 @@
-//! Connections of one backend by owner: one start shared by all who wait for it, the idle ended, the number bounded.
+//! Connection pool of one backend: starts are shared by all who wait, idle connections are closed, the number is
+//! bounded.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,7 +24,7 @@ use crate::{
     model::{EraCell, SessionId},
 };
 
-/// The sessions of one backend.
+/// The connections of one backend.
 pub(crate) struct Pool {
     base: Arc<Slot>,
     slots: Mutex<HashMap<ConnectionKey, Arc<Slot>>>,
@@ -32,7 +33,7 @@ pub(crate) struct Pool {
     era: EraCell,
 }
 
-/// The place of one session: it outlives the session, to know that there was one.
+/// The slot of one connection. It outlives the connection, to record that there was one.
 pub(crate) struct Slot {
     state: watch::Sender<SlotState>,
     used: Mutex<Instant>,
@@ -41,32 +42,32 @@ pub(crate) struct Slot {
     bound: Mutex<HashSet<SessionId>>,
 }
 
-/// What is in a slot.
+/// State of a slot.
 #[derive(Clone)]
 pub(crate) enum SlotState {
-    /// Nothing has ever been.
+    /// No connection so far.
     New,
-    /// A session is being opened.
+    /// A connection is being opened.
     Starting,
-    /// What can be used, unless it has ended in this moment.
+    /// A usable connection, unless it ended at this moment.
     Ready(Arc<ServerConnection>),
-    /// The session that was here is gone. Never in the base slot: what is lost there is already being started.
+    /// The connection is gone. Never in the base slot: a lost base connection is already being reopened.
     Gone,
-    /// It could not be opened.
+    /// The connection could not be opened.
     Failed(StartError),
 }
 
-/// Every place is taken by a session that is in use.
+/// All slots hold connections in use.
 #[derive(Debug, thiserror::Error)]
 #[error("all {0} sessions that it may have are in use; try again later")]
 pub(crate) struct Full(usize);
 
-/// The right to use a slot; while it is held, the session is not idle.
+/// The right to use a slot. The connection is not idle while a lease is held.
 pub(crate) struct Lease(Arc<Slot>);
 
-/// A connection, and the right to use it.
+/// A connection and its lease.
 pub(crate) struct LeasedConnection {
-    /// The right.
+    /// The lease.
     pub(crate) lease: Lease,
     /// The connection.
     pub(crate) connection: Arc<ServerConnection>,
@@ -75,30 +76,29 @@ pub(crate) struct LeasedConnection {
 // === impl Pool ===
 
 impl Pool {
-    /// A pool of up to `most` sessions beside the base one. The era of the server is known if it is configured.
+    /// Creates a pool of at most `most` connections beside the base connection. `era` is the configured one, if any.
     pub(crate) fn new(most: usize, era: Option<Era>) -> Self {
         Self { base: Arc::new(Slot::new()), slots: Mutex::default(), most, era: EraCell::new(era) }
     }
 
-    /// The era of the connections that serve calls; `None` if it is not known yet.
+    /// The era of the connections that serve calls; `None` if it is unknown.
     pub(crate) fn era(&self) -> Option<Era> {
         self.era.get()
     }
 
-    /// Leases the connection of `key` if it can be used at once.
+    /// Leases the connection of `key` if it is usable at once.
     pub(crate) fn ready(&self, key: &ConnectionKey) -> Option<LeasedConnection> {
         let lease = if key.is_base() { Lease::new(&self.base) } else { Lease::new(self.slots.lock().get(key)?) };
         let connection = lease.0.connection()?;
         Some(LeasedConnection { lease, connection })
     }
 
-    /// The slot of the base session.
+    /// The slot of the base connection.
     pub(crate) const fn base(&self) -> &Arc<Slot> {
         &self.base
     }
 
-    /// The slot of `key`. Where it is a new one and the pool is full, the idle session that was not used for longest is
-    /// ended.
+    /// Leases the slot of `key`. If it is new and the pool is full, the least recently used idle connection is ended.
     pub(crate) fn lease(&self, key: &ConnectionKey) -> Result<Lease, Full> {
         if key.is_base() {
             return Ok(Lease::new(&self.base));
@@ -122,7 +122,7 @@ impl Pool {
         Ok(lease)
     }
 
-    /// The session of `key`, where there is one that can be used.
+    /// The connection of `key`, if it is usable.
     pub(crate) fn present(&self, key: &ConnectionKey) -> Option<Arc<ServerConnection>> {
         if key.is_base() {
             return self.base.connection();
@@ -130,7 +130,7 @@ impl Pool {
         self.slots.lock().get(key).and_then(|slot| slot.connection())
     }
 
-    /// The sessions of this sharer that can be used, whatever their slot.
+    /// The usable connections of the sharer of `key`, in all slots.
     pub(crate) fn sessions(&self, key: &ConnectionKey) -> Vec<Arc<ServerConnection>> {
         if key.is_base() {
             return self.base.connection().into_iter().collect();
@@ -140,7 +140,7 @@ impl Pool {
         theirs.filter_map(|(_, slot)| slot.connection()).collect()
     }
 
-    /// Whether what serves the sharer of `key` is there and can be used, in whichever slot.
+    /// True if any slot of the sharer of `key` has a usable connection.
     pub(crate) fn is_there(&self, key: &ConnectionKey) -> bool {
         let is_there = |slot: &Arc<Slot>| slot.connection().is_some();
         if key.is_base() {
@@ -153,7 +153,7 @@ impl Pool {
         }
     }
 
-    /// Serves calls by connections of this era from now on, and ends those of the other.
+    /// Serves calls with connections of this era from now on, and ends those of the other.
     pub(crate) fn serve(&self, era: Era) {
         self.era.set(era);
         let slots = self.slots.lock();
@@ -164,8 +164,8 @@ impl Pool {
         }
     }
 
-    /// Ends the sessions that were not used for `idle_timeout`, and on which nobody waits as `waits` tells. Their slots
-    /// stay, to tell their clients when they are back.
+    /// Ends connections that were unused for `idle_timeout`, unless `waits` says that a client waits for updates. Their
+    /// slots stay, to notify clients after a restart.
     pub(crate) fn sweep(&self, idle_timeout: Duration, waits: impl Fn(&ConnectionKey) -> bool) {
         let slots = self.slots.lock();
         let unused = |slot: &Slot| slot.is_idle() && slot.used.lock().elapsed() >= idle_timeout;
@@ -174,7 +174,7 @@ impl Pool {
         }
     }
 
-    /// Ends the sessions of a client session that is over.
+    /// Ends the connections of a client session that is gone.
     pub(crate) fn forget(&self, session: &SessionId) {
         self.base.bound.lock().remove(session);
         self.slots.lock().retain(|key, slot| {
@@ -187,27 +187,28 @@ impl Pool {
         });
     }
 
-    /// How many sessions there are, the base one included.
+    /// The number of connections, with the base connection.
     pub(crate) fn count(&self) -> usize {
         let slots = self.slots.lock();
         slots.values().chain([&self.base]).filter(|slot| slot.connection().is_some()).count()
     }
 }
 
-/// Question slots for calls that wait for one, taken from calls whose questions nobody answers (`translation` 4b.1). Driven
-/// by the calls that wait: if none does, no question is closed.
+/// Reclaims question slots from calls whose client does not answer (`translation` 4b.1). Driven by waiting calls: if
+/// none waits, no server request is closed.
 impl Pool {
-    /// Closes the questions that are open for `question_slot_time` in as many sessions of this sharer as slots are
-    /// `missing`, the oldest first, and cancels the calls that their servers do not finish then. Returns when to look again.
+    /// Closes server requests that are open for `question_slot_time`, on as many connections of this sharer as slots
+    /// are `missing`, oldest first, and cancels calls that their servers do not finish then. Returns the time of the
+    /// next check.
     pub(crate) fn reclaim(&self, key: &ConnectionKey, missing: usize, limits: SlotLimits) -> Instant {
         let (now, time) = (Instant::now(), limits.question_slot_time);
         let mut coming = 0;
         let mut old: Vec<(Instant, Arc<ServerConnection>)> = Vec::new();
-        // a question that is asked from now on is not old before that
+        // a later request is not due before this time
         let mut dues = vec![now + time];
         for session in self.sessions(key) {
             session.requests().cancel_unfinished();
-            // with the time in which the server may still speak of a cancelled call
+            // plus the time in which the server may still send messages about a cancelled call
             let freed_by = session.requests().latest_closed().map(|closed| closed + FINISH_TIMEOUT + LINGER);
             dues.extend(freed_by.into_iter().flat_map(|by| [by - LINGER, by]));
             let is_coming = freed_by.is_some_and(|by| by > now);
@@ -237,7 +238,7 @@ impl Slot {
         Self { state, used, running: AtomicUsize::new(0), lives: AtomicUsize::new(0), bound: Mutex::default() }
     }
 
-    /// Puts something else into the slot.
+    /// Replaces the state.
     pub(crate) fn set(&self, state: SlotState) {
         if matches!(state, SlotState::Ready(_)) {
             self.lives.fetch_add(1, Ordering::AcqRel);
@@ -245,12 +246,12 @@ impl Slot {
         self.state.send_replace(state);
     }
 
-    /// Whether there has been a session here.
+    /// True if the slot has had a connection.
     pub(crate) fn has_lived(&self) -> bool {
         self.lives.load(Ordering::Acquire) > 0
     }
 
-    /// Takes it upon the caller to open a session, where nobody has and there is none. Whether the caller is to.
+    /// Claims the opening of a connection. Returns true if the caller has to open it.
     pub(crate) fn begin(&self) -> bool {
         self.state.send_if_modified(|state| {
             let vacant = match state {
@@ -265,7 +266,7 @@ impl Slot {
         })
     }
 
-    /// Waits for the session that is being opened; `None` where it ended before it could be used.
+    /// Waits for the connection that is being opened; `None` if it ended before it could be used.
     pub(crate) async fn wait(&self) -> Result<Option<Arc<ServerConnection>>, StartError> {
         let mut changes = self.state.subscribe();
         loop {
@@ -281,7 +282,7 @@ impl Slot {
         }
     }
 
-    /// Notes that the session that is here has ended.
+    /// Records the end of the connection.
     pub(crate) fn gone(&self) {
         self.state.send_if_modified(|state| {
             let over = matches!(state, SlotState::Ready(connection) if connection.is_over());
@@ -292,29 +293,29 @@ impl Slot {
         });
     }
 
-    /// Ends the session that is here.
+    /// Ends the connection.
     pub(crate) fn end(&self, reason: &str) {
         if let Some(connection) = self.connection() {
             connection.end(reason);
         }
     }
 
-    /// Of which era what is here is.
+    /// The era of the connection.
     pub(crate) fn era(&self) -> Option<Era> {
         self.connection().map(|connection| connection.era())
     }
 
-    /// Binds a client session to the session that is here: it ends with it ([`crate::model::OnLoss::End`]).
+    /// Binds a client session to the connection, to end with it ([`crate::model::OnLoss::End`]).
     pub(crate) fn bind(&self, client: &SessionId) {
         self.bound.lock().insert(client.clone());
     }
 
-    /// The client sessions that were bound to the session that was here.
+    /// Takes the client sessions that were bound to the connection.
     pub(crate) fn take_bound(&self) -> HashSet<SessionId> {
         std::mem::take(&mut self.bound.lock())
     }
 
-    /// The connection that is here, if it can be used.
+    /// The connection, if it is usable.
     pub(crate) fn connection(&self) -> Option<Arc<ServerConnection>> {
         match &*self.state.borrow() {
             SlotState::Ready(connection) if !connection.is_over() => Some(Arc::clone(connection)),

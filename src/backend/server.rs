@@ -1,5 +1,5 @@
-//! One backend as a [`Server`]: each call finds its connection, opened if there is none, and runs on it. What serves it is
-//! chosen here, once the handshake has told the era of the server: [`SessionServer`] or [`RequestServer`].
+//! One backend as a [`Server`]. Each call leases a connection, which is opened if needed, and runs on it. The era from
+//! the handshake selects [`SessionServer`] or [`RequestServer`].
 
 mod era_changes;
 mod request_server;
@@ -33,26 +33,26 @@ use crate::{
     model::OnLoss,
 };
 
-/// An [`ExternalBackend`] behind the interface that everything else sees.
+/// A backend behind the interface that the gateway uses.
 pub(crate) struct BackendServer(pub(crate) Arc<ExternalBackend>);
 
-/// Attempts at one call, which is made once more if the connection was lost before it ran (`translation` 4c).
+/// Retry of one call: a second attempt, if the connection was lost before the call ran (`translation` 4c).
 struct CallRetry<'a> {
     backend: &'a ExternalBackend,
     method: &'a Method,
-    /// How many there can be beside the present one.
+    /// Attempts left after this one.
     left: u8,
-    /// Why the present one has not run.
+    /// The reason why this attempt did not run.
     lost: Option<String>,
 }
 
 /// The step after an attempt.
 enum AttemptOutcome {
-    /// Nothing: it ran.
+    /// None: the call ran.
     Over,
-    /// Another.
+    /// Another attempt.
     Again,
-    /// None: the end of the call.
+    /// The end of the call.
     GivenUp(Event),
 }
 
@@ -70,7 +70,7 @@ impl Server for BackendServer {
 }
 
 impl ExternalBackend {
-    /// Serves a call through the decorators that its client needs at this server.
+    /// Serves a call through the decorators of its client and server.
     fn dispatch(self: Arc<Self>, route: Route, call: Call) -> Reply {
         let crossing = &self.crossing;
         match (crossing.pair(&call, route.era), route.era) {
@@ -85,14 +85,14 @@ impl ExternalBackend {
                 Arc::clone(crossing).serve(decorators, (RequestServer(self), further), call)
             }
             (Pair::NotMet, _) => Reply::later(self.meet_first(route, call)),
-            // it may have run up to what it asked
+            // it may have run up to its server request
             (Pair::Gone, _) => {
                 Reply::failed(self.unavailable("its server was replaced while it waited for input; call again"))
             }
         }
     }
 
-    /// The way of a call of this client to a server of this era.
+    /// The route of a client's call to a server of this era.
     fn route(&self, era: Era, context: &Context) -> Route {
         let key = match era {
             Era::Legacy => ConnectionKey::of(self.spec.share, context),
@@ -102,7 +102,7 @@ impl ExternalBackend {
         Route { era, key, ready }
     }
 
-    /// Serves a call on its connection, in a question slot of its sharer if it needs one.
+    /// Serves a call on its connection, in a question slot if it needs one.
     fn serve(self: Arc<Self>, route: Route, call: Call) -> Reply {
         if self.needs_slot(&call.method, &route.key) {
             return self.serve_in_slot(route, call);
@@ -169,7 +169,7 @@ impl ExternalBackend {
                 let mut events = pin!(events);
                 while let Some(event) = events.next().await {
                     let Some(event) = retry.take(event) else { continue };
-                    // before the client hears of it: the next caller finds the slot free
+                    // before the client gets the result, so that the next caller finds the slot free
                     if let Event::Done(outcome) = &event
                         && let Some(slot) = slot.take_if(|_| outcome.is_of_server() || connection.is_over())
                     {
@@ -192,15 +192,15 @@ impl ExternalBackend {
         })
     }
 
-    /// Whether a call needs a slot: on a channel that several client sessions share, if the client can be asked in it. An
-    /// exchange of its own tells whose question it is.
+    /// True if a call needs a slot: if client sessions share its channel and the client has capabilities. With an
+    /// exchange of its own, a server request is unambiguous.
     fn needs_slot(&self, method: &Method, key: &ConnectionKey) -> bool {
         self.spec.is_channel() && !key.is_of_one_client() && key.can_be_asked() && method.may_ask()
     }
 
-    /// Waits for a slot of `key`'s sharer up to `slot_wait`.
+    /// Waits for a slot of the sharer, at most `slot_wait`.
     async fn slot(&self, method: &Method, key: &ConnectionKey, context: &Context) -> Result<SlotGuard, ErrorObject> {
-        // a task is waited for where it was made
+        // a task is awaited on the connection that created it
         let only = method.is_of_core_tasks().then_some(key.slot());
         let request = SlotRequest { user: context.caller.user.clone(), holder: context.requester.clone(), only };
         let slot =
@@ -209,8 +209,8 @@ impl ExternalBackend {
         slot.map_err(|_| self.unavailable(busy))
     }
 
-    /// Leases the connection of `key` at a server of this era: the one that is `ready`, if it can still be used. It is brought
-    /// to the level that a call asks for itself; that of a session was set before.
+    /// Leases the connection of `key` at a server of this era: `ready`, if it is still usable. Sets the level of a
+    /// single call; the level of a session was set before.
     pub(super) async fn connection(
         self: &Arc<Self>,
         (era, key): (Era, &ConnectionKey),
@@ -233,20 +233,20 @@ impl ExternalBackend {
         Ok(leased)
     }
 
-    /// Whether what serves calls may remember something of its clients. If nothing of a request but its answer comes back on
-    /// a connection, the loss of it is no loss to them.
+    /// True if the server may keep state about its clients. With exchanges and no sessions, the loss of a connection
+    /// loses nothing.
     fn can_lose_state(&self) -> bool {
         self.era.has_sessions() || self.spec.is_channel()
     }
 
-    /// Counts a call by how the server ended it.
+    /// Counts a call by its outcome.
     fn count_end(&self, method: &Method, outcome: &Outcome) {
         self.count(method, if matches!(outcome, Outcome::Failed(_)) { "error" } else { "ok" });
     }
 
     /// Counts a call.
     pub(super) fn count(&self, method: &Method, outcome: &'static str) {
-        // a name that no version knows would let a client make up metrics
+        // names from clients do not become labels of metrics
         let is_other = matches!(method, Method::Other(_));
         let is_it = |known: &&CallCounter| {
             known.outcome == outcome
@@ -267,19 +267,19 @@ impl ExternalBackend {
 // === impl CallRetry ===
 
 impl<'a> CallRetry<'a> {
-    /// The first one. There can be one more where the operator lets sessions be opened anew; no third, lest two sides chase
-    /// each other.
+    /// The first attempt. If the operator allows sessions to be reopened there may be a second, but no third, which
+    /// could loop.
     fn of(backend: &'a ExternalBackend, method: &'a Method) -> Self {
         Self { backend, method, left: u8::from(backend.spec.on_loss == OnLoss::Reinit), lost: None }
     }
 
-    /// The end of a call that is not made, since the server could not answer it.
+    /// The error of a call that is not sent because the server does not support it.
     fn refused(&self, error: ErrorObject) -> Event {
         self.backend.count(self.method, "error");
         Event::Done(Outcome::Failed(error))
     }
 
-    /// What the present attempt gives to the caller; its end is counted.
+    /// Processes an event of this attempt; returns the event for the caller, and counts the end.
     fn take(&mut self, event: Result<Event, NotSent>) -> Option<Event> {
         match event {
             Ok(event) => {
@@ -295,13 +295,12 @@ impl<'a> CallRetry<'a> {
         }
     }
 
-    /// Whether the present attempt has not run.
+    /// True if this attempt did not run.
     const fn is_lost(&self) -> bool {
         self.lost.is_some()
     }
 
-    /// Whether the call is to be made once more, now that there is nothing more to take: it has certainly not run, so that
-    /// is no second time.
+    /// The next step, after the last event: another attempt if the call certainly did not run.
     fn next(&mut self) -> AttemptOutcome {
         let Some(reason) = self.lost.take() else { return AttemptOutcome::Over };
         let Some(left) = self.left.checked_sub(1) else {

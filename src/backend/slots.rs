@@ -1,9 +1,9 @@
-//! Question slots: a request of the server that comes on a shared channel names no call, so one client session at a time
-//! makes calls in which it can be asked (design rule 4). Each slot is a session at the server; others take another slot.
-//! Knows nothing of these sessions, and of what is asked.
+//! Question slots. A server request on a shared channel names no call, so one client session at a time makes calls in
+//! which it can be asked (design rule 4). Each slot is a connection to the server; other client sessions use other
+//! slots. Knows nothing of connections and of requests.
 //!
-//! A slot is lent, not owned (`translation` 4b.1): waiting is bounded and in order of arrival, one user holds at most half
-//! of the slots while another waits, and whoever waits sees to it that slots come free.
+//! A slot is lent (`translation` 4b.1): waiting is bounded and in order of arrival, a user holds at most half of the
+//! slots while another waits, and waiting calls reclaim slots.
 
 mod sharer;
 
@@ -26,15 +26,15 @@ pub(crate) use self::sharer::SlotRequest;
 use self::sharer::{Choice, Sharer, Terms};
 use super::{connection::calls::LINGER, connection_key::ConnectionKey};
 
-/// The most calls of one user that wait for the slots of one sharer.
+/// Maximum number of waiting calls of one user, for the slots of one sharer.
 const MAX_WAITING: usize = 1_024;
 
-/// How long a call with an open question keeps a slot that others wait for, and how long they wait.
+/// Limits of open server requests in a slot that others wait for, and of waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotLimits {
-    /// A question that is open for this long is closed while others wait. 60 s.
+    /// A server request that is open for this long is closed if others wait. 60 s.
     pub question_slot_time: Duration,
-    /// A call that waits for this long ends: its server is busy. Longer than `question_slot_time`. 120 s.
+    /// A call that waits for this long fails: the server is busy. Longer than `question_slot_time`. 120 s.
     pub slot_wait: Duration,
 }
 
@@ -44,12 +44,12 @@ pub(crate) struct QuestionSlots {
     sharers: Mutex<HashMap<ConnectionKey, Sharer>>,
     changed: Notify,
     last: AtomicU64,
-    /// Slots for each sharer.
+    /// Slots of each sharer.
     max: usize,
     limits: SlotLimits,
 }
 
-/// No slot came free in time, or too many calls of the user wait already.
+/// No slot came free in time, or too many calls of the user wait.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Busy;
 
@@ -58,11 +58,11 @@ pub(crate) struct Busy;
 pub(crate) struct SlotGuard {
     slots: Arc<QuestionSlots>,
     key: ConnectionKey,
-    /// Whether the server has answered.
+    /// True if the server has answered.
     answered: bool,
 }
 
-/// A call that waits. Dropping it lets the next one go first.
+/// A waiting call. Dropping it passes the turn on.
 struct Waiting<'a> {
     slots: &'a Arc<QuestionSlots>,
     key: &'a ConnectionKey,
@@ -80,19 +80,19 @@ impl Default for SlotLimits {
 // === impl QuestionSlots ===
 
 impl QuestionSlots {
-    /// Free slots, `max` for each sharer and at least one.
+    /// Creates `max` slots for each sharer, at least one.
     pub(crate) fn new(max: usize, limits: SlotLimits) -> Arc<Self> {
         let (sharers, changed, last) = (Mutex::default(), Notify::new(), AtomicU64::new(0));
         Arc::new(Self { sharers, changed, last, max: max.max(1), limits })
     }
 
-    /// The limits on questions and on waiting.
+    /// The limits.
     pub(crate) const fn limits(&self) -> SlotLimits {
         self.limits
     }
 
-    /// Waits for a slot up to `slot_wait`: the client session's own, else a free one, which may be new. Meanwhile `reclaim`
-    /// is told how many slots are missing, and returns when it wants to be asked again.
+    /// Waits for a slot, at most `slot_wait`: the client session's own, else a free one, which may be new. Calls
+    /// `reclaim` with the number of missing slots; it returns the time of its next call.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl QuestionSlots {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // from here on no change goes unnoticed
+            // no change is missed after this point
             changed.as_mut().enable();
             let wake = match waiting.take() {
                 Choice::Slot(slot) => {
@@ -128,7 +128,7 @@ impl QuestionSlots {
         }
     }
 
-    /// Puts a call at the end of the queue.
+    /// Adds a call to the queue.
     fn enter<'a>(self: &'a Arc<Self>, key: &'a ConnectionKey, request: SlotRequest) -> Result<Waiting<'a>, Busy> {
         let mut sharers = self.sharers.lock();
         let sharer = sharers.entry(key.sharer()).or_default();
@@ -140,7 +140,7 @@ impl QuestionSlots {
         Ok(Waiting { slots: self, key, number })
     }
 
-    /// How many slots the calls that wait need beside those that come free by themselves.
+    /// The number of slots that waiting calls need beyond those that come free by themselves.
     fn missing(&self, key: &ConnectionKey) -> usize {
         self.sharers.lock().get(&key.sharer()).map_or(0, |sharer| sharer.missing(self.max))
     }
@@ -149,7 +149,7 @@ impl QuestionSlots {
 // === impl Waiting ===
 
 impl Waiting<'_> {
-    /// Takes a slot, where it is this call's turn.
+    /// Takes a slot, if it is this call's turn.
     fn take(&self) -> Choice {
         let slots = self.slots;
         let (now, patience) = (Instant::now(), slots.limits.question_slot_time);
@@ -166,7 +166,7 @@ impl Drop for Waiting<'_> {
             sharer.leave(self.number);
         }
         drop(sharers);
-        // another may have waited for this one to go first
+        // another call may wait for this one to go first
         self.slots.changed.notify_waiters();
     }
 }
@@ -174,12 +174,12 @@ impl Drop for Waiting<'_> {
 // === impl SlotGuard ===
 
 impl SlotGuard {
-    /// Gives the slot back: the server has answered, and nothing of this call follows.
+    /// Releases the slot: the server has answered and sends nothing more about this call.
     pub(crate) fn answered(mut self) {
         self.answered = true;
     }
 
-    /// The session that the call is made in.
+    /// The key of the slot's connection.
     pub(crate) const fn key(&self) -> &ConnectionKey {
         &self.key
     }

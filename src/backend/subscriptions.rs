@@ -1,5 +1,5 @@
-//! Log levels and subscriptions of the clients of one backend, by client session, so that sharers do not undo each other's,
-//! and a fresh session can be brought to the same (`translation` 4c). Knows nothing of how the server is told.
+//! Log levels and subscriptions of one backend's clients, by client session: sharers do not undo each other's, and a
+//! fresh connection can be restored (`translation` 4c). Knows nothing of how the server is called.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -15,15 +15,15 @@ use crate::{
     model::Requester,
 };
 
-/// How many topics the clients behind one session can listen for in all.
+/// Maximum number of topics of the clients on one connection.
 const MOST_SUBSCRIPTIONS: usize = 10_000;
 
-/// A resource or a task that can be listened for.
+/// A resource or a task to subscribe to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Topic {
-    /// Updates of the resource of this URI, and of what lies beneath it.
+    /// Updates of the resource with this URI, and of its sub-resources.
     Resource(String),
-    /// The status of the task of this id (tasks extension).
+    /// The status of the task with this id (tasks extension).
     Task(String),
 }
 
@@ -34,22 +34,22 @@ pub(crate) struct Subscriptions(Mutex<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     sharers: HashMap<ConnectionKey, SharerSettings>,
-    /// Where each client may want something, so that its end looks at nothing else.
+    /// Sharers at which each client may have settings, so that its end visits no others.
     places: HashMap<Requester, HashSet<ConnectionKey>>,
 }
 
-/// Levels and subscriptions of the clients of one sharer.
+/// Levels and subscriptions of one sharer's clients.
 #[derive(Debug, Default)]
 struct SharerSettings {
     levels: HashMap<Requester, Level>,
-    /// How many want each level.
+    /// Number of clients at each level.
     counts: BTreeMap<Level, usize>,
     subscriptions: BTreeMap<Topic, HashSet<Requester>>,
-    /// Held while a subscription is being made or ended, so that two clients do not cross.
+    /// Held while a subscription is made or ended, so that two clients do not interfere.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// The turn to make or end a subscription: held, nobody else's at the same sharer runs.
+/// The turn to make or end a subscription: exclusive for one sharer.
 #[derive(Debug)]
 pub(crate) struct SubscriptionTurn {
     subscriptions: Arc<Subscriptions>,
@@ -57,72 +57,72 @@ pub(crate) struct SubscriptionTurn {
     guard: Option<OwnedMutexGuard<()>>,
 }
 
-/// Level and subscriptions that nobody has any more since a client left.
+/// Settings that no client has any more since one left.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct GivenUp {
-    /// Whose session.
+    /// The key of the connection.
     pub(crate) key: ConnectionKey,
-    /// The topics that nobody listens for now.
+    /// Topics without subscribers.
     pub(crate) topics: Vec<Topic>,
-    /// The level that those who are left want, where it is another than before.
+    /// The effective level of the remaining clients, if it has changed.
     pub(crate) level: Option<Level>,
 }
 
 // === impl Subscriptions ===
 
 impl Subscriptions {
-    /// Notes the level that `holder` wants; gives the most verbose that is wanted.
+    /// Stores the level of `holder`; returns the effective level, which is the most verbose.
     pub(crate) fn set_level(&self, key: &ConnectionKey, holder: Requester, level: Level) -> Level {
         let mut inner = self.0.lock();
         inner.at(key, &holder).set_level(holder, level)
     }
 
-    /// The most verbose level that is wanted.
+    /// The effective level: the most verbose.
     pub(crate) fn level(&self, key: &ConnectionKey) -> Option<Level> {
         self.0.lock().sharers.get(&key.sharer())?.level()
     }
 
-    /// The turn to make or end a subscription.
+    /// Waits for the turn to make or end a subscription.
     pub(crate) async fn turn(self: &Arc<Self>, key: &ConnectionKey) -> SubscriptionTurn {
         let key = key.sharer();
         let lock = Arc::clone(&self.0.lock().sharers.entry(key.clone()).or_default().turn);
-        // made before the wait, so that a wait that is given up leaves nothing behind
+        // made before the wait, so that a cancelled wait leaves nothing behind
         let mut turn = SubscriptionTurn { subscriptions: Arc::clone(self), key, guard: None };
         turn.guard = Some(lock.lock_owned().await);
         turn
     }
 
-    /// Whether anybody listens for `topic`, `holder` left aside.
+    /// True if a client other than `holder` subscribes to `topic`.
     pub(crate) fn has_others(&self, key: &ConnectionKey, holder: &Requester, topic: &Topic) -> bool {
         let inner = self.0.lock();
         let holders = inner.sharers.get(&key.sharer()).and_then(|sharer| sharer.subscriptions.get(topic));
         holders.is_some_and(|holders| holders.iter().any(|other| other != holder))
     }
 
-    /// Whether one more subscription has room.
+    /// True if another subscription is within the limit.
     pub(crate) fn has_room(&self, key: &ConnectionKey) -> bool {
         self.0.lock().sharers.get(&key.sharer()).is_none_or(|sharer| sharer.subscriptions.len() < MOST_SUBSCRIPTIONS)
     }
 
-    /// Notes that `holder` listens for `topic`.
+    /// Adds a subscription.
     pub(crate) fn subscribed(&self, key: &ConnectionKey, holder: Requester, topic: Topic) {
         let mut inner = self.0.lock();
         inner.at(key, &holder).subscriptions.entry(topic).or_default().insert(holder);
     }
 
-    /// Notes that `holder` does not listen for `topic` any more; whether nobody does now.
+    /// Removes a subscription. Returns true if it was the last one for `topic`.
     pub(crate) fn unsubscribed(&self, key: &ConnectionKey, holder: &Requester, topic: &Topic) -> bool {
         let mut inner = self.0.lock();
         let Some(sharer) = inner.sharers.get_mut(&key.sharer()) else { return false };
         !sharer.leave(holder, |other| other == topic).is_empty()
     }
 
-    /// Notes that there is nothing more to hear of `topic`; whether anybody listened for it.
+    /// Removes all subscriptions to `topic`, which has ended. Returns true if there were any.
     pub(crate) fn is_over(&self, key: &ConnectionKey, topic: &Topic) -> bool {
         self.0.lock().sharers.get_mut(&key.sharer()).is_some_and(|sharer| sharer.subscriptions.remove(topic).is_some())
     }
 
-    /// What somebody listens for.
+    /// All topics with subscribers.
     pub(crate) fn topics(&self, key: &ConnectionKey) -> Vec<Topic> {
         self.0
             .lock()
@@ -132,13 +132,13 @@ impl Subscriptions {
             .unwrap_or_default()
     }
 
-    /// Whether somebody waits for updates: such a session is not idle.
+    /// True if a client waits for updates: such a connection is not idle.
     pub(crate) fn waits(&self, key: &ConnectionKey) -> bool {
         key.is_first_slot() && self.0.lock().sharers.get(key).is_some_and(|sharer| !sharer.subscriptions.is_empty())
     }
 
-    /// Whether `holder` listens for `topic`, or for the resource that it lies beneath (all versions, resources: an update may
-    /// be of a sub-resource).
+    /// True if `holder` subscribes to `topic`, or to a resource above it (all versions, resources: an update may be of
+    /// a sub-resource).
     pub(crate) fn is_subscribed(&self, key: &ConnectionKey, holder: &Requester, topic: &Topic) -> bool {
         let inner = self.0.lock();
         let Some(sharer) = inner.sharers.get(&key.sharer()) else { return false };
@@ -150,7 +150,7 @@ impl Subscriptions {
         }
     }
 
-    /// Forgets what a client wanted; gives what nobody wants now.
+    /// Removes the settings of a client; returns those that no client has now.
     pub(crate) fn forget(&self, holder: &Requester) -> Vec<GivenUp> {
         let mut given_up = Vec::new();
         let mut inner = self.0.lock();
@@ -172,7 +172,7 @@ impl Subscriptions {
 // === impl Inner ===
 
 impl Inner {
-    /// What is wanted at the sharer of `key`, where `holder` is about to want something.
+    /// The settings of the sharer of `key`, recording that `holder` may have some.
     fn at(&mut self, key: &ConnectionKey, holder: &Requester) -> &mut SharerSettings {
         if !holder.is_gateway() {
             self.places.entry(holder.clone()).or_default().insert(key.sharer());
@@ -218,7 +218,7 @@ impl SharerSettings {
         self.counts.keys().next().copied()
     }
 
-    /// Gives the most verbose level that is wanted then.
+    /// Returns the effective level.
     fn set_level(&mut self, holder: Requester, level: Level) -> Level {
         let before = self.levels.insert(holder, level);
         *self.counts.entry(level).or_default() += 1;
@@ -226,7 +226,7 @@ impl SharerSettings {
         self.level().unwrap_or(level)
     }
 
-    /// Gives the level that those who are left want, where it is another than before.
+    /// Returns the effective level of the remaining clients, if it has changed.
     fn unset_level(&mut self, holder: &Requester) -> Option<Level> {
         let before = self.level();
         let removed = self.levels.remove(holder);
@@ -244,7 +244,7 @@ impl SharerSettings {
         }
     }
 
-    /// Takes `holder` off the subscriptions that `which` says; gives those that nobody holds now.
+    /// Removes those subscriptions of `holder` that `which` selects; returns topics without subscribers.
     fn leave(&mut self, holder: &Requester, which: impl Fn(&Topic) -> bool) -> Vec<Topic> {
         let mut free = Vec::new();
         self.subscriptions.retain(|topic, holders| {

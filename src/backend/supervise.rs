@@ -1,4 +1,4 @@
-//! Keeping one backend's base session alive: started at once, started again when lost, with growing waits.
+//! Supervision of one backend's base connection: started at once, restarted when lost, with growing delays.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,13 +15,13 @@ use super::{
 };
 use crate::model::OnLoss;
 
-/// The longest wait between two starts.
+/// Maximum delay between two starts.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
-/// The wait before a start that is not expected to heal.
+/// Delay before a start that is unlikely to succeed.
 const LASTING_WAIT: Duration = Duration::from_mins(5);
-/// A session that lived for less counts as one more failure in a row.
+/// A connection that ends sooner counts as another failure in a row.
 const SHORT_LIFE: Duration = Duration::from_secs(10);
-/// How often idle sessions are looked for, at most.
+/// Minimum interval between two searches for idle connections.
 const SWEEP: Duration = Duration::from_secs(30);
 
 /// Supervises one backend.
@@ -30,7 +30,7 @@ pub(super) struct Supervision(pub(super) Arc<ExternalBackend>);
 // === impl Supervision ===
 
 impl Supervision {
-    /// Holds the base session until the gateway stops.
+    /// Keeps the base connection open until the gateway stops.
     pub(super) async fn supervise(self) {
         let end = self.0.context.tasks.end().clone();
         tokio::select! {
@@ -40,7 +40,7 @@ impl Supervision {
         }
     }
 
-    /// Ends idle sessions until the gateway stops; none where the loss of one ends the client's.
+    /// Ends idle connections until the gateway stops, unless the loss of one ends the client's session.
     pub(super) async fn sweep(self) {
         if self.0.spec.on_loss == OnLoss::End {
             return;
@@ -97,13 +97,13 @@ impl Supervision {
         }
     }
 
-    /// The last lines of a server that did not start, and what to do if it lacks a setting for the network.
+    /// The last lines of standard error of a server that did not start, and advice if it lacks a network setting.
     fn advised(&self, mut stderr_tail: Vec<String>) -> Vec<String> {
         stderr_tail.extend(transport::advice(&self.0.spec, &self.0.context.environment));
         stderr_tail
     }
 
-    /// One life of the base session, from its start to its end.
+    /// Runs the base connection from its start to its end.
     async fn live(&self) -> SessionEnded {
         let base = self.0.pool.base();
         base.set(SlotState::Starting);
@@ -116,7 +116,7 @@ impl Supervision {
         self.0.settings.bring_up(&ConnectionKey::base(), &connection).await;
         let lived = base.has_lived();
         base.set(SlotState::Ready(Arc::clone(&connection)));
-        // who listens knows another life of it, or was told in vain while it started
+        // listeners know an earlier connection, or were notified in vain during the start
         if lived || self.0.health.has_failed() {
             self.0.listens.tell_all_changed(&ConnectionKey::base());
         }
@@ -148,13 +148,13 @@ impl Supervision {
     }
 }
 
-/// How one life of the base session ended.
+/// End of a base connection.
 enum SessionEnded {
-    /// After a while: it is started again at once.
+    /// It lasted for a while: it is restarted at once.
     Lived,
-    /// Since the server is of another era: it is started again at once, unless that has just been done.
+    /// The server's era has changed: it is restarted at once, unless that has just been done.
     Turned(Failure),
-    /// It did not start, or ended soon after.
+    /// It did not start, or ended soon.
     Failed(Failure),
 }
 

@@ -1,4 +1,4 @@
-//! All backends: started at once, each by itself, and ended together.
+//! All backends: started at once, independently of each other, and stopped together.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -26,25 +26,25 @@ use crate::{
     support::Clock,
 };
 
-/// What backends need of the world.
+/// Dependencies of the backends.
 pub struct BackendDeps {
-    /// The time of day, for the demonstration backend.
+    /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// What was found out about the servers' eras before this start: what of it concerns none of them is left aside.
+    /// Detected eras from the store; those of other servers are ignored.
     pub eras: Vec<KnownEra>,
-    /// The gateway's environment, of which child processes see an allow list.
+    /// The gateway's environment; child processes get an allow list of it.
     pub environment: BTreeMap<String, String>,
-    /// How many sessions (of a stdio backend: processes) each backend may have beside its base session.
+    /// Maximum number of connections of each backend (for stdio: processes), without the base connection.
     pub sessions: usize,
-    /// How long calls keep question slots that others wait for, and how long those wait.
+    /// Limits of question slots.
     pub slot_limits: SlotLimits,
     /// The observer of lost sessions and of detected eras.
     pub observer: Observer,
-    /// Cancelled when the gateway stops: every session and process is ended then.
+    /// Cancelled when the gateway stops: then every connection and process ends.
     pub shutdown: CancellationToken,
 }
 
-/// Holds all backends. Where it is dropped, all of them end.
+/// All backends. Dropping it stops them.
 pub struct Supervisor {
     members: Vec<SupervisedBackend>,
     tasks: TaskGroup,
@@ -58,8 +58,8 @@ enum SupervisedBackend {
 }
 
 impl Supervisor {
-    /// Starts every backend, all at the same time, and does not wait for any. Must be called on a tokio runtime. Fails
-    /// only where no HTTP client can be made: certificates are missing, or a proxy in the environment is no URL.
+    /// Starts all backends concurrently, without waiting for any. Must be called on a tokio runtime. Fails only if no
+    /// HTTP client can be created: certificates are missing, or a proxy variable of the environment is no URL.
     pub fn start(specs: Vec<BackendSpec>, deps: BackendDeps) -> Result<Self, ClientError> {
         let end = deps.shutdown.child_token();
         let tasks = TaskGroup::new(end.clone());
@@ -87,7 +87,7 @@ impl Supervisor {
         Ok(Self { members, tasks, memory, _end: end.drop_guard() })
     }
 
-    /// Every backend as a server, in configured order.
+    /// All backends as servers, in configured order.
     pub fn servers(&self) -> Vec<(BackendId, Arc<dyn Server>)> {
         let server = |member: &SupervisedBackend| match member {
             SupervisedBackend::Remote(backend) => {
@@ -102,7 +102,7 @@ impl Supervisor {
         self.members.iter().map(server).collect()
     }
 
-    /// How every backend is, in configured order. The counts are left for the catalog to fill in.
+    /// The status of all backends, in configured order. The catalog fills in the counts.
     pub fn status(&self) -> Vec<BackendStatus> {
         let status = |member: &SupervisedBackend| match member {
             SupervisedBackend::Remote(backend) => {
@@ -127,8 +127,8 @@ impl Supervisor {
         self.members.iter().map(status).collect()
     }
 
-    /// Waits until every backend has settled, which is that its first start came to an end, well or not; no longer than
-    /// `patience`. Whether all of them have.
+    /// Waits at most `patience` until the first start of every backend has ended, well or not. Returns true if all
+    /// have.
     pub async fn ready(&self, patience: Duration) -> bool {
         let remote = self.members.iter().filter_map(|member| match member {
             SupervisedBackend::Remote(backend) => Some(backend.health.settled()),
@@ -137,7 +137,7 @@ impl Supervisor {
         timeout(patience, join_all(remote)).await.is_ok()
     }
 
-    /// Ends what the backends hold for a client session that is over, or for a request without one.
+    /// Drops the state of a client session, or of a request without one, that is gone.
     pub fn ended(&self, requester: &Requester) {
         for member in &self.members {
             match member {
@@ -147,12 +147,12 @@ impl Supervisor {
         }
     }
 
-    /// The eras that are known of those servers whose era is to be detected.
+    /// Detected eras of the servers whose era is not configured.
     pub fn eras(&self) -> Vec<KnownEra> {
         self.memory.all()
     }
 
-    /// Ends every session and every process, and waits until they have ended: some seconds at most.
+    /// Ends all connections and processes, and waits for them: a few seconds at most.
     pub async fn shutdown(&self) {
         self.tasks.finish().await;
     }

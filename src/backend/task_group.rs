@@ -1,13 +1,13 @@
-//! Background tasks of the backends: where they run, and their common end.
+//! Background tasks of the backends, and their common end.
 
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// The background tasks of all backends, which end together.
+/// Background tasks of all backends.
 #[derive(Debug, Clone)]
 pub(crate) struct TaskGroup {
     tracker: TaskTracker,
-    /// For tasks that are begun outside of any runtime.
+    /// For tasks that are started outside of any runtime.
     runtime: Handle,
     end: CancellationToken,
 }
@@ -15,19 +15,19 @@ pub(crate) struct TaskGroup {
 // === impl TaskGroup ===
 
 impl TaskGroup {
-    /// Tasks that end when `end` is cancelled.
+    /// Creates a group that ends when `end` is cancelled.
     pub(crate) fn new(end: CancellationToken) -> Self {
         Self { tracker: TaskTracker::new(), runtime: Handle::current(), end }
     }
 
-    /// Runs `task` on the present thread's runtime: what a call starts stays with its thread. It must end soon after
+    /// Runs `task` on the current thread's runtime: work that a call starts stays on its thread. It must end soon after
     /// [`TaskGroup::end`] is cancelled.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let runtime = Handle::try_current().unwrap_or_else(|_| self.runtime.clone());
         self.tracker.spawn_on(task, &runtime);
     }
 
-    /// Runs `task` until it ends or every task is to end.
+    /// Runs `task` until it ends or the group does.
     pub(crate) fn spawn_until_end(&self, task: impl Future<Output = ()> + Send + 'static) {
         let end = self.end.clone();
         self.spawn(async move {
@@ -35,12 +35,12 @@ impl TaskGroup {
         });
     }
 
-    /// Cancelled when every task is to end.
+    /// Cancelled when the group ends.
     pub(crate) const fn end(&self) -> &CancellationToken {
         &self.end
     }
 
-    /// Tells every task to end, and waits until each has.
+    /// Ends the group, and waits for all tasks.
     pub(crate) async fn finish(&self) {
         self.end.cancel();
         self.tracker.close();

@@ -1,4 +1,4 @@
-//! Calls at a backend whose era is not known yet, or was found to be another: they wait, or are served in the other manner.
+//! Calls to a backend whose era is unknown or has changed: they wait, or are served by the other era's protocol.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl ExternalBackend {
-    /// Begins a call that waits for its server to start; the client is told so if it asked for progress.
+    /// Serves a call that waits for its server to start; the client gets progress if it asked for it.
     pub(super) fn call_at_start(self: Arc<Self>, call: Call) -> Reply {
         let (token, context) = (waiting::token(&call), call.context.clone());
         let reply = Arc::clone(&self).begin_call(call);
@@ -49,12 +49,12 @@ impl ExternalBackend {
         })
     }
 
-    /// Whether what serves this client is there.
+    /// True if this client's connection is usable.
     fn is_there(&self, context: &Context) -> bool {
         self.era.now().is_some_and(|era| self.pool.is_there(&self.route(era, context).key))
     }
 
-    /// Waits until the era is known: up to `start_timeout`, except for a listen, which waits for good.
+    /// Waits until the era is known: a listen indefinitely, other calls for `start_timeout`.
     async fn found_era(&self, method: &Method) -> Result<Era, ErrorObject> {
         if *method == Method::Listen {
             return Ok(self.era.wait().await);
@@ -64,7 +64,7 @@ impl ExternalBackend {
                 if let Err(error) = self.pool.base().wait().await {
                     return error;
                 }
-                // it is known in this moment
+                // it becomes known now
                 self.era.wait().await;
             }
         };
@@ -79,7 +79,7 @@ impl ExternalBackend {
         }
     }
 
-    /// Leases the connection of `key` at a server of this era, opened if there is none. Waits up to `start_timeout`.
+    /// Leases the connection of `key` at a server of this era, and opens it if needed. Waits at most `start_timeout`.
     pub(super) async fn opened(
         self: &Arc<Self>,
         (era, key): (Era, &ConnectionKey),
@@ -97,7 +97,7 @@ impl ExternalBackend {
                 }
                 match lease.slot().wait().await {
                     Ok(Some(connection)) if connection.era() == era => return Ok(connection),
-                    // it is of another era and being ended, unless the server is
+                    // of the other era and about to end, unless the server's era has changed
                     Ok(Some(connection)) if self.era.now() == Some(era) => drop(connection.over().await),
                     Ok(_) => {}
                     Err(error) => return Err(DispatchError::Unavailable(error.of_call(&self.spec.id))),
@@ -110,7 +110,7 @@ impl ExternalBackend {
         Ok(LeasedConnection { lease, connection })
     }
 
-    /// Waits for a connection, so that it is known what the pair needs.
+    /// Waits for a connection, since it decides on the decorators.
     pub(super) async fn meet_first(self: Arc<Self>, Route { era, key, ready }: Route, call: Call) -> Reply {
         match self.connection((era, &key), ready, &call.context).await {
             Ok(leased) => {
@@ -121,8 +121,8 @@ impl ExternalBackend {
         }
     }
 
-    /// The answer to a call that was not begun: it is served in the other manner if the server was found to be of the other
-    /// era. What it says of a task is of one that has ended with the processes of the other era.
+    /// The reply to a call that was not begun. If the server's era has changed, it is served by the other protocol. A
+    /// task of the former processes is gone.
     pub(super) fn not_served(self: Arc<Self>, error: DispatchError, call: Call) -> Reply {
         match error {
             DispatchError::Turned(era) if !(call.method.is_of_core_tasks() || call.method == Method::TasksUpdate) => {
@@ -136,7 +136,7 @@ impl ExternalBackend {
         }
     }
 
-    /// The answer to `server/discover`: the server's account of itself, asked for again if it may be out of date.
+    /// The result of `server/discover`, asked for again if it may be out of date.
     pub(super) async fn discovered(&self, connection: &Arc<ServerConnection>) -> Option<Payload> {
         if !connection.server()?.is_fresh() {
             self.ask_again(connection).await;
@@ -144,8 +144,8 @@ impl ExternalBackend {
         Some(connection.server()?.discover(&self.spec.id))
     }
 
-    /// Asks a server again for its account of itself that may have been replaced unseen. What it said holds if it does not
-    /// answer; if it is of another era now, that is found out anew.
+    /// Asks again for server information that may be out of date. Without an answer the old one stays; if the era has
+    /// changed, it is detected again.
     pub(super) async fn ask_again(&self, connection: &Arc<ServerConnection>) {
         if self.spec.is_channel() {
             return;

@@ -1,5 +1,5 @@
-//! A server without sessions (2026-07-28): it serves requests that stand alone, and tells what a listen chooses. All listens
-//! at a connection share one at the server.
+//! Serves calls at a server without sessions (2026-07-28): self-contained requests, and notifications by listen. All
+//! listens on a connection share one `subscriptions/listen`.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ const ERA: Era = Era::Modern;
 #[derive(Clone)]
 pub(super) struct RequestServer(pub(super) Arc<ExternalBackend>);
 
-/// Resources and tasks that a listen names, as far as the server tells of them. Dropping it ends that.
+/// Resources and tasks of one listen that the server notifies about. Dropping it unsubscribes.
 struct Interest {
     backend: Arc<ExternalBackend>,
     key: ConnectionKey,
@@ -30,12 +30,12 @@ struct Interest {
     topics: Vec<Topic>,
 }
 
-/// Notifications that a listen is told of beside what it names.
+/// Further notifications of a listen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Breadth {
-    /// All that are for its client.
+    /// All for its client.
     Everything,
-    /// Those of some methods: it is the gateway's own, and ends if the server cannot be listened to.
+    /// Those of some methods. For the gateway's own listen, which ends if the server rejects `subscriptions/listen`.
     Methods,
 }
 
@@ -47,7 +47,7 @@ impl Server for RequestServer {
 }
 
 impl RequestServer {
-    /// Serves a call as the server itself serves it.
+    /// Serves one call.
     pub(super) fn serve(self, route: Route, call: Call) -> Reply {
         match call.method {
             Method::Initialize => Reply::failed(ErrorObject::method_not_found("initialize")),
@@ -56,7 +56,7 @@ impl RequestServer {
         }
     }
 
-    /// What the listen chooses. It ends if the server turns out to have sessions.
+    /// Serves a listen. It ends if the server turns out to have sessions.
     fn listen(self, key: ConnectionKey, call: Call) -> Reply {
         let Call { params, context, .. } = call;
         let methods = listen::methods(&params);
@@ -72,7 +72,7 @@ impl RequestServer {
         }
     }
 
-    /// What is `heard` by a listen that names `topics`: first those of them that the server tells of.
+    /// The stream of a listen with `topics`: an acknowledgement of those that the server accepts, then `heard`.
     fn listen_for(
         self,
         (key, topics): (ConnectionKey, Vec<Topic>),
@@ -86,7 +86,7 @@ impl RequestServer {
                     yield Event::Done(Outcome::Failed(error));
                     return;
                 }
-                // it is told of the rest
+                // the accepted ones are acknowledged
                 Err(_) | Ok(()) => {}
             }
             yield interest.acknowledged();
@@ -101,11 +101,11 @@ impl RequestServer {
 // === impl Interest ===
 
 impl Interest {
-    /// Adds those of `topics` that the server tells of.
+    /// Adds those `topics` that the server accepts.
     ///
     /// # Errors
     ///
-    /// The first reason why something is not told of, if it is not the server's own choice.
+    /// The first reason for a rejected topic, unless the server left it out itself.
     async fn add(&mut self, topics: Vec<Topic>, context: &Context) -> Result<(), ErrorObject> {
         let (backend, key) = (Arc::clone(&self.backend), self.key.clone());
         let leased = backend.connection((ERA, &key), None, context).await;
@@ -136,8 +136,8 @@ impl Interest {
         refused
     }
 
-    /// The reason why this server cannot be listened to for `topic`. Of a task that is known to be another's nothing is told
-    /// (extension, *Security Considerations*).
+    /// The reason why this server cannot notify about `topic`. Another client's task is indistinguishable from an
+    /// unknown one (extension, *Security Considerations*).
     fn refusal(&self, topic: &Topic, connection: &ServerConnection) -> Option<ErrorObject> {
         let is_offered = match topic {
             Topic::Resource(_) => connection.server().is_some_and(|server| server.offers("resources", "subscribe")),
@@ -154,7 +154,7 @@ impl Interest {
         listen::acknowledging(self.topics.iter().filter_map(Topic::uri), self.topics.iter().filter_map(Topic::task))
     }
 
-    /// Leaves all but these.
+    /// Removes all topics but these.
     fn narrow(&mut self, kept: Vec<Topic>) {
         let left = std::mem::replace(&mut self.topics, kept);
         self.leave(left.into_iter().filter(|topic| !self.topics.contains(topic)));

@@ -1,22 +1,22 @@
-//! The way of a call to its server. Knows nothing of how it is found.
+//! The route of a call to its server. Knows nothing of how it is found.
 
 use crate::{
     backend::{connection_key::ConnectionKey, pool::LeasedConnection},
     mcp::Era,
 };
 
-/// The way of a call.
+/// The route of a call.
 pub(super) struct Route {
-    /// The era of its server.
+    /// The era of the server.
     pub(super) era: Era,
-    /// The owner of its connection.
+    /// The key of the connection.
     pub(super) key: ConnectionKey,
-    /// The connection, if it can be used at once.
+    /// The connection, if it is usable at once.
     pub(super) ready: Option<LeasedConnection>,
 }
 
 impl Route {
-    /// The way to the connection of `key`.
+    /// The route to the connection of `key`.
     pub(super) const fn of(era: Era, key: ConnectionKey) -> Self {
         Self { era, key, ready: None }
     }

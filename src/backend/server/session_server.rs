@@ -1,5 +1,5 @@
-//! A server with sessions (2024-11-05 to 2025-11-25): it keeps a level and subscriptions for a client, takes notifications,
-//! and tells what it has to say on the session. Sharers of a session are counted.
+//! Serves calls at a server with sessions (2024-11-05 to 2025-11-25): it keeps log level and subscriptions, accepts
+//! notifications, and sends its own on the session. Sharers of a session are counted.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Server for SessionServer {
 }
 
 impl SessionServer {
-    /// Serves a call as the server itself serves it.
+    /// Serves one call.
     pub(super) fn serve(self, route: Route, call: Call) -> Reply {
         let key = || route.key.clone();
         match call.method {
@@ -47,15 +47,15 @@ impl SessionServer {
         }
     }
 
-    /// The connection that a request about a task is for, the first of its sharer's if any will do: what is asked of a task is asked where it
-    /// was made, since no other process knows of it (2025-11-25, tasks).
+    /// The connection for a task request: the one that created the task, since no other process knows it (2025-11-25,
+    /// tasks); if any will do, the sharer's first.
     fn home(&self, key: ConnectionKey, call: &Call) -> ConnectionKey {
         let Some(task) = call.params.string("taskId") else { return key };
         let sessions = self.0.pool.sessions(&key);
         sessions.iter().find(|session| made_task(session, &task)).map_or(key, |one| one.about.key.clone())
     }
 
-    /// Everything that is said to this client outside of calls, or notifications of the methods that the listen names. It
+    /// Serves a listen: all notifications for this client outside of calls, or those of the methods that it names. It
     /// ends if the server turns out to have no sessions.
     fn listen(self, key: &ConnectionKey, call: &Call) -> Reply {
         let methods = listen::methods(&call.params);
@@ -65,11 +65,11 @@ impl SessionServer {
         Reply::new(stream::iter(begins).chain(heard.take_until(turned)))
     }
 
-    /// Passes a client's notification on to every session that it shares.
+    /// Forwards a client's notification to each of its connections.
     async fn notify(self, key: ConnectionKey, call: Call) -> Reply {
         let absent = Payload::absent(call.params.revision);
         let sessions = self.0.pool.sessions(&key);
-        // the backend's own handshake and cancellations are made where they belong
+        // each connection makes its own handshake and cancellations
         if !matches!(call.method, Method::Initialized | Method::Cancelled) {
             let Call { method, params, context } = &call;
             let told = sessions.iter().map(|session| session.notify(method.clone(), params.clone(), context.profile));
@@ -78,7 +78,7 @@ impl SessionServer {
         Reply::complete(absent)
     }
 
-    /// The first subscriber subscribes, the others join.
+    /// Subscribes: the first subscriber sends the request, others are counted.
     async fn subscribe(self, key: ConnectionKey, call: Call) -> Reply {
         let holder = call.context.requester.clone();
         let Some(uri) = call.params.string("uri") else { return self.0.serve(Route::of(ERA, key), call) };
@@ -101,7 +101,7 @@ impl SessionServer {
         })
     }
 
-    /// The last subscriber to leave unsubscribes.
+    /// Unsubscribes: the last subscriber sends the request.
     async fn unsubscribe(self, key: ConnectionKey, call: Call) -> Reply {
         let holder = call.context.requester.clone();
         let Some(uri) = call.params.string("uri") else { return self.0.serve(Route::of(ERA, key), call) };

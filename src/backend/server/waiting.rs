@@ -1,5 +1,5 @@
-//! Calls that wait for a server to start or for a slot at it: the client is told so (`translation` 6.7, 4b.1), which keeps
-//! clients patient that count from the last sign of life. Knows nothing of what is waited for.
+//! Calls that wait for a server's start or for a slot. The client gets progress (`translation` 6.7, 4b.1), which
+//! extends its timeout. Knows nothing of the cause.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use tokio::time::{Instant, interval_at};
 
 use crate::mcp::{Call, Event, Method, Reply, meta, rising::Rising};
 
-/// How often who waits is told.
+/// Interval of progress notifications.
 const EVERY: Duration = Duration::from_secs(15);
 
-/// The JSON text of the token under which a call wants to hear of progress, where it does.
+/// The progress token of a call, as JSON text; `None` if it has none.
 pub(super) fn token(call: &Call) -> Option<String> {
     if call.method == Method::Listen {
         return None;
@@ -18,7 +18,7 @@ pub(super) fn token(call: &Call) -> Option<String> {
     String::from_utf8(meta::progress_token(&call.params)?.into()).ok()
 }
 
-/// The same reply, which sends `message` as progress under `token` until what serves it `is_there`.
+/// Adds progress with `message` under `token` to a reply, until `is_there`.
 pub(super) fn told(
     reply: Reply,
     token: String,

@@ -1,4 +1,4 @@
-//! The slots of one sharer and the calls that wait for them: whose turn it is. Knows nothing of how a call waits.
+//! Slots of one sharer, and the queue of calls for them. Knows nothing of how a call waits.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,15 +9,15 @@ use crate::model::{Requester, UserId};
 /// A call that needs a slot.
 #[derive(Debug, Clone)]
 pub(crate) struct SlotRequest {
-    /// The user, who is not to hold all slots while another waits.
+    /// The user, who may not hold all slots while another waits.
     pub(crate) user: UserId,
-    /// The client session, whose calls share a slot.
+    /// The client session; its calls share a slot.
     pub(crate) holder: Requester,
-    /// The only slot that will do, if any: a task is asked about where it was made.
+    /// The only usable slot, if any: a task is asked about on the connection that created it.
     pub(crate) only: Option<usize>,
 }
 
-/// The slots of one sharer and the calls that wait for them.
+/// Slots of one sharer, and the queue of calls for them.
 #[derive(Debug, Default)]
 pub(super) struct Sharer {
     slots: Vec<QuestionSlot>,
@@ -25,42 +25,42 @@ pub(super) struct Sharer {
     waiting: BTreeMap<u64, Applicant>,
 }
 
-/// A slot: who runs calls in it and how many, or who did last.
+/// A slot: its holder and number of running calls, or its last holder.
 #[derive(Debug)]
 struct QuestionSlot {
     user: UserId,
     holder: Requester,
     calls: usize,
-    /// Until when the server may still speak of a call that was given up.
+    /// Time until which the server may still send messages about a cancelled call.
     lingers: Option<Instant>,
 }
 
-/// A call that waits.
+/// A waiting call.
 #[derive(Debug)]
 struct Applicant {
     request: SlotRequest,
     since: Instant,
 }
 
-/// The terms on which slots are given.
+/// Parameters of the choice.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
     /// The present time.
     pub(super) now: Instant,
-    /// A call that waits for this long lets no other join the slot of its client session.
+    /// A call that waits for this long prevents others from joining the slot of their client session.
     pub(super) patience: Duration,
-    /// The number of slots.
+    /// Number of slots.
     pub(super) max: usize,
 }
 
-/// What a call that waits gets.
+/// Outcome of a choice.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     /// This slot.
     Slot(usize),
-    /// None now.
+    /// None at present.
     None {
-        /// When the next one comes free at the latest, as far as is known.
+        /// The latest time at which the next one comes free, if it is known.
         free_at: Option<Instant>,
     },
 }
@@ -68,22 +68,22 @@ pub(super) enum Choice {
 // === impl Sharer ===
 
 impl Sharer {
-    /// How many calls of this user wait.
+    /// The number of waiting calls of this user.
     pub(super) fn waiting_of(&self, user: &UserId) -> usize {
         self.waiting.values().filter(|applicant| applicant.request.user == *user).count()
     }
 
-    /// Puts a call at the end of the queue.
+    /// Adds a call to the queue.
     pub(super) fn enter(&mut self, number: u64, request: SlotRequest, since: Instant) {
         self.waiting.insert(number, Applicant { request, since });
     }
 
-    /// Takes a call out of the queue.
+    /// Removes a call from the queue.
     pub(super) fn leave(&mut self, number: u64) {
         self.waiting.remove(&number);
     }
 
-    /// Gives the waiting call `number` a slot and takes it out of the queue, where it is its turn.
+    /// Gives the call `number` a slot and removes it from the queue, if it is its turn.
     pub(super) fn take(&mut self, number: u64, terms: Terms) -> Choice {
         let Some(slot) = self.choose(number, terms) else {
             return Choice::None { free_at: self.free_at(number, terms.now) };
@@ -102,7 +102,7 @@ impl Sharer {
         Choice::Slot(slot)
     }
 
-    /// Ends a call in `slot`, of which the server may speak until `lingers`.
+    /// Ends a call in `slot`; the server may send messages about it until `lingers`.
     pub(super) fn release(&mut self, slot: usize, lingers: Option<Instant>) {
         if let Some(slot) = self.slots.get_mut(slot) {
             slot.calls -= 1;
@@ -110,12 +110,12 @@ impl Sharer {
         }
     }
 
-    /// Whether anybody uses a slot or waits for one.
+    /// True if any slot is used or any call waits.
     pub(super) fn is_in_use(&self, now: Instant) -> bool {
         !self.waiting.is_empty() || self.slots.iter().any(|slot| slot.is_in_use(now))
     }
 
-    /// How many slots of `max` the calls that wait need beside those without a running call.
+    /// The number of slots, up to `max`, that waiting calls need beyond those without a running call.
     pub(super) fn missing(&self, max: usize) -> usize {
         let has_calls = |place: usize| self.slots.get(place).is_some_and(|slot| slot.calls > 0);
         let is_wanted = |place: usize| self.waiting.values().any(|applicant| applicant.fits(place));
@@ -123,8 +123,7 @@ impl Sharer {
         self.waiting.len().saturating_sub(idle)
     }
 
-    /// When a slot without a running call comes free that would do for the call `number`. What is free already is
-    /// another's turn.
+    /// The time at which a slot that suits the call `number` comes free. One that is free already goes to another call.
     fn free_at(&self, number: u64, now: Instant) -> Option<Instant> {
         let me = self.waiting.get(&number)?;
         let idle = self.slots.iter().enumerate().filter(|(place, slot)| me.fits(*place) && slot.calls == 0);
@@ -136,7 +135,7 @@ impl Sharer {
         let is_own = |place: &usize| self.slots.get(*place).is_some_and(|slot| slot.holder == me.request.holder);
         let is_free = |place: &usize| self.slots.get(*place).is_none_or(|slot| !slot.is_in_use(terms.now));
         let fitting = || (0..terms.max.max(self.slots.len())).filter(|place| me.fits(*place));
-        // the calls of one client session share its slot, until others have waited for too long
+        // calls of one client session share its slot, until others have waited for too long
         let mut others = self.waiting.values().filter(|other| other.request.holder != me.request.holder);
         let starve = others.any(|other| terms.now.duration_since(other.since) >= terms.patience);
         let shared = fitting().find(|place| !starve && is_own(place) && !is_free(place));
@@ -144,8 +143,8 @@ impl Sharer {
         shared.or_else(|| free().find(is_own)).or_else(|| free().next())
     }
 
-    /// Whether no other call is to have this free slot first: those of users who hold their part of the slots come last,
-    /// else the order is that of arrival.
+    /// True if this free slot belongs to this call: users that hold their share of the slots come last, else the order
+    /// is that of arrival.
     fn is_turn_of(&self, number: u64, place: usize, terms: Terms) -> bool {
         let rank =
             |(number, applicant): (&u64, &Applicant)| (self.has_its_part(&applicant.request.user, terms), *number);
@@ -154,7 +153,7 @@ impl Sharer {
         others.all(|other| Some(rank(other)) > mine)
     }
 
-    /// Whether a user holds `max(1, half)` of the slots.
+    /// True if a user holds `max(1, half)` of the slots.
     fn has_its_part(&self, user: &UserId, terms: Terms) -> bool {
         let held = self.slots.iter().filter(|slot| slot.user == *user && slot.is_in_use(terms.now)).count();
         held >= (terms.max / 2).max(1)
