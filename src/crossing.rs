@@ -1,5 +1,5 @@
-//! Decorators that only a pair of client and server of different manners needs, each a [`Server`] around a [`Server`]:
-//! a call between equals passes none of them. Knows nothing of transports, and of how clients and servers are reached.
+//! Decorators for pairs of client and server that differ in era or in tasks, each a [`Server`] around a [`Server`]. A
+//! call between peers of the same era passes none. Knows nothing of transports and connections.
 //!
 //! | Noun | What |
 //! |---|---|
@@ -32,11 +32,11 @@ use crate::{
     model::Target,
 };
 
-/// The state that the decorators of all endpoints share. Cheap to clone.
+/// State that the decorators of all endpoints share. Cheap to clone.
 #[derive(Clone)]
 pub struct Crossing(Arc<Suspension>);
 
-/// An endpoint with the decorators that its clients without a session need.
+/// An endpoint with the decorators for clients without a session.
 struct EndpointCrossing {
     server: Arc<dyn Server>,
     target: Target,
@@ -46,19 +46,19 @@ struct EndpointCrossing {
 // === impl Crossing ===
 
 impl Crossing {
-    /// Nothing is suspended yet.
+    /// Creates an empty state.
     pub fn new(settings: &SuspensionLimits, deps: SuspensionDeps) -> Self {
         Self(Suspension::new(settings, deps))
     }
 
-    /// The server of an endpoint for clients without a session. These decorators belong around the gateway: a state that a
-    /// client brings back is bound to the parameters as the client sent them, so that it is opened before the gateway edits
-    /// anything.
+    /// Puts the decorators for clients without a session around an endpoint. They stand outside the gateway, since a
+    /// request state is bound to the parameters as the client sent them, and has to be opened before the gateway edits
+    /// any.
     pub fn around_endpoint(&self, target: Target, server: Arc<dyn Server>) -> Arc<dyn Server> {
         Arc::new(EndpointCrossing { server, target, suspension: Arc::clone(&self.0) })
     }
 
-    /// Ends everything that is suspended or deferred, and waits until it has ended.
+    /// Ends all suspended calls and deferred requests, and waits for their end.
     pub async fn close(&self) {
         self.0.close().await;
     }

@@ -26,10 +26,10 @@ impl ExternalBackend {
             let opened = backend.opener.open(era, (&key, succession), &client).await;
             backend.opener.count(opened.as_deref().ok());
             if let Ok(connection) = &opened {
-                backend.crossing.met(connection.tasks());
+                backend.crossing.set_server_tasks(connection.tasks());
             }
             match opened {
-                Ok(connection) => backend.live_in(&slot, &key, connection).await,
+                Ok(connection) => backend.run_in(&slot, &key, connection).await,
                 // waiting calls start over
                 Err(_) if backend.era.now() != era => slot.set(SlotState::Gone),
                 Err(Failure { error, stderr_tail }) => {
@@ -42,10 +42,10 @@ impl ExternalBackend {
     }
 
     /// Keeps a new connection in its slot until it ends.
-    async fn live_in(self: &Arc<Self>, slot: &Slot, key: &ConnectionKey, connection: Arc<ServerConnection>) {
-        self.settings.bring_up(key, &connection).await;
+    async fn run_in(self: &Arc<Self>, slot: &Slot, key: &ConnectionKey, connection: Arc<ServerConnection>) {
+        self.settings.restore(key, &connection).await;
         if slot.has_lived() {
-            self.tell_fresh(key, &connection);
+            self.notify_restarted(key, &connection);
         }
         slot.set(SlotState::Ready(Arc::clone(&connection)));
         if self.era.now() != Some(connection.era()) {
@@ -53,7 +53,7 @@ impl ExternalBackend {
             connection.end("the server was found to be of another era");
         }
         // a level that was set a moment ago did not reach this connection
-        self.settings.bring_to_level(key, &connection).await;
+        self.settings.apply_effective_level(key, &connection).await;
         let reason = connection.over().await;
         slot.gone();
         self.lost(slot);
@@ -83,14 +83,14 @@ impl ExternalBackend {
     }
 
     /// Notifies the client that its server was restarted (design rule 9).
-    fn tell_fresh(&self, key: &ConnectionKey, connection: &ServerConnection) {
+    fn notify_restarted(&self, key: &ConnectionKey, connection: &ServerConnection) {
         if connection.can_log() {
             let text =
                 format!("Backend `{}` was started anew; what it remembered of this session is gone", self.spec.id);
             let params = serde_json::json!({ "level": "warning", "logger": "lockkeeper", "data": text });
             let params = Payload::of(Revision::NEWEST_LEGACY, &params);
-            self.listens.tell(key, &Notification { method: Method::LoggingMessage, params }, |_| true);
+            self.listens.notify(key, &Notification { method: Method::LoggingMessage, params }, |_| true);
         }
-        self.listens.tell_all_changed(key);
+        self.listens.notify_lists_changed(key);
     }
 }

@@ -69,15 +69,15 @@ impl ClientSettings {
 
     /// Applies the stored settings to a fresh session, for at most `start_timeout`. Refusals are ignored: the clients
     /// have their answers already. A connection with a shared listen gets its topics there.
-    pub(super) async fn bring_up(&self, key: &ConnectionKey, session: &Arc<ServerConnection>) {
+    pub(super) async fn restore(&self, key: &ConnectionKey, session: &Arc<ServerConnection>) {
         if session.listening().is_some() {
             return;
         }
         let replayed = async {
-            self.bring_to_level(key, session).await;
+            self.apply_effective_level(key, session).await;
             let topics = if key.is_first_slot() { self.subscriptions.topics(key) } else { Vec::new() };
             for uri in topics.iter().filter_map(Topic::uri) {
-                self.tell(session, Method::ResourcesSubscribe, uri_params(uri)).await;
+                self.call(session, Method::ResourcesSubscribe, uri_params(uri)).await;
             }
         };
         if timeout(self.spec.start_timeout, replayed).await.is_err() {
@@ -86,7 +86,7 @@ impl ClientSettings {
     }
 
     /// Sets the effective level.
-    pub(super) async fn bring_to_level(&self, key: &ConnectionKey, session: &Arc<ServerConnection>) {
+    pub(super) async fn apply_effective_level(&self, key: &ConnectionKey, session: &Arc<ServerConnection>) {
         if session.can_log()
             && let Some(level) = self.subscriptions.level(key)
         {
@@ -112,7 +112,7 @@ impl ClientSettings {
         let Some(connection) = self.pool.present(&key) else { return self.lower_level(&key, level).await };
         if let Some(listening) = connection.listening() {
             if !topics.is_empty() {
-                listening.want_anew();
+                listening.update_filter();
             }
             return;
         }
@@ -122,7 +122,7 @@ impl ClientSettings {
             let turn = self.subscriptions.turn(&key).await;
             // another client may have subscribed meanwhile
             if !self.subscriptions.has_others(&key, &Requester::Gateway, &topic) {
-                self.tell(&connection, Method::ResourcesUnsubscribe, uri_params(uri)).await;
+                self.call(&connection, Method::ResourcesUnsubscribe, uri_params(uri)).await;
             }
             drop(turn);
         }
@@ -139,7 +139,7 @@ impl ClientSettings {
         if session.level() == Some(level) {
             return Outcome::Complete(Payload::empty(Revision::NEWEST_LEGACY));
         }
-        let outcome = self.tell(session, Method::SetLevel, params).await;
+        let outcome = self.call(session, Method::SetLevel, params).await;
         if matches!(outcome, Outcome::Complete(_)) {
             session.set_level(level);
         }
@@ -147,7 +147,7 @@ impl ClientSettings {
     }
 
     /// Makes one call of the gateway's own.
-    async fn tell(&self, session: &Arc<ServerConnection>, method: Method, params: Payload) -> Outcome {
+    async fn call(&self, session: &Arc<ServerConnection>, method: Method, params: Payload) -> Outcome {
         let events = session.call(OutboundCall::of_gateway(method, params), self.spec.call_timeout);
         let mut events = std::pin::pin!(events);
         while let Some(event) = events.next().await {

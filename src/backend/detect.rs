@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::{
     connection::{
         ServerConnection, ServerInfo,
-        discover::{Told, discover, introduced},
+        discover::{DiscoverOutcome, apply_server_info, discover},
     },
     connection_key::ConnectionKey,
     era::{BackendEra, Verdict},
@@ -30,7 +30,7 @@ pub(crate) struct Opened {
 }
 
 /// A connection for the probe. Dropping it ends it, unless it is kept.
-struct Spare {
+struct ProbeConnection {
     connection: Arc<ServerConnection>,
     is_kept: bool,
 }
@@ -48,8 +48,8 @@ impl Detection<'_> {
     /// Opens the base connection.
     pub(super) async fn open_base(&self) -> Result<Opened, Failure> {
         let client = Arc::new(ClientInfo::gateway());
-        let opened = match self.era.again() {
-            None => self.find_out(&client).await,
+        let opened = match self.era.starting_verdict() {
+            None => self.detect(&client).await,
             Some(verdict) if verdict.is_configured() => self
                 .opener
                 .open(Some(verdict.era), (&ConnectionKey::base(), self.succession()), &client)
@@ -63,23 +63,23 @@ impl Detection<'_> {
     }
 
     /// Stores a detected era, and ends connections of the other era.
-    pub(super) fn found(&self, era: Era) {
-        self.era.found(era);
+    pub(super) fn detected(&self, era: Era) {
+        self.era.detected(era);
         self.pool.serve(era);
     }
 
     /// Opens the connection to a server that was modern before. `server/discover` is sent with the full timeout; its
     /// answer shows if the era has changed.
     async fn confirm_modern(&self, verdict: Verdict, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
-        let spare = self.spare()?;
-        match self.told(&spare).await? {
-            Told::Modern(info) => {
-                introduced(&spare.connection, info);
-                self.holds(verdict);
+        let spare = self.open_probe()?;
+        match self.probe(&spare).await? {
+            DiscoverOutcome::Modern(info) => {
+                apply_server_info(&spare.connection, info);
+                self.confirm(verdict);
                 Ok(Opened::sure(spare.keep()))
             }
             told => {
-                if self.opener.spec.is_channel() && matches!(told, Told::Nothing(_)) {
+                if self.opener.spec.is_channel() && matches!(told, DiscoverOutcome::Nothing(_)) {
                     // a process of an older server may stay silent
                     self.era.doubt();
                 }
@@ -91,9 +91,9 @@ impl Detection<'_> {
     /// Opens the connection to a server that was legacy before. If it rejects the handshake, detection runs at once; if
     /// a process exits or stays silent, at the next start. An outage over HTTP proves nothing.
     async fn confirm_legacy(&self, verdict: Verdict, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
-        let failure = match self.opener.greet(&ConnectionKey::base(), client).await {
+        let failure = match self.opener.open_session(&ConnectionKey::base(), client).await {
             Ok(session) => {
-                self.holds(verdict);
+                self.confirm(verdict);
                 return Ok(Opened::sure(session));
             }
             Err(failure) => failure,
@@ -104,7 +104,7 @@ impl Detection<'_> {
             | StartError::Refused(_)
             | StartError::Malformed(_) => {
                 tracing::info!(backend = %self.opener.spec.id, reason = %failure.error, "it is found out anew of which era the server is");
-                self.find_out(client).await
+                self.detect(client).await
             }
             StartError::Unreachable(_) | StartError::TimedOut(_) if self.opener.spec.is_channel() => {
                 self.era.doubt();
@@ -115,13 +115,13 @@ impl Detection<'_> {
     }
 
     /// Confirms the era, and ends connections of the other era.
-    fn holds(&self, verdict: Verdict) {
-        self.era.holds(verdict);
+    fn confirm(&self, verdict: Verdict) {
+        self.era.confirm(verdict);
         self.pool.serve(verdict.era);
     }
 
-    async fn find_out(&self, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
-        let spare = self.spare()?;
+    async fn detect(&self, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
+        let spare = self.open_probe()?;
         let mut asking = {
             let (connection, patience) = (Arc::clone(&spare.connection), self.opener.spec.start_timeout);
             async move { discover(&connection, patience).await }.boxed()
@@ -129,7 +129,7 @@ impl Detection<'_> {
         let told = tokio::select! {
             told = &mut asking => told,
             () = self.opener.context.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
-            () = sleep(self.opener.spec.probe_timeout), if self.opener.spec.is_channel() => return self.find_out_between(spare, asking, client).await,
+            () = sleep(self.opener.spec.probe_timeout), if self.opener.spec.is_channel() => return self.detect_between(spare, asking, client).await,
         };
         self.settle(spare, told, client).await
     }
@@ -139,12 +139,15 @@ impl Detection<'_> {
     }
 
     /// Opens a connection for the probe.
-    fn spare(&self) -> Result<Spare, Failure> {
-        Ok(Spare { connection: self.opener.approach(&ConnectionKey::base(), self.succession())?, is_kept: false })
+    fn open_probe(&self) -> Result<ProbeConnection, Failure> {
+        Ok(ProbeConnection {
+            connection: self.opener.open_transport(&ConnectionKey::base(), self.succession())?,
+            is_kept: false,
+        })
     }
 
     /// Sends the probe.
-    async fn told(&self, spare: &Spare) -> Result<Told, Failure> {
+    async fn probe(&self, spare: &ProbeConnection) -> Result<DiscoverOutcome, Failure> {
         tokio::select! {
             told = discover(&spare.connection, self.opener.spec.start_timeout) => Ok(told),
             () = self.opener.context.tasks.end().cancelled() => Err(StartError::Stopping.into()),
@@ -152,18 +155,23 @@ impl Detection<'_> {
     }
 
     /// Acts on the result of the probe.
-    async fn settle(&self, spare: Spare, told: Told, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
+    async fn settle(
+        &self,
+        spare: ProbeConnection,
+        told: DiscoverOutcome,
+        client: &Arc<ClientInfo>,
+    ) -> Result<Opened, Failure> {
         match told {
-            Told::Modern(info) => Ok(self.is_modern(spare, info)),
-            Told::Legacy(reason) | Told::Ended(reason) => {
+            DiscoverOutcome::Modern(info) => Ok(self.is_modern(spare, info)),
+            DiscoverOutcome::Legacy(reason) | DiscoverOutcome::Ended(reason) => {
                 tracing::debug!(backend = %self.opener.spec.id, reason, "the server is taken for one with a handshake");
                 drop(spare);
-                match self.opener.greet(&ConnectionKey::base(), client).await {
+                match self.opener.open_session(&ConnectionKey::base(), client).await {
                     Ok(session) => Ok(self.is_legacy(session)),
                     Err(Failure { error: StartError::OtherEra(contrary), stderr_tail }) => {
-                        let spare = self.spare()?;
-                        match self.told(&spare).await? {
-                            Told::Modern(info) => Ok(self.is_modern(spare, info)),
+                        let spare = self.open_probe()?;
+                        match self.probe(&spare).await? {
+                            DiscoverOutcome::Modern(info) => Ok(self.is_modern(spare, info)),
                             // perhaps the server is being replaced at this moment
                             _ => Err(Failure { error: StartError::Refused(contrary), stderr_tail }),
                         }
@@ -171,36 +179,36 @@ impl Detection<'_> {
                     Err(failure) => Err(failure),
                 }
             }
-            Told::Unusable(error) | Told::Nothing(error) => {
+            DiscoverOutcome::Unusable(error) | DiscoverOutcome::Nothing(error) => {
                 Err(Failure { error, stderr_tail: spare.connection.stderr_tail() })
             }
         }
     }
 
-    fn is_modern(&self, spare: Spare, info: ServerInfo) -> Opened {
-        introduced(&spare.connection, info);
-        self.found(Era::Modern);
+    fn is_modern(&self, spare: ProbeConnection, info: ServerInfo) -> Opened {
+        apply_server_info(&spare.connection, info);
+        self.detected(Era::Modern);
         Opened::sure(spare.keep())
     }
 
     fn is_legacy(&self, session: Arc<ServerConnection>) -> Opened {
-        self.found(Era::Legacy);
+        self.detected(Era::Legacy);
         Opened::sure(session)
     }
 
     /// Keeps waiting for the silent process, and tries the handshake with another one.
-    async fn find_out_between(
+    async fn detect_between(
         &self,
-        spare: Spare,
-        mut asking: BoxFuture<'static, Told>,
+        spare: ProbeConnection,
+        mut asking: BoxFuture<'static, DiscoverOutcome>,
         client: &Arc<ClientInfo>,
     ) -> Result<Opened, Failure> {
         let base = ConnectionKey::base();
-        let mut greeting = pin!(self.opener.greet(&base, client));
+        let mut greeting = pin!(self.opener.open_session(&base, client));
         tokio::select! {
             biased;
             told = &mut asking => {
-                if let Told::Modern(info) = told {
+                if let DiscoverOutcome::Modern(info) = told {
                     return Ok(self.is_modern(spare, info));
                 }
                 drop(spare);
@@ -212,12 +220,12 @@ impl Detection<'_> {
                     let doubt = async move {
                         let told = asking.await;
                         drop(spare);
-                        if matches!(told, Told::Modern(_)) { Era::Modern } else { std::future::pending().await }
+                        if matches!(told, DiscoverOutcome::Modern(_)) { Era::Modern } else { std::future::pending().await }
                     };
                     Ok(Opened { doubt: doubt.boxed(), ..self.is_legacy(session) })
                 }
                 Err(failure) => match asking.await {
-                    Told::Modern(info) => Ok(self.is_modern(spare, info)),
+                    DiscoverOutcome::Modern(info) => Ok(self.is_modern(spare, info)),
                     _ => Err(failure),
                 },
             },
@@ -233,14 +241,14 @@ impl Opened {
 
 // === impl Spare ===
 
-impl Spare {
+impl ProbeConnection {
     fn keep(mut self) -> Arc<ServerConnection> {
         self.is_kept = true;
         Arc::clone(&self.connection)
     }
 }
 
-impl Drop for Spare {
+impl Drop for ProbeConnection {
     fn drop(&mut self) {
         if !self.is_kept {
             self.connection.end("it was made to ask of which era the server is");

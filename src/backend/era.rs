@@ -102,14 +102,14 @@ impl BackendEra {
     }
 
     /// Waits until the era is known and is not `era`.
-    pub(crate) async fn turned_from(self, era: Era) {
+    pub(crate) async fn changed_from(self, era: Era) {
         let mut changes = self.verdict.subscribe();
         let _ = changes.wait_for(|verdict| verdict.is_some_and(|verdict| verdict.era != era)).await;
     }
 
     /// The era to start with: the configured one, else the one that was detected last, unless it is doubted or too old.
     /// `None` if it has to be detected.
-    pub(crate) fn again(&self) -> Option<Verdict> {
+    pub(crate) fn starting_verdict(&self) -> Option<Verdict> {
         let configured = (*self.verdict.borrow()).filter(Verdict::is_configured);
         if configured.is_some() || self.is_doubted() {
             return configured;
@@ -122,7 +122,7 @@ impl BackendEra {
     }
 
     /// Confirms the era after a successful start.
-    pub(crate) fn holds(&self, verdict: Verdict) {
+    pub(crate) fn confirm(&self, verdict: Verdict) {
         self.verdict.send_if_modified(|known| known.replace(verdict) != Some(verdict));
     }
 
@@ -137,12 +137,12 @@ impl BackendEra {
     }
 
     /// Stores a detected era.
-    pub(crate) fn found(&self, era: Era) {
+    pub(crate) fn detected(&self, era: Era) {
         if self.is_configured() {
             return;
         }
         let found = self.clock.now();
-        self.holds(Verdict { era, found: Source::Probed(found) });
+        self.confirm(Verdict { era, found: Source::Probed(found) });
         self.doubted.store(false, Ordering::Release);
         if let Some(server) = self.server {
             self.memory.add(KnownEra { server, era, found });

@@ -49,7 +49,7 @@ pub(crate) enum DispatchError {
     /// No connection can serve it.
     Unavailable(ErrorObject),
     /// The server was just found to be of this era.
-    Turned(Era),
+    EraChanged(Era),
 }
 
 impl StartError {

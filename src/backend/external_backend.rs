@@ -87,7 +87,9 @@ impl ExternalBackend {
     pub(super) fn not_begun(&self, error: DispatchError) -> ErrorObject {
         match error {
             DispatchError::Unavailable(error) => error,
-            DispatchError::Turned(_) => self.unavailable("it was found to be of another era in this moment; try again"),
+            DispatchError::EraChanged(_) => {
+                self.unavailable("it was found to be of another era in this moment; try again")
+            }
         }
     }
 }

@@ -41,12 +41,12 @@ impl Listens {
         let (events, receiver) = mpsc::channel(QUEUE);
         let key = key.sharer();
         self.0.lock().entry(key.clone()).or_default().push(ListenSender { holder, only, events });
-        let ear = Ear { listens: Arc::clone(self), key, receiver };
-        stream::unfold(ear, async |mut ear| ear.receiver.recv().await.map(|event| (event, ear))).fuse()
+        let guard = ListenGuard { listens: Arc::clone(self), key, receiver };
+        stream::unfold(guard, async |mut guard| guard.receiver.recv().await.map(|event| (event, guard))).fuse()
     }
 
     /// Delivers a notification to the listens at `key` that `is_for` selects. Returns true if there was one.
-    pub(crate) fn tell(
+    pub(crate) fn notify(
         &self,
         key: &ConnectionKey,
         notification: &Notification,
@@ -67,9 +67,9 @@ impl Listens {
     }
 
     /// Notifies all listens at `key` that every list may have changed: the server was replaced.
-    pub(crate) fn tell_all_changed(&self, key: &ConnectionKey) {
+    pub(crate) fn notify_lists_changed(&self, key: &ConnectionKey) {
         for method in [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged] {
-            self.tell(key, &Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) }, |_| true);
+            self.notify(key, &Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) }, |_| true);
         }
     }
 
@@ -79,7 +79,7 @@ impl Listens {
     /// # Errors
     ///
     /// Returns the request if there is no listen.
-    pub(crate) fn ask(&self, key: &ConnectionKey, question: Question) -> Result<(), Question> {
+    pub(crate) fn forward_request(&self, key: &ConnectionKey, question: Question) -> Result<(), Question> {
         let listens = self.0.lock();
         let mut able = listens.get(&key.sharer()).into_iter().flatten().filter(|listener| listener.only.is_empty());
         match (able.next(), able.next()) {
@@ -95,13 +95,13 @@ impl Listens {
 }
 
 /// One listen. Dropping it unregisters it.
-struct Ear {
+struct ListenGuard {
     listens: Arc<Listens>,
     key: ConnectionKey,
     receiver: mpsc::Receiver<Event>,
 }
 
-impl Drop for Ear {
+impl Drop for ListenGuard {
     fn drop(&mut self) {
         self.receiver.close();
         let mut listens = self.listens.0.lock();

@@ -7,12 +7,12 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     connection::{
         ServerConnection,
-        discover::{Told, discover, introduced},
+        discover::{DiscoverOutcome, apply_server_info, discover},
         handshake::{self, HandshakeError, Offer},
         receive,
         request_protocol::RequestProtocol,
         session_protocol::SessionProtocol,
-        state::{About, Protocol},
+        state::{ConnectionContext, Protocol},
     },
     connection_key::ConnectionKey,
     context::BackendContext,
@@ -79,14 +79,14 @@ impl Opener {
         client: &Arc<ClientInfo>,
     ) -> Result<Arc<ServerConnection>, Failure> {
         match era {
-            Some(Era::Modern) => self.meet(key, succession).await,
-            Some(Era::Legacy) | None => self.greet(key, client).await,
+            Some(Era::Modern) => self.open_modern(key, succession).await,
+            Some(Era::Legacy) | None => self.open_session(key, client).await,
         }
     }
 
     /// Opens a session of `key` for `client`. If the server demands it, lower versions are offered on fresh connections
     /// (`translation` 6.1). The whole takes at most `start_timeout`.
-    pub(super) async fn greet(
+    pub(super) async fn open_session(
         &self,
         key: &ConnectionKey,
         client: &Arc<ClientInfo>,
@@ -100,11 +100,11 @@ impl Opener {
         let mut offer = Offer { revision, assumed, client: Arc::clone(&client) };
         loop {
             let (transport, incoming) = self.connect()?;
-            let about = About {
+            let context = ConnectionContext {
                 capabilities: offer.client.capabilities.clone(),
-                ..self.about(&SessionProtocol, (key, Succession::First))
+                ..self.context(&SessionProtocol, (key, Succession::First))
             };
-            let opening = handshake::open(about, &offer, Arc::clone(&transport), incoming);
+            let opening = handshake::open(context, &offer, Arc::clone(&transport), incoming);
             let opened = tokio::select! {
                 opened = timeout_at(deadline, opening) => opened,
                 () = self.context.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
@@ -130,34 +130,36 @@ impl Opener {
 
     /// Opens a connection of `key` to a modern server and asks for its server information. A configured era is checked
     /// too, since an older server may mistake a call for its own and stay silent (`translation` 2.7).
-    async fn meet(&self, key: &ConnectionKey, succession: Succession) -> Result<Arc<ServerConnection>, Failure> {
-        let connection = self.approach(key, succession)?;
+    async fn open_modern(&self, key: &ConnectionKey, succession: Succession) -> Result<Arc<ServerConnection>, Failure> {
+        let connection = self.open_transport(key, succession)?;
         let told = tokio::select! {
             told = discover(&connection, self.spec.start_timeout) => told,
             () = self.context.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
         };
         let error = match told {
-            Told::Modern(info) => {
-                introduced(&connection, info);
+            DiscoverOutcome::Modern(info) => {
+                apply_server_info(&connection, info);
                 return Ok(connection);
             }
-            Told::Legacy(reason) => StartError::OtherEra(format!("the server does not speak 2026-07-28 ({reason})")),
-            Told::Ended(reason) => StartError::Unreachable(reason),
-            Told::Unusable(error) | Told::Nothing(error) => error,
+            DiscoverOutcome::Legacy(reason) => {
+                StartError::OtherEra(format!("the server does not speak 2026-07-28 ({reason})"))
+            }
+            DiscoverOutcome::Ended(reason) => StartError::Unreachable(reason),
+            DiscoverOutcome::Unusable(error) | DiscoverOutcome::Nothing(error) => error,
         };
         connection.end("it did not say who it is");
         Err(Failure { error, stderr_tail: connection.stderr_tail() })
     }
 
     /// Opens a connection of `key` without sending anything.
-    pub(super) fn approach(
+    pub(super) fn open_transport(
         &self,
         key: &ConnectionKey,
         succession: Succession,
     ) -> Result<Arc<ServerConnection>, Failure> {
         let (transport, incoming) = self.connect()?;
         transport.negotiated(RequestProtocol.newest());
-        Ok(receive::begin(self.about(&RequestProtocol, (key, succession)), transport, incoming))
+        Ok(receive::begin(self.context(&RequestProtocol, (key, succession)), transport, incoming))
     }
 
     fn connect(&self) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
@@ -165,8 +167,12 @@ impl Opener {
         transport::connect(&self.spec, &Connector { environment, client, tasks, late: &self.late_streams })
     }
 
-    fn about(&self, protocol: &'static dyn Protocol, (key, succession): (&ConnectionKey, Succession)) -> About {
-        About {
+    fn context(
+        &self,
+        protocol: &'static dyn Protocol,
+        (key, succession): (&ConnectionKey, Succession),
+    ) -> ConnectionContext {
+        ConnectionContext {
             backend: self.spec.id.clone(),
             key: key.clone(),
             protocol,

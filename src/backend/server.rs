@@ -84,7 +84,7 @@ impl ExternalBackend {
                 let further = BackendServer(Arc::clone(&self));
                 Arc::clone(crossing).serve(decorators, (RequestServer(self), further), call)
             }
-            (Pair::NotMet, _) => Reply::later(self.meet_first(route, call)),
+            (Pair::NotMet, _) => Reply::later(self.wait_for_server(route, call)),
             // it may have run up to its server request
             (Pair::Gone, _) => {
                 Reply::failed(self.unavailable("its server was replaced while it waited for input; call again"))
@@ -126,7 +126,7 @@ impl ExternalBackend {
             }
         });
         match token {
-            Some(token) => waiting::told(reply, token, message, move || has_slot.load(Ordering::Acquire)),
+            Some(token) => waiting::with_progress(reply, token, message, move || has_slot.load(Ordering::Acquire)),
             None => reply,
         }
     }
@@ -142,7 +142,7 @@ impl ExternalBackend {
                 let leased = match self.connection((era, &key), ready.take(), &context).await {
                     Ok(leased) => leased,
                     Err(error) => {
-                        for await event in Arc::clone(&self).not_served(error, again()) {
+                        for await event in Arc::clone(&self).reply_not_begun(error, again()) {
                             yield event;
                         }
                         return;
@@ -178,7 +178,7 @@ impl ExternalBackend {
                     yield connection.own_part(&method, event, &context.requester);
                 }
                 if retry.is_lost() && !connection.is_over() {
-                    self.ask_again(connection).await;
+                    self.refresh_server_info(connection).await;
                 }
                 match retry.next() {
                     AttemptOutcome::Again => {}
@@ -228,7 +228,7 @@ impl ExternalBackend {
             leased.lease.slot().bind(session);
         }
         if context.requester.is_sessionless() {
-            self.settings.bring_to_level(key, &leased.connection).await;
+            self.settings.apply_effective_level(key, &leased.connection).await;
         }
         Ok(leased)
     }

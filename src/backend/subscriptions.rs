@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Maximum number of topics of the clients on one connection.
-const MOST_SUBSCRIPTIONS: usize = 10_000;
+const MAX_SUBSCRIPTIONS: usize = 10_000;
 
 /// A resource or a task to subscribe to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,7 +101,7 @@ impl Subscriptions {
 
     /// True if another subscription is within the limit.
     pub(crate) fn has_room(&self, key: &ConnectionKey) -> bool {
-        self.0.lock().sharers.get(&key.sharer()).is_none_or(|sharer| sharer.subscriptions.len() < MOST_SUBSCRIPTIONS)
+        self.0.lock().sharers.get(&key.sharer()).is_none_or(|sharer| sharer.subscriptions.len() < MAX_SUBSCRIPTIONS)
     }
 
     /// Adds a subscription.

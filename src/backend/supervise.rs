@@ -16,9 +16,9 @@ use super::{
 use crate::model::OnLoss;
 
 /// Maximum delay between two starts.
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
+const MAX_DELAY: Duration = Duration::from_mins(1);
 /// Delay before a start that is unlikely to succeed.
-const LASTING_WAIT: Duration = Duration::from_mins(5);
+const LASTING_DELAY: Duration = Duration::from_mins(5);
 /// A connection that ends sooner counts as another failure in a row.
 const SHORT_LIFE: Duration = Duration::from_secs(10);
 /// Minimum interval between two searches for idle connections.
@@ -60,15 +60,15 @@ impl Supervision {
         let mut failures = 0;
         let mut turned: Option<Instant> = None;
         loop {
-            let ended = match self.live().await {
-                SessionEnded::Turned(failure) if turned.is_some_and(|last| last.elapsed() < SHORT_LIFE) => {
+            let ended = match self.run_once().await {
+                SessionEnded::EraChanged(failure) if turned.is_some_and(|last| last.elapsed() < SHORT_LIFE) => {
                     SessionEnded::Failed(failure)
                 }
                 ended => ended,
             };
             failures = match ended {
                 SessionEnded::Lived => 0,
-                SessionEnded::Turned(_) => {
+                SessionEnded::EraChanged(_) => {
                     turned = Some(Instant::now());
                     0
                 }
@@ -76,12 +76,12 @@ impl Supervision {
                     tracing::error!(backend = %self.0.spec.id, %error, stderr = ?stderr_tail, "the backend cannot be used");
                     self.0.health.failed(&error, stderr_tail);
                     self.0.pool.base().set(SlotState::Failed(error));
-                    sleep(LASTING_WAIT).await;
+                    sleep(LASTING_DELAY).await;
                     failures + 1
                 }
                 SessionEnded::Failed(Failure { error, stderr_tail }) => {
                     let stderr_tail = self.advised(stderr_tail);
-                    let wait = wait_after(failures);
+                    let wait = delay_after(failures);
                     tracing::warn!(
                         backend = %self.0.spec.id, %error, retry_in = wait.as_secs(), stderr = ?stderr_tail,
                         "the backend failed and is started again"
@@ -104,7 +104,7 @@ impl Supervision {
     }
 
     /// Runs the base connection from its start to its end.
-    async fn live(&self) -> SessionEnded {
+    async fn run_once(&self) -> SessionEnded {
         let base = self.0.pool.base();
         base.set(SlotState::Starting);
         let detection = Detection { opener: &self.0.opener, era: &self.0.era, pool: &self.0.pool };
@@ -112,13 +112,13 @@ impl Supervision {
             Ok(opened) => opened,
             Err(failure) => return SessionEnded::Failed(failure),
         };
-        self.0.crossing.met(connection.tasks());
-        self.0.settings.bring_up(&ConnectionKey::base(), &connection).await;
+        self.0.crossing.set_server_tasks(connection.tasks());
+        self.0.settings.restore(&ConnectionKey::base(), &connection).await;
         let lived = base.has_lived();
         base.set(SlotState::Ready(Arc::clone(&connection)));
         // listeners know an earlier connection, or were notified in vain during the start
         if lived || self.0.health.has_failed() {
-            self.0.listens.tell_all_changed(&ConnectionKey::base());
+            self.0.listens.notify_lists_changed(&ConnectionKey::base());
         }
         if let Some(summary) = connection.summary() {
             self.0.health.ready(summary);
@@ -127,16 +127,16 @@ impl Supervision {
         let reason = tokio::select! {
             reason = connection.over() => reason,
             era = doubt => {
-                detection.found(era);
+                detection.detected(era);
                 self.0.lost(base);
-                return SessionEnded::Turned(late().into());
+                return SessionEnded::EraChanged(late().into());
             }
         };
         self.0.lost(base);
         let stderr_tail = connection.stderr_tail();
         if self.0.era.is_doubted() {
             tracing::info!(backend = %self.0.spec.id, reason, "it is found out anew of which era the server is");
-            return SessionEnded::Turned(Failure { error: StartError::Unreachable(reason), stderr_tail });
+            return SessionEnded::EraChanged(Failure { error: StartError::Unreachable(reason), stderr_tail });
         }
         if began.elapsed() < SHORT_LIFE {
             let error = StartError::Unreachable(reason);
@@ -153,7 +153,7 @@ enum SessionEnded {
     /// It lasted for a while: it is restarted at once.
     Lived,
     /// The server's era has changed: it is restarted at once, unless that has just been done.
-    Turned(Failure),
+    EraChanged(Failure),
     /// It did not start, or ended soon.
     Failed(Failure),
 }
@@ -163,8 +163,8 @@ fn late() -> StartError {
 }
 
 /// 1, 2, 4 … 60 seconds (`translation` 6.4).
-fn wait_after(failures: u32) -> Duration {
-    Duration::from_secs(1 << failures.min(6)).min(LONGEST_WAIT)
+fn delay_after(failures: u32) -> Duration {
+    Duration::from_secs(1 << failures.min(6)).min(MAX_DELAY)
 }
 
 #[cfg(test)]
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_waits_grow_to_a_minute() {
-        let waits: Vec<u64> = [0, 1, 2, 5, 6, 100].map(|failures| wait_after(failures).as_secs()).into();
+        let waits: Vec<u64> = [0, 1, 2, 5, 6, 100].map(|failures| delay_after(failures).as_secs()).into();
         assert_eq!(waits, [1, 2, 4, 32, 60, 60]);
     }
 }

@@ -1,5 +1,5 @@
-//! Requests that servers send to clients without a session outside of any call: each is held for the next call of the same
-//! caller and capabilities (`translation` 4b.2 (v)). Knows nothing of how the client is asked.
+//! Server requests to clients without a session, outside of any call: each is kept for the next call of the same caller
+//! and capabilities (`translation` 4b.2 (v)). Knows nothing of how the client gets it.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use crate::{
     model::{Caller, Target},
 };
 
-/// The most that are held at once, and of them for one caller.
+/// Maximum number of deferred requests, in all and for one caller.
 const LIMITS: DeferredLimits = DeferredLimits { all: 1_024, together: 64 };
 
-/// The requests that are held for the clients of all endpoints.
+/// Deferred requests for the clients of all endpoints.
 pub(super) struct Deferred {
     requests: Arc<DeferredRequests<Respondent>>,
-    /// Owns the waits.
+    /// Owner of the waiting tasks.
     tracker: TaskTracker,
-    /// Ends all of them, when the gateway stops.
+    /// Ends all of them when the gateway stops.
     closed: CancellationToken,
 }
 
-/// A client that can be asked: a caller with these capabilities, at this endpoint.
+/// A client that can answer: a caller with these capabilities, at this endpoint.
 #[derive(Debug, Clone)]
 pub(super) struct Respondent {
     /// The caller.
@@ -40,13 +40,13 @@ pub(super) struct Respondent {
 // === impl Deferred ===
 
 impl Deferred {
-    /// None yet. The waits are owned by the tracker and ended by the token.
+    /// Creates an empty table. The waiting tasks belong to the tracker and end with the token.
     pub(super) fn new((tracker, closed): (TaskTracker, CancellationToken)) -> Self {
         Self { requests: DeferredRequests::new(LIMITS), tracker, closed }
     }
 
-    /// Holds a request for 5 s. One that this client has not declared is refused at once; one that no call came for, or
-    /// that has no room, is refused as one without a call.
+    /// Keeps a request for 5 s. It is refused at once if this client has not declared support or the table is full, and
+    /// later if no call comes.
     pub(super) fn hold(&self, respondent: Respondent, question: Question) {
         if let Err(error) = can_be_asked(&respondent.client, &question.method, &question.params) {
             return refuse(question, error);
@@ -64,12 +64,12 @@ impl Deferred {
         }
     }
 
-    /// Whether any waits for this client.
+    /// True if any request waits for this client.
     pub(super) fn wait_for(&self, respondent: &Respondent) -> bool {
         self.requests.holds(|other| other.is_same(respondent))
     }
 
-    /// Takes all that wait for this client.
+    /// Takes all requests that wait for this client.
     pub(super) fn take(&self, respondent: &Respondent) -> impl Iterator<Item = Question> + use<> {
         self.requests.take(|other| other.is_same(respondent)).into_iter().map(|(_, question)| question)
     }
@@ -90,13 +90,13 @@ impl Respondent {
     }
 }
 
-/// Refuses a request of a server.
+/// Refuses a server request.
 pub(super) fn refuse(question: Question, error: ErrorObject) {
     metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
     question.answer.give(Err(error));
 }
 
-/// The error for a request that belongs to no call (`translation` 4.6).
+/// The error for a server request without a call (`translation` 4.6).
 fn no_call() -> ErrorObject {
     ErrorObject::invalid_params("No associated client request")
 }

@@ -1,6 +1,6 @@
-//! Levels and subscriptions between sides that keep them differently (`translation` 3.4 LOG, 4d): a session keeps both for
-//! as long as it lasts, while a request of 2026-07-28 says its own level and listens for as long as it runs. Knows nothing of
-//! who shares a connection.
+//! Log levels and subscriptions between sides that differ in era (`translation` 3.4 LOG, 4d): a session keeps both as
+//! long as it lasts; a request of 2026-07-28 carries its own level, and listens as long as it runs. Knows nothing of
+//! sharing.
 
 mod client_subscriptions;
 mod over_requests;

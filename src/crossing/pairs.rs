@@ -1,5 +1,5 @@
-//! Client side × server side → the decorators of that pair, as one table, and a backend that puts them on. Knows nothing of
-//! how a decorator works, and of connections.
+//! Table of pairs: client side × server side → decorators, and a backend that applies them. Knows nothing of
+//! connections and of how a decorator works.
 //!
 //! | client \ server | asks in mid-call (2024-11-05 to 2025-11-25), has tasks of 2025-11-25 or none | ends the call with its requests (2026-07-28), has the tasks extension or none |
 //! |---|---|---|
@@ -7,8 +7,9 @@
 //! | without (2026-07-28) | `listens::RequestsOverSession`, `tasks::ExtensionOverCore`; at the endpoint `suspend` for calls, `deferred` for listens | at the endpoint `suspend`, for the sealed state alone |
 //! | the gateway itself | none | none |
 //!
-//! The table is read for each attempt at a call, since the server is known then. At an endpoint of the gateway it is not: the
-//! decorators there are put on for every client without a session, and let a reply pass as it is until the server asks.
+//! The table is read for each attempt at a call, since only then the server is known. The decorators at an endpoint of
+//! the gateway are independent of it: they stand around every client without a session, and pass a reply through until
+//! the server sends a request.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,13 +24,13 @@ use crate::{
     support::Clock,
 };
 
-/// What a call needs between its client and its server.
+/// Need of a call between its client and its server.
 pub(crate) enum Pair {
-    /// Nothing.
+    /// No decorator.
     Alike,
-    /// That is not known before the server has been met.
+    /// Unknown until the server has been met.
     NotMet,
-    /// The call goes on with what another server has ended, and cannot be served.
+    /// The call continues one that a former server ended; it cannot be served.
     Gone,
     /// Decorators.
     Differ(Decorators),
@@ -43,16 +44,16 @@ pub(crate) struct Decorators {
     listens: Option<ListenDecorator>,
 }
 
-/// Calls that the server may need for one of its client.
+/// Number of calls to the server for one call of its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rounds {
     /// One.
     One,
-    /// One more for each that it ends with requests: [`repeat`].
+    /// One more for each that ends with server requests: [`repeat`].
     Many,
 }
 
-/// The decorator of levels and subscriptions.
+/// Decorator of levels and subscriptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ListenDecorator {
     /// [`super::listens::SessionOverRequests`].
@@ -61,7 +62,7 @@ enum ListenDecorator {
     RequestsOverSession,
 }
 
-/// The decorators of one backend, and what they keep.
+/// The decorators of one backend, and their state.
 pub(crate) struct ServerCrossing {
     tasks: Arc<TaskBridges>,
     listens: Arc<ClientSubscriptions>,
@@ -70,7 +71,7 @@ pub(crate) struct ServerCrossing {
 // === impl ServerCrossing ===
 
 impl ServerCrossing {
-    /// The decorators of a backend that may be silent for `call_timeout` in a call.
+    /// Creates the decorators of a backend with this `call_timeout`.
     pub(crate) fn new(
         (backend, call_timeout): (BackendId, Duration),
         clock: Arc<dyn Clock>,
@@ -81,17 +82,17 @@ impl ServerCrossing {
         Arc::new(Self { tasks, listens: ClientSubscriptions::new(ended) })
     }
 
-    /// Notes how the server has tasks that is behind the backend now.
-    pub(crate) fn met(&self, server: ServerTasks) {
-        self.tasks.met(server);
+    /// Stores the form of tasks of the current server.
+    pub(crate) fn set_server_tasks(&self, server: ServerTasks) {
+        self.tasks.set_server_tasks(server);
     }
 
-    /// What `call` needs at a server of this era.
+    /// The need of `call` at a server of this era.
     pub(crate) fn pair(&self, call: &Call, era: Era) -> Pair {
         let is_further_round = call.params.origin().is_some();
         let (requester, client) = (&call.context.requester, call.context.client.revision.era());
         let (rounds, listens) = match (requester, era) {
-            // what ended the round before had no sessions
+            // the round before was ended by a server without sessions
             (_, Era::Legacy) if is_further_round => return Pair::Gone,
             (Requester::Session(_), Era::Modern) => {
                 let is_first = !is_further_round && call.method.may_require_input();
@@ -103,7 +104,7 @@ impl ServerCrossing {
             }
             _ => (Rounds::One, None),
         };
-        // of equals, these alone may need something
+        // the only methods with decorators between peers of the same era
         let is_list = matches!(call.method, Method::ToolsList | Method::Listen);
         if client == era && listens.is_none() && !is_list {
             return Pair::Alike;
@@ -115,8 +116,8 @@ impl ServerCrossing {
         }
     }
 
-    /// Serves a call at `server` through these decorators; further rounds of it are calls to `backend`, since each finds its
-    /// own connection.
+    /// Serves a call at `server` through these decorators. Further rounds go to `backend`, since each leases its own
+    /// connection.
     pub(crate) fn serve<S, B>(&self, decorators: Decorators, (server, backend): (S, B), call: Call) -> Reply
     where
         S: Server + Clone + 'static,
@@ -161,7 +162,7 @@ impl ServerCrossing {
         }
     }
 
-    /// What is put around a connection for calls of `client`; `None` if the two need nothing.
+    /// The decorator around a connection for calls of `client`; `None` if there is none.
     pub(crate) fn around_connection(
         &self,
         client: &ClientInfo,
@@ -170,24 +171,24 @@ impl ServerCrossing {
         awaits_tasks(client, server).then(|| self.tasks.awaited(server))
     }
 
-    /// Whether a task is known to be another's than this client's.
+    /// True if a task is known to belong to another client.
     pub(crate) fn is_of_another(&self, id: &str, owner: &Requester) -> bool {
         self.tasks.is_of_another(id, owner)
     }
 
-    /// Forgets a client that is over.
+    /// Drops the state of a client that is gone.
     pub(crate) fn ended(&self, requester: &Requester) {
         self.tasks.ended(requester);
         self.listens.ended(requester);
     }
 }
 
-/// Whether a connection is put behind [`AwaitedTasks`]: the server may run a tool as a task, and its client has none.
+/// True if a connection needs [`AwaitedTasks`]: the server may run a tool as a task, and its client has no tasks.
 pub(super) fn awaits_tasks(client: &ClientInfo, server: ServerTasks) -> bool {
     matches!(server, ServerTasks { era: Era::Legacy, has_tasks: true, .. }) && !client.takes_tasks()
 }
 
-/// Whether a listen is put behind [`OwnNotifications`]: its client has no tasks, and its calls may run as such.
+/// True if a listen needs [`OwnNotifications`]: its client has no tasks, and its calls may run as tasks.
 fn hides_tasks(call: &Call) -> bool {
     call.method == Method::Listen && !call.context.client.takes_tasks()
 }

@@ -1,4 +1,4 @@
-//! A reply that passes as it is up to the event that needs a decorator. Knows nothing of decorators.
+//! A reply that passes through up to the event that needs a decorator. Knows no decorator.
 
 use std::{
     mem,
@@ -10,39 +10,39 @@ use futures_util::Stream;
 
 use crate::mcp::{ErrorObject, Event, Reply};
 
-/// The event from which on a reply does not pass as it is, and what follows then.
-pub(super) trait Turn: Send + Unpin + 'static {
-    /// Looks at an event before it passes. Returns whether the reply turns with it.
-    fn turns_with(&mut self, event: &Event) -> bool;
+/// Detects the event that needs a decorator, and applies it.
+pub(super) trait Takeover: Send + Unpin + 'static {
+    /// Checks an event before it passes. Returns true if the decorator has to take over.
+    fn takes_over_at(&mut self, event: &Event) -> bool;
 
-    /// The reply from that event on.
-    fn turned(self, event: Event, rest: Reply) -> Reply;
+    /// The decorated rest of the reply, from that event on.
+    fn take_over(self, event: Event, rest: Reply) -> Reply;
 }
 
-/// A reply that has a turn at most.
+/// A reply that passes through up to such an event.
 struct PassThrough<T> {
     reply: Reply,
     turn: Option<T>,
 }
 
-/// The same reply up to its turn, and the turned one from there on.
-pub(super) fn until<T: Turn>(reply: Reply, turn: T) -> Reply {
+/// Passes a reply through up to the event that `turn` detects, then hands over.
+pub(super) fn until<T: Takeover>(reply: Reply, turn: T) -> Reply {
     Reply::new(PassThrough { reply, turn: Some(turn) })
 }
 
-impl<T: Turn> Stream for PassThrough<T> {
+impl<T: Takeover> Stream for PassThrough<T> {
     type Item = Event;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         loop {
             let Some(event) = ready!(Pin::new(&mut self.reply).poll_next(cx)) else { return Poll::Ready(None) };
-            if !self.turn.as_mut().is_some_and(|turn| turn.turns_with(&event)) {
+            if !self.turn.as_mut().is_some_and(|turn| turn.takes_over_at(&event)) {
                 return Poll::Ready(Some(event));
             }
             let Some(turn) = self.turn.take() else { return Poll::Ready(Some(event)) };
-            // read by nobody
+            // a placeholder that nobody reads
             let rest = mem::replace(&mut self.reply, Reply::failed(ErrorObject::internal("the call is over")));
-            self.reply = turn.turned(event, rest);
+            self.reply = turn.take_over(event, rest);
         }
     }
 }

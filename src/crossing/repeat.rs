@@ -1,7 +1,6 @@
-//! Repetition of calls for clients with a session: a server of 2026-07-28 ends a call with requests and is called again
-//! with the answers, while such a client is asked in mid-call (`translation` 4a.3 to 4a.6). Whoever reads the reply sees the
-//! requests of each round as those of a server that asks in mid-call. Knows nothing of streams, ids and time limits of
-//! requests.
+//! Multi round trips for clients with a session: a server of 2026-07-28 ends a call with requests and is called again
+//! with the answers; the client gets these requests during its call (`translation` 4a.3 to 4a.6). To the reader of the
+//! reply it looks like a server with sessions. Knows nothing of streams, ids and timeouts.
 
 mod round;
 
@@ -14,7 +13,7 @@ use futures_util::{
 use tokio::{task::yield_now, time::sleep};
 
 use self::round::{Round, RoundQuestion};
-use super::pass_through::{self, Turn};
+use super::pass_through::{self, Takeover};
 use crate::mcp::{
     Answered, Call, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Server,
     client_translator::ClientTranslator,
@@ -24,17 +23,17 @@ use crate::mcp::{
     translate::tool_error,
 };
 
-/// The rounds after which a call is given up.
+/// Maximum number of rounds of a call.
 const MAX_ROUNDS: u32 = 10;
-/// The first and the longest pause before a server is called again that asked nothing.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(250));
+/// Minimum and maximum delay before a server that sent no requests is called again.
+const ROUND_DELAY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(250));
 
-/// A call that is made again for each round.
+/// A call that is repeated for each round.
 struct MultiRoundTrip<S> {
     server: S,
     /// The call as the client made it.
     call: Call,
-    /// The progress of the first call.
+    /// Progress of the first call.
     progress: Rising,
 }
 
@@ -44,19 +43,19 @@ struct SentRequest {
     answered: Answered,
 }
 
-/// The reply to a call of a client with a session, whose first round has this reply: `server` is called again with the
-/// client's answers whenever a round ends with requests. Dropping the reply withdraws the requests that are open and cancels
-/// the round that runs.
+/// Repeats a call of a client with a session, whose first round has this reply: `server` is called again with the
+/// client's answers whenever a round ends with requests. Dropping the reply withdraws the open requests and cancels the
+/// running round.
 pub fn repeated<S: Server + Unpin + 'static>(first: Reply, server: S, call: Call) -> Reply {
     pass_through::until(first, MultiRoundTrip { server, call, progress: Rising::new() })
 }
 
 // === impl MultiRoundTrip ===
 
-impl<S: Server + Unpin + 'static> Turn for MultiRoundTrip<S> {
-    fn turns_with(&mut self, event: &Event) -> bool {
+impl<S: Server + Unpin + 'static> Takeover for MultiRoundTrip<S> {
+    fn takes_over_at(&mut self, event: &Event) -> bool {
         match event {
-            // progress of the first call passes as it is
+            // progress of the first round passes unchanged
             Event::Notified(told) => {
                 self.progress.see(told);
                 false
@@ -66,8 +65,8 @@ impl<S: Server + Unpin + 'static> Turn for MultiRoundTrip<S> {
         }
     }
 
-    fn turned(self, event: Event, rest: Reply) -> Reply {
-        // this call is over while the client is asked
+    fn take_over(self, event: Event, rest: Reply) -> Reply {
+        // the round is over while the client is asked
         drop(rest);
         match event {
             Event::Done(Outcome::InputRequired(ended)) => self.rounds(ended),
@@ -77,11 +76,11 @@ impl<S: Server + Unpin + 'static> Turn for MultiRoundTrip<S> {
 }
 
 impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
-    /// The reply from the first round on.
+    /// The reply from the end of the first round on.
     fn rounds(mut self, mut ended: Payload) -> Reply {
         Reply::new(async_stream::stream! {
             let mut progress = std::mem::replace(&mut self.progress, Rising::new());
-            let mut pause = PAUSE.0;
+            let mut pause = ROUND_DELAY.0;
             for number in 1.. {
                 let round = match self.round(&ended, number) {
                     Ok(round) => round,
@@ -93,7 +92,7 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
                 let mut responses = None;
                 if round.entries.is_empty() {
                     sleep(pause).await;
-                    pause = PAUSE.1.min(pause * 2);
+                    pause = ROUND_DELAY.1.min(pause * 2);
                 } else {
                     if let Some(told) = self.waiting(&mut progress, number) {
                         yield Event::Notified(told);
@@ -125,7 +124,7 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
                         }
                         Some(Event::Done(Outcome::InputRequired(ended))) => break ended,
                         Some(event) => yield event,
-                        // the reply ends where the last call has
+                        // the reply ends where the last round did
                         None => return,
                     }
                 };
@@ -133,7 +132,7 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
         })
     }
 
-    /// The requests of a round, if the client can be sent every one of them; else the outcome of the call.
+    /// The requests of a round, if the client supports all of them; else the outcome of the call.
     fn round(&self, ended: &Payload, number: u32) -> Result<Round, Outcome> {
         metrics::counter!("lockkeeper_frontend_rounds_total").increment(1);
         if number > MAX_ROUNDS {
@@ -151,14 +150,14 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
         Ok(round)
     }
 
-    /// Progress that tells that the client is waited for, if it gave a token.
+    /// Progress that reports the wait for the client, if it gave a token.
     fn waiting(&self, progress: &mut Rising, number: u32) -> Option<Notification> {
         let token = meta::progress_token(&self.call.params)?;
         progress.waiting(std::str::from_utf8(&token).ok()?, &format!("waiting for input (round {number})"))
     }
 
-    /// Waits for every answer, and returns them as `inputResponses`. The first request without one ends the call, except
-    /// that a dialog was closed then (`translation` 4a.4).
+    /// Waits for all answers, and returns them as `inputResponses`. The first request without an answer ends the call,
+    /// unless it is a cancelled dialog (`translation` 4a.4).
     async fn answers(&self, sent: Vec<SentRequest>) -> Result<String, Outcome> {
         let mut answers = vec![String::new(); sent.len()];
         let mut waits: FuturesUnordered<_> = sent
@@ -181,8 +180,8 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
         Ok(format!("{{{}}}", answers.join(",")))
     }
 
-    /// The original call with the answers of this round alone, and the state as the server wrote it. It is marked with the
-    /// backend: one that has a server with sessions by then does not begin the call anew.
+    /// The original call with the answers of this round only, and the state as the server wrote it. It carries the
+    /// backend's mark, so that a server with sessions does not start the call anew.
     fn again(&self, ended: &Payload, responses: Option<&str>, state: Option<&str>) -> Call {
         let mut params = self.call.params.without("inputResponses").without("requestState");
         for (key, value) in [("inputResponses", responses), ("requestState", state)] {
@@ -196,13 +195,13 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
         Call { params, ..self.call.clone() }
     }
 
-    /// There is no form for an error among the answers, so that the call ends here.
+    /// The end of the call: answers have no form for an error.
     fn unanswered(&self, entry: &RoundQuestion, error: &ErrorObject) -> Outcome {
         let RoundQuestion { key, method, .. } = entry;
         self.failed(&format!("Input '{key}' ({method}) was not given: {}", error.message()), Some(error))
     }
 
-    /// The outcome of a call that failed: that of a tool call is one that a model can read and act on.
+    /// The outcome of a failed call; for a tool call, one that a model can read and act on.
     fn failed(&self, text: &str, cause: Option<&ErrorObject>) -> Outcome {
         if self.call.method == Method::ToolsCall {
             return Outcome::Complete(tool_error(self.call.params.revision, text));

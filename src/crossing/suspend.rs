@@ -1,14 +1,13 @@
-//! Suspension of calls whose server asks a client without a session in mid-call (`translation` 4b): the request ends with
-//! what is asked, and the call goes on with the next request that brings the answers (2026-07-28, MRTR). Knows nothing of
-//! transports.
+//! Suspension of calls whose server sends requests to a client without a session (`translation` 4b): the client's
+//! request ends with them, and the call goes on with the request that brings the answers (2026-07-28, MRTR). Knows
+//! nothing of transports.
 //!
-//! A suspended call belongs to the registry and not to the reply that ended: dropping that reply cancels nothing. The
-//! resumed reply owns it again. A request that resumes a call is not passed to the server, so that it takes no place of its
-//! own there.
+//! A suspended call belongs to the registry, not to the reply that ended: dropping that reply cancels nothing. The
+//! resumed reply owns the call again. A request that resumes a call is not sent to the server and needs no slot.
 //!
-//! The state of every request is sealed here, that of a server which keeps its own too: the state is bound to the caller,
-//! the endpoint, the method and the parameters as the client sent them. So this stands around the endpoint's server, before
-//! the gateway edits names, URIs or defaults.
+//! Every request state is sealed here, also one of a server that keeps its own: it is bound to the caller, the
+//! endpoint, the method and the parameters as the client sent them. So this decorator stands around the endpoint,
+//! before the gateway edits names, URIs or defaults.
 
 mod call;
 mod exchange;
@@ -46,30 +45,30 @@ use crate::{
 
 static STATE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("requestState"));
 
-/// The dependencies of suspension.
+/// Dependencies of suspension.
 #[derive(Clone)]
 pub struct SuspensionDeps {
-    /// The time.
+    /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// Randomness for names and nonces.
+    /// Randomness for ids and nonces.
     pub random: Arc<dyn Random>,
-    /// The key of the states: a state comes back with the next request, to any process of the same store.
+    /// The sealing key of request states. A state may return to any process on the same store.
     pub state_key: SealingKey,
 }
 
-/// The calls and requests of all endpoints that wait for a client.
+/// Suspended calls and deferred requests of all endpoints.
 pub(super) struct Suspension {
     shared: Arc<Shared>,
-    /// Owns what waits.
+    /// Owner of the waiting tasks.
     tracker: TaskTracker,
-    /// Ends what waits.
+    /// Ends the waiting tasks.
     closed: CancellationToken,
 }
 
 // === impl Suspension ===
 
 impl Suspension {
-    /// Nothing waits yet.
+    /// Creates an empty state.
     pub(super) fn new(settings: &SuspensionLimits, deps: SuspensionDeps) -> Arc<Self> {
         let SuspensionDeps { clock, random, state_key } = deps;
         let (tracker, closed) = (TaskTracker::new(), CancellationToken::new());
@@ -83,8 +82,8 @@ impl Suspension {
         Arc::new(Self { shared: Arc::new(shared), tracker, closed })
     }
 
-    /// The reply to a call in which the client may be asked. A call that brings the state of a suspended one resumes that;
-    /// any other is passed to the server, with its own state as it wrote it.
+    /// Serves a call whose client may get requests. One with the state of a suspended call resumes that; any other goes
+    /// to the server, with its own state restored.
     pub(super) fn call(&self, server: &Arc<dyn Server>, target: &Target, call: Call) -> Reply {
         let exchange = SuspendedExchange::new(Arc::clone(&self.shared), target.clone(), &call);
         let params = Some(&call.params).filter(|params| json::may_hold(params.json(), &STATE));
@@ -96,7 +95,7 @@ impl Suspension {
             Err(error) => Reply::failed(error),
             Ok(State::OfServer(ServerState { text, backend })) => {
                 let params = call.params.with("requestState", &text);
-                // the mark of a further round: a server that has sessions by now cannot go on with it
+                // marks a further round: a server that has sessions by now cannot continue it
                 let params = match &backend {
                     Some(backend) => params.of_backend(backend),
                     None => params,
@@ -115,17 +114,17 @@ impl Suspension {
         }
     }
 
-    /// Passes a call to the server. Its reply passes as it is until the server asks, unless a deferred request waits for a
-    /// call.
+    /// Sends a call to the server. Its reply passes through until the server sends a request, unless a deferred request
+    /// waits for a call.
     fn begin(&self, server: &Arc<dyn Server>, exchange: SuspendedExchange, call: Call) -> Reply {
         let reply = server.call(call);
         if self.shared.deferred.wait_for(exchange.respondent()) {
-            return exchange.go_on(SuspendedCall::new(reply));
+            return exchange.run(SuspendedCall::new(reply));
         }
         pass_through::until(reply, exchange)
     }
 
-    /// The reply to a listen: no request can be sent in it, so that those of the server wait for a call.
+    /// Serves a listen. It cannot carry server requests, so they are deferred to a call.
     pub(super) fn listen(&self, server: &Arc<dyn Server>, target: &Target, call: Call) -> Reply {
         let respondent = Respondent::of(&call.context, target.clone());
         let shared = Arc::clone(&self.shared);
@@ -140,7 +139,7 @@ impl Suspension {
         }))
     }
 
-    /// Ends everything that waits, and waits until it has ended.
+    /// Ends all waiting tasks, and waits for their end.
     pub(super) async fn close(&self) {
         self.closed.cancel();
         self.tracker.close();
@@ -148,7 +147,7 @@ impl Suspension {
     }
 }
 
-/// The same call, after its server got the answers that the client brings.
+/// The call after its server got the client's answers.
 fn answered(mut suspended: SuspendedCall, asked: &Payload) -> SuspendedCall {
     let object = asked.object();
     let responses = object.as_ref().and_then(|params| params.get("inputResponses")).unwrap_or("{}");

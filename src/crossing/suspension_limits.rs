@@ -1,16 +1,15 @@
-//! Bounds of what crossings keep. Knows nothing of where they are configured.
+//! Limits of suspended calls. Knows nothing of the configuration.
 
 use std::time::Duration;
 
-/// The bounds of calls that wait for their clients.
+/// Limits of suspended calls.
 #[derive(Debug, Clone, Copy)]
 pub struct SuspensionLimits {
-    /// Calls of one user's clients without sessions that wait for answers between two requests; if one more asks, its
-    /// server is told that nobody answers. 4,096.
+    /// Suspended calls of one user's clients. Beyond it, a server request is refused. 4,096.
     pub suspended_calls_per_user: usize,
-    /// The same of all users. 16,384.
+    /// Suspended calls of all users. 16,384.
     pub suspended_calls: usize,
-    /// The time for which such a call waits for its client. 10 minutes.
+    /// Time for which a suspended call waits for its client. 10 minutes.
     pub question_timeout: Duration,
 }
 

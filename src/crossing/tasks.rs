@@ -1,5 +1,5 @@
-//! Tasks between sides that differ (`translation` 3.5): each side has the feature of 2025-11-25, the extension of
-//! 2026-07-28, or none. Shapes are carried by the steps of `translate`; here is what one side has and the other has not.
+//! Tasks between sides that differ (`translation` 3.5): each side has tasks of 2025-11-25, the tasks extension of
+//! 2026-07-28, or none. The steps of `translate` convert shapes; this module supplies what only one side has.
 
 mod awaited;
 mod core_over_extension;
@@ -38,44 +38,44 @@ use crate::{
     support::Clock,
 };
 
-/// How a server has tasks, as its handshake says.
+/// A server's form of tasks, from its handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ServerTasks {
     pub(super) era: Era,
-    /// It has tasks, in the form of its version.
+    /// True if it has tasks, in the form of its version.
     pub(super) has_tasks: bool,
-    /// It runs tools as tasks that its clients ask for (2025-11-25).
+    /// True if it runs tools as tasks on request (2025-11-25).
     runs_tools: bool,
 }
 
-/// The bridges of one backend, and how its server has tasks.
+/// The task decorators of one backend, and the server's form of tasks.
 pub(crate) struct TaskBridges {
-    /// As [`ServerTasks::code`].
+    /// As in [`ServerTasks::code`].
     server: AtomicU8,
     shared: Arc<SharedTasks>,
 }
 
-/// Which bridge a call needs is not known before the server has been met.
+/// The decorator is unknown before the server has been met.
 pub(super) struct NotMet;
 
-/// A bridge that is put around a backend.
+/// A task decorator of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bridge {
     /// The client has sessions; the server is of 2026-07-28.
     CoreOverExtension {
-        /// Whether the server has the extension.
+        /// True if the server has the extension.
         has_extension: bool,
     },
     /// The client is of 2026-07-28; the server has sessions.
     ExtensionOverCore {
-        /// Whether the server runs tools as tasks.
+        /// True if the server runs tools as tasks.
         runs_tools: bool,
     },
-    /// The server has sessions, and its list of tools says which of them run as tasks.
+    /// The server has sessions; its list of tools says which run as tasks.
     NotedTools,
 }
 
-/// Listens of a client without tasks: it hears nothing of the tasks that its calls run as.
+/// Listens of a client without tasks: notifications about tasks are left out.
 #[derive(Clone)]
 pub(super) struct OwnNotifications {
     server: Arc<dyn Server>,
@@ -87,7 +87,7 @@ const NOT_MET: u8 = u8::MAX;
 // === impl ServerTasks ===
 
 impl ServerTasks {
-    /// A server that did not say anything of itself.
+    /// A server without declarations.
     pub(crate) const NONE: Self = Self { era: Era::Legacy, has_tasks: false, runs_tools: false };
 
     const ALL: [Self; 5] = [
@@ -98,7 +98,7 @@ impl ServerTasks {
         Self { era: Era::Modern, has_tasks: true, runs_tools: false },
     ];
 
-    /// What a server of this version has that declares these capabilities.
+    /// The form of tasks of a server with this version and these capabilities.
     pub(crate) fn of(revision: Revision, capabilities: &Object<'_>) -> Self {
         let has = |path: &[&str]| {
             let inner = |text: String, key: &&str| Object::parse(text.as_bytes())?.get(key).map(str::to_owned);
@@ -118,7 +118,7 @@ impl ServerTasks {
         }
     }
 
-    /// Whether it has tasks, in the form of its version.
+    /// True if it has tasks, in the form of its version.
     pub(crate) const fn has_tasks(self) -> bool {
         self.has_tasks
     }
@@ -131,18 +131,18 @@ impl ServerTasks {
 // === impl TaskBridges ===
 
 impl TaskBridges {
-    /// The bridges of a backend that may be silent for `call_timeout` in a call.
+    /// Creates the decorators of a backend with this `call_timeout`.
     pub(crate) fn new(backend: BackendId, call_timeout: Duration, clock: Arc<dyn Clock>, spawn: Spawn) -> Arc<Self> {
         let shared = SharedTasks::new(backend, call_timeout, clock, spawn);
         Arc::new(Self { server: AtomicU8::new(NOT_MET), shared })
     }
 
-    /// Notes how the server has tasks that is behind the backend now.
-    pub(crate) fn met(&self, server: ServerTasks) {
+    /// Stores the form of tasks of the current server.
+    pub(crate) fn set_server_tasks(&self, server: ServerTasks) {
         self.server.store(server.code(), Ordering::Relaxed);
     }
 
-    /// Serves a call through this bridge around a backend.
+    /// Serves a call through this decorator of a backend.
     pub(super) fn serve(&self, bridge: Bridge, backend: Arc<dyn Server>, call: Call) -> Reply {
         let shared = Arc::clone(&self.shared);
         match bridge {
@@ -159,40 +159,40 @@ impl TaskBridges {
         }
     }
 
-    /// What is put around a connection to such a server, for calls of clients without tasks.
+    /// The decorator of a connection to such a server, for calls of clients without tasks.
     pub(super) fn awaited(&self, server: ServerTasks) -> impl FnOnce(Arc<dyn Server>) -> AwaitedTasks + use<> {
         let shared = Arc::clone(&self.shared);
         move |connection| AwaitedTasks::new(connection, shared, server.runs_tools)
     }
 
-    /// Whether a task is known to be another's than this client's.
+    /// True if a task is known to belong to another client.
     pub(crate) fn is_of_another(&self, id: &str, owner: &Requester) -> bool {
         self.shared.of_sessions.is_of_another(id, owner)
     }
 
-    /// Forgets the tasks of a client that is over.
+    /// Drops the tasks of a client that is gone.
     pub(crate) fn ended(&self, requester: &Requester) {
         self.shared.of_sessions.forget(requester);
     }
 
-    /// The server that was last met, if it is of this era.
+    /// The server that was met last, if it is of this era.
     pub(super) fn server(&self, era: Era) -> Option<ServerTasks> {
         let code = usize::from(self.server.load(Ordering::Relaxed));
         ServerTasks::ALL.get(code).copied().filter(|server| server.era == era)
     }
 }
 
-/// The bridge that `call` needs at a server of this era, if any.
+/// The decorator that `call` needs at a server of this era, if any.
 ///
 /// # Errors
 ///
-/// If that depends on the server, and none of this era has been `met`.
+/// An error if that depends on the server, and none of this era has been `met`.
 pub(super) fn bridge(call: &Call, era: Era, met: Option<ServerTasks>) -> Result<Option<Bridge>, NotMet> {
     let (client, method) = (&call.context.client, &call.method);
     let bridge = match (client.revision.era(), era) {
         (Era::Legacy, Era::Modern) if core_over_extension::concerns(method) => match met {
             Some(server) => Bridge::CoreOverExtension { has_extension: server.has_tasks },
-            // a listen outlives connections, and waits for none
+            // a listen outlives connections, and does not wait for one
             None if *method == Method::Listen => Bridge::CoreOverExtension { has_extension: true },
             None => return Err(NotMet),
         },
@@ -217,7 +217,7 @@ pub(super) fn bridge(call: &Call, era: Era, met: Option<ServerTasks>) -> Result<
 // === impl OwnNotifications ===
 
 impl OwnNotifications {
-    /// Puts itself around `server`.
+    /// Puts this decorator around `server`.
     pub(super) fn new(server: Arc<dyn Server>) -> Self {
         Self { server }
     }
@@ -225,7 +225,7 @@ impl OwnNotifications {
 
 impl Server for OwnNotifications {
     fn call(&self, call: Call) -> Reply {
-        // progress outside of calls is of tasks (2025-11-25, tasks, *Progress Tracking*)
+        // progress outside of calls belongs to tasks (2025-11-25, tasks, *Progress Tracking*)
         let is_of_task = |method: &Method| matches!(method, Method::Progress | Method::TaskStatus);
         let is_own = move |event: &Event| !matches!(event, Event::Notified(told) if is_of_task(&told.method));
         Reply::new(self.server.call(call).filter(move |event| ready(is_own(event))))

@@ -1,12 +1,12 @@
-//! The window in which further requests of a server are collected, so that the client is asked once for all of them
-//! (`translation` 4b). Knows nothing of requests.
+//! Window in which further server requests are collected, so that the client gets all of them at once (`translation`
+//! 4b). Knows nothing of requests.
 
 use std::time::Duration;
 
 use futures_util::future;
 use tokio::time::{Instant, sleep_until};
 
-/// The length of the window.
+/// Length of the window.
 const LENGTH: Duration = Duration::from_millis(25);
 
 /// A window that opens with the first request.
@@ -14,12 +14,12 @@ const LENGTH: Duration = Duration::from_millis(25);
 pub(super) struct Window(Option<Instant>);
 
 impl Window {
-    /// A window that opens now.
+    /// Opens a new window.
     pub(super) fn opened() -> Self {
         Self(Some(Instant::now() + LENGTH))
     }
 
-    /// Opens the window if it is closed; an open one stays as it is.
+    /// Opens the window, unless it is open.
     pub(super) fn open(&mut self) {
         self.0.get_or_insert_with(|| Instant::now() + LENGTH);
     }
@@ -29,7 +29,7 @@ impl Window {
         self.0 = None;
     }
 
-    /// Waits until the window is over; forever if it is closed.
+    /// Waits for the end of the window, forever if it is closed.
     pub(super) async fn over(&self) {
         match self.0 {
             Some(end) => sleep_until(end).await,

@@ -1,4 +1,4 @@
-//! Messages that are sent behind a caller's back: answers, cancellations. Knows nothing of what they say.
+//! Messages sent in the background, best effort: answers, cancellations. Knows nothing of their content.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,12 +11,12 @@ use crate::{
     model::BackendId,
 };
 
-/// How many are on their way to the server at once; what comes beyond is dropped.
-const MOST: usize = 64;
-/// How long one may take to be sent.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum number of unsent messages; further ones are dropped.
+const MAX_UNSENT: usize = 64;
+/// Maximum time for sending one message.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Sends messages beside the calls of one connection, until its `end`. All clones are one.
+/// Sends messages in the background of one connection, until its `end`. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct BackgroundSender {
     backend: BackendId,
@@ -27,7 +27,7 @@ pub(crate) struct BackgroundSender {
 }
 
 impl BackgroundSender {
-    /// None yet.
+    /// Creates a sender without messages.
     pub(crate) fn new(
         backend: &BackendId,
         transport: &Arc<dyn Transport>,
@@ -35,16 +35,16 @@ impl BackgroundSender {
         end: &CancellationToken,
     ) -> Self {
         let (backend, transport, tasks, end) = (backend.clone(), Arc::clone(transport), tasks.clone(), end.clone());
-        Self { backend, transport, tasks, end, room: Arc::new(Semaphore::new(MOST)) }
+        Self { backend, transport, tasks, end, room: Arc::new(Semaphore::new(MAX_UNSENT)) }
     }
 
-    /// Sends a message as well as it goes.
-    pub(crate) fn tell(&self, message: Message) {
-        self.tell_in_order(vec![message]);
+    /// Sends a message, best effort.
+    pub(crate) fn send(&self, message: Message) {
+        self.send_in_order(vec![message]);
     }
 
-    /// Sends several messages, each when the one before is sent or was not taken in time.
-    pub(crate) fn tell_in_order(&self, messages: Vec<Message>) {
+    /// Sends several messages in order; each waits until the one before is sent or timed out.
+    pub(crate) fn send_in_order(&self, messages: Vec<Message>) {
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
             metrics::counter!("lockkeeper_backend_answers_dropped_total").increment(1);
             return;
@@ -54,7 +54,7 @@ impl BackgroundSender {
         self.tasks.spawn(async move {
             for sending in sending {
                 let sent = tokio::select! {
-                    sent = timeout(PATIENCE, sending) => sent,
+                    sent = timeout(SEND_TIMEOUT, sending) => sent,
                     () = end.cancelled() => return,
                 };
                 match sent {

@@ -1,4 +1,4 @@
-//! One call on one connection: its parameters on the wire, its id, its progress token, its silence, its cancellation.
+//! One call on one connection: parameters on the wire, id, progress token, timeout, cancellation.
 
 use std::{future::pending, sync::Arc, time::Duration};
 
@@ -21,26 +21,26 @@ use crate::{
     model::{Delivery, Requester},
 };
 
-/// A call to be made.
+/// A call to a server.
 #[derive(Debug, Clone)]
 pub(crate) struct OutboundCall {
     /// The method.
     pub(crate) method: Method,
     /// Its parameters.
     pub(crate) params: Payload,
-    /// For whom the call is made: a client session, the clients of one user without a session, or the gateway itself.
+    /// The requester: a client session, the clients of one user without a session, or the gateway.
     pub(crate) holder: Requester,
-    /// The client; `None` for the gateway itself.
+    /// The client; `None` if the gateway makes the call.
     pub(crate) client: Option<Arc<ClientInfo>>,
-    /// Parameters that are mirrored beside the body (2026-07-28).
+    /// Parameters that are mirrored in headers (2026-07-28).
     pub(crate) mirror: Option<Arc<Mirror>>,
-    /// What becomes of members that the server's version does not define.
+    /// Treatment of members that the server's version does not define.
     pub(crate) profile: Profile,
-    /// What the server is told if the call is given up.
+    /// The reason that the server gets if the call is cancelled.
     pub(crate) cancel_reason: CancelReason,
 }
 
-/// The caller's side of an open call. Dropping it before the end cancels the call at the server.
+/// The caller's side of an open call. Dropping it early cancels the call at the server.
 struct CallTicket {
     connection: Arc<ServerConnection>,
     id: u64,
@@ -74,14 +74,14 @@ impl OutboundCall {
 // === impl ServerConnection ===
 
 impl ServerConnection {
-    /// Makes one call. The events end with [`Event::Done`], or with [`NotSent`] as the only one. A call that stays silent for
-    /// longer than `timeout` is cancelled and fails.
+    /// Makes one call. The stream ends with [`Event::Done`], or has [`NotSent`] as its only item. A call without any
+    /// message for `timeout` is cancelled and fails.
     pub(crate) fn call(
         self: &Arc<Self>,
         call: OutboundCall,
         timeout: Duration,
     ) -> impl Stream<Item = Result<Event, NotSent>> + Send + use<> {
-        let kind = self.about.protocol.kind(&call.method);
+        let kind = self.context.protocol.kind(&call.method);
         self.call_of(call, kind, timeout)
     }
 
@@ -94,15 +94,15 @@ impl ServerConnection {
     ) -> impl Stream<Item = Result<Event, NotSent>> + Send + use<> {
         let connection = Arc::clone(self);
         self.exchange(call, kind, timeout).map(move |event| match event {
-            Ok(Event::Done(Outcome::Failed(error))) if connection.about.protocol.is_of_another_version(&error) => {
-                // elsewhere it may be one of several machines that says so: it is asked whether all do
-                if connection.about.abilities.delivery == Delivery::Channel {
+            Ok(Event::Done(Outcome::Failed(error))) if connection.context.protocol.is_of_another_version(&error) => {
+                // elsewhere, one of several machines may say so: `server/discover` shows if all do
+                if connection.context.abilities.delivery == Delivery::Channel {
                     connection.end("the server no longer speaks 2026-07-28");
                 }
                 Err(NotSent("the server speaks another version now".to_owned()))
             }
             Ok(event) => Ok(event),
-            Err(error) => match error.of_call(&connection.about.backend) {
+            Err(error) => match error.of_call(&connection.context.backend) {
                 Ok(error) => Ok(Event::Done(Outcome::Failed(error))),
                 Err(NotSent(reason)) => {
                     connection.end(&reason);
@@ -112,7 +112,7 @@ impl ServerConnection {
         })
     }
 
-    /// Makes one call, without judging what becomes of the connection.
+    /// Makes one call, without drawing conclusions about the connection.
     pub(super) fn exchange(
         self: &Arc<Self>,
         call: OutboundCall,
@@ -128,16 +128,16 @@ impl ServerConnection {
                     return;
                 }
             };
-            // on the standalone stream the server may send requests in this call
+            // the server may send requests of this call on the standalone stream
             if kind == CallKind::Asking
-                && connection.about.key.can_be_asked()
+                && connection.context.key.can_be_asked()
                 && let Some(listening) = connection.transport.listening()
             {
                 listening.await;
             }
             let OutboundCall { method, holder, mirror, cancel_reason, .. } = call;
             let token = meta::progress_token(&params);
-            let level = connection.about.protocol.level(&params);
+            let level = connection.context.protocol.level(&params);
             let open = OpenCall { token: token.clone(), holder, level, ..OpenCall::new(method.clone(), kind) };
             let mut ticket = match CallTicket::open(connection, open, cancel_reason) {
                 Ok(ticket) => ticket,
@@ -146,7 +146,7 @@ impl ServerConnection {
                     return;
                 }
             };
-            // the id serves as the token as well: both are unique on this connection (design rule 1)
+            // the id is also the token: both are unique on this connection (design rule 1)
             let params = if token.is_some() { meta::with_progress_token(&params, &ticket.id.to_string()) } else { params };
             let request = Message::Request { id: RequestId::number(ticket.id), method, params: params.json().clone() };
             let transport = Arc::clone(&ticket.connection.transport);
@@ -162,7 +162,7 @@ impl ServerConnection {
                             silent_until = until;
                             continue;
                         }
-                        None => Some(Ok(timed_out(&ticket.connection.about.backend, timeout))),
+                        None => Some(Ok(timed_out(&ticket.connection.context.backend, timeout))),
                     },
                 };
                 if matches!(step, None | Some(Ok(Event::Notified(_) | Event::Asked(_)))) {
@@ -173,7 +173,7 @@ impl ServerConnection {
                     yield step;
                     continue;
                 }
-                // what came in the same moment on another stream is not lost with the call
+                // messages that came at the same moment on another stream are not lost with the call
                 while let Some(event) = ticket.next_late() {
                     yield Ok(event);
                 }
@@ -183,11 +183,11 @@ impl ServerConnection {
         }
     }
 
-    /// The parameters as this server reads them; those of the handshake are in its version already.
+    /// The parameters in the server's version; those of the handshake are in it already.
     ///
     /// # Errors
     ///
-    /// If the server's version has no form for them; that is reported.
+    /// An error, counted, if the server's version has no form for them.
     fn params(&self, call: &OutboundCall, kind: CallKind) -> Result<Payload, ErrorObject> {
         let params = call.params.clone();
         if kind == CallKind::Handshake {
@@ -195,24 +195,24 @@ impl ServerConnection {
         }
         let client = call.client.as_deref();
         let facts = Facts { profile: call.profile, client, ..Facts::new(Kind::Request, &call.method) };
-        self.about.protocol.params(self, params, &facts)
+        self.context.protocol.params(self, params, &facts)
     }
 
-    /// Passes on a notification of the client's.
+    /// Forwards a client's notification.
     pub(crate) async fn notify(&self, method: Method, params: Payload, profile: Profile) {
         let facts = Facts { profile, ..Facts::new(Kind::ClientNotification, &method) };
         let params = match params.into_revision(self.revision(), &facts) {
             Ok(params) => params.json().clone(),
-            Err(refusal) => return refusal.of(Some(&self.about.backend)).report(),
+            Err(refusal) => return refusal.of(Some(&self.context.backend)).report(),
         };
         let sent = self.transport.send(Message::Notification { method, params }).await;
         if let Err(error) = sent {
-            tracing::debug!(backend = %self.about.backend, %error, "a client's notification was not delivered");
+            tracing::debug!(backend = %self.context.backend, %error, "a client's notification was not delivered");
         }
     }
 }
 
-/// The next that comes on the exchange of a call; on a channel nothing does.
+/// The next message on the exchange of a call; on a channel there is none.
 async fn arrived(exchange: &mut Exchange) -> Result<Message, TransportError> {
     if let Exchange::Own(messages) = exchange {
         if let Some(message) = messages.next().await {
@@ -228,14 +228,14 @@ async fn arrived(exchange: &mut Exchange) -> Result<Message, TransportError> {
 impl CallTicket {
     fn open(connection: Arc<ServerConnection>, call: OpenCall, cancel_reason: CancelReason) -> Result<Self, String> {
         let kind = call.kind;
-        let (id, events) = connection.calls.open(call, || connection.end.has_come().then(|| connection.reason()))?;
+        let (id, events) = connection.calls.open(call, || connection.end.is_set().then(|| connection.reason()))?;
         if kind == CallKind::Asking && !connection.deferred.is_empty() {
-            connection.requests.put_deferred(id);
+            connection.requests.forward_deferred(id);
         }
         Ok(Self { connection, id, events, cancel_reason })
     }
 
-    /// What came on the exchange of this call: what is for it is given at once, the rest goes where it belongs.
+    /// Handles a message on the exchange of this call: returns an event of this call, and routes everything else.
     fn arrived(&self, arrived: Result<Message, TransportError>) -> Option<Result<Event, TransportError>> {
         match arrived {
             Ok(message) => {
@@ -250,7 +250,7 @@ impl CallTicket {
         }
     }
 
-    /// The time until which a server that is silent is waited for, since it waits for its client; `None` if it does not.
+    /// The time until which a silent server has to be waited for, since it waits for its client; `None` if it does not.
     fn waits_until(&self, timeout: Duration) -> Option<Instant> {
         let now = Instant::now();
         let answered = self.connection.calls.read(self.id, |call| call.answered).flatten();
@@ -258,14 +258,14 @@ impl CallTicket {
         after_answer.or_else(|| self.connection.requests.is_open_in(self.id).then_some(now + timeout))
     }
 
-    /// The next notification that came in the same moment as the end. A request of the server goes to the listen; if nobody
-    /// listens it is refused by being dropped.
+    /// The next notification that came at the same moment as the end. A server request goes to the listen; without one
+    /// it is dropped, which refuses it.
     fn next_late(&mut self) -> Option<Event> {
         loop {
             match self.events.ready()? {
                 Event::Asked(question) => {
-                    let about = &self.connection.about;
-                    drop(about.listens.ask(&about.key, question));
+                    let context = &self.connection.context;
+                    drop(context.listens.forward_request(&context.key, question));
                 }
                 Event::Done(_) => {}
                 event @ Event::Notified(_) => return Some(event),
@@ -285,9 +285,9 @@ impl Drop for CallTicket {
             return;
         }
         self.connection.calls.given_up(self.id, call);
-        // `translation` 4b.6: what the server asked in it is answered first
+        // `translation` 4b.6: the server requests of the call are answered first
         let mut messages = self.connection.requests.close_of(self.id);
         messages.push(cancellation(self.id, &self.cancel_reason));
-        self.connection.sender.tell_in_order(messages);
+        self.connection.sender.send_in_order(messages);
     }
 }

@@ -1,7 +1,6 @@
-//! Events of one open call, on their way from whoever receives them to whoever makes the call. Knows nothing of what they
-//! say.
+//! Event queue of one open call, from the receiver of messages to the caller. Knows nothing of the events' content.
 //!
-//! Most calls have one event, their end. It has a place of its own, so that nothing is reserved for others.
+//! Most calls have a single event, the end. It has its own place, so nothing is allocated for others.
 
 use std::{
     collections::VecDeque,
@@ -14,13 +13,13 @@ use parking_lot::Mutex;
 
 use crate::mcp::Event;
 
-/// Events that wait for a slow reader of one reply, the end included.
+/// Maximum number of events, with the end, that wait for a slow reader.
 pub(super) const QUEUE: usize = 256;
 
-/// The side that gives events. Dropping it ends them.
+/// The sending side. Dropping it ends the stream.
 pub(super) struct EventSender(Arc<Mutex<EventQueue>>);
 
-/// The side that reads them.
+/// The reading side.
 pub(super) struct EventReceiver(Arc<Mutex<EventQueue>>);
 
 #[derive(Default)]
@@ -31,7 +30,7 @@ struct EventQueue {
     reader: Option<Waker>,
 }
 
-/// The two sides of a call.
+/// Creates both sides.
 pub(super) fn call_events() -> (EventSender, EventReceiver) {
     let events = Arc::default();
     (EventSender(Arc::clone(&events)), EventReceiver(events))
@@ -40,7 +39,7 @@ pub(super) fn call_events() -> (EventSender, EventReceiver) {
 // === impl EventSender ===
 
 impl EventSender {
-    /// Gives an event on the way. Returns `false` if there is no room for it.
+    /// Sends an event. Returns `false` if the queue is full.
     pub(super) fn send(&self, event: Event) -> bool {
         let mut events = self.0.lock();
         if events.on_the_way.len() + 1 >= QUEUE {
@@ -53,7 +52,7 @@ impl EventSender {
         true
     }
 
-    /// Gives the end, for which there is always room.
+    /// Sends the end, for which there is always space.
     pub(super) fn end(self, event: Event) {
         self.0.lock().end = Some(event);
     }
@@ -72,12 +71,12 @@ impl Drop for EventSender {
 // === impl EventReceiver ===
 
 impl EventReceiver {
-    /// Waits for the next event; `None` if there are no more. Nothing is lost if the wait is dropped.
+    /// Waits for the next event; `None` at the end. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<Event> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// The next event if it has come.
+    /// The next event, if it has come.
     pub(super) fn ready(&mut self) -> Option<Event> {
         self.0.lock().take()
     }

@@ -1,4 +1,4 @@
-//! The open calls of one connection, and what the server may still say of ended ones. Knows nothing of versions.
+//! Open and recently cancelled calls of one connection. Knows nothing of versions.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -20,11 +20,11 @@ use crate::{
     wire::sent_requests::SentRequests,
 };
 
-/// The time for which a server may still speak of a call that was given up: what it asks or tells until then may be of that
-/// call, and is nobody else's.
+/// Time in which a server may still send messages about a cancelled call: requests and notifications until then may
+/// belong to it, and to no other client.
 pub(crate) const LINGER: Duration = Duration::from_secs(10);
 
-/// Open calls, calls that were given up of late, and the owners of what calls left behind.
+/// Open calls, recently cancelled calls, and the owners of what calls created.
 pub(crate) struct Calls {
     open: Mutex<SentRequests<CallSlot>>,
     lingering: Mutex<HashMap<u64, Lingering>>,
@@ -32,16 +32,16 @@ pub(crate) struct Calls {
     sharing: Sharing,
 }
 
-/// Whether a message that names no call may be of several client sessions.
+/// Ambiguity of messages that name no call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sharing {
-    /// One client session makes all calls, or each answer comes on an exchange of its own.
+    /// One client session makes all calls, or each call has its own exchange.
     Unambiguous,
     /// Several client sessions make calls.
     Ambiguous,
 }
 
-/// One open call, and where its events go.
+/// An open call and its event sender.
 struct CallSlot {
     call: OpenCall,
     events: EventSender,
@@ -56,28 +56,28 @@ pub(crate) struct OpenCall {
     pub(super) token: Option<Bytes>,
     /// The client session that makes it.
     pub(super) holder: Requester,
-    /// Log messages that it is to give (2026-07-28).
+    /// The log level that it asked for (2026-07-28).
     pub(super) level: Option<Level>,
     /// Its kind.
     pub(super) kind: CallKind,
-    /// Time at which its client last answered a request of the server.
+    /// Time of the client's last answer to a server request.
     pub(super) answered: Option<Instant>,
-    /// Time at which a request of the server in it was closed, unless its client has answered another since.
+    /// Time at which a server request of this call was closed, unless its client has answered another since.
     pub(super) request_closed: Option<Instant>,
 }
 
 /// Kinds of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallKind {
-    /// The handshake: it is never cancelled (all versions, cancellation), and the server asks nothing in it.
+    /// The handshake: never cancelled (all versions, cancellation), without server requests.
     Handshake,
-    /// A client's, in which the server may send it requests.
+    /// A client's call that may have server requests.
     Asking,
-    /// A client's or the gateway's own, in which the server may not.
+    /// A call of a client or the gateway without server requests.
     Plain,
 }
 
-/// A call that was given up.
+/// A cancelled call.
 #[derive(Debug)]
 struct Lingering {
     holder: Requester,
@@ -85,20 +85,20 @@ struct Lingering {
     until: Instant,
 }
 
-/// Client sessions that have calls on one connection.
+/// Client sessions with calls on one connection.
 pub(super) enum Callers {
-    /// None has.
+    /// None.
     None,
-    /// This one alone has.
+    /// This one only.
     One(Requester),
-    /// Several have.
+    /// Several.
     Many,
 }
 
 // === impl OpenCall ===
 
 impl OpenCall {
-    /// A call of nobody's, without token and level.
+    /// A call without owner, token and level.
     pub(super) const fn new(method: Method, kind: CallKind) -> Self {
         Self {
             method,
@@ -115,23 +115,23 @@ impl OpenCall {
 // === impl Calls ===
 
 impl Calls {
-    /// No calls.
+    /// Creates an empty table.
     pub(super) fn new(sharing: Sharing) -> Self {
         Self { open: Mutex::default(), lingering: Mutex::default(), ownership: Mutex::default(), sharing }
     }
 
-    /// Opens a call; gives its id, and its events as they are delivered. `over` says why the connection has ended, if it has.
+    /// Opens a call; returns its id and its events. `over` is the reason if the connection has ended.
     ///
     /// # Errors
     ///
-    /// Why nothing is sent on this connection any more.
+    /// The reason why nothing is sent on this connection any more.
     pub(super) fn open(
         &self,
         call: OpenCall,
         over: impl FnOnce() -> Option<String>,
     ) -> Result<(u64, EventReceiver), String> {
         let (sender, events) = call_events();
-        // under the lock that `fail_all` takes, so that no call is left behind on a connection that is over
+        // under the lock that `fail_all` takes, so that no call stays open on an ended connection
         let mut open = self.open.lock();
         if let Some(reason) = over() {
             return Err(reason);
@@ -151,18 +151,18 @@ impl Calls {
         }
     }
 
-    /// Whether the call `id` is open.
+    /// True if the call `id` is open.
     pub(super) fn is_open(&self, id: u64) -> bool {
         self.open.lock().get(id).is_some()
     }
 
-    /// Takes the call `id` out; `None` if it is not open any more.
+    /// Removes the call `id`; `None` if it is not open.
     pub(super) fn close(&self, id: u64) -> Option<OpenCall> {
         self.open.lock().close(id).map(|slot| slot.call)
     }
 
-    /// Hands `event` to the call `id`, or back if that is not open any more. Where its queue is full the event is dropped: a
-    /// slow reader stalls nobody else (design rule 7); an end is never dropped.
+    /// Delivers `event` to the call `id`; returns it if that is not open. If the queue is full the event is dropped, so
+    /// that a slow reader blocks nobody (design rule 7); the end is never dropped.
     pub(super) fn deliver(&self, id: u64, event: Event) -> Option<Event> {
         let mut open = self.open.lock();
         if matches!(event, Event::Done(_)) {
@@ -179,7 +179,7 @@ impl Calls {
         None
     }
 
-    /// Of what came on the exchange of the call `id`, what is for it, which need not be delivered; the rest goes to `others`.
+    /// Separates the events on the exchange of the call `id`: returns its own, passes those of other calls to `others`.
     pub(super) fn own(&self, id: u64, (to, event): (u64, Event), others: impl FnOnce(u64, Event)) -> Option<Event> {
         if to != id {
             others(to, event);
@@ -191,7 +191,7 @@ impl Calls {
         Some(event)
     }
 
-    /// Ends every call with this error.
+    /// Ends all calls with this error.
     pub(super) fn fail_all(&self, error: &ErrorObject) {
         let open = self.open.lock().close_all();
         for slot in open {
@@ -199,19 +199,19 @@ impl Calls {
         }
     }
 
-    /// The time at which the latest request of the server was closed in a call that goes on.
+    /// The latest time at which a server request was closed in a call that is still open.
     pub(super) fn latest_closed(&self) -> Option<Instant> {
         self.lock().iter().filter_map(|slot| slot.call.request_closed).max()
     }
 
-    /// The calls in which a request of the server was closed `time` ago or earlier.
+    /// The calls in which a server request was closed `time` ago or earlier.
     pub(super) fn closed_for(&self, time: Duration) -> Vec<u64> {
         let calls = self.lock();
         let closed = |id: &u64| calls.get(*id).and_then(|slot| slot.call.request_closed);
         calls.ids().filter(|id| closed(id).is_some_and(|closed| closed.elapsed() >= time)).collect()
     }
 
-    /// Notes that a call was given up before the server answered it.
+    /// Stores a call that was cancelled before the server answered it.
     pub(super) fn given_up(&self, id: u64, call: OpenCall) {
         if self.sharing == Sharing::Unambiguous {
             return;
@@ -222,17 +222,17 @@ impl Calls {
         lingering.insert(id, Lingering { holder, level, until: now + LINGER });
     }
 
-    /// Notes that the server says nothing more of a call that was given up.
+    /// Removes a cancelled call that the server has answered.
     pub(super) fn answered_late(&self, id: u64) {
         self.lingering.lock().remove(&id);
     }
 
-    /// Whether the server may still speak of a call that was given up.
+    /// True if the server may still send messages about a cancelled call.
     pub(super) fn has_lingering(&self) -> bool {
         !self.lingering().is_empty()
     }
 
-    /// Callers of the calls that were given up of late.
+    /// Client sessions of recently cancelled calls.
     fn lingering(&self) -> Vec<Requester> {
         let (mut lingering, now) = (self.lingering.lock(), Instant::now());
         lingering.retain(|_, one| one.until > now);
@@ -244,11 +244,11 @@ impl Calls {
     }
 }
 
-/// To which call a message belongs that names none.
+/// Attribution of messages that name no call.
 impl Calls {
-    /// The call that carries a request of the server: of the one client session that has calls here in which it can be asked
-    /// (design rule 4), the latest of those with the fewest requests in `open`, so that each gets its own from a server that
-    /// asks once in each.
+    /// The call that carries a server request. Only if one client session has calls here that allow server requests
+    /// (design rule 4): the latest of those that occur least often in `open`, so that a server that sends one request
+    /// in each call gets them distributed.
     pub(super) fn carrier(&self, open: &[u64]) -> Option<u64> {
         let lingering = self.lingering();
         let calls = self.lock();
@@ -260,8 +260,8 @@ impl Calls {
         others.all(|other| *other == slot.call.holder).then_some(best)
     }
 
-    /// The call that a log message of this level is for: the only one that asked for such (`translation` 3.4, LOG), calls that
-    /// were given up of late among them.
+    /// The call that a log message of this level belongs to: the only one that asked for the level (`translation` 3.4,
+    /// LOG), counting recently cancelled calls.
     pub(super) fn logger(&self, level: Option<Level>) -> Option<u64> {
         let takes = |lowest: Option<Level>| lowest.is_some_and(|lowest| level.is_none_or(|level| level >= lowest));
         let now = Instant::now();
@@ -277,7 +277,7 @@ impl Calls {
         calls.ids().filter(|id| calls.get(*id).is_some_and(|slot| slot.call.holder == *holder)).max()
     }
 
-    /// Client sessions that have calls here, those given up of late among them.
+    /// Client sessions with open or recently cancelled calls.
     pub(super) fn callers(&self) -> Callers {
         let lingering = self.lingering();
         let calls = self.lock();
@@ -286,13 +286,13 @@ impl Calls {
         if holders.all(|holder| holder == first) { Callers::One(first.clone()) } else { Callers::Many }
     }
 
-    /// The owner of what comes of the call `id`.
+    /// The owner of what the call `id` creates.
     pub(super) fn owner(&self, id: u64) -> Option<CallOwner> {
         self.read(id, |call| CallOwner { holder: call.holder.clone(), token: call.token.clone() })
     }
 }
 
-/// The end of a call at which the server was silent for longer than `timeout`.
+/// The end of a call without any message for `timeout`.
 pub(super) fn timed_out(backend: &BackendId, timeout: Duration) -> Event {
     let seconds = timeout.as_secs_f64();
     let reason = format!("no sign of life for {seconds} s");
@@ -301,7 +301,7 @@ pub(super) fn timed_out(backend: &BackendId, timeout: Duration) -> Event {
     Event::Done(Outcome::Failed(ErrorObject::unavailable(&message, &silent)))
 }
 
-/// The message that tells the server that the call `id` is given up.
+/// The message that cancels the call `id` at the server.
 pub(super) fn cancellation(id: u64, cancel_reason: &CancelReason) -> Message {
     let reason = json::quote(cancel_reason.reason());
     let params = format!(r#"{{"requestId":{id},"reason":{reason}}}"#);

@@ -1,5 +1,5 @@
-//! Requests of the server that stay open in calls on a shared channel while others wait for it (`translation` 4b.1): they are
-//! closed, and a call that the server does not finish then is cancelled. Knows nothing of who waits.
+//! Server requests that stay open on a shared channel while other calls wait (`translation` 4b.1): they are closed, and
+//! calls that the server does not finish then are cancelled. Knows nothing of the waiting calls.
 
 use std::time::Duration;
 
@@ -12,52 +12,52 @@ use crate::{
     model::BackendId,
 };
 
-/// The time in which a server may finish a call whose request was closed.
+/// Time for a server to finish a call whose request was closed.
 pub(crate) const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The reason of the error of a call that was cancelled, in its data.
+/// Reason of a cancelled call, in the data of its error.
 const QUESTION_CLOSED: &str = "question_closed";
 
 impl ServerRequests {
-    /// The time at which the latest request was closed in a call that goes on.
+    /// The latest time at which a server request was closed in a call that is still open.
     pub(crate) fn latest_closed(&self) -> Option<Instant> {
         self.calls().latest_closed()
     }
 
-    /// Closes every request of the calls in which one is open for `time` or longer. Their clients see it withdrawn.
+    /// Closes all server requests of calls in which one is open for `time` or longer. The clients see them withdrawn.
     pub(crate) fn close_after(&self, time: Duration) {
         for call in self.carriers_after(time) {
             let answers = self.close_of(call);
-            // a call may be in the list several times
+            // a call occurs once for each request
             if answers.is_empty() {
                 continue;
             }
             metrics::counter!("lockkeeper_backend_questions_closed_total").increment(1);
             tracing::debug!(backend = %self.backend(), call, "a question was closed since other calls wait");
             self.calls().change(call, |call| call.request_closed = Some(Instant::now()));
-            self.sender().tell_in_order(answers);
+            self.sender().send_in_order(answers);
         }
     }
 
-    /// Cancels the calls that the server did not finish within [`FINISH_TIMEOUT`] after their request was closed.
+    /// Cancels calls that the server did not finish within [`FINISH_TIMEOUT`] after their request was closed.
     pub(crate) fn cancel_unfinished(&self) {
         for id in self.calls().closed_for(FINISH_TIMEOUT) {
             let Some(call) = self.calls().read(id, Clone::clone) else { continue };
             self.calls().given_up(id, call);
             let error = closed_error(self.backend());
             if self.calls().deliver(id, Event::Done(Outcome::Failed(error))).is_some() {
-                // it has ended in this moment
+                // it ended at this moment
                 self.calls().answered_late(id);
                 continue;
             }
             let mut messages = self.close_of(id);
             messages.push(cancellation(id, &CancelReason::new("its question was closed and it did not end")));
-            self.sender().tell_in_order(messages);
+            self.sender().send_in_order(messages);
         }
     }
 }
 
-/// The error of a call that was cancelled so.
+/// The error of such a call.
 fn closed_error(backend: &BackendId) -> ErrorObject {
     let text = format!(
         "Backend `{backend}`: a question of this call was open for too long while other calls waited, so it was closed; the \

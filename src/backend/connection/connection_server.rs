@@ -1,4 +1,4 @@
-//! A connection as a [`Server`], for the bridge that is put around it. Knows nothing of what a bridge is for.
+//! A connection as a [`Server`], to put a decorator around it. Knows no decorator.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -13,20 +13,20 @@ use crate::{
     mcp::{Call, Event, Method, Outcome, Reply, Server, listen},
 };
 
-/// The longest that a task is waited for. Tasks are made for what takes long, and who waits asks meanwhile whether the
-/// server still works at it.
-const LONGEST_TASK: Duration = Duration::from_hours(24);
+/// Maximum duration of a task. Tasks are meant for long work, and the waiting side polls the server meanwhile.
+const MAX_TASK_TIME: Duration = Duration::from_hours(24);
 
 /// A connection as a server.
 struct ConnectionServer {
     connection: Arc<ServerConnection>,
-    /// How long the server may be silent in a call.
+    /// Maximum silence of the server in a call.
     call_timeout: Duration,
-    /// Why the call was not sent; not set by the requests that follow it, about the task that it made.
+    /// The reason why the call was not sent. The requests about its task that follow do not set it.
     not_sent: Arc<OnceLock<NotSent>>,
 }
 
-/// Makes one call through `bridge`, which is put around the connection. The events are those of [`ServerConnection::call`].
+/// Makes one call through `bridge`, a decorator around the connection. The events are those of
+/// [`ServerConnection::call`].
 pub(crate) fn call_through<B, S>(
     connection: &Arc<ServerConnection>,
     bridge: B,
@@ -53,7 +53,7 @@ impl Server for ConnectionServer {
             return self.listen(&call);
         }
         let is_of_task = method.is_of_core_tasks();
-        let call_timeout = if method == Method::TasksResult { LONGEST_TASK } else { self.call_timeout };
+        let call_timeout = if method == Method::TasksResult { MAX_TASK_TIME } else { self.call_timeout };
         let events = connection.call(OutboundCall::by(&call.context, &method, &call.params), call_timeout);
         let not_sent = Arc::clone(&self.not_sent);
         Reply::new(events.map(move |event| {
@@ -68,10 +68,10 @@ impl Server for ConnectionServer {
 }
 
 impl ConnectionServer {
-    /// What is told outside of calls, of the methods that the filter names.
+    /// Notifications outside of calls, of the methods that the filter names.
     fn listen(&self, call: &Call) -> Reply {
-        let about = &self.connection.about;
-        let told = about.listens.listen(&about.key, call.context.requester.clone(), listen::methods(&call.params));
+        let context = &self.connection.context;
+        let told = context.listens.listen(&context.key, call.context.requester.clone(), listen::methods(&call.params));
         Reply::new(stream::iter([listen::honouring([])]).chain(told))
     }
 }

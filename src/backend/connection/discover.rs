@@ -1,6 +1,5 @@
-//! `server/discover`: a server's account of itself, and what its answer says of its era (`translation` 2.7); the versions that
-//! a server names in a result or in an error. Knows nothing of
-//! what is done about it.
+//! `server/discover`: server information, the era that its answer shows (`translation` 2.7), and the versions that a
+//! server lists in a result or an error. Knows nothing of the consequences.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -19,126 +18,128 @@ use crate::{
     model::{BackendId, Delivery},
 };
 
-/// What the answer to `server/discover` tells.
+/// Outcome of `server/discover`.
 #[derive(Debug)]
-pub(crate) enum Told {
-    /// The server speaks 2026-07-28, and this is what it says.
+pub(crate) enum DiscoverOutcome {
+    /// The server speaks 2026-07-28; its server information.
     Modern(ServerInfo),
-    /// It does not: why this is supposed.
+    /// The server is taken for an older one; the reason.
     Legacy(String),
-    /// The process ended instead of answering: how. An older one may do so.
+    /// The process exited instead of answering, as older ones may; the way it did.
     Ended(String),
-    /// It speaks 2026-07-28, or a version after it, and cannot be used.
+    /// The server speaks 2026-07-28 or a later version, and cannot be used.
     Unusable(StartError),
-    /// Nothing, since it could not be reached or failed.
+    /// No evidence: the server could not be reached, or failed.
     Nothing(StartError),
 }
 
-/// Takes the server's account of itself, and begins to listen if it is the first.
-pub(crate) fn introduced(connection: &Arc<ServerConnection>, info: ServerInfo) {
+/// Stores server information, and starts the shared listen if it is the first.
+pub(crate) fn apply_server_info(connection: &Arc<ServerConnection>, info: ServerInfo) {
     let is_first = connection.set_server(info);
     let Some(listening) = connection.listening() else { return };
     if is_first {
         let (listening, connection) = (Arc::clone(listening), Arc::clone(connection));
-        let (tasks, end) = (connection.about.tasks.clone(), connection.end.token().clone());
+        let (tasks, end) = (connection.context.tasks.clone(), connection.end.token().clone());
         tasks.spawn(async move {
             end.run_until_cancelled(listen::run(connection, listening)).await;
         });
     } else {
-        // it may have other things to tell now
-        listening.want_anew();
+        // its notifications may have changed
+        listening.update_filter();
     }
 }
 
-/// Asks the server for its account of itself, for no longer than `timeout`.
-pub(crate) async fn discover(connection: &Arc<ServerConnection>, timeout: Duration) -> Told {
+/// Asks the server for its server information, for at most `timeout`.
+pub(crate) async fn discover(connection: &Arc<ServerConnection>, timeout: Duration) -> DiscoverOutcome {
     match ask(connection, timeout).await {
-        // it names a version that the gateway speaks, and was asked in that version: perhaps it has just begun
-        Told::Unusable(StartError::Malformed(_)) => ask(connection, timeout).await,
+        // it lists a version of the gateway, yet rejected a request in that version: perhaps it has just started
+        DiscoverOutcome::Unusable(StartError::Malformed(_)) => ask(connection, timeout).await,
         told => told,
     }
 }
 
-async fn ask(connection: &Arc<ServerConnection>, timeout: Duration) -> Told {
+async fn ask(connection: &Arc<ServerConnection>, timeout: Duration) -> DiscoverOutcome {
     let call = OutboundCall::of_gateway(Method::Discover, Payload::absent(Revision::NEWEST_LEGACY));
     let mut events = pin!(connection.exchange(call, CallKind::Plain, timeout));
     while let Some(event) = events.next().await {
         match event {
             Ok(Event::Done(Outcome::Complete(result) | Outcome::InputRequired(result))) => {
-                return read(result, &connection.about.backend);
+                return read(result, &connection.context.backend);
             }
             Ok(Event::Done(Outcome::Failed(error))) if error.revision().is_some() => return refused(&error),
             Ok(Event::Done(Outcome::Failed(_))) if connection.is_over() => break,
-            Ok(Event::Done(Outcome::Failed(_))) => return Told::Nothing(StartError::TimedOut(timeout)),
+            Ok(Event::Done(Outcome::Failed(_))) => return DiscoverOutcome::Nothing(StartError::TimedOut(timeout)),
             Ok(_) => {}
-            Err(error) => return not_answered(connection.about.abilities.delivery, error),
+            Err(error) => return not_answered(connection.context.abilities.delivery, error),
         }
     }
-    gone(connection.about.abilities.delivery, connection.reason())
+    gone(connection.context.abilities.delivery, connection.reason())
 }
 
-/// A request that was not answered by a message. On an exchange of its own the server may refuse in any form what it does
-/// not understand, and what does not come from it is no evidence.
-fn not_answered(delivery: Delivery, error: TransportError) -> Told {
+/// A request without a JSON-RPC answer. On an exchange of its own, an older server may refuse it in any form; a failure
+/// that is not the server's proves nothing.
+fn not_answered(delivery: Delivery, error: TransportError) -> DiscoverOutcome {
     match error {
-        TransportError::Refused(reason) if delivery == Delivery::Exchange => Told::Legacy(reason),
-        TransportError::Refused(reason) | TransportError::Denied(reason) => Told::Nothing(StartError::Refused(reason)),
+        TransportError::Refused(reason) if delivery == Delivery::Exchange => DiscoverOutcome::Legacy(reason),
+        TransportError::Refused(reason) | TransportError::Denied(reason) => {
+            DiscoverOutcome::Nothing(StartError::Refused(reason))
+        }
         TransportError::Gone(reason) | TransportError::Lost(reason) => gone(delivery, reason),
         TransportError::Unreachable(reason) | TransportError::Unavailable(reason) => {
-            Told::Nothing(StartError::Unreachable(reason))
+            DiscoverOutcome::Nothing(StartError::Unreachable(reason))
         }
     }
 }
 
-/// A channel that ends instead of an answer may be of an older server; an exchange that breaks says nothing.
-fn gone(delivery: Delivery, reason: String) -> Told {
+/// A channel that ends instead of an answer may belong to an older server; a broken exchange proves nothing.
+fn gone(delivery: Delivery, reason: String) -> DiscoverOutcome {
     match delivery {
-        Delivery::Channel => Told::Ended(reason),
-        Delivery::Exchange => Told::Nothing(StartError::Unreachable(reason)),
+        Delivery::Channel => DiscoverOutcome::Ended(reason),
+        Delivery::Exchange => DiscoverOutcome::Nothing(StartError::Unreachable(reason)),
     }
 }
 
-fn read(result: Payload, backend: &BackendId) -> Told {
+fn read(result: Payload, backend: &BackendId) -> DiscoverOutcome {
     match Versions::of(&result) {
         Some(Versions::Modern(revision)) => {
-            Told::Modern(ServerInfo::new(revision, (Account::Discover, result), backend))
+            DiscoverOutcome::Modern(ServerInfo::new(revision, (Account::Discover, result), backend))
         }
-        Some(Versions::Legacy) => Told::Legacy("it names versions with a handshake alone".to_owned()),
-        Some(Versions::Foreign(versions)) => Told::Unusable(incompatible(versions)),
-        None => Told::Legacy("it answers `server/discover` with something else".to_owned()),
+        Some(Versions::Legacy) => DiscoverOutcome::Legacy("it names versions with a handshake alone".to_owned()),
+        Some(Versions::Foreign(versions)) => DiscoverOutcome::Unusable(incompatible(versions)),
+        None => DiscoverOutcome::Legacy("it answers `server/discover` with something else".to_owned()),
     }
 }
 
-/// An error is of an older server, whatever its code, unless it is one that 2026-07-28 alone has.
-fn refused(error: &ErrorObject) -> Told {
+/// An error proves an older server, whatever its code, unless only 2026-07-28 defines it.
+fn refused(error: &ErrorObject) -> DiscoverOutcome {
     match (error.code(), supported(error)) {
         (ErrorObject::UNSUPPORTED_VERSION, Some(names)) => match Versions::among(&names) {
-            Versions::Modern(_) => {
-                Told::Unusable(StartError::Malformed("it refuses 2026-07-28, which it says it speaks".to_owned()))
-            }
-            Versions::Legacy => Told::Legacy("it names versions with a handshake alone".to_owned()),
-            Versions::Foreign(versions) => Told::Unusable(incompatible(versions)),
+            Versions::Modern(_) => DiscoverOutcome::Unusable(StartError::Malformed(
+                "it refuses 2026-07-28, which it says it speaks".to_owned(),
+            )),
+            Versions::Legacy => DiscoverOutcome::Legacy("it names versions with a handshake alone".to_owned()),
+            Versions::Foreign(versions) => DiscoverOutcome::Unusable(incompatible(versions)),
         },
         (ErrorObject::HEADER_MISMATCH | ErrorObject::MISSING_CAPABILITY, _) => {
-            Told::Unusable(StartError::Refused(format!("the server refused `server/discover`: {error}")))
+            DiscoverOutcome::Unusable(StartError::Refused(format!("the server refused `server/discover`: {error}")))
         }
-        _ => Told::Legacy(error.to_string()),
+        _ => DiscoverOutcome::Legacy(error.to_string()),
     }
 }
 
-/// The versions that a `DiscoverResult` names, as far as they matter.
+/// The relevant versions that a server lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Versions {
-    /// One in which requests stand alone is common.
+    /// A common version without sessions.
     Modern(Revision),
-    /// None such, but one with a handshake.
+    /// Only versions with a handshake in common.
     Legacy,
-    /// None that the gateway speaks: those that the server named.
+    /// No common version: the server's.
     Foreign(Vec<String>),
 }
 
 impl Versions {
-    /// What these names say.
+    /// Selects among these names.
     pub(super) fn among(names: &[String]) -> Self {
         let common = |era| {
             let ours = Revision::ALL.into_iter().rev().filter(move |revision| revision.era() == era);
@@ -159,7 +160,7 @@ impl Versions {
     }
 }
 
-/// The versions in `error.data.supported`; `None` where it names none.
+/// The versions in `error.data.supported`; `None` if there are none.
 pub(super) fn supported(error: &ErrorObject) -> Option<Vec<String>> {
     let object = Object::parse(error.json())?;
     let data = Object::parse(object.get("data")?.as_bytes())?;
@@ -167,7 +168,7 @@ pub(super) fn supported(error: &ErrorObject) -> Option<Vec<String>> {
     (!names.is_empty()).then_some(names)
 }
 
-/// Why a server cannot be used that offers these versions alone.
+/// The error for a server that has only these versions.
 pub(super) fn incompatible(supported: Vec<String>) -> StartError {
     let versions = supported.join(", ");
     let reason =

@@ -1,8 +1,8 @@
-//! The listens that are open at one time at one server: the newest, and those that it takes the place of. Knows nothing
-//! of what is wanted, nor of whom what comes is for.
+//! Overlapping `subscriptions/listen` requests to one server: the newest, and those that it replaces. Knows nothing of
+//! filters and receivers.
 //!
-//! A server acknowledges a listen, and then begins to tell on it: some a moment later. So an older listen is heard for a
-//! while longer, and what comes on several is told once. Where that cannot be known it is told twice rather than never.
+//! A server acknowledges a listen before it sends notifications on it, sometimes a moment later. So the older listen
+//! stays open for a while, and duplicates are dropped. In doubt a notification is delivered twice rather than never.
 
 use std::{collections::HashMap, pin::Pin, time::Duration};
 
@@ -15,27 +15,27 @@ use crate::{
     mcp::{Event, Method, Notification, Outcome},
 };
 
-/// For how long a listen is heard after the one that takes its place is acknowledged (`translation` 4d).
+/// Time for which a listen stays open after its replacement is acknowledged (`translation` 4d).
 const OVERLAP: Duration = Duration::from_secs(1);
-/// How many listens are open at once; beyond, the oldest is closed at once.
-const MOST: usize = 4;
+/// Maximum number of open listens; beyond it the oldest is closed at once.
+const MAX_LISTENS: usize = 4;
 
 /// Events of one listen.
 pub(super) type ListenEvents = Pin<Box<dyn Stream<Item = Result<Event, NotSent>> + Send>>;
 
-/// What something told is about: the method, and the resource or task where it is of one.
+/// The subject of a notification: its method, and its resource or task, if any.
 type Subject = (String, Option<String>);
 
-/// Counts of what was told.
+/// Counts of notifications.
 type EventCounts = HashMap<Subject, u64>;
 
-/// The listens that are open, the newest last.
+/// The open listens, the newest last.
 #[derive(Default)]
 pub(super) struct ListenFanIn {
     open: Vec<FanInListener>,
-    /// How often each was told to those behind, while several are open.
-    told: EventCounts,
-    /// Whether one broke off before the one that was to take its place told anything.
+    /// Count of each delivered notification, while several listens are open.
+    delivered: EventCounts,
+    /// True if a listen broke off before its replacement delivered anything.
     has_broken: bool,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct ListenFanIn {
 struct FanInListener {
     events: ListenEvents,
     state: FanInState,
-    /// How often each came on this one; what had come when it was opened counts as come.
+    /// Count of each notification on this listen, starting from the delivered ones at its opening.
     came: EventCounts,
 }
 
@@ -54,51 +54,51 @@ enum FanInState {
     ClosingAt(Instant),
 }
 
-/// Something that was heard.
+/// Event of the fan-in.
 #[derive(Debug)]
 pub(super) enum FanInEvent {
-    /// The server acknowledges the newest listen: the filter that it honours.
+    /// The server acknowledged the newest listen, with this filter.
     Acknowledged(Value),
-    /// Something was told, for the first time.
-    Told(Notification),
-    /// The server answers the newest listen with an error.
+    /// A notification, without duplicates.
+    Notified(Notification),
+    /// The server rejected the newest listen.
     Refused,
-    /// The newest listen is over.
+    /// The newest listen ended.
     Ended,
 }
 
-/// What the listens come to in one step.
+/// Result of one step.
 enum FanInStep {
     Came(usize, Option<Result<Event, NotSent>>),
     Due,
 }
 
 impl ListenFanIn {
-    /// Whether nothing is heard.
+    /// True if no listen is open.
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// Whether something may have gone unheard since this was last asked: a listen broke off before the one that was to take
-    /// its place was acknowledged.
+    /// True if notifications may have been missed since the last call: a listen broke off before its replacement was
+    /// acknowledged.
     pub(super) fn take_broken(&mut self) -> bool {
         std::mem::take(&mut self.has_broken)
     }
 
-    /// Closes all.
+    /// Closes all listens.
     pub(super) fn close(&mut self) {
         *self = Self::default();
     }
 
-    /// Adds a listen that was asked for, which is to take the place of the others.
+    /// Adds a listen that replaces the others.
     pub(super) fn add(&mut self, events: ListenEvents) {
-        if self.open.len() >= MOST {
+        if self.open.len() >= MAX_LISTENS {
             self.remove(0);
         }
-        self.open.push(FanInListener { events, state: FanInState::Asked, came: self.told.clone() });
+        self.open.push(FanInListener { events, state: FanInState::Asked, came: self.delivered.clone() });
     }
 
-    /// The next that is heard. It waits for good where nothing is open; dropping the wait loses nothing.
+    /// Waits for the next event, forever if no listen is open. Cancel safe.
     pub(super) async fn hear(&mut self) -> FanInEvent {
         loop {
             let (at, event) = match self.step().await {
@@ -121,16 +121,16 @@ impl ListenFanIn {
                 }
                 Some(Ok(Event::Notified(told))) => {
                     if self.is_news(at, &told) {
-                        return FanInEvent::Told(told);
+                        return FanInEvent::Notified(told);
                     }
                 }
-                // a listen cannot be asked: a question that is dropped is refused
+                // a listen has no server requests; dropping one refuses it
                 Some(Ok(Event::Asked(_))) => {}
                 Some(Ok(Event::Done(_)) | Err(_)) | None => {
                     let mut heard = FanInEvent::Ended;
                     if let Some(Ok(Event::Done(Outcome::Failed(error)))) = event {
                         tracing::debug!(%error, "the server does not let itself be listened to");
-                        // the server's own, and not that the connection was lost
+                        // an error of the server itself, not a lost connection
                         if error.revision().is_some() {
                             heard = FanInEvent::Refused;
                         }
@@ -146,7 +146,7 @@ impl ListenFanIn {
         }
     }
 
-    /// What comes on any of them, the oldest first.
+    /// The next item of any listen, the oldest first.
     async fn step(&mut self) -> FanInStep {
         let due = self.open.iter().filter_map(|listener| match listener.state {
             FanInState::ClosingAt(at) => Some(at),
@@ -164,7 +164,7 @@ impl ListenFanIn {
         }
     }
 
-    /// The filter that the newest listen is acknowledged with; the older ones are heard for a while longer.
+    /// Handles an acknowledgement of the newest listen and returns its filter; older ones stay open for a while.
     fn acknowledged(&mut self, at: usize, told: &Notification) -> Option<Value> {
         let (newest, older) = self.open.split_last_mut()?;
         if at != older.len() || newest.state != FanInState::Asked {
@@ -181,7 +181,7 @@ impl ListenFanIn {
         Some(params["notifications"].take())
     }
 
-    /// Whether none of the others has told this.
+    /// True if no other listen has delivered this notification.
     fn is_news(&mut self, at: usize, told: &Notification) -> bool {
         if self.open.len() == 1 {
             return true;
@@ -191,16 +191,16 @@ impl ListenFanIn {
         let subject = (told.method.as_str().to_owned(), of);
         let came = listener.came.entry(subject.clone()).or_default();
         *came += 1;
-        let given = self.told.entry(subject).or_default();
+        let given = self.delivered.entry(subject).or_default();
         let is_news = *came > *given;
         *given = (*given).max(*came);
         is_news
     }
 
-    /// Closes one. What the others have not told yet they may never tell, so all begin to count anew.
+    /// Closes one listen. The others may never send what they have not sent yet, so all counts restart.
     fn remove(&mut self, at: usize) {
         drop(self.open.remove(at));
-        self.told.clear();
+        self.delivered.clear();
         self.open.iter_mut().for_each(|listener| listener.came.clear());
     }
 }
@@ -230,7 +230,7 @@ mod tests {
         Box::pin(stream::unfold(receiver, async |mut come| come.recv().await.map(|event| (Ok(event), come))))
     }
 
-    /// One more listen, acknowledged; what is sent comes on it.
+    /// Adds an acknowledged listen; returns its sender.
     async fn listen(fan_in: &mut ListenFanIn) -> mpsc::UnboundedSender<Event> {
         let (sender, receiver) = mpsc::unbounded_channel();
         fan_in.add(events(receiver));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     fn is_told(fan_in: &mut ListenFanIn) -> bool {
-        matches!(fan_in.hear().now_or_never(), Some(FanInEvent::Told(_)))
+        matches!(fan_in.hear().now_or_never(), Some(FanInEvent::Notified(_)))
     }
 
     #[tokio::test(start_paused = true)]
@@ -295,7 +295,7 @@ mod tests {
         for _ in 0..10 {
             senders.push(listen(&mut fan_in).await);
         }
-        assert_eq!(senders.iter().filter(|sender| !sender.is_closed()).count(), MOST);
+        assert_eq!(senders.iter().filter(|sender| !sender.is_closed()).count(), MAX_LISTENS);
         senders[8].send(change()).unwrap();
         assert!(is_told(&mut fan_in));
         drop(senders.remove(8));

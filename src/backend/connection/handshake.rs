@@ -1,4 +1,4 @@
-//! The handshake of the legacy versions: `initialize`, its answer, `notifications/initialized`.
+//! The handshake of legacy versions: `initialize`, its answer, `notifications/initialized`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use super::{
     discover::{incompatible, supported},
     receive::begin,
     server_info::{Account, ServerInfo},
-    state::{About, ServerConnection},
+    state::{ConnectionContext, ServerConnection},
 };
 use crate::{
     backend::{
@@ -23,15 +23,15 @@ use crate::{
     model::BackendId,
 };
 
-/// Waits before `notifications/initialized` is sent again (`translation` 6.6).
+/// Delays between attempts of `notifications/initialized` (`translation` 6.6).
 const RETRIES: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(5)];
-/// The time that one try of `notifications/initialized` may take.
+/// Maximum time of one attempt of `notifications/initialized`.
 const INITIALIZED_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A completion of something that no server has.
+/// A completion of a name that no server has.
 const COMPLETION_PROBE: &[u8] =
     br#"{"ref":{"type":"ref/prompt","name":"lockkeeper-probe"},"argument":{"name":"probe","value":""}}"#;
-/// The time that the answer to it may take.
+/// Maximum time for its answer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The content of `initialize`.
@@ -39,40 +39,40 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct Offer {
     /// The version.
     pub(crate) revision: Revision,
-    /// The version that is taken for spoken where the answer names none that is known.
+    /// The version to assume if the answer names no known one.
     pub(crate) assumed: Option<Revision>,
-    /// The client in whose name it is made.
+    /// The client that the session is for.
     pub(crate) client: Arc<ClientInfo>,
 }
 
 /// The failure of a handshake.
 #[derive(Debug)]
 pub(crate) enum HandshakeError {
-    /// Another version may do, on a fresh connection (`translation` 6.1, 6.3).
+    /// Another version may work, on a fresh connection (`translation` 6.1, 6.3).
     Offer(Revision),
     /// It failed.
     Start(StartError),
 }
 
-/// A handshake under way. Dropping it before its end ends the connection.
+/// A handshake in progress. Dropping it early ends the connection.
 struct Handshake {
     connection: Arc<ServerConnection>,
     is_done: bool,
 }
 
-/// Opens a session over a fresh transport. Nothing but the handshake crosses before the server has accepted
+/// Opens a session over a fresh transport. Nothing else is sent before the server has accepted
 /// `notifications/initialized` (design rule 2).
 pub(crate) async fn open(
-    about: About,
+    context: ConnectionContext,
     offer: &Offer,
     transport: Arc<dyn Transport>,
     incoming: Incoming,
 ) -> Result<Arc<ServerConnection>, HandshakeError> {
-    let connection = begin(about, transport, incoming);
+    let connection = begin(context, transport, incoming);
     let mut handshake = Handshake { connection: Arc::clone(&connection), is_done: false };
     let info = handshake.initialize(offer).await?;
     connection.transport.negotiated(info.revision);
-    // kept before `initialized` is sent: the server may ask at once when it has it
+    // stored before `initialized` is sent: the server may send requests right after it
     connection.set_server(info);
     handshake.initialized().await?;
     connection.transport.opened();
@@ -87,14 +87,14 @@ impl Handshake {
     async fn initialize(&self, offer: &Offer) -> Result<ServerInfo, HandshakeError> {
         let connection = &self.connection;
         let params = Payload::new(offer.revision, offer.params());
-        // bounded from outside by `start_timeout`, which covers more than this one request
+        // `start_timeout` of the caller applies, which covers more than this request
         let never = Duration::from_hours(24);
         let call = OutboundCall::of_gateway(Method::Initialize, params);
         let mut events = std::pin::pin!(connection.call_of(call, CallKind::Handshake, never));
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Done(Outcome::Complete(result))) => {
-                    return read(result, offer, &connection.about.backend);
+                    return read(result, offer, &connection.context.backend);
                 }
                 Ok(Event::Done(Outcome::Failed(error))) if connection.is_over() => {
                     tracing::debug!(%error, "the connection ended in the handshake");
@@ -108,7 +108,7 @@ impl Handshake {
         Err(StartError::Unreachable(connection.reason()).into())
     }
 
-    /// Tells the server that the session begins, again where it does not get through: it may be repeated.
+    /// Sends `notifications/initialized`, and repeats it after failures: repetition is allowed.
     async fn initialized(&self) -> Result<(), StartError> {
         let mut waits = RETRIES.into_iter();
         loop {
@@ -136,8 +136,8 @@ impl Handshake {
         }
     }
 
-    /// Finds out whether a server completes arguments whose version has no word for it (`translation` 3.3, CMP): one that
-    /// does not know the method says so, and any other answer is of one that does. No answer is none.
+    /// Probes whether a server completes arguments, if its version has no capability for it (`translation` 3.3, CMP):
+    /// an unknown method means no, any other answer yes, silence no.
     async fn probe_completion(&self) {
         let Some(server) = self.connection.server() else { return };
         if server.revision.has(Feature::CompletionsCapability)
@@ -171,13 +171,13 @@ impl Drop for Handshake {
 // === impl Offer ===
 
 impl Offer {
-    /// The parameters of `initialize`: the client's own words, for the server to see whom it serves.
+    /// The parameters of `initialize`, with the client's own description.
     fn params(&self) -> Bytes {
         let mut text = format!(r#"{{"protocolVersion":"{}","capabilities":"#, self.revision).into_bytes();
         let capabilities = &self.client.capabilities;
         text.extend_from_slice(match self.client.revision.era() {
             Era::Legacy => capabilities.json(),
-            // tasks are the gateway's own business across the eras
+            // tasks of the other era are the gateway's business
             Era::Modern => capabilities.mirrored(),
         });
         text.extend_from_slice(br#","clientInfo":"#);
@@ -187,7 +187,7 @@ impl Offer {
     }
 }
 
-/// Reads an `InitializeResult`. A version that is not known is answered by a lower offer, never by a guess.
+/// Reads an `InitializeResult`. An unknown version leads to a lower offer, never to a guess.
 fn read(result: Payload, offer: &Offer, backend: &BackendId) -> Result<ServerInfo, HandshakeError> {
     let malformed = |what: &str| HandshakeError::from(StartError::Malformed(what.to_owned()));
     let object = Object::parse(result.json()).ok_or_else(|| malformed("the result is no object"))?;
@@ -206,7 +206,7 @@ fn read(result: Payload, offer: &Offer, backend: &BackendId) -> Result<ServerInf
     }
 }
 
-/// `initialize` was answered by an error (`translation` 6.3).
+/// Handles an error in answer to `initialize` (`translation` 6.3).
 fn refused(error: &ErrorObject, offered: Revision) -> HandshakeError {
     let supported = supported(error).unwrap_or_default();
     let common = Revision::ALL.into_iter().rev().filter(|revision| revision.era() == Era::Legacy);

@@ -1,7 +1,7 @@
-//! The one `subscriptions/listen` of a connection, which all who listen share: what they want together is asked for, and
-//! what comes is given to whom it is for (`translation` 4d).
+//! The `subscriptions/listen` of a connection, shared by all its listeners: its filter is the union of theirs, and each
+//! notification goes to those that it concerns (`translation` 4d).
 //!
-//! When what is wanted changes, the new listen is heard before the old one is closed, so that nothing is missed.
+//! When the filter changes, the new listen is acknowledged before the old one is closed, so that nothing is missed.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -24,12 +24,12 @@ use crate::{
     },
 };
 
-/// The first and the longest wait before a listen that ended is opened again.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
-/// How long an acknowledgement is waited for.
-const ACKNOWLEDGED: Duration = Duration::from_secs(30);
-/// A listen is never cancelled for its silence.
-const EVER: Duration = Duration::from_hours(24 * 365);
+/// Minimum and maximum delay before a listen is reopened.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+/// Maximum wait for an acknowledgement.
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout of a listen: it is never cancelled for silence.
+const NO_TIMEOUT: Duration = Duration::from_hours(24 * 365);
 
 /// The listen of one connection.
 struct ConnectionListen {
@@ -37,17 +37,17 @@ struct ConnectionListen {
     listening: Arc<ListenState>,
 }
 
-/// What becomes of a listen that was asked for.
+/// Answer to a listen.
 enum ListenAnswer {
-    /// It tells of these.
+    /// Acknowledged, with these topics.
     Acknowledged(HashSet<Topic>),
-    /// The server answers with an error.
+    /// Rejected by the server.
     Refused,
-    /// It ended, or nothing came in time.
+    /// Ended, or timed out.
     Lost,
 }
 
-/// Listens for as long as the connection lasts.
+/// Keeps the listen open as long as the connection.
 pub(super) async fn run(connection: Arc<ServerConnection>, listening: Arc<ListenState>) {
     ConnectionListen { connection, listening }.run().await;
 }
@@ -57,15 +57,15 @@ pub(super) async fn run(connection: Arc<ServerConnection>, listening: Arc<Listen
 impl ConnectionListen {
     async fn run(&self) {
         let listening = &self.listening;
-        let about = &self.connection.about;
+        let context = &self.connection.context;
         let mut wanted = listening.wanted.subscribe();
         let mut fan_in = ListenFanIn::default();
-        let mut pause = PAUSE.0;
+        let mut pause = BACKOFF.0;
         let mut is_first = true;
         let mut refused_at = None;
         loop {
             let count = *wanted.borrow_and_update();
-            let mut topics = about.subscriptions.topics(&about.key);
+            let mut topics = context.subscriptions.topics(&context.key);
             if refused_at == Some(count) {
                 topics.retain(|topic| !self.is_new_task(topic));
             }
@@ -78,11 +78,11 @@ impl ConnectionListen {
                 continue;
             };
             let (began, was_lost) = (Instant::now(), fan_in.is_empty() && !is_first);
-            let is_another = fan_in.is_empty() && about.is_another;
+            let is_another = fan_in.is_empty() && context.is_another;
             fan_in.add(self.events(&filter));
-            let answer = timeout(ACKNOWLEDGED, self.answer(&mut fan_in)).await.unwrap_or(ListenAnswer::Lost);
+            let answer = timeout(ACKNOWLEDGE_TIMEOUT, self.answer(&mut fan_in)).await.unwrap_or(ListenAnswer::Lost);
             if matches!(answer, ListenAnswer::Refused) && topics.iter().any(|topic| self.is_new_task(topic)) {
-                // it may be for a task that one client names: that must cost nobody else theirs
+                // the reason may be one client's task: the other topics are kept
                 refused_at = Some(count);
                 continue;
             }
@@ -90,12 +90,12 @@ impl ConnectionListen {
                 listening.acknowledge(count, heard);
                 is_first = false;
                 let is_lost_one = fan_in.take_broken() || was_lost;
-                // that a connection is another than before was told when it was made, as far as lists go
+                // a replaced connection has already been reported for lists
                 if is_lost_one {
-                    about.listens.tell_all_changed(&about.key);
+                    context.listens.notify_lists_changed(&context.key);
                 }
                 if is_lost_one || is_another {
-                    self.tell_updated(&topics);
+                    self.report_updated(&topics);
                 }
                 tokio::select! {
                     () = self.follow(&mut fan_in) => {}
@@ -103,28 +103,28 @@ impl ConnectionListen {
                 }
             }
             fan_in.close();
-            pause = if began.elapsed() > PAUSE.1 { PAUSE.0 } else { pause };
-            tracing::debug!(backend = %about.backend, wait = pause.as_secs(), "a listen ended and is opened again");
+            pause = if began.elapsed() > BACKOFF.1 { BACKOFF.0 } else { pause };
+            tracing::debug!(backend = %context.backend, wait = pause.as_secs(), "a listen ended and is opened again");
             tokio::select! {
                 () = sleep(pause) => {}
-                // who wants something is not kept waiting for what others met with
+                // a new subscriber does not wait for earlier failures
                 _ = wanted.changed() => {}
             }
-            pause = (pause * 2).min(PAUSE.1);
+            pause = (pause * 2).min(BACKOFF.1);
         }
     }
 
-    /// Whether it is a task that the server has not acknowledged yet.
+    /// True if the topic is a task that the server has not acknowledged yet.
     fn is_new_task(&self, topic: &Topic) -> bool {
         topic.task().is_some() && !self.listening.has_acknowledged(topic)
     }
 
     fn events(&self, filter: &Value) -> ListenEvents {
         let params = Payload::of(Revision::NEWEST_LEGACY, &json!({ "notifications": filter }));
-        Box::pin(self.connection.call(OutboundCall::of_gateway(Method::Listen, params), EVER))
+        Box::pin(self.connection.call(OutboundCall::of_gateway(Method::Listen, params), NO_TIMEOUT))
     }
 
-    /// What is to be listened to; `None` where there is nothing.
+    /// The filter; `None` if it is empty.
     fn filter(&self, topics: &[Topic]) -> Option<Value> {
         let server = self.connection.server()?;
         let lists = LISTS.iter().filter(|(_, capability, _)| server.offers(capability, "listChanged"));
@@ -141,7 +141,7 @@ impl ConnectionListen {
         (!filter.is_empty()).then_some(Value::Object(filter))
     }
 
-    /// Waits for what becomes of the newest listen while the others go on.
+    /// Waits for the answer to the newest listen while the others go on.
     async fn answer(&self, fan_in: &mut ListenFanIn) -> ListenAnswer {
         loop {
             match fan_in.hear().await {
@@ -150,57 +150,57 @@ impl ConnectionListen {
                     let tasks = strings(&filter[TASK_IDS]).into_iter().map(Topic::Task);
                     return ListenAnswer::Acknowledged(uris.chain(tasks).collect());
                 }
-                FanInEvent::Told(notification) => self.give(&notification),
+                FanInEvent::Notified(notification) => self.deliver(&notification),
                 FanInEvent::Refused => return ListenAnswer::Refused,
                 FanInEvent::Ended => return ListenAnswer::Lost,
             }
         }
     }
 
-    /// Gives what comes to whom it is for, until the newest listen ends.
+    /// Delivers notifications until the newest listen ends.
     async fn follow(&self, fan_in: &mut ListenFanIn) {
         loop {
             match fan_in.hear().await {
-                FanInEvent::Told(notification) => self.give(&notification),
+                FanInEvent::Notified(notification) => self.deliver(&notification),
                 FanInEvent::Acknowledged(_) => {}
                 FanInEvent::Refused | FanInEvent::Ended => return,
             }
         }
     }
 
-    fn give(&self, told: &Notification) {
+    fn deliver(&self, told: &Notification) {
         let (listens, subscriptions, key) =
-            (&self.connection.about.listens, &self.connection.about.subscriptions, &self.connection.about.key);
+            (&self.connection.context.listens, &self.connection.context.subscriptions, &self.connection.context.key);
         let topic = match told.method {
             Method::ResourceUpdated => told.params.string("uri").map(Topic::Resource),
             Method::Tasks => told.params.string("taskId").map(Topic::Task),
             _ => None,
         };
         if let Some(topic) = topic {
-            listens.tell(key, told, |holder| subscriptions.is_subscribed(key, holder, &topic));
+            listens.notify(key, told, |holder| subscriptions.is_subscribed(key, holder, &topic));
             if told.method == Method::Tasks
                 && DetailedTask::read(&told.params).is_some_and(|task| task.status.is_final())
             {
                 self.leave(&topic);
             }
         } else if LISTS.iter().any(|(.., method)| *method == told.method) {
-            listens.tell(key, told, |_| true);
+            listens.notify(key, told, |_| true);
         }
     }
 
-    /// Listens no more for what is over.
+    /// Unsubscribes from a topic that has ended.
     fn leave(&self, topic: &Topic) {
-        let about = &self.connection.about;
-        if about.subscriptions.is_over(&about.key, topic) {
-            self.listening.want_anew();
+        let context = &self.connection.context;
+        if context.subscriptions.is_over(&context.key, topic) {
+            self.listening.update_filter();
         }
     }
 
-    /// What nobody listened to for a while may have changed.
-    fn tell_updated(&self, topics: &[Topic]) {
+    /// Reports topics that may have changed while no listen was open.
+    fn report_updated(&self, topics: &[Topic]) {
         for uri in topics.iter().filter_map(Topic::uri) {
             let params = Payload::of(self.connection.revision(), &json!({ "uri": uri }));
-            self.give(&Notification { method: Method::ResourceUpdated, params });
+            self.deliver(&Notification { method: Method::ResourceUpdated, params });
         }
         let tasks: Vec<String> = topics.iter().filter_map(Topic::task).map(str::to_owned).collect();
         let (listen, end) = (
@@ -208,23 +208,23 @@ impl ConnectionListen {
             self.connection.end.token().clone(),
         );
         if !tasks.is_empty() {
-            self.connection.about.tasks.spawn(async move {
-                end.run_until_cancelled(listen.tell_tasks(tasks)).await;
+            self.connection.context.tasks.spawn(async move {
+                end.run_until_cancelled(listen.report_tasks(tasks)).await;
             });
         }
     }
 
-    /// Asks how these tasks are, and tells it.
-    async fn tell_tasks(&self, ids: Vec<String>) {
+    /// Asks for the status of these tasks, and reports it.
+    async fn report_tasks(&self, ids: Vec<String>) {
         for id in ids {
             let call = OutboundCall::of_gateway(Method::TasksGet, task::params(&id));
-            let mut events = Box::pin(self.connection.call(call, ACKNOWLEDGED));
+            let mut events = Box::pin(self.connection.call(call, ACKNOWLEDGE_TIMEOUT));
             while let Some(Ok(event)) = events.next().await {
                 match event {
                     Event::Done(Outcome::Complete(task)) => {
-                        self.give(&Notification { method: Method::Tasks, params: task.without("resultType") });
+                        self.deliver(&Notification { method: Method::Tasks, params: task.without("resultType") });
                     }
-                    // the server knows nothing of it any more
+                    // the server does not know it any more
                     Event::Done(Outcome::Failed(error)) if error.code() == ErrorObject::INVALID_PARAMS => {
                         self.leave(&Topic::Task(id.clone()));
                     }

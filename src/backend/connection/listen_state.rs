@@ -1,5 +1,5 @@
-//! State of the shared `subscriptions/listen` of one connection: what is wanted, and what the server acknowledged. Knows
-//! nothing of how it is listened to.
+//! State of the shared `subscriptions/listen` of one connection: changes of its filter, and the server's
+//! acknowledgement. Knows nothing of the exchange.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -7,23 +7,23 @@ use tokio::{sync::watch, time::timeout};
 
 use crate::backend::subscriptions::Topic;
 
-/// The time in which a server has to acknowledge what a client subscribes to.
+/// Time for a server to acknowledge a client's subscription.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is wanted of the listen, and what the server has acknowledged.
+/// State of the shared listen.
 #[derive(Debug)]
 pub(crate) struct ListenState {
-    /// Counts the changes of what is wanted.
+    /// Number of changes of the filter.
     pub(super) wanted: watch::Sender<u64>,
     pub(super) acknowledged: watch::Sender<Acknowledged>,
 }
 
-/// What the server has acknowledged.
+/// The server's acknowledgement.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Acknowledged {
-    /// The count up to which it did.
+    /// The number of changes that it covers.
     pub(super) upto: u64,
-    /// The topics that it tells of.
+    /// The acknowledged topics.
     pub(super) topics: HashSet<Topic>,
 }
 
@@ -34,20 +34,20 @@ impl Default for ListenState {
 }
 
 impl ListenState {
-    /// Sees to it that what the clients want is listened to; gives those of `topics` that the server tells of, or `None` if it
-    /// does not say so in time.
-    pub(crate) async fn honoured(&self, topics: Vec<Topic>) -> Option<Vec<Topic>> {
-        let count = self.want_anew();
+    /// Requests an update of the listen; returns those `topics` that the server acknowledges, or `None` if it does not
+    /// answer in time.
+    pub(crate) async fn acknowledged_of(&self, topics: Vec<Topic>) -> Option<Vec<Topic>> {
+        let count = self.update_filter();
         let mut acknowledged = self.acknowledged.subscribe();
-        let honoured = async {
+        let acknowledged_of = async {
             let acknowledged = acknowledged.wait_for(|acknowledged| acknowledged.upto >= count).await.ok()?;
             Some(topics.into_iter().filter(|topic| acknowledged.topics.contains(topic)).collect())
         };
-        timeout(ACKNOWLEDGE_TIMEOUT, honoured).await.ok().flatten()
+        timeout(ACKNOWLEDGE_TIMEOUT, acknowledged_of).await.ok().flatten()
     }
 
-    /// Notes that what the clients want has changed.
-    pub(crate) fn want_anew(&self) -> u64 {
+    /// Records a change of the filter.
+    pub(crate) fn update_filter(&self) -> u64 {
         let mut count = 0;
         self.wanted.send_modify(|wanted| {
             *wanted += 1;
@@ -56,12 +56,12 @@ impl ListenState {
         count
     }
 
-    /// Notes what the server acknowledges.
+    /// Stores an acknowledgement.
     pub(super) fn acknowledge(&self, upto: u64, topics: HashSet<Topic>) {
         self.acknowledged.send_replace(Acknowledged { upto, topics });
     }
 
-    /// Whether the server has acknowledged this topic.
+    /// True if the server has acknowledged this topic.
     pub(super) fn has_acknowledged(&self, topic: &Topic) -> bool {
         self.acknowledged.borrow().topics.contains(topic)
     }

@@ -1,5 +1,5 @@
-//! Owners of what outlives its call on a connection that client sessions share: tasks, URL elicitations, and progress that
-//! goes on. Knows nothing of how owners are told.
+//! Owners of what outlives its call on a shared connection: tasks, URL elicitations and late progress. Knows nothing of
+//! notifications.
 
 use bytes::Bytes;
 use hashlink::LinkedHashMap;
@@ -9,49 +9,49 @@ use crate::{
     model::Requester,
 };
 
-/// Entries that are kept; beyond, the oldest are forgotten.
+/// Maximum number of entries; the oldest are removed.
 const MAX_ENTRIES: usize = 4_096;
 
-/// A name that a server gave something.
+/// A thing with an owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Thing {
+pub(super) enum OwnedId {
     /// A task (2025-11-25).
     Task(String),
     /// An elicitation by URL (2025-11-25).
     Elicitation(String),
-    /// A progress token of the gateway's own, whose call made a task (2025-11-25: it stays valid with the task).
+    /// A progress token of the gateway whose call created a task (2025-11-25: it stays valid with the task).
     Token(u64),
 }
 
-/// Owners by what they own, the oldest first.
+/// Owners by thing, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Ownership(LinkedHashMap<Thing, CallOwner>);
+pub(super) struct Ownership(LinkedHashMap<OwnedId, CallOwner>);
 
-/// A client session, and the token that it gave.
+/// A client session and its progress token.
 #[derive(Debug, Clone)]
 pub(super) struct CallOwner {
     /// The session.
     pub(super) holder: Requester,
-    /// The client's own token, of [`Thing::Token`].
+    /// The client's own token, for [`OwnedId::Token`].
     pub(super) token: Option<Bytes>,
 }
 
 impl Ownership {
-    /// Notes the owner of a thing.
-    pub(super) fn note(&mut self, thing: Thing, owner: CallOwner) {
+    /// Stores the owner of a thing.
+    pub(super) fn note(&mut self, thing: OwnedId, owner: CallOwner) {
         self.0.replace(thing, owner);
         if self.0.len() > MAX_ENTRIES {
             self.0.pop_front();
         }
     }
 
-    /// The owner of a thing; `None` if nobody is known to be.
-    pub(super) fn owner(&self, thing: &Thing) -> Option<&CallOwner> {
+    /// The owner of a thing; `None` if it is unknown.
+    pub(super) fn owner(&self, thing: &OwnedId) -> Option<&CallOwner> {
         self.0.get(thing)
     }
 }
 
-/// The tasks of a list that `keep` says, every other byte as it was.
+/// The tasks of a list that `keep` selects; every other byte stays.
 pub(super) fn own_tasks(result: &Payload, keep: impl Fn(&str) -> bool) -> Payload {
     let Some(tasks) = result.member("tasks").map(str::to_owned) else {
         return result.clone();

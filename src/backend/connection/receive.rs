@@ -1,5 +1,5 @@
-//! Messages of a server: an answer goes to its call, progress under its token; the rest is for the protocol of the server's
-//! era to attribute.
+//! Incoming messages: answers go to their call, progress goes by token, the protocol of the server's era attributes the
+//! rest.
 
 use std::{pin::pin, sync::Arc};
 
@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 
 use super::{
-    ownership::{CallOwner, Thing},
-    state::{About, ServerConnection},
+    ownership::{CallOwner, OwnedId},
+    state::{ConnectionContext, ServerConnection},
 };
 use crate::{
     backend::transport::{Arrival, Incoming, Transport, well_formed},
@@ -19,12 +19,15 @@ use crate::{
     },
 };
 
-/// Begins a connection over a transport that has just been opened: what comes on it is received from now on, until the
-/// connection is over; then the transport is closed.
-pub(crate) fn begin(about: About, transport: Arc<dyn Transport>, mut incoming: Incoming) -> Arc<ServerConnection> {
-    let connection = ServerConnection::new(about, transport);
+/// Starts a connection over a fresh transport: receives messages until the connection ends, then closes the transport.
+pub(crate) fn begin(
+    context: ConnectionContext,
+    transport: Arc<dyn Transport>,
+    mut incoming: Incoming,
+) -> Arc<ServerConnection> {
+    let connection = ServerConnection::new(context, transport);
     let received = Arc::clone(&connection);
-    connection.about.tasks.spawn(async move {
+    connection.context.tasks.spawn(async move {
         let reason = {
             let mut end = pin!(received.end.token().cancelled());
             loop {
@@ -48,7 +51,7 @@ pub(crate) fn begin(about: About, transport: Arc<dyn Transport>, mut incoming: I
 }
 
 impl ServerConnection {
-    /// Takes in what came outside of any exchange.
+    /// Handles a message outside of any exchange.
     fn take(&self, text: &Bytes) {
         let take = |message| {
             if let Some((call, event)) = self.receive(message, None) {
@@ -61,27 +64,27 @@ impl ServerConnection {
         }
     }
 
-    /// Takes in one message; `on` is the call on whose exchange it came, if it came on one. Gives the call that it is for and
-    /// what to tell it; everything else is seen to here.
+    /// Handles one message; `on` is the call on whose exchange it came. Returns the call that it belongs to and its
+    /// event; everything else is done here.
     pub(super) fn receive(&self, message: Message, on: Option<u64>) -> Option<(u64, Event)> {
         match message {
             Message::Response { id, outcome } => self.answered(id.as_ref(), outcome, on),
             Message::Notification { method, params } => {
-                let notification = Notification { method, params: self.about.protocol.received(self, params) };
+                let notification = Notification { method, params: self.context.protocol.received(self, params) };
                 match notification.method {
                     Method::Progress => self.progressed(&notification.params),
-                    _ => self.about.protocol.notified(self, notification, on),
+                    _ => self.context.protocol.notified(self, notification, on),
                 }
             }
-            Message::Request { id, method, params } => self.about.protocol.asked(self, (id, method, params), on),
+            Message::Request { id, method, params } => self.context.protocol.asked(self, (id, method, params), on),
         }
     }
 
-    /// Hands `event` to the call `id`. A request of the server whose call has just ended goes to the listen.
+    /// Delivers `event` to the call `id`. A server request whose call has just ended goes to the listen.
     pub(super) fn deliver(&self, id: u64, event: Event) {
         if let Some(Event::Asked(question)) = self.calls.deliver(id, event) {
-            // if nobody listens it is refused by being dropped
-            drop(self.about.listens.ask(&self.about.key, question));
+            // without a listen it is dropped, which refuses it
+            drop(self.context.listens.forward_request(&self.context.key, question));
         }
     }
 
@@ -91,7 +94,7 @@ impl ServerConnection {
         outcome: Result<Bytes, ErrorObject>,
         on: Option<u64>,
     ) -> Option<(u64, Event)> {
-        // an error whose request could not be read has no id: the exchange tells which it is
+        // an error for an unreadable request has no id; the exchange identifies the call
         let call = match id {
             Some(id) => id.as_number(),
             None => on,
@@ -101,11 +104,11 @@ impl ServerConnection {
             if let Some(call) = call {
                 self.calls.answered_late(call);
             }
-            tracing::debug!(backend = %self.about.backend, "an answer to no open request is passed over");
+            tracing::debug!(backend = %self.context.backend, "an answer to no open request is passed over");
             metrics::counter!("lockkeeper_backend_stray_answers_total").increment(1);
             return None;
         };
-        let protocol = self.about.protocol;
+        let protocol = self.context.protocol;
         let outcome = match outcome {
             Ok(result) => protocol.outcome(self, (call, &method), protocol.received(self, result)),
             Err(error) => protocol.failure(self, id, error),
@@ -113,7 +116,7 @@ impl ServerConnection {
         Some((call, Event::Done(outcome)))
     }
 
-    /// Progress goes to the call whose token it carries, under the client's own token (design rule 1).
+    /// The progress event of the call with the token, under the client's own token (design rule 1).
     fn progressed(&self, params: &Payload) -> Option<(u64, Event)> {
         let id = number(params.member("progressToken")?)?;
         let Some(token) = self.calls.read(id, |call| call.token.clone()) else {
@@ -123,19 +126,20 @@ impl ServerConnection {
         Some((id, Event::Notified(under_token(params, &token?))))
     }
 
-    /// Progress of a task goes on after the call that made it (2025-11-25, tasks), to the client session that called.
+    /// Delivers progress of a task after the call that created it (2025-11-25, tasks) to the client session of that
+    /// call.
     fn progressed_later(&self, id: u64, params: &Payload) {
-        let owner = self.calls.ownership.lock().owner(&Thing::Token(id)).cloned();
+        let owner = self.calls.ownership.lock().owner(&OwnedId::Token(id)).cloned();
         if let Some(CallOwner { token: Some(token), holder }) = owner {
-            self.about.listens.tell(&self.about.key, &under_token(params, &token), |other| *other == holder);
+            self.context.listens.notify(&self.context.key, &under_token(params, &token), |other| *other == holder);
         }
     }
 }
 
-/// The outcome of a call that the server could not read (`translation` 2.3): nothing that the client did is at fault.
+/// The outcome of a call that the server could not read (`translation` 2.3): the client is not at fault.
 pub(super) fn unreadable(connection: &ServerConnection, error: ErrorObject) -> Outcome {
-    tracing::warn!(backend = %connection.about.backend, %error, "the backend could not read a request");
-    Outcome::Failed(error.hidden().naming_backend(&connection.about.backend))
+    tracing::warn!(backend = %connection.context.backend, %error, "the backend could not read a request");
+    Outcome::Failed(error.hidden().naming_backend(&connection.context.backend))
 }
 
 /// Progress under the client's own token (design rule 1).
@@ -145,7 +149,7 @@ fn under_token(params: &Payload, token: &Bytes) -> Notification {
     Notification { method: Method::Progress, params }
 }
 
-/// One of the gateway's own numbers, which some servers make a string of.
+/// An id of the gateway; some servers return it as a string.
 pub(super) fn number(text: &str) -> Option<u64> {
     json::unquote(text).unwrap_or_else(|| text.to_owned()).parse().ok()
 }

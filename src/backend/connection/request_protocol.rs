@@ -1,4 +1,4 @@
-//! Messages of a server without sessions (2026-07-28): every request stands alone, in an envelope of its own, and every
+//! Protocol of servers without sessions (2026-07-28): each request is self-contained, with its own envelope, and each
 //! notification belongs to one.
 
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use super::{
     calls::{CallKind, Sharing},
     listen_state::ListenState,
     receive::{number, unreadable},
-    state::{About, Protocol, ServerConnection},
+    state::{ConnectionContext, Protocol, ServerConnection},
 };
 use crate::{
     mcp::{
@@ -22,7 +22,7 @@ use crate::{
     model::{Delivery, HeaderParams, Requester},
 };
 
-/// The protocol of servers without sessions.
+/// Protocol of servers without sessions.
 pub(crate) struct RequestProtocol;
 
 // === impl RequestProtocol ===
@@ -40,17 +40,17 @@ impl Protocol for RequestProtocol {
         Some(ListenState::default())
     }
 
-    fn sharing(&self, about: &About) -> Sharing {
-        // nothing comes outside of exchanges (2026-07-28, transports)
-        let has_exchanges = about.abilities.delivery == Delivery::Exchange;
-        if has_exchanges || about.key.is_of_one_client() { Sharing::Unambiguous } else { Sharing::Ambiguous }
+    fn sharing(&self, context: &ConnectionContext) -> Sharing {
+        // no messages outside of exchanges (2026-07-28, transports)
+        let has_exchanges = context.abilities.delivery == Delivery::Exchange;
+        if has_exchanges || context.key.is_of_one_client() { Sharing::Unambiguous } else { Sharing::Ambiguous }
     }
 
     fn kind(&self, _: &Method) -> CallKind {
         CallKind::Plain
     }
 
-    /// In the envelope of the client, or of the gateway itself.
+    /// Adds the envelope of the client, or of the gateway.
     fn params(
         &self,
         connection: &ServerConnection,
@@ -64,7 +64,7 @@ impl Protocol for RequestProtocol {
             gateway = ClientInfo::gateway();
             &gateway
         };
-        // what is raised gets its envelope then
+        // translation adds the envelope to parameters of older versions
         if params.revision == connection.revision() {
             return Ok(with_envelope(params, client));
         }
@@ -80,20 +80,20 @@ impl Protocol for RequestProtocol {
     }
 
     fn received(&self, connection: &ServerConnection, json: Bytes) -> Payload {
-        Payload::new(connection.revision(), json).of_backend(&connection.about.backend)
+        Payload::new(connection.revision(), json).of_backend(&connection.context.backend)
     }
 
     fn outcome(&self, connection: &ServerConnection, (_, method): (u64, &Method), result: Payload) -> Outcome {
-        let backend = &connection.about.backend;
+        let backend = &connection.context.backend;
         let outcome = match Outcome::of_result(backend, result) {
             Outcome::Complete(result) => Outcome::of_modern(method, result),
             outcome => outcome,
         };
         match outcome {
-            // 2026-07-28, tools: a client over HTTP leaves out the tools whose annotations of headers are invalid
+            // 2026-07-28, tools: over HTTP, a client drops tools with invalid header annotations
             Outcome::Complete(result)
                 if *method == Method::ToolsList
-                    && connection.about.abilities.header_params == HeaderParams::Mirrored =>
+                    && connection.context.abilities.header_params == HeaderParams::Mirrored =>
             {
                 Outcome::Complete(without_invalid_header_params(result).of_backend(backend))
             }
@@ -106,7 +106,7 @@ impl Protocol for RequestProtocol {
         if error.is_of_the_frame() { unreadable(connection, error) } else { Outcome::Failed(error) }
     }
 
-    /// Whether the server says that it does not speak the version of the request: it has not acted on it.
+    /// True if the server does not speak the version of the request: it has not acted on it.
     fn is_of_another_version(&self, error: &ErrorObject) -> bool {
         error.revision().is_some() && error.code() == ErrorObject::UNSUPPORTED_VERSION
     }
@@ -123,7 +123,7 @@ impl Protocol for RequestProtocol {
                 let level = || params.string("level").and_then(|name| Level::parse(&name));
                 on.or_else(|| connection.calls.logger(level()))
             }
-            // a listen is ended so on a channel (2026-07-28, cancellation)
+            // ends a listen on a channel (2026-07-28, cancellation)
             Method::Cancelled => {
                 let call = number(params.object()?.get("requestId")?)?;
                 let error = ErrorObject::retryable("the server ended the subscription");
@@ -137,17 +137,17 @@ impl Protocol for RequestProtocol {
         call.map(|call| (call, Event::Notified(notification)))
     }
 
-    /// 2026-07-28, transports: a server asks in its results alone.
+    /// 2026-07-28, transports: a server sends requests only in results.
     fn asked(
         &self,
         connection: &ServerConnection,
         (_, method, _): (RequestId, Method, Bytes),
         _: Option<u64>,
     ) -> Option<(u64, Event)> {
-        let backend = connection.about.backend.to_string();
+        let backend = connection.context.backend.to_string();
         metrics::counter!("lockkeeper_backend_requests_ignored_total", "backend" => backend).increment(1);
         if !connection.sent_request.swap(true, Ordering::Relaxed) {
-            tracing::warn!(backend = %connection.about.backend, %method, "a server of 2026-07-28 sends requests; they are ignored");
+            tracing::warn!(backend = %connection.context.backend, %method, "a server of 2026-07-28 sends requests; they are ignored");
         }
         None
     }

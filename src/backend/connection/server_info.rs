@@ -1,5 +1,4 @@
-//! A server's own account of itself: the `InitializeResult` of its handshake, or its `DiscoverResult`. Knows nothing of how
-//! it was asked.
+//! Server information: the `InitializeResult` of the handshake, or the `DiscoverResult`. Knows nothing of requests.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -21,28 +20,28 @@ use crate::{
     support::printable_name,
 };
 
-/// Bounds of the time for which a `DiscoverResult` holds, whatever its hint (2026-07-28, caching).
+/// Minimum and maximum lifetime of a `DiscoverResult`, whatever its hint (2026-07-28, caching).
 const FRESH: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(1));
 
-/// A server's account of itself.
+/// Server information.
 #[derive(Debug)]
 pub(crate) struct ServerInfo {
-    /// The version that is spoken with it.
+    /// The negotiated version.
     pub(crate) revision: Revision,
-    /// The server's `Implementation`; one that gives none gets one, for display (`translation` 6.3).
+    /// The server's `Implementation`, with a generated name if it has none (`translation` 6.3).
     pub(crate) implementation: Arc<str>,
     account: Account,
     latest: Mutex<Latest>,
-    /// Whether it completes arguments; set where its version has no word for it and it was found out.
+    /// True if it completes arguments; set by a probe if its version has no capability for it.
     pub(super) completes: OnceLock<bool>,
 }
 
-/// The result that a server accounts for itself with.
+/// The kind of result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Account {
-    /// `InitializeResult`: it holds for as long as the connection.
+    /// `InitializeResult`: valid as long as the connection.
     Initialize,
-    /// `DiscoverResult`: it holds for a while, since the server may be replaced unseen.
+    /// `DiscoverResult`: valid for a limited time, since the server may be replaced unnoticed.
     Discover,
 }
 
@@ -50,20 +49,20 @@ pub(super) enum Account {
 #[derive(Debug, Clone)]
 struct Latest {
     result: Payload,
-    /// The time at which it came.
+    /// Its time.
     at: Instant,
-    /// How the server has tasks.
+    /// The server's form of tasks.
     tasks: ServerTasks,
-    /// Whether the server sends log messages.
+    /// True if the server sends log messages.
     logs: bool,
 }
 
-/// A summary for people.
+/// A summary for display.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerSummary {
-    /// The version that is spoken with it.
+    /// The negotiated version.
     pub(crate) revision: Revision,
-    /// Superseded versions and deprecated features that it uses.
+    /// Superseded versions and deprecated features in use.
     pub(crate) notices: Vec<String>,
     /// `name version`.
     pub(crate) server: Option<String>,
@@ -80,7 +79,7 @@ impl ServerInfo {
         Self { revision, implementation, account, latest, completes: OnceLock::new() }
     }
 
-    /// Takes the later result of the same server.
+    /// Replaces the result by a newer one of the same server.
     pub(super) fn renew(&self, other: Self) {
         *self.latest.lock() = other.latest.into_inner();
     }
@@ -89,7 +88,7 @@ impl ServerInfo {
         self.latest.lock().result.clone()
     }
 
-    /// Whether it still holds.
+    /// True if it is still valid.
     pub(crate) fn is_fresh(&self) -> bool {
         if self.account == Account::Initialize {
             return true;
@@ -100,36 +99,36 @@ impl ServerInfo {
         at.elapsed() < hint.clamp(FRESH.0, FRESH.1)
     }
 
-    /// A summary for people.
+    /// A summary for display.
     pub(crate) fn summary(&self) -> ServerSummary {
         let result = self.result();
         let notices = lifecycle::notices(self.revision, &capabilities(&result));
         ServerSummary { revision: self.revision, notices, server: self.account.name(&result) }
     }
 
-    /// Whether the capability `name` is declared.
+    /// True if the capability `name` is declared.
     pub(crate) fn declares(&self, name: &str) -> bool {
         capabilities(&self.result()).get(name).is_some()
     }
 
-    /// Whether the `part` of the capability `name` is declared and true.
+    /// True if the `part` of the capability `name` is declared and true.
     pub(crate) fn offers(&self, name: &str, part: &str) -> bool {
         let result = self.result();
         let capability = capabilities(&result).get(name).and_then(|text| Object::parse(text.as_bytes()));
         capability.is_some_and(|capability| capability.get(part) == Some("true"))
     }
 
-    /// Whether the server takes a log level for the whole connection.
+    /// True if the server accepts a log level for the connection.
     pub(crate) fn takes_level(&self) -> bool {
         self.account == Account::Initialize && self.latest.lock().logs
     }
 
-    /// How the server has tasks.
+    /// The server's form of tasks.
     pub(crate) fn tasks(&self) -> ServerTasks {
         self.latest.lock().tasks
     }
 
-    /// The answer to `server/discover`, every part as the server wrote it.
+    /// The result of `server/discover`, with every part as the server wrote it.
     pub(crate) fn discover(&self, backend: &BackendId) -> Payload {
         let result = self.result();
         match self.account {
@@ -139,11 +138,11 @@ impl ServerInfo {
         }
     }
 
-    /// The answer to `server/discover` in the name of a server with a handshake, in the form of 2026-07-28.
+    /// The result of `server/discover` for a server with a handshake, in the form of 2026-07-28.
     fn discover_of_handshake(&self, result: &Payload) -> Payload {
         let object = result.object().unwrap_or_default();
         let declared = Bytes::copy_from_slice(object.get("capabilities").unwrap_or("{}").as_bytes());
-        // what the version has not cannot be asked for
+        // a capability that the version does not have is left out
         let capabilities = if self.tasks().has_tasks() { declared } else { json::without_member(&declared, "tasks") };
         let completes = self.completes.get() == Some(&true);
         let capabilities = if completes { json::with_member(&capabilities, "completions", "{}") } else { capabilities };
@@ -174,7 +173,7 @@ fn unnamed(backend: &BackendId) -> String {
 // === impl Account ===
 
 impl Account {
-    /// The text of the server's `Implementation`, if it gives one.
+    /// The text of the server's `Implementation`, if there is one.
     fn implementation(self, result: &Payload) -> Option<String> {
         let object = result.object()?;
         let text = match self {
@@ -184,7 +183,7 @@ impl Account {
         text.starts_with('{').then(|| text.to_owned())
     }
 
-    /// The server's name for itself, `name version`, for people.
+    /// The server's name and version for display.
     fn name(self, result: &Payload) -> Option<String> {
         let text = self.implementation(result)?;
         let info = Object::parse(text.as_bytes())?;

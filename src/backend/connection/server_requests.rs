@@ -1,5 +1,5 @@
-//! Requests of the server to its client (sampling, elicitation, roots): each waits for its answer, and ends with the call
-//! that carries it. Knows nothing of how a call is made.
+//! Requests of the server to its client (sampling, elicitation, roots): each waits for its answer, and ends with the
+//! call that carries it. Knows nothing of how calls are made.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     background::BackgroundSender,
     calls::Calls,
-    ownership::{CallOwner, Thing},
+    ownership::{CallOwner, OwnedId},
 };
 use crate::{
     backend::{connection_key::ConnectionKey, listens::Listens, task_group::TaskGroup},
@@ -22,35 +22,35 @@ use crate::{
     model::BackendId,
 };
 
-/// Requests that one server may have open at once.
+/// Maximum number of open requests of one server.
 const MAX_OPEN: usize = 64;
-/// Requests outside of any call that wait for one at once; what comes beyond is refused.
+/// Maximum number of requests that wait for a call; further ones are refused.
 const DEFERRED_LIMITS: DeferredLimits = DeferredLimits { all: 16, together: 16 };
 
-/// Requests of one server that are open.
+/// Open requests of one server.
 pub(crate) struct ServerRequests {
     open: Mutex<HashMap<RequestId, PendingServerRequest>>,
-    /// Requests that came outside of any call while nobody listened: each waits for the next call in which the client can be
-    /// asked (`translation` 4b.2 (v)). Servers ask for the roots so, as soon as the handshake is done.
+    /// Requests outside of any call without a listener: each waits for the next call that allows server requests
+    /// (`translation` 4b.2 (v)). Servers request the roots this way, right after the handshake.
     pub(super) deferred: Arc<DeferredRequests<RequestId>>,
     context: RequestContext,
 }
 
-/// What the requests of one connection belong to.
+/// Dependencies of the requests of one connection.
 pub(super) struct RequestContext {
     /// The backend.
     pub(super) backend: BackendId,
-    /// Calls that carry them.
+    /// Calls that carry requests.
     pub(super) calls: Arc<Calls>,
-    /// The owner of the connection.
+    /// The key of the connection.
     pub(super) key: ConnectionKey,
-    /// Where those go that no call carries.
+    /// Listens, for requests without a call.
     pub(super) listens: Arc<Listens>,
-    /// Sends the answers.
+    /// Sender of the answers.
     pub(super) sender: BackgroundSender,
-    /// Where their waiting runs.
+    /// Task group of the waits.
     pub(super) tasks: TaskGroup,
-    /// Cancelled when the connection is over.
+    /// Cancelled when the connection ends.
     pub(super) end: CancellationToken,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct RequestContext {
 struct PendingServerRequest {
     method: Method,
     withdrawn: CancellationToken,
-    /// The time at which it was put to the client.
+    /// Time at which the client got it.
     since: Instant,
     /// The call that carries it.
     call: Option<u64>,
@@ -68,13 +68,13 @@ struct PendingServerRequest {
 // === impl ServerRequests ===
 
 impl ServerRequests {
-    /// No requests.
+    /// Creates an empty table.
     pub(super) fn new(context: RequestContext) -> Arc<Self> {
         Arc::new(Self { open: Mutex::default(), deferred: DeferredRequests::new(DEFERRED_LIMITS), context })
     }
 
-    /// Puts a request to the client: into `call`, else to the listen. Gives what the call is to be told.
-    pub(super) fn put(
+    /// Passes a request to the client: in `call`, else by the listen. Returns the event for the call.
+    pub(super) fn forward(
         self: &Arc<Self>,
         id: RequestId,
         method: Method,
@@ -100,7 +100,7 @@ impl ServerRequests {
         if let Some(call) = call {
             return Some((call, Event::Asked(question)));
         }
-        if let Err(question) = self.context.listens.ask(&self.context.key, question) {
+        if let Err(question) = self.context.listens.forward_request(&self.context.key, question) {
             self.defer(id, question);
         }
         None
@@ -108,20 +108,20 @@ impl ServerRequests {
 
     /// Answers a request with this error.
     pub(super) fn refuse(&self, id: RequestId, error: ErrorObject) {
-        self.context.sender.tell(Message::error(id, error));
+        self.context.sender.send(Message::error(id, error));
     }
 
-    /// Answers a request that no client can be asked.
+    /// Answers a request that no client supports.
     pub(super) fn refuse_unsupported(&self, id: RequestId, method: &Method) {
         self.refuse(id, unsupported(method));
     }
 
-    /// Answers a request whose call may have been given up.
+    /// Answers a request whose call may be cancelled.
     pub(super) fn refuse_cancelled(&self, id: RequestId, method: &Method) {
-        self.context.sender.tell(cancelled(id, method));
+        self.context.sender.send(cancelled(id, method));
     }
 
-    /// The server takes a request back.
+    /// Withdraws a request that the server cancelled.
     pub(super) fn withdraw(&self, params: &Payload) {
         let Some(id) = params.member("requestId").map(str::to_owned) else { return };
         let request = RequestId::read(&id.into()).and_then(|id| self.open.lock().remove(&id));
@@ -131,7 +131,7 @@ impl ServerRequests {
         }
     }
 
-    /// Closes the requests of a call whose client answers no more; gives the answers for the server.
+    /// Closes the requests of a call whose client will not answer; returns the answers for the server.
     pub(super) fn close_of(&self, call: u64) -> Vec<Message> {
         let closed: Vec<_> = self.open.lock().extract_if(|_, request| request.call == Some(call)).collect();
         let close = |(id, request): (RequestId, PendingServerRequest)| {
@@ -142,28 +142,28 @@ impl ServerRequests {
         closed.into_iter().map(close).collect()
     }
 
-    /// Forgets all: the connection is over.
+    /// Drops everything, at the end of the connection.
     pub(super) fn clear(&self) {
         self.open.lock().clear();
         drop(self.deferred.take(|_| true));
     }
 
-    /// Whether one is open in this call.
+    /// True if one is open in this call.
     pub(super) fn is_open_in(&self, call: u64) -> bool {
         self.open.lock().values().any(|request| request.call == Some(call))
     }
 
-    /// The calls in which requests are open, each as often as there are.
+    /// The calls with open requests, once for each request.
     pub(super) fn carriers(&self) -> Vec<u64> {
         self.open.lock().values().filter_map(|request| request.call).collect()
     }
 
-    /// The time since which the oldest is open that a call carries.
+    /// Start of the oldest open request that a call carries.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.open.lock().values().filter_map(|request| request.call.map(|_| request.since)).min()
     }
 
-    /// The calls in which one is open for `time` or longer, each as often as there are.
+    /// The calls with a request that is open for `time` or longer, once for each request.
     pub(super) fn carriers_after(&self, time: Duration) -> Vec<u64> {
         let open = self.open.lock();
         open.values().filter(|request| request.since.elapsed() >= time).filter_map(|request| request.call).collect()
@@ -181,18 +181,18 @@ impl ServerRequests {
         &self.context.sender
     }
 
-    /// Puts what is deferred into a call that has just begun.
-    pub(super) fn put_deferred(&self, call: u64) {
+    /// Moves deferred requests into a new call.
+    pub(super) fn forward_deferred(&self, call: u64) {
         for (id, question) in self.deferred.take(|_| true) {
             self.carried(&id, call, &question.params);
             if let Some(Event::Asked(question)) = self.context.calls.deliver(call, Event::Asked(question)) {
-                // if nobody listens it is refused by being dropped
-                drop(self.context.listens.ask(&self.context.key, question));
+                // without a listen it is dropped, which refuses it
+                drop(self.context.listens.forward_request(&self.context.key, question));
             }
         }
     }
 
-    /// Keeps a request for the next call. If none comes, it is refused by being dropped.
+    /// Keeps a request for the next call. If none comes it is dropped, which refuses it.
     fn defer(&self, id: RequestId, question: Question) {
         let end = self.context.end.clone();
         if let Ok(wait) = self.deferred.hold(id, question, &|_| true) {
@@ -202,8 +202,7 @@ impl ServerRequests {
         }
     }
 
-    /// Ties a request to the call that carries it. That an elicitation by URL is complete is told later, to the one who was
-    /// asked.
+    /// Binds a request to the call that carries it. The later completion of a URL elicitation goes to the same client.
     fn carried(&self, id: &RequestId, call: u64, params: &Payload) {
         if let Some(request) = self.open.lock().get_mut(id) {
             (request.call, request.since) = (Some(call), Instant::now());
@@ -213,11 +212,11 @@ impl ServerRequests {
         };
         let calls = &self.context.calls;
         if let Some(holder) = calls.read(call, |call| call.holder.clone()) {
-            calls.ownership.lock().note(Thing::Elicitation(elicitation), CallOwner { holder, token: None });
+            calls.ownership.lock().note(OwnedId::Elicitation(elicitation), CallOwner { holder, token: None });
         }
     }
 
-    /// The client has answered, or need not any more: from now on silence is the server's again.
+    /// Handles an answered or withdrawn request: from now on the server's silence counts again.
     fn closed(&self, request: &PendingServerRequest) {
         if let Some(call) = request.call {
             self.context.calls.change(call, |call| {
@@ -226,7 +225,7 @@ impl ServerRequests {
         }
     }
 
-    /// Waits for the answer in a task of its own, since the reply that carries the request goes on meanwhile.
+    /// Waits for the answer in a separate task, since the reply that carries the request goes on.
     fn await_answer(
         self: &Arc<Self>,
         id: RequestId,
@@ -240,14 +239,14 @@ impl ServerRequests {
             let answer = loop {
                 let heard = tokio::select! {
                     heard = answered.next() => heard,
-                    // dropping `answered` tells the client's side that nobody waits any more
+                    // dropping `answered` tells the client's side that the request is withdrawn
                     () = withdrawn.cancelled() => return,
                     () = context.end.cancelled() => return,
                 };
                 match heard {
                     Some(Heard::Progress(params)) => {
                         let params = params.json().clone();
-                        context.sender.tell(Message::Notification { method: Method::Progress, params });
+                        context.sender.send(Message::Notification { method: Method::Progress, params });
                     }
                     Some(Heard::Answer(answer)) => break Some(answer),
                     None => break None,
@@ -259,16 +258,16 @@ impl ServerRequests {
             let message = match answer {
                 Some(Ok(result)) => Message::result(id, result.json().clone()),
                 Some(Err(error)) => Message::error(id, error),
-                // whoever was to answer left together with the call
+                // the client left together with its call
                 None if request.call.is_some_and(|call| !context.calls.is_open(call)) => cancelled(id, &method),
                 None => Message::error(id, unsupported(&method)),
             };
-            context.sender.tell(message);
+            context.sender.send(message);
         });
     }
 }
 
-/// The answer to a request whose call was cancelled, or whose time is over: a dialog was closed, anything else fails
+/// The answer to a request whose call was cancelled or that timed out: a dialog is cancelled, anything else fails
 /// (`translation` 4b.6).
 fn cancelled(id: RequestId, method: &Method) -> Message {
     match method {
@@ -277,7 +276,7 @@ fn cancelled(id: RequestId, method: &Method) -> Message {
     }
 }
 
-/// The error for a request that no client can answer: roots say `-32601`, the others `-32602` (`translation` 4.6).
+/// The error for a request that no client supports: `-32601` for roots, `-32602` for others (`translation` 4.6).
 fn unsupported(method: &Method) -> ErrorObject {
     match method {
         Method::CreateMessage => ErrorObject::invalid_params("No client is there that supports sampling"),

@@ -1,5 +1,5 @@
-//! Messages of a server with sessions (2024-11-05 to 2025-11-25): it sends requests in mid-call, and notifications that name
-//! no call. Which client session each is for is found out here; so is what a client session may ask for.
+//! Protocol of servers with sessions (2024-11-05 to 2025-11-25), which send requests during calls and notifications
+//! that name no call: attributes each to a client session, and checks what a client session may request.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use bytes::Bytes;
 use super::{
     calls::{CallKind, Callers, Sharing},
     listen_state::ListenState,
-    ownership::{CallOwner, Thing, own_tasks},
+    ownership::{CallOwner, OwnedId, own_tasks},
     receive::unreadable,
-    state::{About, Protocol, ServerConnection},
+    state::{ConnectionContext, Protocol, ServerConnection},
 };
 use crate::{
     backend::{connection_key::SharingScope, subscriptions::Topic},
@@ -21,10 +21,10 @@ use crate::{
     model::Requester,
 };
 
-/// The protocol of servers with sessions.
+/// Protocol of servers with sessions.
 pub(crate) struct SessionProtocol;
 
-/// Listens that a notification is for.
+/// Listens that get a notification.
 enum Audience {
     All,
     One(Requester),
@@ -47,8 +47,8 @@ impl Protocol for SessionProtocol {
         None
     }
 
-    fn sharing(&self, about: &About) -> Sharing {
-        if about.key.is_of_one_client() { Sharing::Unambiguous } else { Sharing::Ambiguous }
+    fn sharing(&self, context: &ConnectionContext) -> Sharing {
+        if context.key.is_of_one_client() { Sharing::Unambiguous } else { Sharing::Ambiguous }
     }
 
     fn kind(&self, method: &Method) -> CallKind {
@@ -62,19 +62,19 @@ impl Protocol for SessionProtocol {
         facts: &Facts<'_>,
     ) -> Result<Payload, ErrorObject> {
         params.into_revision(connection.revision(), &Facts { client: None, ..*facts }).map_err(|refusal| {
-            let refusal = refusal.of(Some(&connection.about.backend));
+            let refusal = refusal.of(Some(&connection.context.backend));
             refusal.report();
             refusal.error()
         })
     }
 
     fn level(&self, _: &Payload) -> Option<Level> {
-        // it has one for the whole session
+        // the level applies to the whole session
         None
     }
 
     fn received(&self, connection: &ServerConnection, json: Bytes) -> Payload {
-        let payload = Payload::new(connection.revision(), json).of_backend(&connection.about.backend);
+        let payload = Payload::new(connection.revision(), json).of_backend(&connection.context.backend);
         match connection.server() {
             Some(server) => payload.of_server(Arc::clone(&server.implementation)),
             None => payload,
@@ -82,7 +82,7 @@ impl Protocol for SessionProtocol {
     }
 
     fn outcome(&self, connection: &ServerConnection, (call, _): (u64, &Method), result: Payload) -> Outcome {
-        let outcome = Outcome::of_result(&connection.about.backend, result);
+        let outcome = Outcome::of_result(&connection.context.backend, result);
         if let Outcome::Complete(result) = &outcome {
             note_task(connection, call, result);
         }
@@ -113,16 +113,16 @@ impl Protocol for SessionProtocol {
         if let Some(call) = on {
             return Some((call, Event::Notified(notification)));
         }
-        let (key, subscriptions) = (&connection.about.key, &connection.about.subscriptions);
+        let (key, subscriptions) = (&connection.context.key, &connection.context.subscriptions);
         let audience = Audience::of(connection, &notification);
-        let heard = connection.about.listens.tell(key, &notification, |holder| match &audience {
+        let heard = connection.context.listens.notify(key, &notification, |holder| match &audience {
             Audience::All => true,
             Audience::One(owner) => holder == owner,
             Audience::Subscribers(topic) => subscriptions.is_subscribed(key, holder, topic),
             Audience::Nobody => false,
         });
         match audience {
-            // a client without a session hears it in its call (`translation` 3.4, LOG)
+            // a client without a session gets it in its call (`translation` 3.4, LOG)
             Audience::One(holder) if !heard => {
                 connection.calls.latest_of(&holder).map(|call| (call, Event::Notified(notification)))
             }
@@ -130,8 +130,7 @@ impl Protocol for SessionProtocol {
         }
     }
 
-    /// One that the client can be asked goes to the call that carries it, else to the listen; everything else is refused on
-    /// the spot.
+    /// Passes a request that the client supports to the call that carries it, else to the listen; refuses all others.
     fn asked(
         &self,
         connection: &ServerConnection,
@@ -139,7 +138,7 @@ impl Protocol for SessionProtocol {
         on: Option<u64>,
     ) -> Option<(u64, Event)> {
         if method == Method::Ping {
-            connection.sender.tell(Message::result(id, Bytes::from_static(b"{}")));
+            connection.sender.send(Message::result(id, Bytes::from_static(b"{}")));
             return None;
         }
         if !can_be_asked(connection, &method) {
@@ -148,15 +147,15 @@ impl Protocol for SessionProtocol {
         }
         let call = on.or_else(|| connection.calls.carrier(&connection.requests.carriers()));
         if call.is_none() && connection.calls.has_lingering() {
-            // it may be of a call that was given up, and is nobody else's
+            // it may belong to a cancelled call, and to no other client
             connection.requests.refuse_cancelled(id, &method);
             return None;
         }
-        connection.requests.put(id, method, self.received(connection, params), call)
+        connection.requests.forward(id, method, self.received(connection, params), call)
     }
 
-    /// What the negotiated version has not is not sent (`translation` 6.5); a name that no version knows is the peers' own
-    /// matter. A task of another client session is as if it did not exist (2025-11-25, tasks, *Security*).
+    /// Rejects methods that the negotiated version does not have (`translation` 6.5); unknown methods pass. A task of
+    /// another client session is treated as unknown (2025-11-25, tasks, *Security*).
     fn check(
         &self,
         connection: &ServerConnection,
@@ -167,7 +166,7 @@ impl Protocol for SessionProtocol {
         if *method == Method::TasksUpdate || is_of_tasks && !connection.tasks().has_tasks() {
             let (feature, from, to) = (method.as_str().to_owned().into(), params.revision, connection.revision());
             let denied = Untranslatable { feature, from, to, backend: None, cause: Cause::Request };
-            let denied = denied.of(Some(&connection.about.backend));
+            let denied = denied.of(Some(&connection.context.backend));
             if !to.has_core_tasks() {
                 denied.report();
             }
@@ -182,7 +181,7 @@ impl Protocol for SessionProtocol {
         }
     }
 
-    /// Of a list of tasks, those of the client session.
+    /// Removes other client sessions' tasks from a list of tasks.
     fn own_part(&self, connection: &ServerConnection, method: &Method, event: Event, holder: &Requester) -> Event {
         match event {
             Event::Done(Outcome::Complete(result)) if *method == Method::TasksList => {
@@ -193,60 +192,60 @@ impl Protocol for SessionProtocol {
     }
 }
 
-/// Notes the owner of a task that a call made, and of the progress that goes on with it.
+/// Stores the owner of a task that a call created, and of its progress.
 fn note_task(connection: &ServerConnection, call: u64, result: &Payload) {
     let Some(task) = task::created(result) else { return };
     let Some(owner) = connection.calls.owner(call) else { return };
     let mut ownership = connection.calls.ownership.lock();
-    ownership.note(Thing::Task(task), CallOwner { token: None, ..owner.clone() });
-    ownership.note(Thing::Token(call), owner);
+    ownership.note(OwnedId::Task(task), CallOwner { token: None, ..owner.clone() });
+    ownership.note(OwnedId::Token(call), owner);
 }
 
-/// Whether the client behind a connection said that it answers `method`, and the handshake is done.
+/// True if the client of a connection declared support for `method`, and the handshake is done.
 fn can_be_asked(connection: &ServerConnection, method: &Method) -> bool {
-    let is_of_one_client = connection.about.key.is_of_one_client();
+    let is_of_one_client = connection.context.key.is_of_one_client();
     let capability = match method {
         Method::CreateMessage => "sampling",
         Method::Elicit => "elicitation",
         Method::RootsList => "roots",
-        // 2025-11-25 tasks: those that the client executes, of which several clients could have one of the same id
+        // 2025-11-25 tasks that the client runs: several clients could have one with the same id
         method if method.is_of_core_tasks() && is_of_one_client => "tasks",
-        // a method of the server's own: its client is the judge, if there is one
+        // a custom method: the client decides, if there is only one
         Method::Other(_) => return connection.server().is_some() && is_of_one_client,
         _ => return false,
     };
-    connection.server().is_some() && connection.about.capabilities.has(capability)
+    connection.server().is_some() && connection.context.capabilities.has(capability)
 }
 
-/// Whether a task was made here. If no one shares the server, it need not be known.
+/// True if a task was created here. On an unshared server the owner need not be known.
 pub(crate) fn made_task(connection: &ServerConnection, id: &str) -> bool {
-    connection.calls.ownership.lock().owner(&Thing::Task(id.to_owned())).is_some()
+    connection.calls.ownership.lock().owner(&OwnedId::Task(id.to_owned())).is_some()
 }
 
-/// Whether a task that nobody is known to own can be of a client without sessions: whatever is in the session of one user
-/// is that user's.
+/// True if a task of unknown owner may belong to a client without a session: everything in the session of one user is
+/// that user's.
 fn may_own(connection: &ServerConnection, context: &Context, id: &str) -> bool {
     context.requester.session().is_none()
-        && matches!(connection.about.key.scope, SharingScope::User(_))
+        && matches!(connection.context.key.scope, SharingScope::User(_))
         && !made_task(connection, id)
 }
 
-/// Whether a task is this client session's; what nobody is known to own belongs to the only one behind this session.
+/// True if a task belongs to this client session. One of unknown owner belongs to the only client session of the
+/// connection.
 fn owns_task(connection: &ServerConnection, holder: &Requester, id: &str) -> bool {
-    if connection.about.key.is_of_one_client() {
+    if connection.context.key.is_of_one_client() {
         return true;
     }
     let ownership = connection.calls.ownership.lock();
-    ownership.owner(&Thing::Task(id.to_owned())).is_some_and(|owner| owner.holder == *holder)
+    ownership.owner(&OwnedId::Task(id.to_owned())).is_some_and(|owner| owner.holder == *holder)
 }
 
 // === impl Audience ===
 
 impl Audience {
-    /// The audience of a notification that came on no exchange. If one client session alone is behind the connection, it is
-    /// for that one.
+    /// The audience of a notification outside of any exchange: if the connection has only one client session, that one.
     fn of(connection: &ServerConnection, notification: &Notification) -> Self {
-        let (params, key) = (&notification.params, &connection.about.key);
+        let (params, key) = (&notification.params, &connection.context.key);
         if key.is_of_one_client() {
             return Self::All;
         }
@@ -259,9 +258,9 @@ impl Audience {
             Method::ResourceUpdated => {
                 params.string("uri").map_or(Self::Nobody, |uri| Self::Subscribers(Topic::Resource(uri)))
             }
-            Method::TaskStatus => params.string("taskId").map_or(Self::Nobody, |id| owner(Thing::Task(id))),
+            Method::TaskStatus => params.string("taskId").map_or(Self::Nobody, |id| owner(OwnedId::Task(id))),
             Method::ElicitationComplete => {
-                params.string("elicitationId").map_or(Self::Nobody, |id| owner(Thing::Elicitation(id)))
+                params.string("elicitationId").map_or(Self::Nobody, |id| owner(OwnedId::Elicitation(id)))
             }
             _ => match connection.calls.callers() {
                 Callers::One(holder) => Self::One(holder),

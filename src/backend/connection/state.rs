@@ -28,82 +28,82 @@ use crate::{
     model::{BackendId, Requester, TransportAbilities},
 };
 
-/// One connection to one server: a session at a legacy one.
+/// One connection to one server; with a legacy server, a session.
 pub(crate) struct ServerConnection {
-    /// Its owner, and what it belongs to.
-    pub(crate) about: About,
+    /// Its owner and its dependencies.
+    pub(crate) context: ConnectionContext,
     pub(super) transport: Arc<dyn Transport>,
     pub(super) calls: Arc<Calls>,
     pub(super) requests: Arc<ServerRequests>,
-    /// Those of them that wait for a call.
+    /// Those that wait for a call.
     pub(super) deferred: Arc<DeferredRequests<RequestId>>,
-    /// The shared `subscriptions/listen`; `None` if the server is told of each subscription.
+    /// The shared `subscriptions/listen`; `None` if each subscription is a request of its own.
     listening: Option<Arc<ListenState>>,
     pub(super) sender: BackgroundSender,
-    /// What the handshake found.
+    /// Server information from the handshake.
     server: OnceLock<ServerInfo>,
-    /// How the server has tasks, as its latest account says.
+    /// The server's form of tasks, from its latest server information.
     tasks: Mutex<ServerTasks>,
     level: Mutex<Option<Level>>,
-    /// True once it is logged that the server sends requests, which its version does not have.
+    /// True once it was logged that the server sends requests, which its version forbids.
     pub(super) sent_request: AtomicBool,
     pub(super) end: End,
 }
 
-/// The owner of a connection, and what it belongs to.
-pub(crate) struct About {
+/// Owner and dependencies of a connection.
+pub(crate) struct ConnectionContext {
     /// The backend.
     pub(crate) backend: BackendId,
-    /// Who shares it.
+    /// Its key.
     pub(crate) key: ConnectionKey,
-    /// How messages are exchanged with the server.
+    /// The protocol of the server's era.
     pub(crate) protocol: &'static dyn Protocol,
-    /// What its transport can do.
+    /// Abilities of its transport.
     pub(crate) abilities: TransportAbilities,
-    /// What its client can be asked.
+    /// Capabilities of its client.
     pub(crate) capabilities: Capabilities,
-    /// Whether it takes the place of one that was lost.
+    /// True if it replaces an earlier connection.
     pub(crate) is_another: bool,
-    /// Who is told what comes outside of calls.
+    /// Listens, for notifications outside of calls.
     pub(crate) listens: Arc<Listens>,
     /// Log levels and subscriptions of its clients.
     pub(crate) subscriptions: Arc<Subscriptions>,
-    /// Where its tasks run.
+    /// Its task group.
     pub(crate) tasks: TaskGroup,
 }
 
-/// The end of a connection: it comes once, for one reason.
+/// The end of a connection: happens once, with one reason.
 pub(super) struct End {
     token: CancellationToken,
     reason: OnceLock<String>,
 }
 
-/// The exchange of messages with a server, which differs by its era.
+/// The protocol of one era, used by a connection.
 pub(crate) trait Protocol: Send + Sync {
     /// The era.
     fn era(&self) -> Era;
 
-    /// The newest version, which is spoken until the server has said otherwise.
+    /// The newest version, which is used until one is negotiated.
     fn newest(&self) -> Revision;
 
-    /// The listen that all who listen to the server share; `None` if the server is told of each subscription.
+    /// The state of the shared listen; `None` if each subscription is a request of its own.
     fn listening(&self) -> Option<ListenState>;
 
-    /// Whether a message that names no call may be of several client sessions.
-    fn sharing(&self, about: &About) -> Sharing;
+    /// The ambiguity of messages that name no call.
+    fn sharing(&self, context: &ConnectionContext) -> Sharing;
 
     /// The kind of a call of this method.
     fn kind(&self, method: &Method) -> CallKind;
 
-    /// The parameters of a call as the server reads them.
+    /// The parameters of a call in the server's version.
     ///
     /// # Errors
     ///
-    /// If the server's version has no form for them; that is reported.
+    /// An error, counted, if the server's version has no form for them.
     fn params(&self, connection: &ServerConnection, params: Payload, facts: &Facts<'_>)
     -> Result<Payload, ErrorObject>;
 
-    /// The log messages that a call of these parameters is to give, beside those that the session is told.
+    /// The log level that a call with these parameters asks for, apart from the level of the session.
     fn level(&self, params: &Payload) -> Option<Level>;
 
     /// A payload that the server wrote.
@@ -112,14 +112,14 @@ pub(crate) trait Protocol: Send + Sync {
     /// The outcome of a call that the server answered with `result`.
     fn outcome(&self, connection: &ServerConnection, call: (u64, &Method), result: Payload) -> Outcome;
 
-    /// The outcome of a call that the server answered with `error`, which carried this id.
+    /// The outcome of a call that the server answered with `error`, under this id.
     fn failure(&self, connection: &ServerConnection, id: Option<&RequestId>, error: ErrorObject) -> Outcome;
 
-    /// Whether an error says that the call was not acted on, since the server speaks another version now.
+    /// True if an error says that the call was not acted on, since the server speaks another version now.
     fn is_of_another_version(&self, error: &ErrorObject) -> bool;
 
-    /// Takes in a notification other than progress, which came on the exchange of the call `on` if it came on one. Returns
-    /// the call that it is for, and what to tell it.
+    /// Handles a notification other than progress; `on` is the call on whose exchange it came. Returns the call that it
+    /// belongs to, and its event.
     fn notified(
         &self,
         connection: &ServerConnection,
@@ -127,7 +127,7 @@ pub(crate) trait Protocol: Send + Sync {
         on: Option<u64>,
     ) -> Option<(u64, Event)>;
 
-    /// Takes in a request of the server, as [`Protocol::notified`] a notification.
+    /// Handles a request of the server, with the same parameters as [`Protocol::notified`].
     fn asked(
         &self,
         connection: &ServerConnection,
@@ -135,11 +135,11 @@ pub(crate) trait Protocol: Send + Sync {
         on: Option<u64>,
     ) -> Option<(u64, Event)>;
 
-    /// Checks that a request is to be sent for this client.
+    /// Checks that a client may send a request.
     ///
     /// # Errors
     ///
-    /// If the server's version does not have it, or it is about what is another client's.
+    /// An error if the server's version does not have the method, or the request concerns another client's task.
     fn check(
         &self,
         connection: &ServerConnection,
@@ -147,28 +147,28 @@ pub(crate) trait Protocol: Send + Sync {
         context: &Context,
     ) -> Result<(), ErrorObject>;
 
-    /// The part of an event that is for this client session.
+    /// The part of an event that belongs to this client session.
     fn own_part(&self, connection: &ServerConnection, method: &Method, event: Event, holder: &Requester) -> Event;
 }
 
 impl ServerConnection {
-    /// A connection over a transport that has just been opened. Nothing is received yet.
-    pub(super) fn new(about: About, transport: Arc<dyn Transport>) -> Arc<Self> {
-        let end = End::within(about.tasks.end());
-        let sender = BackgroundSender::new(&about.backend, &transport, &about.tasks, end.token());
-        let calls = Arc::new(Calls::new(about.protocol.sharing(&about)));
-        let listening = about.protocol.listening().map(Arc::new);
+    /// Creates a connection over a fresh transport, without receiving.
+    pub(super) fn new(context: ConnectionContext, transport: Arc<dyn Transport>) -> Arc<Self> {
+        let end = End::within(context.tasks.end());
+        let sender = BackgroundSender::new(&context.backend, &transport, &context.tasks, end.token());
+        let calls = Arc::new(Calls::new(context.protocol.sharing(&context)));
+        let listening = context.protocol.listening().map(Arc::new);
         let requests = ServerRequests::new(RequestContext {
-            backend: about.backend.clone(),
+            backend: context.backend.clone(),
             calls: Arc::clone(&calls),
-            key: about.key.clone(),
-            listens: Arc::clone(&about.listens),
+            key: context.key.clone(),
+            listens: Arc::clone(&context.listens),
             sender: sender.clone(),
-            tasks: about.tasks.clone(),
+            tasks: context.tasks.clone(),
             end: end.token().clone(),
         });
         Arc::new(Self {
-            about,
+            context,
             transport,
             calls,
             deferred: Arc::clone(&requests.deferred),
@@ -183,12 +183,12 @@ impl ServerConnection {
         })
     }
 
-    /// The server's account of itself; `None` before the handshake.
+    /// Server information; `None` before the handshake.
     pub(crate) fn server(&self) -> Option<&ServerInfo> {
         self.server.get()
     }
 
-    /// Takes the server's account of itself. Whether it is the first.
+    /// Stores server information. Returns true if it is the first.
     pub(super) fn set_server(&self, info: ServerInfo) -> bool {
         *self.tasks.lock() = info.tasks();
         match self.server.set(info) {
@@ -202,52 +202,52 @@ impl ServerConnection {
         }
     }
 
-    /// How the server has tasks.
+    /// The server's form of tasks.
     pub(crate) fn tasks(&self) -> ServerTasks {
         *self.tasks.lock()
     }
 
-    /// A summary of the server for people; `None` before the handshake.
+    /// A summary of the server for display; `None` before the handshake.
     pub(crate) fn summary(&self) -> Option<ServerSummary> {
         self.server().map(ServerInfo::summary)
     }
 
     /// The era of the server.
     pub(crate) fn era(&self) -> Era {
-        self.about.protocol.era()
+        self.context.protocol.era()
     }
 
-    /// The version that is spoken; before the handshake the newest of its era.
+    /// The negotiated version; before the handshake, the newest of its era.
     pub(crate) fn revision(&self) -> Revision {
-        self.server().map_or_else(|| self.about.protocol.newest(), |server| server.revision)
+        self.server().map_or_else(|| self.context.protocol.newest(), |server| server.revision)
     }
 
-    /// Checks that a request is to be sent for this client.
+    /// Checks that a client may send a request.
     pub(crate) fn check(&self, method: &Method, params: &Payload, context: &Context) -> Result<(), ErrorObject> {
-        self.about.protocol.check(self, (method, params), context)
+        self.context.protocol.check(self, (method, params), context)
     }
 
-    /// The part of an event that is for this client session.
+    /// The part of an event that belongs to this client session.
     pub(crate) fn own_part(&self, method: &Method, event: Event, holder: &Requester) -> Event {
-        self.about.protocol.own_part(self, method, event, holder)
+        self.context.protocol.own_part(self, method, event, holder)
     }
 
-    /// Whether the server takes a log level for the whole connection.
+    /// True if the server accepts a log level for the connection.
     pub(crate) fn can_log(&self) -> bool {
         self.server().is_some_and(ServerInfo::takes_level)
     }
 
-    /// The level that it was set to.
+    /// The level that the server has.
     pub(crate) fn level(&self) -> Option<Level> {
         *self.level.lock()
     }
 
-    /// Notes the level that it was set to.
+    /// Stores the level that the server has.
     pub(crate) fn set_level(&self, level: Level) {
         *self.level.lock() = Some(level);
     }
 
-    /// The shared `subscriptions/listen` (2026-07-28); `None` if the server is told of each subscription.
+    /// The shared `subscriptions/listen` (2026-07-28); `None` if each subscription is a request of its own.
     pub(crate) const fn listening(&self) -> Option<&Arc<ListenState>> {
         self.listening.as_ref()
     }
@@ -257,17 +257,17 @@ impl ServerConnection {
         &self.requests
     }
 
-    /// The last lines that the server wrote beside the protocol.
+    /// The last lines of the server's standard error.
     pub(crate) fn stderr_tail(&self) -> Vec<String> {
         self.transport.stderr_tail()
     }
 
-    /// Whether the connection is over.
+    /// True if the connection has ended.
     pub(crate) fn is_over(&self) -> bool {
-        self.end.has_come()
+        self.end.is_set()
     }
 
-    /// Waits for the end of the connection and tells its reason.
+    /// Waits for the end of the connection and returns its reason.
     pub(crate) async fn over(&self) -> String {
         self.end.over().await
     }
@@ -277,55 +277,55 @@ impl ServerConnection {
         self.end.reason()
     }
 
-    /// Ends the connection. Open calls fail, and may be tried again by the client (`translation` 4c).
+    /// Ends the connection. Open calls fail with a retryable error (`translation` 4c).
     pub(crate) fn end(&self, reason: &str) {
-        self.end.comes(reason);
+        self.end.set(reason);
         self.calls.fail_all(&self.lost_error());
         self.requests.clear();
     }
 
-    /// The error of a call that the end of this connection left without an answer.
+    /// The error of a call that the end of this connection left unanswered.
     pub(crate) fn lost_error(&self) -> ErrorObject {
-        self.end.error(&self.about.backend)
+        self.end.error(&self.context.backend)
     }
 }
 
 // === impl End ===
 
 impl End {
-    /// It has not come. It comes with `all` at the latest.
+    /// An end in the future, with `all` at the latest.
     pub(super) fn within(all: &CancellationToken) -> Self {
         Self { token: all.child_token(), reason: OnceLock::new() }
     }
 
-    /// Cancelled when it comes.
+    /// Cancelled at the end.
     pub(super) const fn token(&self) -> &CancellationToken {
         &self.token
     }
 
-    /// It comes now; the first reason stays.
-    pub(super) fn comes(&self, reason: &str) {
+    /// Ends now; the first reason stays.
+    pub(super) fn set(&self, reason: &str) {
         let _ = self.reason.set(reason.to_owned());
         self.token.cancel();
     }
 
-    /// Whether it has come.
-    pub(super) fn has_come(&self) -> bool {
+    /// True after the end.
+    pub(super) fn is_set(&self) -> bool {
         self.token.is_cancelled()
     }
 
-    /// Waits for it and tells the reason.
+    /// Waits for the end and returns its reason.
     pub(super) async fn over(&self) -> String {
         self.token.cancelled().await;
         self.reason()
     }
 
-    /// Why it came.
+    /// The reason.
     pub(super) fn reason(&self) -> String {
         self.reason.get().cloned().unwrap_or_else(|| "the gateway is stopping".to_owned())
     }
 
-    /// The error of a call to this backend that it left without an answer.
+    /// The error of a call to this backend that the end left unanswered.
     pub(super) fn error(&self, backend: &BackendId) -> ErrorObject {
         let reason = self.reason();
         let message = format!("The connection to backend `{backend}` was lost: {reason}");

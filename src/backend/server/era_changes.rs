@@ -9,7 +9,7 @@ use crate::{
     backend::{
         connection::{
             ServerConnection,
-            discover::{Told, discover, introduced},
+            discover::{DiscoverOutcome, apply_server_info, discover},
         },
         connection_key::ConnectionKey,
         error::{DispatchError, StartError},
@@ -27,7 +27,7 @@ impl ExternalBackend {
         match token {
             Some(token) => {
                 let message = format!("waiting for `{}` to start", self.spec.id);
-                waiting::told(reply, token, message, move || self.is_there(&context))
+                waiting::with_progress(reply, token, message, move || self.is_there(&context))
             }
             None => reply,
         }
@@ -90,7 +90,7 @@ impl ExternalBackend {
         let found = async {
             loop {
                 if let Some(other) = self.era.now().filter(|now| *now != era) {
-                    return Err(DispatchError::Turned(other));
+                    return Err(DispatchError::EraChanged(other));
                 }
                 if !key.is_base() && lease.slot().begin() {
                     self.open(lease.slot(), key, &context.client);
@@ -111,21 +111,23 @@ impl ExternalBackend {
     }
 
     /// Waits for a connection, since it decides on the decorators.
-    pub(super) async fn meet_first(self: Arc<Self>, Route { era, key, ready }: Route, call: Call) -> Reply {
+    pub(super) async fn wait_for_server(self: Arc<Self>, Route { era, key, ready }: Route, call: Call) -> Reply {
         match self.connection((era, &key), ready, &call.context).await {
             Ok(leased) => {
-                self.crossing.met(leased.connection.tasks());
+                self.crossing.set_server_tasks(leased.connection.tasks());
                 self.dispatch(Route { era, key, ready: Some(leased) }, call)
             }
-            Err(error) => self.not_served(error, call),
+            Err(error) => self.reply_not_begun(error, call),
         }
     }
 
     /// The reply to a call that was not begun. If the server's era has changed, it is served by the other protocol. A
     /// task of the former processes is gone.
-    pub(super) fn not_served(self: Arc<Self>, error: DispatchError, call: Call) -> Reply {
+    pub(super) fn reply_not_begun(self: Arc<Self>, error: DispatchError, call: Call) -> Reply {
         match error {
-            DispatchError::Turned(era) if !(call.method.is_of_core_tasks() || call.method == Method::TasksUpdate) => {
+            DispatchError::EraChanged(era)
+                if !(call.method.is_of_core_tasks() || call.method == Method::TasksUpdate) =>
+            {
                 let route = self.route(era, &call.context);
                 self.dispatch(route, call)
             }
@@ -139,28 +141,28 @@ impl ExternalBackend {
     /// The result of `server/discover`, asked for again if it may be out of date.
     pub(super) async fn discovered(&self, connection: &Arc<ServerConnection>) -> Option<Payload> {
         if !connection.server()?.is_fresh() {
-            self.ask_again(connection).await;
+            self.refresh_server_info(connection).await;
         }
         Some(connection.server()?.discover(&self.spec.id))
     }
 
     /// Asks again for server information that may be out of date. Without an answer the old one stays; if the era has
     /// changed, it is detected again.
-    pub(super) async fn ask_again(&self, connection: &Arc<ServerConnection>) {
+    pub(super) async fn refresh_server_info(&self, connection: &Arc<ServerConnection>) {
         if self.spec.is_channel() {
             return;
         }
         match discover(connection, self.spec.start_timeout).await {
-            Told::Modern(info) => {
-                self.crossing.met(info.tasks());
-                introduced(connection, info);
+            DiscoverOutcome::Modern(info) => {
+                self.crossing.set_server_tasks(info.tasks());
+                apply_server_info(connection, info);
             }
-            Told::Legacy(reason) => {
+            DiscoverOutcome::Legacy(reason) => {
                 self.era.doubt();
                 connection.end(&format!("the server no longer speaks 2026-07-28: {reason}"));
             }
-            Told::Unusable(error @ StartError::Incompatible { .. }) => connection.end(&error.to_string()),
-            Told::Ended(_) | Told::Unusable(_) | Told::Nothing(_) => {}
+            DiscoverOutcome::Unusable(error @ StartError::Incompatible { .. }) => connection.end(&error.to_string()),
+            DiscoverOutcome::Ended(_) | DiscoverOutcome::Unusable(_) | DiscoverOutcome::Nothing(_) => {}
         }
     }
 }

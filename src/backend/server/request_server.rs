@@ -64,7 +64,7 @@ impl RequestServer {
         let topics: Vec<Topic> = resources.chain(listen::task_ids(&params).into_iter().map(Topic::Task)).collect();
         let breadth = if methods.is_empty() { Breadth::Everything } else { Breadth::Methods };
         let heard = self.0.listens.listen(&key, context.requester.clone(), methods);
-        let heard = heard.take_until(self.0.era.clone().turned_from(ERA));
+        let heard = heard.take_until(self.0.era.clone().changed_from(ERA));
         match (topics.is_empty(), breadth) {
             (true, Breadth::Everything) => Reply::new(heard),
             (true, Breadth::Methods) => Reply::new(stream::iter([listen::honouring([])]).chain(heard)),
@@ -123,16 +123,16 @@ impl Interest {
         if self.topics.is_empty() {
             return refused;
         }
-        let honoured = match connection.listening() {
-            Some(listening) => listening.honoured(self.topics.clone()).await,
+        let acknowledged_of = match connection.listening() {
+            Some(listening) => listening.acknowledged_of(self.topics.clone()).await,
             None => None,
         };
-        let Some(honoured) = honoured else {
+        let Some(acknowledged_of) = acknowledged_of else {
             self.narrow(Vec::new());
             let reason = "it does not say in time whether it tells when this resource changes; try again";
             return refused.and(Err(backend.unavailable(reason)));
         };
-        self.narrow(honoured);
+        self.narrow(acknowledged_of);
         refused
     }
 
@@ -167,7 +167,7 @@ impl Interest {
             && let Some(connection) = self.backend.pool.present(&self.key)
             && let Some(listening) = connection.listening()
         {
-            listening.want_anew();
+            listening.update_filter();
         }
     }
 }

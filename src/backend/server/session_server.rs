@@ -40,7 +40,7 @@ impl SessionServer {
             Method::ResourcesUnsubscribe => Reply::later(self.unsubscribe(key(), call)),
             ref method if method.is_notification() => Reply::later(self.notify(key(), call)),
             ref method if method.is_of_core_tasks() => {
-                let home = self.home(route.key, &call);
+                let home = self.task_key(route.key, &call);
                 self.0.serve(Route::of(ERA, home), call)
             }
             _ => self.0.serve(route, call),
@@ -49,10 +49,10 @@ impl SessionServer {
 
     /// The connection for a task request: the one that created the task, since no other process knows it (2025-11-25,
     /// tasks); if any will do, the sharer's first.
-    fn home(&self, key: ConnectionKey, call: &Call) -> ConnectionKey {
+    fn task_key(&self, key: ConnectionKey, call: &Call) -> ConnectionKey {
         let Some(task) = call.params.string("taskId") else { return key };
         let sessions = self.0.pool.sessions(&key);
-        sessions.iter().find(|session| made_task(session, &task)).map_or(key, |one| one.about.key.clone())
+        sessions.iter().find(|session| made_task(session, &task)).map_or(key, |one| one.context.key.clone())
     }
 
     /// Serves a listen: all notifications for this client outside of calls, or those of the methods that it names. It
@@ -61,7 +61,7 @@ impl SessionServer {
         let methods = listen::methods(&call.params);
         let begins = if methods.is_empty() { None } else { Some(listen::honouring([])) };
         let heard = self.0.listens.listen(key, call.context.requester.clone(), methods);
-        let turned = self.0.era.clone().turned_from(ERA);
+        let turned = self.0.era.clone().changed_from(ERA);
         Reply::new(stream::iter(begins).chain(heard.take_until(turned)))
     }
 

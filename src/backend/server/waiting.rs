@@ -8,7 +8,7 @@ use tokio::time::{Instant, interval_at};
 use crate::mcp::{Call, Event, Method, Reply, meta, rising::Rising};
 
 /// Interval of progress notifications.
-const EVERY: Duration = Duration::from_secs(15);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The progress token of a call, as JSON text; `None` if it has none.
 pub(super) fn token(call: &Call) -> Option<String> {
@@ -19,7 +19,7 @@ pub(super) fn token(call: &Call) -> Option<String> {
 }
 
 /// Adds progress with `message` under `token` to a reply, until `is_there`.
-pub(super) fn told(
+pub(super) fn with_progress(
     reply: Reply,
     token: String,
     message: String,
@@ -27,7 +27,7 @@ pub(super) fn told(
 ) -> Reply {
     Reply::new(async_stream::stream! {
         let (mut reply, mut rising) = (reply, Rising::new());
-        let mut ticks = interval_at(Instant::now() + EVERY, EVERY);
+        let mut ticks = interval_at(Instant::now() + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
         let mut waits = true;
         loop {
             tokio::select! {
@@ -89,14 +89,14 @@ mod tests {
             move || there.load(Ordering::SeqCst)
         };
         let reply = Reply::new(UnboundedReceiverStream::new(told_later));
-        let mut reply = told(reply, "\"p\"".to_owned(), "waiting for `slow` to start".to_owned(), is_there);
+        let mut reply = with_progress(reply, "\"p\"".to_owned(), "waiting for `slow` to start".to_owned(), is_there);
         assert_eq!(next(&mut reply), None);
-        advance(EVERY).await;
+        advance(PROGRESS_INTERVAL).await;
         let waits = r#"{"progressToken":"p","progress":0,"message":"waiting for `slow` to start"}"#;
         assert_eq!(next(&mut reply).as_deref(), Some(waits));
         assert_eq!(next(&mut reply), None);
         there.store(true, Ordering::SeqCst);
-        advance(EVERY).await;
+        advance(PROGRESS_INTERVAL).await;
         assert_eq!(next(&mut reply), None);
         events.send(progress(0)).unwrap();
         assert_eq!(next(&mut reply).as_deref(), Some(r#"{"progress":1,"progressToken":"p"}"#));

@@ -1,5 +1,4 @@
-//! Levels and subscriptions that the clients of one backend hold, as far as its server does not keep them. Knows nothing of
-//! calls.
+//! Levels and subscriptions of one backend's clients that its server does not keep. Knows nothing of calls.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,37 +9,37 @@ use crate::{
     model::Requester,
 };
 
-/// Ends what a requester holds at the server.
+/// Drops the state that the server side holds for a requester.
 pub(crate) type Ended = Box<dyn Fn(&Requester) + Send + Sync>;
 
-/// Levels and subscriptions of the clients of one backend, as far as its server does not keep them.
+/// Levels and subscriptions of one backend's clients that its server does not keep.
 pub(crate) struct ClientSubscriptions {
-    /// Of clients with a session, at a server without.
+    /// Those of clients with a session, at a server without.
     settings: Mutex<HashMap<Requester, SessionSettings>>,
-    /// Ends what a request holds at a server with sessions.
+    /// Drops the state of a request at a server with sessions.
     pub(super) ended: Ended,
 }
 
-/// The level and the subscriptions of one session.
+/// Level and subscriptions of one session.
 #[derive(Default)]
 struct SessionSettings {
     level: Option<Level>,
-    /// The listen behind each subscription, by URI; dropping it ends the subscription.
+    /// The listen of each subscription, by URI. Dropping it unsubscribes.
     subscriptions: HashMap<String, Reply>,
 }
 
 // === impl ClientSubscriptions ===
 
 impl ClientSubscriptions {
-    /// No levels, no subscriptions.
+    /// Creates an empty table.
     pub(crate) fn new(ended: Ended) -> Arc<Self> {
         Arc::new(Self { settings: Mutex::default(), ended })
     }
 
-    /// Forgets a client that is over.
+    /// Drops the state of a client that is gone.
     pub(crate) fn ended(&self, requester: &Requester) {
         let settings = self.settings.lock().remove(requester);
-        // the ends of its subscriptions reach the server, so that no lock is held
+        // without the lock: dropping subscriptions calls the server
         drop(settings);
     }
 

@@ -1,13 +1,12 @@
-//! A server without sessions (2026-07-28) for clients with one: the level that a session sets goes with each of its calls,
-//! and a subscription is a listen that is open for as long as the session wants it. Knows nothing of the stream on which the
-//! session hears its updates.
+//! A server without sessions (2026-07-28) for clients with one: the session's level is added to each of its calls, and
+//! a subscription becomes a listen. Knows nothing of the client's streams.
 
 use std::sync::Arc;
 
 use super::client_subscriptions::ClientSubscriptions;
 use crate::mcp::{Call, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, Revision, Server, listen, meta};
 
-/// A server without sessions, with what a session has beside calls.
+/// A server without sessions, with the level and the subscriptions of sessions.
 #[derive(Clone)]
 pub(crate) struct SessionOverRequests<S> {
     pub(crate) server: S,
@@ -22,7 +21,7 @@ impl<S: Server + Clone + 'static> Server for SessionOverRequests<S> {
             Method::ResourcesUnsubscribe => self.unsubscribe(&call),
             Method::Ping => done(),
             method if method.is_notification() => {
-                // what only sessions have is dropped at a server that has none (design rule 13)
+                // a server without sessions has no form for it (design rule 13)
                 metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
                 Reply::complete(Payload::absent(call.params.revision))
             }
@@ -35,7 +34,7 @@ impl<S: Server + Clone + 'static> Server for SessionOverRequests<S> {
 }
 
 impl<S: Server + Clone> SessionOverRequests<S> {
-    /// Keeps the level: from now on it goes with each call of this session (`translation` 3.4, LOG).
+    /// Stores the level; from now on it is added to each call of this session (`translation` 3.4, LOG).
     fn set_level(&self, call: &Call) -> Reply {
         let Some(level) = call.params.string("level").as_deref().and_then(Level::parse) else {
             return Reply::failed(ErrorObject::invalid_params("Invalid params: `level` names no level"));
@@ -44,7 +43,7 @@ impl<S: Server + Clone> SessionOverRequests<S> {
         done()
     }
 
-    /// `resources/subscribe`: answered when the server has acknowledged that it tells of the resource (`translation` 4d).
+    /// `resources/subscribe`: answered once the server has acknowledged the resource (`translation` 4d).
     async fn subscribe(self, call: Call) -> Reply {
         let session = call.context.requester.clone();
         let Some(uri) = call.params.string("uri") else {

@@ -1,6 +1,6 @@
-//! A server with sessions for clients without one (2026-07-28): the level that a call asks for itself is one of the session
-//! for as long as the call runs, and the resources that a listen names are subscribed to for as long as it is open. Knows
-//! nothing of whose session it is.
+//! A server with sessions for clients without one (2026-07-28): the level of a call is set for the session while the
+//! call runs, and the resources of a listen are subscribed to while it is open. Knows nothing of the owner of the
+//! session.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,19 +17,19 @@ use crate::{
     model::Requester,
 };
 
-/// The time in which a server has to accept a subscription; what it has not accepted then is not acknowledged.
+/// Time for a server to accept a subscription; one that it accepts later is not acknowledged.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_millis(3_500);
-/// Subscriptions that are asked for at once.
+/// Number of concurrent subscribe requests.
 const AT_ONCE: usize = 16;
 
-/// A server with sessions, with the levels and the listens of requests.
+/// A server with sessions, with the levels and listens of requests.
 #[derive(Clone)]
 pub(crate) struct RequestsOverSession<S> {
     pub(crate) server: S,
     pub(crate) listens: Arc<ClientSubscriptions>,
 }
 
-/// What a request holds at the server; it ends when this is dropped.
+/// State of a request at the server. Dropping it ends that.
 struct Hold {
     listens: Arc<ClientSubscriptions>,
     requester: Requester,
@@ -55,7 +55,7 @@ impl<S: Server + 'static> RequestsOverSession<S> {
             let _hold = self.hold(&call.context);
             let params = Payload::of(Revision::NEWEST_LEGACY, &serde_json::json!({ "level": level.as_str() }));
             let set = Call { method: Method::SetLevel, params, context: call.context.clone() };
-            // what a server makes of the level is its own matter (`translation` 3.4, LOG)
+            // a server's refusal is no error for the client (`translation` 3.4, LOG)
             drop(self.server.call(set).outcome().await);
             for await event in self.server.call(call) {
                 yield event;
@@ -63,7 +63,8 @@ impl<S: Server + 'static> RequestsOverSession<S> {
         })
     }
 
-    /// Serves a listen that keeps up subscriptions: first those that the server accepts in time.
+    /// Serves a listen with subscriptions: acknowledges those that the server accepts in time, then forwards their
+    /// updates.
     fn subscribe(self, uris: Vec<String>, call: Call) -> Reply {
         Reply::new(async_stream::stream! {
             let _hold = self.hold(&call.context);
@@ -75,7 +76,7 @@ impl<S: Server + 'static> RequestsOverSession<S> {
             });
             let accepted: Vec<Option<String>> = asked.buffer_unordered(AT_ONCE).collect().await;
             yield Filter { resources: accepted.into_iter().flatten().collect(), ..Filter::default() }.acknowledged();
-            // it ends with the session
+            // ends with the session
             let params = listen::for_methods(&[Method::SubscriptionsAcknowledged]);
             for await event in self.server.call(Call { params, ..call }) {
                 if matches!(event, Event::Done(_)) {

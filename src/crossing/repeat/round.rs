@@ -1,5 +1,4 @@
-//! The requests that a server of 2026-07-28 ended a call with, and the state to come back with. Knows nothing of how the
-//! client is asked.
+//! The requests and the state that a server of 2026-07-28 ended a call with. Knows nothing of how the client gets them.
 
 use bytes::Bytes;
 
@@ -11,22 +10,22 @@ use crate::mcp::{
     translate::Cause,
 };
 
-/// The most requests of one round.
+/// Maximum number of requests in one round.
 const MAX_REQUESTS: usize = 64;
 
 /// One round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Round {
-    /// The questions, in the server's order; none where it wants to be called again and no more.
+    /// The requests, in the server's order; empty if it only wants to be called again.
     pub(super) entries: Vec<RoundQuestion>,
-    /// The JSON text of the state; `None` where there is none.
+    /// The JSON text of the state, if there is one.
     pub(super) state: Option<String>,
 }
 
-/// One question.
+/// One request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RoundQuestion {
-    /// What the server calls it.
+    /// Its key in the server's result.
     pub(super) key: String,
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub(super) method: Method,
@@ -40,7 +39,7 @@ impl Round {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, in words.
+    /// A description of the error in it.
     pub(super) fn read(ended: &Payload) -> Result<Self, &'static str> {
         let result = ended.object().ok_or("the server requires input and says not what")?;
         let state = result.get("requestState").filter(|state| *state != "null").map(str::to_owned);
@@ -48,7 +47,7 @@ impl Round {
         if let Some(requests) = result.get("inputRequests").filter(|requests| *requests != "null") {
             let requests = Object::parse(requests.as_bytes()).ok_or("the server's `inputRequests` are no object")?;
             for (key, request) in requests.iter() {
-                // the last of repeated members counts, as JavaScript reads them
+                // the last of repeated members counts, as in JavaScript
                 entries.retain(|entry| entry.key != key);
                 entries.push(RoundQuestion::read(key, request, ended)?);
             }
@@ -88,7 +87,7 @@ impl RoundQuestion {
         })
     }
 
-    /// The reason why this client cannot be sent it: it has not declared it, or its version has no form for it.
+    /// The reason why this client cannot get it: undeclared capability, or no form in its version.
     pub(super) fn refusal(&self, client: &ClientInfo, translator: &ClientTranslator) -> Option<Untranslatable> {
         let Some(MissingCapability { capability, part }) = missing_strictly(client, &self.method, &self.params) else {
             return translator.refusal(&self.method, &self.params);
@@ -102,7 +101,7 @@ impl RoundQuestion {
         Some(refusal)
     }
 
-    /// The question as it is asked, and the side that waits for the answer.
+    /// The request for the client, and the receiver of its answer.
     pub(super) fn question(&self) -> (Question, Answered) {
         Question::new(self.method.clone(), self.params.clone())
     }

@@ -1,5 +1,5 @@
-//! A call that goes on over several requests of its client: its reply, and the requests of its server that wait for the
-//! client. Knows nothing of how it is found again.
+//! A call that spans several requests of its client: its reply, and the server requests that wait for the client. Knows
+//! nothing of the registry.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -14,26 +14,26 @@ use crate::mcp::{
     pending_request::PendingRequest,
 };
 
-/// The most log messages that are kept for the client's next request; the oldest goes when there are more.
+/// Maximum number of log messages that are kept for the client's next request; the oldest are dropped.
 const MAX_LOGS: usize = 100;
 
-/// The time for which a call may go on whose client has gone.
+/// Time for a call to finish whose client has gone.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A call, and the requests of its server that are open.
+/// A call, and the open requests of its server.
 pub(super) struct SuspendedCall {
     reply: Reply,
-    /// The requests that have no answer yet, by the key that the client knows them by.
+    /// Unanswered requests, by the key that the client got.
     open: Vec<OpenRequestExchange>,
-    /// The events that came while nobody read, oldest first.
+    /// Events that nobody has read yet, oldest first.
     told: VecDeque<Event>,
-    /// The number of requests so far: their keys are never used twice.
+    /// Number of requests so far: keys are never used twice.
     asked: u32,
-    /// The number of times the server was told that its client is still busy.
-    reassured: u32,
+    /// Number of progress notifications that told the server to be patient.
+    progress_sent: u32,
 }
 
-/// A request that is open.
+/// An open request.
 struct OpenRequestExchange {
     key: String,
     request: PendingRequest,
@@ -41,19 +41,19 @@ struct OpenRequestExchange {
 
 /// The next event of a call.
 pub(super) enum Next {
-    /// The server said something.
+    /// An event of the server.
     Event(Event),
-    /// The server no longer wants one of the answers.
+    /// The server withdrew a request.
     Withdrawn,
 }
 
 impl SuspendedCall {
-    /// A call that has just begun.
+    /// Starts with a call without server requests.
     pub(super) fn new(reply: Reply) -> Self {
-        Self { reply, open: Vec::new(), told: VecDeque::new(), asked: 0, reassured: 0 }
+        Self { reply, open: Vec::new(), told: VecDeque::new(), asked: 0, progress_sent: 0 }
     }
 
-    /// What happens next: first what was kept.
+    /// The next event, stored ones first.
     pub(super) async fn next(&mut self) -> Next {
         match self.told.pop_front() {
             Some(event) => Next::Event(event),
@@ -61,7 +61,7 @@ impl SuspendedCall {
         }
     }
 
-    /// What happens next at the server. Nothing is lost when the wait is dropped.
+    /// The next event from the server. Cancel safe.
     pub(super) async fn live(&mut self) -> Next {
         let Self { reply, open, .. } = self;
         tokio::select! {
@@ -76,7 +76,7 @@ impl SuspendedCall {
         }
     }
 
-    /// Keeps what is said until somebody reads: of progress the last, of log messages the latest.
+    /// Stores an event until it is read: the last progress, the latest log messages.
     pub(super) fn keep(&mut self, event: Event) {
         let is = |event: &Event, method: &Method| matches!(event, Event::Notified(told) if told.method == *method);
         if is(&event, &Method::Progress) {
@@ -87,18 +87,18 @@ impl SuspendedCall {
         self.told.push_back(event);
     }
 
-    /// Lists a request of the server.
+    /// Adds a server request.
     pub(super) fn ask(&mut self, request: PendingRequest) {
         self.asked += 1;
         self.open.push(OpenRequestExchange { key: format!("q{}", self.asked), request });
     }
 
-    /// Whether nothing waits for the client.
+    /// True if no request waits for the client.
     pub(super) fn is_unasked(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// The result that asks everything that is open, with the state that the client brings back (2026-07-28, MRTR).
+    /// The result with all open requests, and the state for the client to return (2026-07-28, MRTR).
     pub(super) fn input_required(&self, state: &str) -> Payload {
         let requests: Vec<String> = self.open.iter().map(OpenRequestExchange::text).collect();
         let (requests, state) = (requests.join(","), quote(state));
@@ -110,7 +110,7 @@ impl SuspendedCall {
         Payload::new(Revision::V2026_07_28, result.into())
     }
 
-    /// In whose name it is asked: of the server that asks everything, else of the gateway itself.
+    /// The name in the result: the server's, if all requests come from one, else the gateway's.
     fn server(&self) -> String {
         let mut servers = self.open.iter().map(|open| open.request.server());
         let first = servers.next().flatten().filter(|first| servers.all(|server| server == Some(*first)));
@@ -118,7 +118,7 @@ impl SuspendedCall {
         first.map_or_else(gateway, str::to_owned)
     }
 
-    /// Gives the client's answers to whom they are for. What nobody asked is passed over; what has no answer stays open.
+    /// Delivers the client's answers. Unknown keys are ignored; requests without an answer stay open.
     pub(super) fn answer(&mut self, responses: &Object<'_>) {
         for OpenRequestExchange { key, request } in std::mem::take(&mut self.open) {
             match responses.get(&key) {
@@ -133,21 +133,21 @@ impl SuspendedCall {
         }
     }
 
-    /// Tells the server that its client is still busy.
-    pub(super) fn reassure(&mut self) {
-        self.reassured += 1;
-        self.open.iter().for_each(|open| open.request.reassure(self.reassured));
+    /// Sends the server progress, since its client is busy.
+    pub(super) fn send_progress(&mut self) {
+        self.progress_sent += 1;
+        self.open.iter().for_each(|open| open.request.reassure(self.progress_sent));
     }
 
-    /// Tells the server that nobody answers.
+    /// Refuses all open requests.
     pub(super) fn refuse(&mut self, reason: &str) {
         for OpenRequestExchange { request, .. } in self.open.drain(..) {
             request.refuse(ErrorObject::internal(reason));
         }
     }
 
-    /// Tells the server that the client has gone: a dialog was closed, anything else fails (`translation` 4b.6). The call
-    /// has a moment to end by itself, and is cancelled then.
+    /// Handles a client that has gone: dialogs are cancelled, other requests fail (`translation` 4b.6). The call gets a
+    /// moment to finish, then it is cancelled.
     pub(super) async fn abandon(mut self) {
         for OpenRequestExchange { request, .. } in self.open.drain(..) {
             request.abandon();
@@ -169,7 +169,7 @@ impl OpenRequestExchange {
     }
 }
 
-/// Waits until one of the requests is withdrawn, and returns its place.
+/// Waits until a request is withdrawn, and returns its index.
 async fn withdrawn(open: &mut [OpenRequestExchange]) -> usize {
     if open.is_empty() {
         return future::pending().await;

@@ -1,5 +1,5 @@
-//! One request in which the client may be asked: its reply from the moment on at which the server asks. Knows nothing of
-//! how a request is opened, and of how its answer reaches the client.
+//! One request of a client without a session, from the moment at which the server sends a request. Knows nothing of how
+//! a request is opened and of how its answer reaches the client.
 
 use std::{mem, sync::Arc};
 
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     crossing::{
         deferred::{Deferred, Respondent, refuse},
-        pass_through::Turn,
+        pass_through::Takeover,
         window::Window,
     },
     mcp::{
@@ -29,7 +29,7 @@ use crate::{
     model::Target,
 };
 
-/// The calls and requests that wait, and the seal of their states.
+/// Suspended calls, deferred requests, and the sealer of their states.
 pub(super) struct Shared {
     pub(super) calls: Arc<SuspendedCalls>,
     pub(super) sealer: Sealer,
@@ -55,26 +55,26 @@ struct NotSuspended {
 // === impl SuspendedExchange ===
 
 impl SuspendedExchange {
-    /// The exchange of this request.
+    /// Creates the exchange of this request.
     pub(super) fn new(shared: Arc<Shared>, target: Target, call: &Call) -> Self {
         let respondent = Respondent::of(&call.context, target);
         let (profile, revoked) = (call.context.profile, call.context.revoked.clone());
         Self { shared, respondent, profile, revoked, method: call.method.clone(), params: call.params.clone() }
     }
 
-    /// The client that can be asked.
+    /// The client that can answer.
     pub(super) const fn respondent(&self) -> &Respondent {
         &self.respondent
     }
 
-    /// The request, as far as the requests that go on with it have it in common.
+    /// The binding of states to this request.
     pub(super) fn binding(&self) -> StateBinding {
         StateBinding::new(&self.respondent.owner, &self.respondent.target, &self.method, &self.params)
     }
 
-    /// The reply to a request that resumes a call: progress comes under the token of this request.
+    /// The reply to a request that resumes a call. Progress uses the token of this request.
     pub(super) fn resume(self, call: SuspendedCall, token: Option<Bytes>) -> Reply {
-        let reply = self.go_on(call);
+        let reply = self.run(call);
         let Some(token) = token else { return reply };
         let token = String::from_utf8_lossy(&token).into_owned();
         reply.map(move |event| match event {
@@ -86,8 +86,8 @@ impl SuspendedExchange {
         })
     }
 
-    /// The reply of a call whose server may have asked.
-    pub(super) fn go_on(self, mut call: SuspendedCall) -> Reply {
+    /// The reply to a call with possible server requests.
+    pub(super) fn run(self, mut call: SuspendedCall) -> Reply {
         Reply::new(async_stream::stream! {
             let mut window = Window::default();
             let mut deferred = self.shared.deferred.wait_for(&self.respondent);
@@ -99,7 +99,7 @@ impl SuspendedExchange {
                 }
                 tokio::select! {
                     biased;
-                    // before the time that is over: what has come is not late because this task is
+                    // before the timeout: an event that has come is not late because this task is
                     next = call.next() => match next {
                         Next::Withdrawn => {}
                         Next::Event(Event::Notified(told)) => yield Event::Notified(told),
@@ -110,7 +110,7 @@ impl SuspendedExchange {
                         }
                     },
                     () = window.over() => {
-                        // not at once: a call that is soon over leaves them to the next
+                        // with a delay: a call that ends soon leaves them to the next
                         if mem::take(&mut deferred) {
                             for question in self.shared.deferred.take(&self.respondent) {
                                 self.ask(&mut call, question);
@@ -135,7 +135,7 @@ impl SuspendedExchange {
         })
     }
 
-    /// Lists a request of the server for the client; one that it cannot be sent is refused.
+    /// Adds a server request for the client; refuses one that the client does not support.
     fn ask(&self, call: &mut SuspendedCall, question: Question) {
         let client = &self.respondent.client;
         if let Err(error) = can_be_asked(client, &question.method, &question.params) {
@@ -148,7 +148,7 @@ impl SuspendedExchange {
         }
     }
 
-    /// Suspends the call. Returns the result that asks the client.
+    /// Suspends the call. Returns the result with the server requests.
     fn suspend(&self, call: SuspendedCall) -> Result<Payload, Box<NotSuspended>> {
         let calls = &self.shared.calls;
         let permit = match calls.permit(&self.respondent.owner) {
@@ -166,8 +166,8 @@ impl SuspendedExchange {
         Ok(result)
     }
 
-    /// The same outcome. If the server ended the call to ask, its state is sealed, so that only the gateway opens it again,
-    /// and everything else is as the server wrote it. If it has no state, none is invented (`translation` section 5).
+    /// Seals the state in an outcome with server requests, so that only the gateway can open it; the rest stays as the
+    /// server wrote it. Adds no state if there is none (`translation` section 5).
     fn sealed(&self, outcome: Outcome) -> Outcome {
         let Outcome::InputRequired(result) = outcome else { return outcome };
         let state = result.member("requestState").map(str::to_owned);
@@ -182,17 +182,17 @@ impl SuspendedExchange {
     }
 }
 
-impl Turn for SuspendedExchange {
-    fn turns_with(&mut self, event: &Event) -> bool {
+impl Takeover for SuspendedExchange {
+    fn takes_over_at(&mut self, event: &Event) -> bool {
         matches!(event, Event::Asked(_) | Event::Done(Outcome::InputRequired(_)))
     }
 
-    fn turned(self, event: Event, rest: Reply) -> Reply {
+    fn take_over(self, event: Event, rest: Reply) -> Reply {
         match event {
             Event::Asked(question) => {
                 let mut call = SuspendedCall::new(rest);
                 self.ask(&mut call, question);
-                self.go_on(call)
+                self.run(call)
             }
             Event::Done(outcome) => Reply::done(self.sealed(outcome)),
             event @ Event::Notified(_) => Reply::new(stream::iter([event])),

@@ -1,4 +1,4 @@
-//! Bounds of the calls that are suspended at once: of one user, and of all. Knows nothing of calls.
+//! Counts suspended calls against their limits, for one user and for all. Knows nothing of calls.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::model::UserId;
 
-/// The bounds, and how many calls are suspended.
+/// The limits, and the number of suspended calls.
 #[derive(Debug)]
 pub(super) struct SuspensionPermits {
     of_user: usize,
@@ -20,7 +20,7 @@ struct SuspendedCounts {
     all: usize,
 }
 
-/// The right to suspend one call. Dropping it makes room for another.
+/// The right to suspend one call. Dropping it frees its place.
 #[derive(Debug)]
 pub(super) struct SuspensionPermit {
     limits: Arc<SuspensionPermits>,
@@ -30,16 +30,16 @@ pub(super) struct SuspensionPermit {
 // === impl SuspensionPermits ===
 
 impl SuspensionPermits {
-    /// So many calls of one user, and of all.
+    /// Creates limits for one user and for all.
     pub(super) fn new(of_user: usize, of_all: usize) -> Arc<Self> {
         Arc::new(Self { of_user, of_all, counts: Mutex::default() })
     }
 
-    /// Counts one more call of this user.
+    /// Counts a call of this user.
     ///
     /// # Errors
     ///
-    /// The text that names the limit, if there are as many as there can be.
+    /// A text that names the limit, if it is reached.
     pub(super) fn begin(self: &Arc<Self>, user: &UserId) -> Result<SuspensionPermit, String> {
         let mut counts = self.counts.lock();
         if counts.users.get(user).is_some_and(|count| *count >= self.of_user) || self.of_user == 0 {
@@ -68,7 +68,7 @@ impl Drop for SuspensionPermit {
     }
 }
 
-/// The text that names the limit and says what to do.
+/// A text that names the limit and the remedy.
 fn refusal(whose: &str, option: &'static str, max: usize) -> String {
     metrics::counter!("lockkeeper_frontend_limited_total", "limit" => option).increment(1);
     format!(

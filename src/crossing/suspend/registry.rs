@@ -1,8 +1,8 @@
-//! Registry of suspended calls (`translation` 4b): each is driven by a task of its own until the client comes back with the
-//! state that it was given, or its time is over. Knows nothing of how a state is sealed.
+//! Registry of suspended calls (`translation` 4b): each is driven by its own task until the client returns with its
+//! state, or it times out. Knows nothing of sealing.
 //!
-//! A call lives in one process, which its state names. A state that was used, or that another process gave, is the same
-//! error as one that never was.
+//! A call lives in one process, which its state names. A used state, or one of another process, gives the same error as
+//! an unknown one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,8 +24,8 @@ use crate::{
     support::Random,
 };
 
-/// The interval at which a server that gave a progress token is told that its client is still busy.
-const REASSURANCE: Duration = Duration::from_secs(15);
+/// Interval of progress to a server that gave a token, while the client is busy.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The suspended calls.
 pub(super) struct SuspendedCalls {
@@ -33,22 +33,22 @@ pub(super) struct SuspendedCalls {
     limits: Arc<SuspensionPermits>,
     random: Arc<dyn Random>,
     process: [u8; 8],
-    /// The time for which each waits for its client.
+    /// Maximum wait for the client.
     timeout: Duration,
-    /// Owns the waits.
+    /// Owner of the waiting tasks.
     tracker: TaskTracker,
-    /// Ends all of them, when the gateway stops.
+    /// Ends all of them when the gateway stops.
     closed: CancellationToken,
 }
 
-/// One call, and how to take it.
+/// One call, and the channel to take it.
 struct RegistryEntry {
     owner: Arc<Caller>,
     take: oneshot::Sender<oneshot::Sender<SuspendedCall>>,
 }
 
 impl SuspendedCalls {
-    /// None yet. The waits are owned by the tracker and ended by the token.
+    /// Creates an empty registry. The waiting tasks belong to the tracker and end with the token.
     pub(super) fn new(
         random: Arc<dyn Random>,
         limits: Arc<SuspensionPermits>,
@@ -59,21 +59,21 @@ impl SuspendedCalls {
         Arc::new(Self { waiting: DashMap::new(), limits, random, process, timeout, tracker, closed })
     }
 
-    /// An id for one more call.
+    /// Creates an id for a call.
     pub(super) fn id(&self) -> CallId {
         CallId { process: self.process, wait: self.random.bytes() }
     }
 
-    /// The right to suspend one call of this caller.
+    /// Permits one more call of this caller.
     ///
     /// # Errors
     ///
-    /// The text that names the limit.
+    /// A text that names the limit.
     pub(super) fn permit(&self, owner: &Caller) -> Result<SuspensionPermit, String> {
         self.limits.begin(&owner.user)
     }
 
-    /// Keeps a call under this id until it is taken, its time is over, or the credential is revoked that it rests on.
+    /// Keeps a call under this id until it is taken, times out, or its credential is revoked.
     pub(super) fn keep(
         self: &Arc<Self>,
         id: CallId,
@@ -92,11 +92,11 @@ impl SuspendedCalls {
         });
     }
 
-    /// Takes the call of this id.
+    /// Takes the call with this id.
     ///
     /// # Errors
     ///
-    /// [`invalid`], whatever became of it.
+    /// [`invalid`], whatever the reason.
     pub(super) async fn take(&self, id: &CallId, owner: &Caller) -> Result<SuspendedCall, ErrorObject> {
         let entry = self.waiting.remove_if(id, |_, entry| entry.owner.owns_the_same_as(owner));
         let (_, entry) = entry.ok_or_else(invalid)?;
@@ -114,13 +114,13 @@ async fn wait(
     revoked: &CancellationToken,
 ) {
     let mut over = false;
-    let mut reassurance = interval_at(Instant::now() + REASSURANCE, REASSURANCE);
+    let mut reassurance = interval_at(Instant::now() + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
     loop {
         tokio::select! {
             biased;
             taker = &mut asked => {
                 if let Ok(taker) = taker {
-                    // a client that left meanwhile cancels what it came for
+                    // if the client left meanwhile, the call is cancelled
                     drop(taker.send(call));
                 }
                 return;
@@ -130,7 +130,7 @@ async fn wait(
                 metrics::counter!("lockkeeper_frontend_questions_expired_total").increment(1);
                 return if over { drop(call) } else { call.abandon().await };
             }
-            _ = reassurance.tick(), if !over => call.reassure(),
+            _ = reassurance.tick(), if !over => call.send_progress(),
             next = call.live(), if !over => {
                 if let Next::Event(event) = next {
                     over = matches!(event, Event::Done(_));

@@ -1,7 +1,6 @@
-//! Request state: a text that a client of 2026-07-28 carries from one request to the next without being able to read or
-//! change it (`translation` 4b.5, section 5): `gw1.` and a text that is encrypted under a key of the store, so that every process
-//! on it can open what another sealed, and nothing has to be kept. It is bound to the caller, the endpoint, the request and
-//! a time. Knows nothing of what becomes of it.
+//! Request state: an opaque text that a client of 2026-07-28 carries from one request to the next (`translation` 4b.5,
+//! section 5). It is `gw1.` and a ciphertext under a key of the store, so any process on the store can open it, and
+//! nothing is stored. It is bound to the caller, the endpoint, the request and a time. Knows nothing of its use.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,28 +11,28 @@ use crate::{
 };
 
 const PREFIX: &str = "gw1.";
-/// The longest text that is sealed or looked at, in bytes.
+/// Maximum length of a text to seal or open, in bytes.
 const MAX_LENGTH: usize = 64 * 1024;
 
-/// Seals and opens.
+/// Seals and opens states.
 pub(super) struct Sealer {
     key: SealingKey,
     random: Arc<dyn Random>,
     clock: Arc<dyn Clock>,
-    /// How long a sealed state is good.
+    /// Lifetime of a sealed state.
     lifetime: Duration,
 }
 
-/// A state before it is sealed.
+/// A state before sealing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum State {
-    /// A suspended call waits in a process.
+    /// A suspended call that waits in a process.
     Suspended(CallId),
-    /// A server has ended the call and keeps its own state; nothing waits anywhere.
+    /// The own state of a server that ended a call; nothing waits.
     OfServer(ServerState),
 }
 
-/// The state of a server that ended a call.
+/// The own state of a server that ended a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ServerState {
     /// The JSON text of its `requestState`.
@@ -42,28 +41,28 @@ pub(super) struct ServerState {
     pub(super) backend: Option<BackendId>,
 }
 
-/// Id of a suspended call: the process in which it waits, and its id there.
+/// Id of a suspended call: its process, and its id there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct CallId {
     /// Random for each process.
     pub(super) process: [u8; 8],
-    /// Random for each wait.
+    /// Random for each suspension.
     pub(super) wait: [u8; 16],
 }
 
-/// The requests that a state is valid for: those of one caller at one endpoint that ask for the same.
+/// Binding of a state to requests: those of one caller at one endpoint with the same content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StateBinding(Digest);
 
 // === impl Sealer ===
 
 impl Sealer {
-    /// Seals for `lifetime`.
+    /// Creates a sealer of states with this `lifetime`.
     pub(super) fn new(key: SealingKey, random: Arc<dyn Random>, clock: Arc<dyn Clock>, lifetime: Duration) -> Self {
         Self { key, random, clock, lifetime }
     }
 
-    /// The text that stands for `state`; `None` where it would be longer than 64 KiB.
+    /// The sealed `state`; `None` if it would be longer than 64 KiB.
     pub(super) fn seal(&self, state: &State, binding: &StateBinding) -> Option<String> {
         let until = self.clock.now() + self.lifetime;
         let sealed = self.key.seal_text(&state.encode(until), binding.0.as_bytes(), &*self.random).ok()?;
@@ -71,12 +70,11 @@ impl Sealer {
         (text.len() <= MAX_LENGTH).then_some(text)
     }
 
-    /// What was sealed.
+    /// Opens a sealed state.
     ///
     /// # Errors
     ///
-    /// [`invalid`], whatever is wrong with it: it was made up or changed, is another's or of another request, or its time
-    /// is over.
+    /// [`invalid`], whatever the reason: it is invented, changed, expired, or belongs to another caller or request.
     pub(super) fn open(&self, text: &str, binding: &StateBinding) -> Result<State, ErrorObject> {
         self.opened(text, binding).ok_or_else(invalid)
     }
@@ -89,7 +87,7 @@ impl Sealer {
     }
 }
 
-/// The error for a state that is good for nothing, with the frozen text of `translation` 4b.4.
+/// The error for an unusable state, with the fixed text of `translation` 4b.4.
 pub(super) fn invalid() -> ErrorObject {
     ErrorObject::invalid_params("Invalid or expired requestState")
 }
@@ -97,14 +95,14 @@ pub(super) fn invalid() -> ErrorObject {
 // === impl State ===
 
 impl State {
-    /// The kind, the time in milliseconds, and the state itself.
+    /// The kind, the time in milliseconds, and the state.
     fn encode(&self, until: Timestamp) -> Vec<u8> {
         let until = until.as_millis().to_be_bytes();
         match self {
             Self::Suspended(name) => [&[0], until.as_slice(), &name.process, &name.wait].concat(),
             Self::OfServer(ServerState { text, backend }) => {
                 let backend = backend.as_ref().map_or("", BackendId::as_str);
-                // no name of a backend holds a zero
+                // no backend id contains a zero byte
                 [&[2], until.as_slice(), backend.as_bytes(), &[0], text.as_bytes()].concat()
             }
         }
@@ -131,11 +129,11 @@ impl State {
 // === impl StateBinding ===
 
 impl StateBinding {
-    /// The parts that the requests of one call have in common: caller, endpoint, method, and the parameters without those of
-    /// each single request.
+    /// The common parts of the requests of one call: caller, endpoint, method, and the parameters except those that
+    /// differ in each request.
     pub(super) fn new(caller: &Caller, target: &Target, method: &Method, params: &Payload) -> Self {
         let client = caller.client.as_ref().map(ClientId::as_str);
-        // two keys of one user, presented directly, are two clients
+        // two keys of one user, used directly, are two clients
         let key = caller.key.as_ref().filter(|_| client.is_none()).map(KeyId::as_str);
         let backend = match target {
             Target::Merged => None,
@@ -148,7 +146,8 @@ impl StateBinding {
         let mut members: Vec<(&str, &str)> = object.iter().filter(|(name, _)| !own.contains(name)).collect();
         members.sort_unstable();
         for (name, value) in members {
-            // a client may write the same value otherwise the next time; what is too deep for that is taken as it is
+            // a client may format the same value differently the next time; one that is nested too deeply is used as it
+            // is
             let value = serde_json::from_str::<serde_json::Value>(value)
                 .map_or_else(|_| value.to_owned(), |value| value.to_string());
             text.extend(["\0", name, "\0", &value]);

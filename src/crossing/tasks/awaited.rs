@@ -1,8 +1,8 @@
-//! A tool that is called as a task (2025-11-25) for a client that has none (`translation` 3.5): the task is made, awaited,
-//! and cancelled with the call. Knows nothing of why it has to be a task.
+//! A tool that is called as a task (2025-11-25) for a client without tasks (`translation` 3.5): the task is created,
+//! awaited, and cancelled with the call. Knows nothing of why it has to be a task.
 //!
-//! The client's one call is two requests at the server: `tools/call` makes the task, and `tasks/result` waits for it and
-//! carries what is asked meanwhile. Progress goes on under the token of the first (2025-11-25, tasks), outside of calls.
+//! One call of the client is two requests to the server: `tools/call` creates the task; `tasks/result` waits for it,
+//! and carries its server requests. Progress uses the token of the first (2025-11-25, tasks), outside of calls.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,14 +19,14 @@ use crate::mcp::{
     translate::Profile,
 };
 
-/// A wait that lasted this long may be begun again: proxies cut connections that carry nothing, and a task outlives its
-/// connection. What breaks off sooner is broken.
+/// A wait that lasted this long may be repeated: proxies cut idle connections, and a task outlives its connection. A
+/// shorter one that breaks off is a failure.
 const MIN_WAIT: Duration = Duration::from_secs(10);
-/// How long it may take to make a task that nobody waits for any more, and to cancel it.
+/// Maximum time to cancel a task that nobody waits for, including its creation.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A server whose tasks are awaited: a tool that runs only as a task is called as one, and the call gets the reply of a
-/// plain call.
+/// A server whose tasks are awaited: a tool that runs only as a task is called as one, and the caller gets the reply of
+/// a plain call.
 #[derive(Clone)]
 pub(crate) struct AwaitedTasks {
     inner: Arc<dyn Server>,
@@ -34,7 +34,7 @@ pub(crate) struct AwaitedTasks {
     runs_tools: bool,
 }
 
-/// A call that runs as a task. Dropping it before its end cancels the task.
+/// A call that runs as a task. Dropping it early cancels the task.
 struct RunningTask {
     inner: Arc<dyn Server>,
     shared: Arc<SharedTasks>,
@@ -42,17 +42,17 @@ struct RunningTask {
     stage: Stage,
 }
 
-/// How far it is.
+/// Progress of such a call.
 enum Stage {
-    /// The server is asked to make the task.
+    /// The server creates the task.
     Called(Reply),
-    /// The task is there.
+    /// The task exists.
     Made(Task),
     /// There is nothing to cancel.
     Over,
 }
 
-/// A task, and for whom it was made.
+/// A task, and the client that it was created for.
 #[derive(Clone)]
 struct Task {
     inner: Arc<dyn Server>,
@@ -60,7 +60,7 @@ struct Task {
     id: String,
 }
 
-/// The answer to `tasks/get`, as far as it matters.
+/// The relevant members of the answer to `tasks/get`.
 struct ReportedStatus {
     revision: Revision,
     status: TaskStatus,
@@ -76,7 +76,7 @@ impl AwaitedTasks {
     }
 
     /// Calls a tool that no list has named yet.
-    async fn call_unknown(self, name: String, call: Call) -> Reply {
+    async fn call_unlisted(self, name: String, call: Call) -> Reply {
         let mode = self.shared.tools.mode(&name, &*self.inner, &call.context).await;
         self.call_in(mode, call)
     }
@@ -88,12 +88,12 @@ impl AwaitedTasks {
         }
     }
 
-    /// Calls a tool as a task and awaits it.
+    /// Calls a tool as a task, and awaits it.
     fn call_as_task(&self, call: Call) -> Reply {
         let (inner, shared) = (Arc::clone(&self.inner), Arc::clone(&self.shared));
         Reply::new(async_stream::stream! {
             let (token, params) = OwnToken::replace(&call.params);
-            let mut told = heard_of_tasks(&*inner, &call.context).await;
+            let mut told = listen_for_tasks(&*inner, &call.context).await;
             let mut running = RunningTask::call(inner, shared, Call { params, ..call });
             let task = loop {
                 let Some(event) = running.next().await else { return };
@@ -134,7 +134,7 @@ impl AwaitedTasks {
                         since = Instant::now();
                     }
                     Event::Done(outcome) => {
-                        for event in task.told_until_now(&mut told, &token) {
+                        for event in task.pending_notifications(&mut told, &token) {
                             yield event;
                         }
                         yield Event::Done(running.ended(&task, outcome).await);
@@ -159,13 +159,13 @@ impl Server for AwaitedTasks {
         let Some(name) = call.params.string("name").filter(|_| self.runs_tools) else { return self.inner.call(call) };
         match self.shared.tools.known(&name) {
             Some(mode) => self.call_in(mode, call),
-            None => Reply::later(self.clone().call_unknown(name, call)),
+            None => Reply::later(self.clone().call_unlisted(name, call)),
         }
     }
 }
 
-/// What is told outside of calls of the tasks of this client, from now on.
-async fn heard_of_tasks(inner: &dyn Server, context: &Context) -> Reply {
+/// Listens for notifications about this client's tasks.
+async fn listen_for_tasks(inner: &dyn Server, context: &Context) -> Reply {
     let params = listen::for_methods(&[Method::Progress, Method::TaskStatus]);
     let mut told = inner.call(Call { method: Method::Listen, params, context: context.clone() });
     // the acknowledgement
@@ -182,7 +182,7 @@ impl RunningTask {
         Self { inner, shared, context, stage }
     }
 
-    /// The next event of the call that makes the task.
+    /// The next event of the call that creates the task.
     async fn next(&mut self) -> Option<Event> {
         match &mut self.stage {
             Stage::Called(reply) => reply.next_event().await,
@@ -190,7 +190,7 @@ impl RunningTask {
         }
     }
 
-    /// The task, if this event made it. If the call ended without one, there is nothing to cancel.
+    /// The task, if this event reports its creation. A call that ended without one has nothing to cancel.
     fn made(&mut self, event: &Event) -> Option<Task> {
         let Event::Done(outcome) = event else { return None };
         let (inner, context) = (Arc::clone(&self.inner), self.context.clone());
@@ -199,11 +199,11 @@ impl RunningTask {
         task
     }
 
-    /// The client's outcome for this outcome of `tasks/result`: what the call would have come to (2025-11-25, tasks). A
-    /// server that cancelled the task by itself has nothing to give; that is a tool error, which a model can read.
+    /// The client's outcome for an outcome of `tasks/result`: that of the plain call (2025-11-25, tasks). A task that
+    /// the server cancelled becomes a tool error, which a model can read.
     async fn ended(&mut self, task: &Task, outcome: Outcome) -> Outcome {
         if let Outcome::Failed(error) = &outcome {
-            // an error of the gateway's own: it gives the task up
+            // an error of the gateway: it abandons the task
             if error.revision().is_none() {
                 return outcome;
             }
@@ -227,7 +227,7 @@ impl Drop for RunningTask {
         }
         let (inner, context) = (Arc::clone(&self.inner), self.context.clone());
         let cancelled = async move {
-            // 2025-11-25 tasks: a call that makes a task is not cancelled, the task is
+            // 2025-11-25 tasks: the task is cancelled, not the call that created it
             let task = match stage {
                 Stage::Called(reply) => created(&reply.outcome().await).map(|id| Task::new(inner, context, id)),
                 Stage::Made(task) => Some(task),
@@ -249,19 +249,19 @@ impl Task {
         Self { inner, context: Context { mirror: None, profile, cancel_reason, ..context }, id }
     }
 
-    /// A request about it.
+    /// A request about the task.
     fn request(&self, method: Method) -> Reply {
         self.inner.call(Call { method, params: task::params(&self.id), context: self.context.clone() })
     }
 
-    /// What was told of it in the same moment as its end, but for its status.
-    fn told_until_now(&self, told: &mut Reply, token: &OwnToken) -> Vec<Event> {
+    /// Notifications that came at the same moment as the end, without the status.
+    fn pending_notifications(&self, told: &mut Reply, token: &OwnToken) -> Vec<Event> {
         let now = std::iter::from_fn(|| told.next_event().now_or_never().flatten());
         let own = now.filter_map(|event| self.own(event, token)).filter(|event| !is_status(event));
         own.map(|event| token.restore(event)).collect()
     }
 
-    /// The same event, if it is of this task.
+    /// The event, if it belongs to this task.
     fn own(&self, event: Event, token: &OwnToken) -> Option<Event> {
         let is_own = match &event {
             Event::Notified(told) if told.method == Method::TaskStatus => {
@@ -291,8 +291,8 @@ impl ReportedStatus {
     }
 }
 
-/// Ends when the server no longer works at the task, with the error of the call: it gave no sign for the time that it may
-/// be silent, and does not say how the task is, or says that it is done and does not give its result.
+/// Completes if the server no longer works on the task, with the error of the call: the task showed no activity for
+/// `call_timeout`, and `tasks/get` fails, or reports an end without a result.
 async fn overdue(task: &Task, sign: &Notify, shared: &SharedTasks) -> ErrorObject {
     let mut is_final = false;
     loop {
@@ -312,7 +312,7 @@ async fn overdue(task: &Task, sign: &Notify, shared: &SharedTasks) -> ErrorObjec
     }
 }
 
-/// The id of the task that a call made, if it made one.
+/// The id of the task that a call created, if any.
 fn created(outcome: &Outcome) -> Option<String> {
     let Outcome::Complete(result) = outcome else { return None };
     task::created(result)
@@ -322,7 +322,7 @@ fn unanswered() -> Event {
     Event::Done(Outcome::Failed(ErrorObject::internal("the call ended without an answer")))
 }
 
-/// Whether it tells how a task is, of which the client knows nothing.
+/// True for a status notification of a task, which the client does not know.
 const fn is_status(event: &Event) -> bool {
     matches!(event, Event::Notified(told) if matches!(told.method, Method::TaskStatus))
 }

@@ -1,9 +1,9 @@
-//! Tasks of clients with sessions at servers of 2026-07-28 (`translation` 3.5): those clients have the feature of
-//! 2025-11-25, or none, and the server has the extension, or none.
+//! Tasks of clients with sessions at servers of 2026-07-28 (`translation` 3.5): the client has tasks of 2025-11-25 or
+//! none, the server has the tasks extension or none.
 //!
-//! A call that asks for a task declares the extension. An answer that the server gives at once nevertheless is kept as a
-//! task that is done. A call that asks for none declares nothing, so that a server makes none; one that can do no other
-//! says so, is called again with the extension declared, and its task is awaited.
+//! A call that asks for a task declares the extension. If the server answers at once instead, the result is stored as a
+//! completed task. A call that asks for none declares nothing, so a server creates none. A server that insists reports
+//! an error; it is called again with the extension declared, and the task is awaited.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -21,7 +21,7 @@ use super::{
     session_tasks::CACHED,
     shared::SharedTasks,
 };
-use crate::crossing::pass_through::{self, Turn};
+use crate::crossing::pass_through::{self, Takeover};
 use crate::mcp::{
     Call, Context, ErrorObject, Event, Feature, Method, Outcome, Payload, Reply, Server, json,
     task::{self, DetailedTask, TaskStatus, demands_tasks},
@@ -29,27 +29,27 @@ use crate::mcp::{
 
 static TASK: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("task"));
 
-/// How long it may take to cancel a task that nobody waits for any more.
+/// Maximum time to cancel a task that nobody waits for.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A server of 2026-07-28 with the tasks of 2025-11-25.
+/// A server of 2026-07-28 with tasks of 2025-11-25.
 #[derive(Clone)]
 pub(super) struct CoreOverExtension {
     tasks: ExtensionTasks,
     has_extension: bool,
 }
 
-/// A call of a tool, up to its end.
+/// A tool call until its end.
 struct ToolCall {
     bridge: CoreOverExtension,
     call: Call,
-    /// How long the task is to be kept that it asks for, if it asks for one.
+    /// The lifetime of the task that it asks for, if any.
     wanted: Option<Duration>,
-    /// Whether it was made again, for a task that it does not ask for.
+    /// True if it was repeated, for a task that it does not ask for.
     is_repeated: bool,
 }
 
-/// A task that a call waits for. Dropping it before its end cancels the task.
+/// A task that a call waits for. Dropping it early cancels the task.
 struct AwaitedTask {
     tasks: ExtensionTasks,
     context: Context,
@@ -57,7 +57,7 @@ struct AwaitedTask {
     is_over: bool,
 }
 
-/// Returns what of a call is served otherwise than the server itself serves it.
+/// True for methods that are not simply forwarded.
 pub(super) const fn concerns(method: &Method) -> bool {
     matches!(method, Method::ToolsCall | Method::Listen) || method.is_of_core_tasks()
 }
@@ -80,7 +80,7 @@ impl Server for CoreOverExtension {
 }
 
 impl CoreOverExtension {
-    /// Puts the tasks of 2025-11-25 around `inner`.
+    /// Adds tasks of 2025-11-25 to `inner`.
     pub(super) fn new(server: Arc<dyn Server>, shared: Arc<SharedTasks>, has_extension: bool) -> Self {
         Self { tasks: ExtensionTasks { server, shared }, has_extension }
     }
@@ -93,7 +93,7 @@ impl CoreOverExtension {
         let Some(id) = params.string("taskId") else {
             return Reply::failed(ErrorObject::invalid_params("Invalid params: `taskId` is missing"));
         };
-        // 2025-11-25 tasks, *Security*: a task of another is as if it did not exist
+        // 2025-11-25 tasks, *Security*: another client's task is treated as unknown
         if self.tasks.shared.of_sessions.is_of_another(&id, &context.requester) {
             return Reply::failed(unknown(&id));
         }
@@ -107,12 +107,12 @@ impl CoreOverExtension {
         }
     }
 
-    /// Whether this client has tasks of 2025-11-25, and the server has them of the extension.
+    /// True if this client has tasks of 2025-11-25, and the server has the extension.
     fn bridges_tasks(&self, context: &Context) -> bool {
         self.has_extension && context.client.revision.has(Feature::CoreTasks)
     }
 
-    /// `tasks/cancel`. In 2025-11-25 a task is cancelled when the answer says so, whatever becomes of the work.
+    /// `tasks/cancel`. In 2025-11-25 a task is cancelled when the answer says so, whatever happens to the work.
     async fn cancel(&self, id: &str, context: &Context) -> Outcome {
         let is_over = |task: &DetailedTask| {
             let text = format!("Cannot cancel task: already in terminal status '{}'", task.status.as_str());
@@ -128,7 +128,7 @@ impl CoreOverExtension {
         let task = match self.tasks.get(id, context).await {
             Ok(task) if task.status.is_final() && task.status != TaskStatus::Cancelled => return is_over(&task),
             Ok(task) => task,
-            // a server may forget what was cancelled
+            // a server may forget a cancelled task
             Err(_) => match DetailedTask::read(&task::extended(id, TaskStatus::Cancelled, now, None)) {
                 Some(task) => task,
                 None => return Outcome::Failed(ErrorObject::internal("the task could not be cancelled")),
@@ -159,8 +159,8 @@ impl CoreOverExtension {
         pass_through::until(reply, ToolCall { bridge: self, call, wanted, is_repeated: false })
     }
 
-    /// The result of a call that asked for a task lasting `wanted`, or for none: the answer that came in the place of a task
-    /// is kept as one.
+    /// The result of a call that asked for a task with the lifetime `wanted`, or for none. An immediate result is
+    /// stored as a task.
     fn made(
         &self,
         task: Option<DetailedTask>,
@@ -203,7 +203,7 @@ impl CoreOverExtension {
         }))
     }
 
-    /// Sees to it that the client hears how its task is, until it ends or the client knows its end.
+    /// Makes the client get the task's status, until it ends or the client has its result.
     fn follow(&self, id: &str, context: &Context) {
         if let Some(left) = self.tasks.shared.of_sessions.follow(id) {
             let followed = following::follow(self.tasks.clone(), id.to_owned(), context.clone());
@@ -214,7 +214,7 @@ impl CoreOverExtension {
         }
     }
 
-    /// A listen of this client. Its version tells no more than that a task ended, so what the task came to is kept.
+    /// Serves a listen. The client's version reports only that a task ended, so its result is stored.
     fn listen(self, call: Call) -> Reply {
         let (shared, owner) = (Arc::clone(&self.tasks.shared), call.context.requester.clone());
         let is_for = move |event: &Event| match event {
@@ -232,7 +232,7 @@ impl CoreOverExtension {
     }
 }
 
-/// How long a call wants its task to be kept.
+/// The lifetime that a call wants for its task.
 fn time_to_live(params: &Payload) -> Duration {
     let task = params.member("task").map(str::to_owned).unwrap_or_default();
     let ttl = json::Object::parse(task.as_bytes()).and_then(|task| task.get("ttl")?.parse::<u64>().ok());
@@ -241,8 +241,8 @@ fn time_to_live(params: &Payload) -> Duration {
 
 // === impl ToolCall ===
 
-impl Turn for ToolCall {
-    fn turns_with(&mut self, event: &Event) -> bool {
+impl Takeover for ToolCall {
+    fn takes_over_at(&mut self, event: &Event) -> bool {
         match event {
             Event::Done(Outcome::Failed(error)) => self.wanted.is_none() && !self.is_repeated && demands_tasks(error),
             Event::Done(Outcome::Complete(result)) => self.wanted.is_some() || DetailedTask::created(result).is_some(),
@@ -250,7 +250,7 @@ impl Turn for ToolCall {
         }
     }
 
-    fn turned(self, event: Event, rest: Reply) -> Reply {
+    fn take_over(self, event: Event, rest: Reply) -> Reply {
         drop(rest);
         let Self { bridge, call, wanted, .. } = self;
         let Event::Done(Outcome::Complete(result)) = event else {

@@ -1,5 +1,5 @@
-//! Requests about tasks at a server of 2025-11-25, in the name of a client of 2026-07-28, and the `DetailedTask` that comes
-//! of them. Knows nothing of what the client asked for.
+//! Requests about tasks to a server of 2025-11-25, for a client of 2026-07-28, and the resulting `DetailedTask`. Knows
+//! nothing of the client's requests.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,14 +13,14 @@ use crate::mcp::{
     listen, meta, task,
 };
 
-/// How long a result is waited for in the client's place.
+/// Maximum wait for a result in the client's place.
 const MAX_WAIT: Duration = Duration::from_hours(1);
-/// How long the first input request of a task that requires input is waited for.
+/// Maximum wait for the first input request of a task that requires input.
 const INPUT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the result of a task that is over is waited for, if it is waited for already.
+/// Maximum wait for the result of a task that has ended, if another wait is running.
 const RESULT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The tasks at a server of 2025-11-25.
+/// Tasks at a server of 2025-11-25.
 #[derive(Clone)]
 pub(super) struct CoreTasks {
     pub(super) server: Arc<dyn Server>,
@@ -28,7 +28,7 @@ pub(super) struct CoreTasks {
 }
 
 impl CoreTasks {
-    /// The `DetailedTask` of the extension for this task of 2025-11-25.
+    /// The `DetailedTask` of the extension for a task of 2025-11-25.
     pub(super) async fn detailed(&self, id: &str, known: &UserTask, task: Payload) -> Outcome {
         match task.string("status").as_deref() {
             Some("completed" | "failed") => self.with_result(id, known, task).await,
@@ -36,7 +36,7 @@ impl CoreTasks {
                 self.wait_for_input(id, known);
                 match known.input.requests(INPUT_TIMEOUT, &known.context.client).await {
                     Some(requests) => Outcome::Complete(task.with("inputRequests", &requests)),
-                    // a task that requires input tells which
+                    // a task that requires input lists its input requests
                     None => Outcome::Complete(task.with("status", "\"working\"")),
                 }
             }
@@ -44,7 +44,8 @@ impl CoreTasks {
         }
     }
 
-    /// The task with what it came to. A tool that ended with `isError` has failed there and completed here.
+    /// The task with its result. One whose tool ended with `isError` is failed in 2025-11-25 and completed in the
+    /// extension.
     async fn with_result(&self, id: &str, known: &UserTask, task: Payload) -> Outcome {
         let outcome = match known.input.outcome(RESULT_TIMEOUT).await {
             Some(outcome) => outcome,
@@ -56,7 +57,7 @@ impl CoreTasks {
                 let task = task.with("status", "\"completed\"");
                 task.with("result", &String::from_utf8_lossy(result.json()))
             }
-            // the server's own: what the call would have ended with
+            // the server's error: the end of the call
             Outcome::Failed(error) if error.revision().is_some() => {
                 let task = task.with("status", "\"failed\"");
                 task.with("error", &String::from_utf8_lossy(error.json()))
@@ -65,7 +66,7 @@ impl CoreTasks {
         })
     }
 
-    /// Waits for the result in the client's place, if nobody does.
+    /// Waits for the result in the client's place, unless a wait is running.
     fn wait_for_input(&self, id: &str, known: &UserTask) {
         let Some(waiter) = PendingInput::wait(&known.input) else { return };
         let mut reply = self.request(Method::TasksResult, id, &known.context);
@@ -81,13 +82,13 @@ impl CoreTasks {
         (self.shared.spawn)(timeout(MAX_WAIT, until_result).map(drop).boxed());
     }
 
-    /// How a request about a task in the name of its client ends.
+    /// The outcome of a request about a task, for its client.
     pub(super) async fn ask(&self, method: Method, id: &str, context: &Context) -> Outcome {
         self.request(method, id, context).outcome().await
     }
 
-    /// What the server tells of the tasks of this client of its own accord.
-    pub(super) fn told_of_tasks(&self, context: &Context) -> Reply {
+    /// Notifications about this client's tasks.
+    pub(super) fn status_notifications(&self, context: &Context) -> Reply {
         let params = listen::for_methods(&[Method::TaskStatus]);
         self.server.call(Call { method: Method::Listen, params, context: context.clone() })
     }
@@ -97,7 +98,7 @@ impl CoreTasks {
     }
 }
 
-/// The same result, which does not say to which task it belongs.
+/// The result without the reference to its task.
 fn unrelated(result: &Payload) -> Payload {
     let Some(held) = result.member(meta::META).map(str::to_owned) else {
         return result.clone();

@@ -1,9 +1,9 @@
-//! Tasks of clients of 2026-07-28 at servers of 2025-11-25 (`translation` 3.5): those clients have the extension, and the
-//! server has the feature.
+//! Tasks of clients of 2026-07-28 at servers of 2025-11-25 (`translation` 3.5): the client has the tasks extension, the
+//! server has tasks of its version.
 //!
-//! The extension tells with a task what it came to, and its input requests. In 2025-11-25 `tasks/result` gives the one, and
-//! the others come while that is waited for. So when a task requires input the gateway waits for its result in the client's
-//! place, and keeps the input requests until the client takes and answers them.
+//! In the extension, a task carries its result and its input requests. In 2025-11-25, `tasks/result` returns the
+//! result, and input requests come during that call. So if a task requires input, the gateway calls `tasks/result` in
+//! the client's place, and keeps the input requests until the client fetches and answers them.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) struct ExtensionOverCore {
     runs_tools: bool,
 }
 
-/// Returns what of a call is served otherwise than the server itself serves it.
+/// True for methods that are not simply forwarded.
 pub(super) const fn concerns(method: &Method) -> bool {
     matches!(method, Method::ToolsCall | Method::Listen | Method::TasksGet | Method::TasksUpdate | Method::TasksCancel)
 }
@@ -35,7 +35,7 @@ fn acknowledged() -> Outcome {
     Outcome::Complete(Payload::of(Revision::V2026_07_28, &json!({ "resultType": "complete" })))
 }
 
-/// The same context under a name that all requests of the user have: tasks outlive the requests that they are made by.
+/// The context with a requester that all requests of the user share: tasks outlive the requests that created them.
 fn of_user(context: Context) -> Context {
     let requester = Requester::TasksOf(context.caller.user.clone());
     Context { requester, mirror: None, ..context }
@@ -56,12 +56,12 @@ impl Server for ExtensionOverCore {
 }
 
 impl ExtensionOverCore {
-    /// Puts the tasks extension around `inner`.
+    /// Adds the tasks extension to `inner`.
     pub(super) fn new(server: Arc<dyn Server>, shared: Arc<SharedTasks>, runs_tools: bool) -> Self {
         Self { tasks: CoreTasks { server, shared }, runs_tools }
     }
 
-    /// `tools/call`: a tool that can run as a task does.
+    /// `tools/call`: runs a tool as a task, if it can.
     async fn call_tool(self, call: Call) -> Reply {
         let asks = call.params.member("task").is_some();
         if !asks && !self.runs_as_task(&call).await {
@@ -84,7 +84,7 @@ impl ExtensionOverCore {
         self.tasks.shared.tools.mode(&name, &*self.tasks.server, &call.context).await != ToolMode::Forbidden
     }
 
-    /// A listen; the tasks that it names are those of this user.
+    /// Serves a listen; its tasks are those of this user.
     fn listen(self, call: Call) -> Reply {
         let ids = listen::task_ids(&call.params);
         let (context, heard) = (of_user(call.context.clone()), self.tasks.server.call(call));
@@ -104,7 +104,7 @@ impl ExtensionOverCore {
             Ok(known) => known,
             Err(error) => return Outcome::Failed(error),
         };
-        // what the client said when it made the task leads to the session that the task is in
+        // the capabilities at creation select the session that has the task
         let context = known.as_ref().map_or(context, |task| task.context.clone());
         match method {
             Method::TasksGet => self.get(&id, &context).await,
@@ -124,7 +124,7 @@ impl ExtensionOverCore {
         }
     }
 
-    /// Acknowledges what can be done no more, if the task is there.
+    /// Acknowledges a request that cannot be fulfilled any more, if the task exists.
     async fn acknowledge(&self, id: &str, context: &Context) -> Outcome {
         match self.tasks.ask(Method::TasksGet, id, context).await {
             Outcome::Failed(error) => Outcome::Failed(error),
@@ -132,7 +132,7 @@ impl ExtensionOverCore {
         }
     }
 
-    /// `tasks/get`: the task, with what it came to or its input requests.
+    /// `tasks/get`: the task, with its result or its input requests.
     async fn get(&self, id: &str, context: &Context) -> Outcome {
         match self.tasks.ask(Method::TasksGet, id, context).await {
             Outcome::Complete(task) => {

@@ -1,5 +1,5 @@
-//! Requests about tasks at a server with the tasks extension, in the name of a client with a session. Knows nothing of what
-//! the client asked for.
+//! Requests about tasks to a server with the tasks extension, for a client with a session. Knows nothing of the
+//! client's requests.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::mcp::{
     translate::Profile,
 };
 
-/// The tasks at a server with the extension.
+/// Tasks at a server with the extension.
 #[derive(Clone)]
 pub(super) struct ExtensionTasks {
     pub(super) server: Arc<dyn Server>,
@@ -18,7 +18,7 @@ pub(super) struct ExtensionTasks {
 }
 
 impl ExtensionTasks {
-    /// `tasks/get`: what is cached of the task, or what the server says.
+    /// `tasks/get`: the cached task, or the server's answer.
     pub(super) async fn get(&self, id: &str, context: &Context) -> Result<DetailedTask, ErrorObject> {
         if let Some(cached) = self.shared.of_sessions.cached(id, self.shared.clock.now()) {
             return Ok(cached);
@@ -39,7 +39,7 @@ impl ExtensionTasks {
         }
     }
 
-    /// A request about a task in the name of this client.
+    /// A request about a task, for this client.
     pub(super) async fn ask(&self, method: Method, params: Payload, context: &Context) -> Outcome {
         self.server.call(Call { method, params, context: about(context) }).outcome().await
     }
@@ -51,7 +51,7 @@ impl ExtensionTasks {
     }
 }
 
-/// The same client, with nothing that is of one call alone.
+/// The same client, without what belongs to a single call.
 fn about(context: &Context) -> Context {
     Context { mirror: None, profile: Profile::default(), ..context.clone() }
 }

@@ -1,5 +1,5 @@
-//! Following a task of a client with a session at a server with the tasks extension: the server tells how it is only to
-//! whom a listen names it. Knows nothing of what the client is told.
+//! Follows a task of a client with a session at a server with the tasks extension, which sends the status only to
+//! listens that name the task. Knows nothing of the client's notifications.
 
 use std::time::Duration;
 
@@ -8,11 +8,10 @@ use tokio::time::sleep;
 use super::extension_tasks::ExtensionTasks;
 use crate::mcp::{Context, Event, Method, listen, task::DetailedTask};
 
-/// The first and the longest wait before a server that does not tell of the task is asked again to do so.
+/// Minimum and maximum delay before a server that did not acknowledge the task is asked again.
 const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_mins(10));
 
-/// Listens for the task until it is over, so that what the server tells of it comes on the client's own listen, and keeps
-/// what it came to.
+/// Listens for the task until it ends: the notifications reach the client by its own listen, and the result is stored.
 pub(super) async fn follow(tasks: ExtensionTasks, id: String, context: Context) {
     let mut pause = RETRY.0;
     loop {
@@ -20,7 +19,7 @@ pub(super) async fn follow(tasks: ExtensionTasks, id: String, context: Context) 
         while let Some(event) = listen.next_event().await {
             let Event::Notified(told) = event else { break };
             match told.method {
-                // the server does not tell of it, or did not say so in time
+                // the server did not acknowledge it, or not in time
                 Method::SubscriptionsAcknowledged if !listen::task_ids(&told.params).contains(&id) => break,
                 Method::SubscriptionsAcknowledged => pause = RETRY.0,
                 Method::Tasks => {

@@ -1,8 +1,8 @@
-//! Notifications of the extension for tasks at a server of 2025-11-25: each has what the task came to, or its input requests
-//! (tasks extension, *Task Status Notifications*). Knows nothing of whose a task is.
+//! Notifications of the tasks extension at a server of 2025-11-25: each has the task's result or its input requests
+//! (tasks extension, *Task Status Notifications*). Knows nothing of ownership.
 //!
-//! A server of 2025-11-25 may tell that a task changed, and need not: so it is asked as well, as often as it wishes, for as
-//! long as somebody listens.
+//! A server of 2025-11-25 may send status notifications, but need not. So it is polled as well, at its own interval, as
+//! long as there is a listen.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,41 +25,42 @@ use crate::mcp::{
     task::{self, TaskStatus},
 };
 
-/// How often a server is asked how a task is: where it does not say, at most, and at least.
+/// Interval of polling: default, minimum and maximum.
 const INTERVAL: (Duration, Duration, Duration) =
     (Duration::from_secs(5), Duration::from_secs(1), Duration::from_mins(1));
-/// How many tasks of one listen are asked for at once.
+/// Number of concurrent polls of one listen.
 const AT_ONCE: usize = 8;
 
 /// The tasks of one listen.
 pub(super) struct Notifications {
-    /// What comes of each, until it ends.
+    /// The events of each task, until it ends.
     tasks: SelectAll<BoxStream<'static, Event>>,
-    /// What the server tells of its own accord.
+    /// Status notifications of the server.
     told: SelectAll<Reply>,
-    /// Where that goes, by the id of the task.
+    /// Receivers of those, by task id.
     pushes: HashMap<String, watch::Sender<Payload>>,
 }
 
 /// One task of a listen.
-struct Watched {
+struct WatchedTask {
     tasks: CoreTasks,
     id: String,
     task: Arc<UserTask>,
-    /// What the server told of its own accord.
+    /// The last status notification.
     pushed: watch::Receiver<Payload>,
-    /// The turn to ask.
+    /// Permits to poll.
     turns: Arc<Semaphore>,
 }
 
-/// What makes a task another than before: its status, message, time and questions.
+/// The members that show a change: status, message, time and input requests.
 #[derive(Debug, PartialEq, Eq)]
-struct Signs([Option<String>; 4]);
+struct ChangeMarks([Option<String>; 4]);
 
 // === impl Notifications ===
 
 impl Notifications {
-    /// What is `heard` by a listen that names these tasks: first which of them are the caller's, then how they are.
+    /// The stream of a listen that names these tasks: acknowledges the caller's own, then reports their status, beside
+    /// `heard`.
     pub(super) fn beside(mut heard: Reply, tasks: CoreTasks, ids: Vec<String>, context: Context) -> Reply {
         Reply::new(async_stream::stream! {
             let mut notifications = Self::of(&tasks, ids, &context);
@@ -82,19 +83,19 @@ impl Notifications {
         let mut heard = HashSet::new();
         for id in ids {
             let Ok(Some(task)) = tasks.shared.of_users.find(&id, context) else { continue };
-            // what the client said when it made the task leads to the session that the task is in
+            // the capabilities at creation select the session that has the task
             if heard.insert(task.context.client.capabilities.key().to_owned()) {
-                all.told.push(tasks.told_of_tasks(&task.context));
+                all.told.push(tasks.status_notifications(&task.context));
             }
             let (push, pushed) = watch::channel(Payload::absent(Revision::NEWEST_LEGACY));
             all.pushes.insert(id.clone(), push);
-            let watched = Watched { tasks: tasks.clone(), id, task, pushed, turns: Arc::clone(&turns) };
+            let watched = WatchedTask { tasks: tasks.clone(), id, task, pushed, turns: Arc::clone(&turns) };
             all.tasks.push(watched.events().boxed());
         }
         all
     }
 
-    /// The next that there is to tell. It waits for good where there is nothing.
+    /// The next event, or a wait forever if there is none.
     async fn next(&mut self) -> Event {
         loop {
             tokio::select! {
@@ -115,11 +116,11 @@ impl Notifications {
 
 // === impl Watched ===
 
-impl Watched {
-    /// How the task is, each time that this changes, until it is over. That it goes on is no news at first.
+impl WatchedTask {
+    /// The task at each change, until it ends. An unchanged working task is not reported at first.
     fn events(mut self) -> impl Stream<Item = Event> + Send + 'static {
         async_stream::stream! {
-            let mut last: Option<Signs> = None;
+            let mut last: Option<ChangeMarks> = None;
             let mut pause = Duration::ZERO;
             loop {
                 let task = match self.next(pause).await {
@@ -128,13 +129,13 @@ impl Watched {
                         pause = INTERVAL.0;
                         continue;
                     }
-                    // the server knows nothing of it any more
+                    // the server does not know it any more
                     _ => return,
                 };
                 pause = interval(&task);
                 let Outcome::Complete(task) = self.tasks.detailed(&self.id, &self.task, task).await else { continue };
                 let status = task.string("status").and_then(|name| TaskStatus::parse(&name));
-                let signs = Signs::of(&task);
+                let signs = ChangeMarks::of(&task);
                 let is_news = match &last {
                     Some(last) => *last != signs,
                     None => status != Some(TaskStatus::Working),
@@ -150,7 +151,7 @@ impl Watched {
         }
     }
 
-    /// How the task is, when the server tells of its own accord, or else after the pause.
+    /// The task, at the server's next notification, or after the delay.
     async fn next(&mut self, pause: Duration) -> Outcome {
         let asked = async {
             sleep(pause).await;
@@ -166,7 +167,7 @@ impl Watched {
     }
 }
 
-/// How long to wait before the task is asked for again.
+/// Delay before the next poll.
 fn interval(task: &Payload) -> Duration {
     let interval = task::poll_interval(task.object().unwrap_or_default().get("pollInterval"));
     interval.unwrap_or(INTERVAL.0).clamp(INTERVAL.1, INTERVAL.2)
@@ -174,7 +175,7 @@ fn interval(task: &Payload) -> Duration {
 
 // === impl Signs ===
 
-impl Signs {
+impl ChangeMarks {
     fn of(task: &Payload) -> Self {
         let task = task.object().unwrap_or_default();
         let members = ["status", "statusMessage", "lastUpdatedAt", "inputRequests"];

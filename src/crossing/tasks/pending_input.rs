@@ -1,5 +1,5 @@
-//! The input requests of one task, until its client takes and answers them, and the outcome of the task. Knows nothing of
-//! how they come.
+//! Input requests of one task, until its client fetches and answers them, and the task's outcome. Knows nothing of
+//! their transport.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -18,27 +18,27 @@ use crate::{
     },
 };
 
-/// How many questions wait at once; what comes beyond is refused.
+/// Maximum number of waiting input requests; further ones are refused.
 const MAX_REQUESTS: usize = 64;
 
-/// What one task asks, and what it came to.
+/// Input requests and outcome of one task.
 #[derive(Debug)]
 pub(crate) struct PendingInput {
     state: Mutex<InputState>,
-    /// Counts the changes of the state.
+    /// Number of changes.
     changes: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
 struct InputState {
     open: BTreeMap<u64, Question>,
-    /// How many requests there were: a key is never used again (extension, *Task Update Requests*).
+    /// Number of requests so far: keys are never used twice (extension, *Task Update Requests*).
     last: u64,
     awaited: bool,
     outcome: Option<Outcome>,
 }
 
-/// A wait for the result. Dropping it lets another wait, and takes the requests away.
+/// A wait for the result. Dropping it allows another, and withdraws the input requests.
 #[derive(Debug)]
 pub(super) struct Waiter(Arc<PendingInput>);
 
@@ -51,7 +51,7 @@ impl Default for PendingInput {
 // === impl PendingInput ===
 
 impl PendingInput {
-    /// Begins to wait for the result; `None` if somebody does, or the task is over.
+    /// Starts a wait for the result; `None` if one is running, or the task has ended.
     pub(super) fn wait(input: &Arc<Self>) -> Option<Waiter> {
         let mut state = input.state.lock();
         if state.outcome.is_some() || std::mem::replace(&mut state.awaited, true) {
@@ -60,7 +60,7 @@ impl PendingInput {
         Some(Waiter(Arc::clone(input)))
     }
 
-    /// The `inputRequests` of 2026-07-28, when there are some or after `patience`; `None` if there are none.
+    /// The `inputRequests` of 2026-07-28, as soon as there are any, at most after `patience`; `None` if there are none.
     pub(super) async fn requests(&self, patience: Duration, client: &ClientInfo) -> Option<String> {
         let mut changes = self.changes.subscribe();
         let some = changes.wait_for(|_| self.has_questions());
@@ -79,8 +79,8 @@ impl PendingInput {
         (!shown.is_empty()).then(|| format!("{{{}}}", shown.join(",")))
     }
 
-    /// Brings the client's answers to who asked, as those of the task `id`. Keys that nothing waits under are passed over
-    /// (extension, *Task Update Requests*).
+    /// Delivers the client's answers, marked as those of the task `id`. Unknown keys are ignored (extension, *Task
+    /// Update Requests*).
     pub(super) fn answer(&self, id: &str, responses: &Object<'_>) {
         for (key, text) in responses.iter() {
             let number = key.strip_prefix('r').and_then(|number| number.parse().ok());
@@ -102,7 +102,7 @@ impl PendingInput {
         }
     }
 
-    /// What the task came to, where somebody waits for it, for no longer than `patience`.
+    /// The outcome of the task, if a wait is running and ends within `patience`.
     pub(super) async fn outcome(&self, patience: Duration) -> Option<Outcome> {
         let mut changes = self.changes.subscribe();
         let over = changes.wait_for(|_| {
@@ -113,7 +113,7 @@ impl PendingInput {
         self.state.lock().outcome.clone()
     }
 
-    /// Whether there are any that have not been taken back.
+    /// True if there are requests that are not withdrawn.
     fn has_questions(&self) -> bool {
         let mut state = self.state.lock();
         state.open.retain(|_, question| question.answer.withdrawn().now_or_never().is_none());
@@ -124,7 +124,7 @@ impl PendingInput {
 // === impl Waiter ===
 
 impl Waiter {
-    /// A question of the task.
+    /// Adds an input request.
     pub(super) fn ask(&self, question: Question) {
         let mut state = self.0.state.lock();
         if state.open.len() >= MAX_REQUESTS {
@@ -137,7 +137,7 @@ impl Waiter {
         self.0.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// The end of the wait. What the gateway itself failed at is not what the task came to.
+    /// Ends the wait. A failure of the gateway is no outcome of the task.
     pub(super) fn ended(&self, outcome: Outcome) {
         let is_own = matches!(&outcome, Outcome::Failed(error) if error.revision().is_none());
         if !is_own {

@@ -1,5 +1,5 @@
-//! Waiting for a task at a server with the tasks extension in the manner of a call: it is asked for again and again, its
-//! input requests are asked on the way, and the answers are brought to it (`translation` 3.5).
+//! Waits for a task at a server with the tasks extension like for a call: polls it, sends its input requests to the
+//! client, and returns the answers (`translation` 3.5).
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::mcp::{
     task::{self, DetailedTask, InputRequest, TaskStatus, related},
 };
 
-/// The longest that a task is waited for. Tasks are made for what takes long.
+/// Maximum duration of a task. Tasks are meant for long work.
 const MAX_WAIT: Duration = Duration::from_hours(24);
-/// How often in a row it may fail to ask how the task is, where the connection alone is at fault.
+/// Maximum number of failed polls in a row, if only the connection is at fault.
 const MAX_FAULTS: u32 = 5;
 
 /// A wait for one task.
@@ -25,44 +25,44 @@ pub(super) struct Polling {
     visibility: Visibility,
 }
 
-/// Who knows of the task.
+/// Visibility of the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Visibility {
-    /// The client, which asked for it: what belongs to the task says so.
+    /// The client asked for it: its messages name the task.
     Client,
-    /// The gateway alone: the client called a tool and waits for the result.
+    /// Only the gateway knows it: the client called a tool and waits for the result.
     Gateway,
 }
 
-/// What comes of a wait; nothing comes after [`WaitStep::Ended`].
+/// Item of a wait; [`WaitStep::Ended`] is the last.
 pub(super) enum WaitStep {
-    /// Something on the way.
+    /// An event before the end.
     Event(Event),
     /// The end.
     Ended(WaitEnd),
 }
 
-/// How a wait ended.
+/// End of a wait.
 pub(super) enum WaitEnd {
-    /// The task is over.
+    /// The task has ended.
     Task(DetailedTask),
-    /// A question was not answered, and there is no form to say so: the words, and the error that was the answer.
+    /// An input request had no answer, and the task has no form for that: a text, and the error of the answer.
     Unanswered(String, ErrorObject),
-    /// The task cannot be waited for any more.
+    /// The task cannot be awaited any more.
     Lost(ErrorObject),
 }
 
-/// A question that was answered: what the server called it, and the answer.
+/// An answered input request: its key, and the answer.
 type TaskAnswer = (Claim, String, Result<String, (String, ErrorObject)>);
 
-/// What a round of waiting brings.
+/// Result of one step.
 enum PollEvent {
     Answered(TaskAnswer),
     Due,
     TooLong,
 }
 
-/// The questions that are open, and the answers that are there.
+/// Open input requests, and the answers so far.
 #[derive(Default)]
 struct OpenQuestions {
     asked: FuturesUnordered<BoxFuture<'static, TaskAnswer>>,
@@ -72,17 +72,17 @@ struct OpenQuestions {
 // === impl Polling ===
 
 impl Polling {
-    /// A wait for a task that the client asked for.
+    /// Waits for a task that the client asked for.
     pub(super) fn for_client(tasks: ExtensionTasks, context: Context, id: String) -> Self {
         Self { tasks, context, id, visibility: Visibility::Client }
     }
 
-    /// A wait for a task that the client knows nothing of.
+    /// Waits for a task that the client does not know.
     pub(super) fn for_gateway(tasks: ExtensionTasks, context: Context, id: String) -> Self {
         Self { tasks, context, id, visibility: Visibility::Gateway }
     }
 
-    /// The task is asked for after `first`, and then as often as its server wishes.
+    /// Polls after `first`, and then at the server's interval.
     pub(super) fn turns(self, first: Duration) -> impl Stream<Item = WaitStep> + Send + 'static {
         async_stream::stream! {
             let mut open = OpenQuestions::default();
@@ -134,7 +134,7 @@ impl Polling {
         }
     }
 
-    /// The input requests that nobody has asked yet.
+    /// New input requests.
     fn ask(&self, task: &DetailedTask, open: &mut OpenQuestions) -> Vec<Question> {
         if task.status != TaskStatus::InputRequired {
             return Vec::new();
@@ -153,7 +153,7 @@ impl Polling {
         questions
     }
 
-    /// Brings the answers to the task.
+    /// Sends the answers to the task.
     async fn update(&self, answers: Vec<(Claim, String)>) -> Result<(), ErrorObject> {
         let (claims, texts): (Vec<Claim>, Vec<String>) = answers.into_iter().unzip();
         let params = task::params(&self.id).with("inputResponses", &format!("{{{}}}", texts.join(",")));
@@ -165,8 +165,8 @@ impl Polling {
     }
 }
 
-/// What a client's answer is to the task. A dialog that nobody closed was closed; what else is not answered has no form
-/// (`translation` 4a.4).
+/// The answer to an input request. An unanswered dialog counts as cancelled; other requests without an answer have no
+/// form (`translation` 4a.4).
 fn read(
     key: &str,
     method: &Method,
@@ -197,7 +197,7 @@ impl OpenQuestions {
 // === impl WaitEnd ===
 
 impl WaitEnd {
-    /// What `tasks/result` is answered with (2025-11-25, tasks): what the call would have been.
+    /// The answer to `tasks/result` (2025-11-25, tasks): the outcome of the call.
     pub(super) fn of_request(self, id: &str) -> Outcome {
         match self {
             Self::Lost(error) => Outcome::Failed(error),
@@ -214,7 +214,7 @@ impl WaitEnd {
         }
     }
 
-    /// What a plain call is answered with whose tool ran as a task.
+    /// The answer to a plain call whose tool ran as a task.
     pub(super) fn of_call(self) -> Outcome {
         let tool_error = |text: &str| Outcome::Complete(crate::mcp::translate::tool_error(Revision::V2026_07_28, text));
         match self {
@@ -228,7 +228,7 @@ impl WaitEnd {
     }
 }
 
-/// The end of the call that ran as this task; `None` if the task was cancelled.
+/// The outcome of the call that ran as this task; `None` if the task was cancelled.
 fn outcome_of(task: &DetailedTask) -> Option<Outcome> {
     let odd = || Outcome::Failed(ErrorObject::internal("the server ended a task and did not say what it came to"));
     match task.status {

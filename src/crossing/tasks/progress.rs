@@ -1,4 +1,4 @@
-//! The progress of one call under a token of the gateway's own, which no other call has. Knows nothing of tasks.
+//! Progress of one call under a token of the gateway that no other call has. Knows nothing of tasks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,10 +10,10 @@ use crate::mcp::{
     meta,
 };
 
-/// The tokens that were given out.
+/// The last token.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// The token of one call, and the client's own in whose place it stands.
+/// The token of one call, and the client's own that it replaces.
 pub(super) struct OwnToken(Option<Replaced>);
 
 struct Replaced {
@@ -22,7 +22,7 @@ struct Replaced {
 }
 
 impl OwnToken {
-    /// Puts a token in the place of the client's; a call without one stays as it is.
+    /// Replaces the client's token; a call without one stays as it is.
     pub(super) fn replace(params: &Payload) -> (Self, Payload) {
         let Some(clients) = meta::progress_token(params) else { return (Self(None), params.clone()) };
         let own = quote(&format!("task-call-{}", LAST.fetch_add(1, Ordering::Relaxed)));
@@ -30,14 +30,14 @@ impl OwnToken {
         (Self(Some(Replaced { own, clients })), params)
     }
 
-    /// Whether it is progress of this call.
+    /// True for progress of this call.
     pub(super) fn is_of(&self, event: &Event) -> bool {
         let Event::Notified(Notification { method: Method::Progress, params }) = event else { return false };
         let Some(Replaced { own, .. }) = &self.0 else { return false };
         params.member("progressToken") == Some(own.as_str())
     }
 
-    /// The same event under the client's token.
+    /// The event with the client's token.
     pub(super) fn restore(&self, event: Event) -> Event {
         match (event, &self.0) {
             (Event::Notified(Notification { method: Method::Progress, params }), Some(Replaced { clients, .. })) => {

@@ -1,5 +1,5 @@
-//! The registry of the tasks that clients with sessions have at a server with the tasks extension: whose each is, the
-//! state that the gateway answers itself, and the input requests that are asked. Knows nothing of how anything is asked.
+//! Registry of tasks that clients with sessions have at a server with the tasks extension: owners, cached states, and
+//! known input requests. Knows nothing of requests.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -9,21 +9,21 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{mcp::task::DetailedTask, model::Requester, support::Timestamp};
 
-/// How many tasks are known at once; beyond, the oldest are forgotten.
+/// Maximum number of tasks; the oldest are removed.
 const MAX_TASKS: usize = 4_096;
-/// How many bytes of cached tasks are kept; beyond, the oldest are forgotten.
+/// Maximum size of cached tasks in bytes; the oldest are removed.
 const MAX_BYTES: usize = 32 << 20;
-/// How many input requests of one task are known; beyond, none is asked.
+/// Maximum number of known input requests of one task; further ones are not sent.
 const MAX_INPUT_REQUESTS: usize = 1_024;
 
-/// How long a task that the gateway answers for itself is cached.
+/// Lifetime of a cached task that the gateway answers for itself.
 pub(super) const CACHED: CacheTimes =
     CacheTimes { shortest: Duration::from_secs(1), default: Duration::from_mins(5), longest: Duration::from_hours(1) };
 
-/// Bounds of a time.
+/// Bounds of a lifetime.
 pub(super) struct CacheTimes {
     shortest: Duration,
-    /// If the client does not say.
+    /// Used if the client names none.
     pub(super) default: Duration,
     pub(super) longest: Duration,
 }
@@ -31,13 +31,13 @@ pub(super) struct CacheTimes {
 /// The client that a task belongs to.
 pub(super) type TaskOwner = Requester;
 
-/// The tasks at one server.
+/// Tasks at one server.
 #[derive(Debug, Default)]
 pub(super) struct SessionTasks(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// By id, the one that was told of the longest ago first.
+    /// By id, the least recently reported first.
     tasks: LinkedHashMap<String, SessionTask>,
     bytes: usize,
     last: u64,
@@ -46,15 +46,15 @@ struct Inner {
 #[derive(Debug)]
 struct SessionTask {
     owner: TaskOwner,
-    /// The state that the gateway answers for it, and until when.
+    /// The cached state, and its expiry.
     cached: Option<(DetailedTask, Timestamp)>,
-    /// The input requests that were asked: their answers are on their way, or arrived.
+    /// Input requests that were sent to the client, answered or not.
     asked: HashSet<String>,
-    /// Ends the following of the task; `None` if nobody follows it.
+    /// Ends the following of the task; `None` if it is not followed.
     followed: Option<DropGuard>,
 }
 
-/// An input request that is asked by one who waits. Dropping it unanswered lets another ask it.
+/// An input request with a single sender. Dropping it unanswered allows another.
 #[derive(Debug)]
 pub(super) struct Claim {
     tasks: Arc<SessionTasks>,
@@ -65,7 +65,7 @@ pub(super) struct Claim {
 // === impl CacheTimes ===
 
 impl CacheTimes {
-    /// This time within the bounds.
+    /// The time, limited to the bounds.
     pub(super) fn within(&self, time: Option<Duration>, default: Duration) -> Duration {
         time.unwrap_or(default).clamp(self.shortest, self.longest)
     }
@@ -74,14 +74,14 @@ impl CacheTimes {
 // === impl SessionTasks ===
 
 impl SessionTasks {
-    /// Notes whose a task is, where nobody else's.
+    /// Stores the owner of a task, unless it has another one.
     pub(super) fn note(&self, id: &str, owner: &TaskOwner) {
         let mut inner = self.0.lock();
         inner.open(id, owner);
         inner.make_room();
     }
 
-    /// Caches the state of a task until then.
+    /// Caches the state of a task until `until`.
     pub(super) fn cache(&self, owner: &TaskOwner, task: DetailedTask, until: Timestamp) {
         let mut inner = self.0.lock();
         let size = task.payload.json().len();
@@ -92,7 +92,7 @@ impl SessionTasks {
         inner.make_room();
     }
 
-    /// Whether a task is known to be another's. A task that nobody is known to own is for its server to judge.
+    /// True if a task is known to belong to another client. For a task of unknown owner the server decides.
     pub(super) fn is_of_another(&self, id: &str, owner: &TaskOwner) -> bool {
         self.0.lock().tasks.get(id).is_some_and(|entry| entry.owner != *owner)
     }
@@ -108,7 +108,7 @@ impl SessionTasks {
         None
     }
 
-    /// Begins to follow a task; gives what is cancelled when that ends. `None` if the task is not known.
+    /// Starts following a task; returns a token that is cancelled at the end. `None` if the task is unknown.
     pub(super) fn follow(&self, id: &str) -> Option<CancellationToken> {
         let mut inner = self.0.lock();
         let entry = inner.tasks.get_mut(id)?;
@@ -117,19 +117,19 @@ impl SessionTasks {
         Some(left)
     }
 
-    /// Ends the following of a task: its client knows what became of it.
+    /// Stops following a task: its client has the result.
     pub(super) fn unfollow(&self, id: &str) {
         if let Some(entry) = self.0.lock().tasks.get_mut(id) {
             entry.followed = None;
         }
     }
 
-    /// Whether a client is to be told of this task.
+    /// True if a task is followed.
     pub(super) fn is_followed(&self, id: &str) -> bool {
         self.0.lock().tasks.get(id).is_none_or(|entry| entry.followed.is_some())
     }
 
-    /// Takes an input request, so that nobody else asks it; `None` if it was asked.
+    /// Claims an input request; `None` if it was claimed before.
     pub(super) fn claim(self: &Arc<Self>, id: &str, key: &str) -> Option<Claim> {
         let mut inner = self.0.lock();
         let entry = inner.tasks.get_mut(id)?;
@@ -139,19 +139,19 @@ impl SessionTasks {
         Some(Claim { tasks: Arc::clone(self), id: id.to_owned(), key: Some(key.to_owned()) })
     }
 
-    /// A number that was not given before.
+    /// A new number.
     pub(super) fn number(&self) -> u64 {
         let mut inner = self.0.lock();
         inner.last += 1;
         inner.last
     }
 
-    /// Forgets a task.
+    /// Removes a task.
     pub(super) fn remove(&self, id: &str) {
         self.0.lock().remove(id);
     }
 
-    /// Forgets the tasks of a client that is over.
+    /// Removes the tasks of a client that is gone.
     pub(super) fn forget(&self, requester: &Requester) {
         let mut inner = self.0.lock();
         let gone = |(id, entry): (&String, &SessionTask)| (entry.owner == *requester).then(|| id.clone());
@@ -194,7 +194,7 @@ impl SessionTask {
 // === impl Claim ===
 
 impl Claim {
-    /// The input request was answered: it is not asked again (extension, *Task Update Requests*).
+    /// Marks the input request as answered: it is not sent again (extension, *Task Update Requests*).
     pub(super) fn answered(mut self) {
         self.key = None;
     }

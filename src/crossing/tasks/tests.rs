@@ -1,4 +1,4 @@
-//! Tools that run only as tasks, or can: who cannot ask for a task calls them all the same.
+//! Tools that may or must run as tasks, called by clients without tasks.
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -17,7 +17,7 @@ const EXTENSION: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#
 const RUNS_TOOLS: ServerTasks = ServerTasks { has_tasks: true, runs_tools: true, ..ServerTasks::NONE };
 const WITHOUT_TASKS: [Revision; 3] = [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_06_18];
 
-/// A server with one tool of each kind, which makes no tasks.
+/// A server with one tool of each mode; it creates no tasks.
 struct Tools {
     listed: Mutex<String>,
     calls: Mutex<Vec<String>>,
@@ -25,7 +25,7 @@ struct Tools {
     awake: watch::Sender<bool>,
 }
 
-/// Bridges of a backend that may be silent for this long.
+/// Decorators of a backend with this `call_timeout`.
 pub(super) fn bridges(call_timeout: Duration) -> Arc<TaskBridges> {
     let spawn = |task| drop(tokio::runtime::Handle::current().spawn(task));
     TaskBridges::new(BackendId::parse("b1").unwrap(), call_timeout, Arc::new(SystemClock), Box::new(spawn))
@@ -55,7 +55,7 @@ impl Tools {
         Arc::new(Self { listed: Mutex::new(listed), calls, lists, awake: watch::Sender::new(true) })
     }
 
-    /// A call of this tool by this client, through what the pair needs.
+    /// Calls this tool through the decorators of the pair.
     async fn called(self: &Arc<Self>, bridges: &Arc<TaskBridges>, client: &Context, params: &'static str) -> String {
         let params = Payload::new(client.client.revision, Bytes::from_static(params.as_bytes()));
         self.serve(bridges, Call { method: Method::ToolsCall, params, context: client.clone() }).outcome().await;
@@ -63,7 +63,7 @@ impl Tools {
     }
 
     fn serve(self: &Arc<Self>, bridges: &Arc<TaskBridges>, call: Call) -> Reply {
-        bridges.met(RUNS_TOOLS);
+        bridges.set_server_tasks(RUNS_TOOLS);
         let server: Arc<dyn Server> = Arc::<Self>::clone(self);
         match bridge(&call, Era::Legacy, bridges.server(Era::Legacy)) {
             Ok(Some(bridge)) => bridges.serve(bridge, server, call),

@@ -1,9 +1,9 @@
-//! How the tools of a server of 2025-11-25 run as tasks (2025-11-25, tools, *Execution*), as its lists of tools say. Knows
-//! nothing of who calls them.
+//! Task modes of the tools of a server of 2025-11-25 (2025-11-25, tools, *Execution*), from its lists of tools. Knows
+//! nothing of callers.
 //!
-//! What a list says is noted as it passes to whoever asked for it. The server is asked for its list only when a tool is
-//! called that no list has named. An error is not waited for: servers refuse a call that had to be a task in several ways,
-//! and what has been called once is not called again.
+//! Lists are read as they pass. The server's list is requested only if a tool is called that no list has named. The
+//! gateway does not rely on an error instead: servers reject a call without the required task in several ways, and a
+//! call that was made is not repeated.
 
 use std::collections::HashMap;
 
@@ -13,21 +13,21 @@ use crate::mcp::{
     Call, CancelReason, Context, Method, Outcome, Payload, Revision, Server, json::Object, translate::Profile,
 };
 
-/// How many tools are known at once; beyond, all are forgotten.
+/// Maximum number of tools; beyond it all are removed.
 const MAX_TOOLS: usize = 10_000;
-/// How many pages of a list are read at most.
+/// Maximum number of pages of a list.
 const MAX_PAGES: usize = 100;
 
-/// The tools of one server.
+/// Task modes of one server's tools.
 #[derive(Debug, Default)]
 pub(super) struct ToolModes(RwLock<HashMap<String, ToolMode>>);
 
-/// How a tool runs as a task.
+/// Task mode of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ToolMode {
     /// It must not be called as a task.
     Forbidden,
-    /// It can be.
+    /// It may be.
     Optional,
     /// It must be.
     Required,
@@ -36,7 +36,7 @@ pub(super) enum ToolMode {
 // === impl ToolModes ===
 
 impl ToolModes {
-    /// How the tool of this name runs at `server`. One that is not listed cannot run as a task.
+    /// The mode of the tool `name` at `server`. An unlisted tool cannot run as a task.
     pub(super) async fn mode(&self, name: &str, server: &dyn Server, context: &Context) -> ToolMode {
         if let Some(mode) = self.known(name) {
             return mode;
@@ -48,7 +48,7 @@ impl ToolModes {
         })
     }
 
-    /// Notes what a page of the list of tools says.
+    /// Stores the modes from a page of the list of tools.
     pub(super) fn note(&self, page: &Payload) {
         let Some(tools) = page.member("tools").map(str::to_owned) else { return };
         let tools: Vec<&serde_json::value::RawValue> = serde_json::from_str(&tools).unwrap_or_default();
@@ -58,7 +58,7 @@ impl ToolModes {
         }));
     }
 
-    /// How the tool of this name runs, if a list has named it.
+    /// The mode of the tool `name`, if a list has named it.
     pub(super) fn known(&self, name: &str) -> Option<ToolMode> {
         self.0.read().get(name).copied()
     }

@@ -1,5 +1,5 @@
-//! The registry of the tasks that clients of 2026-07-28 have at a server of 2025-11-25: who made each, its input requests,
-//! and its outcome. Knows nothing of how they are asked for.
+//! Registry of tasks that clients of 2026-07-28 have at a server of 2025-11-25: creators, input requests, and outcomes.
+//! Knows nothing of requests.
 
 use std::sync::Arc;
 
@@ -9,26 +9,26 @@ use parking_lot::Mutex;
 use super::pending_input::PendingInput;
 use crate::mcp::{Context, ErrorObject};
 
-/// How many tasks are known at once; beyond, the oldest are forgotten.
+/// Maximum number of tasks; the oldest are removed.
 const MAX_TASKS: usize = 4_096;
 
-/// The tasks at one server by id, the oldest first.
+/// Tasks at one server by id, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct UserTasks(Mutex<LinkedHashMap<String, Arc<UserTask>>>);
 
 /// One task.
 #[derive(Debug)]
 pub(super) struct UserTask {
-    /// Who made it, and how it was reached.
+    /// The context of the call that created it.
     pub(super) context: Context,
-    /// Its input requests, and its outcome.
+    /// Input requests and outcome.
     pub(super) input: Arc<PendingInput>,
 }
 
 // === impl UserTasks ===
 
 impl UserTasks {
-    /// Notes a task, if it is not known.
+    /// Stores a task, unless it is known.
     pub(super) fn note(&self, id: &str, context: &Context) -> Arc<UserTask> {
         let mut tasks = self.0.lock();
         if let Some(task) = tasks.get(id) {
@@ -43,11 +43,11 @@ impl UserTasks {
         task
     }
 
-    /// A task, if it is known.
+    /// Finds a task.
     ///
     /// # Errors
     ///
-    /// `-32602` if it is another user's: it is as if it did not exist.
+    /// `-32602` for another user's task, as for an unknown one.
     pub(super) fn find(&self, id: &str, context: &Context) -> Result<Option<Arc<UserTask>>, ErrorObject> {
         match self.0.lock().get(id) {
             Some(task) if task.context.caller.user != context.caller.user => {
