@@ -1,5 +1,5 @@
-//! The clients in front of the gateway: Streamable HTTP for all protocol versions that have it, HTTP+SSE, WebSocket. Knows
-//! the servers as [`crate::mcp::Server`] alone, and callers as [`crate::resource::Authorized`].
+//! Clients of the gateway: Streamable HTTP in all protocol versions that have it, HTTP+SSE, WebSocket. Knows servers
+//! only as [`crate::mcp::Server`], and callers as [`crate::resource::Authorized`].
 //!
 //! Every request must carry an `Authorized` as an extension; the gate of `resource` puts it there.
 //!
@@ -39,14 +39,14 @@ pub use self::{
 };
 use crate::model::{SessionId, status::SessionStatus};
 
-/// The clients' side of the gateway. Cheap to clone.
+/// The client side of the gateway. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Frontend(Arc<FrontendState>);
 
 // === impl Frontend ===
 
 impl Frontend {
-    /// The client side of these servers.
+    /// Creates the client side of these servers.
     pub fn new(routes: Routes, settings: FrontendSettings, deps: Deps) -> Self {
         Self(Arc::new(FrontendState::new(routes, settings, deps)))
     }
@@ -56,7 +56,7 @@ impl Frontend {
         binding::router(Arc::clone(&self.0))
     }
 
-    /// The endpoints of Streamable HTTP without a router, for nearly every request.
+    /// The endpoints of Streamable HTTP without a router, for the common requests.
     pub fn streamable(&self) -> StreamableHttp {
         StreamableHttp::new(Arc::clone(&self.0))
     }
@@ -68,18 +68,18 @@ impl Frontend {
         clients
     }
 
-    /// Ends a session whose state at a backend is lost (`on_loss = "end"`): from now on it is answered 404.
+    /// Ends a session whose state at a backend is lost (`on_loss = "end"`); further requests get 404.
     pub async fn end_session(&self, id: &SessionId) {
         self.0.sessions.end_by_id(id).await;
     }
 
-    /// Ends the sessions that are due, and writes the activity of the others to the store.
+    /// Ends expired sessions, and writes the activity of the others to the store.
     pub async fn sweep(&self) {
         self.0.sessions.sweep().await;
         self.0.requests.sweep(self.0.clock.now());
     }
 
-    /// Sweeps at its interval until `cancel`, and once more then.
+    /// Sweeps at its interval until `cancel`, and once more at the end.
     pub async fn run_reaper(&self, cancel: CancellationToken) {
         let mut sweeps = tokio::time::interval(self.0.settings.sweep_every);
         sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -92,12 +92,12 @@ impl Frontend {
         self.sweep().await;
     }
 
-    /// Ends the standalone streams and the HTTP+SSE sessions, which would keep connections open for ever; calls continue.
+    /// Ends standalone streams and HTTP+SSE sessions, which would keep connections open indefinitely; calls continue.
     pub fn drain(&self) {
         self.0.drained.cancel();
     }
 
-    /// Ends everything that runs and waits until it has ended. Sessions stay in the store, for the next process.
+    /// Ends everything that runs, and waits for it. Sessions stay in the store, for the next process.
     pub async fn close(&self) {
         self.drain();
         self.0.sessions.close();

@@ -27,7 +27,7 @@ use ticket::Tickets;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    model::{Binding, Caller, ClientIp, Direct, Endpoint, QueryKey, Scope, Scopes, Target},
+    model::{Binding, Caller, ClientIp, Direct, Endpoint, GrantId, KeyId, QueryKey, Scope, Scopes, Target},
     oauth::{CredentialAccess, KeyRefusal, OAuth, VerifiedCredential, cors, policy},
     support::Timestamp,
 };
@@ -185,8 +185,8 @@ async fn admit_administrator(State(gate): State<Gate>, mut request: Request, nex
     let needed: Scopes = policy::baseline(&endpoint).iter().cloned().chain([Scope::Admin]).collect();
     let refused = match gate.check(credential, client_ip(&request)).await {
         Ok(verified) => match &verified.opens {
-            CredentialAccess::Endpoint(own, _) if *own != endpoint => Some(ResourceRefusal::InvalidToken),
-            CredentialAccess::Key(Direct::Refused) => Some(ResourceRefusal::InvalidToken),
+            CredentialAccess::Endpoint(own, _) if *own != endpoint => Some(misplaced(&verified)),
+            CredentialAccess::Key(Direct::Refused) => Some(misplaced(&verified)),
             _ if verified.caller.rights.admin => {
                 request.extensions_mut().insert(Authorized::of(&verified));
                 None
@@ -213,7 +213,7 @@ fn opened(verified: &VerifiedCredential, endpoint: &Endpoint, messages: Messages
         CredentialAccess::Key(direct) => endpoint.binding == Binding::Sse || *direct == Direct::Allowed,
     };
     if !fits {
-        return Err(ResourceRefusal::InvalidToken);
+        return Err(misplaced(verified));
     }
     let Target::Backend(backend) = &endpoint.target else { return Ok(()) };
     if verified.caller.rights.backends.access(backend).is_some() {
@@ -225,6 +225,22 @@ fn opened(verified: &VerifiedCredential, endpoint: &Endpoint, messages: Messages
         }
         CredentialAccess::Endpoint(..) | CredentialAccess::Key(_) => Err(ResourceRefusal::NotAllowed),
     }
+}
+
+/// Refuses a valid credential that does not open the endpoint: the reason is only logged (`OA-108`).
+fn misplaced(verified: &VerifiedCredential) -> ResourceRefusal {
+    let (grant, key) = (verified.caller.grant.as_ref(), verified.caller.key.as_ref());
+    match &verified.opens {
+        CredentialAccess::Endpoint(own, _) => {
+            let grant = grant.map(GrantId::as_str);
+            tracing::info!(target: "audit", reason = %format_args!("it is for {own} only"), grant, "access token refused");
+        }
+        CredentialAccess::Key(_) => {
+            let reason = "it is for the login page and `/sse` only: `lockkeeper keys create NAME --direct` makes a key for a program";
+            tracing::info!(target: "audit", reason, key = key.map(KeyId::as_str), "API key refused");
+        }
+    }
+    ResourceRefusal::InvalidToken
 }
 
 /// True for a request to `/messages`.

@@ -1,6 +1,6 @@
 //! The SQLite database: the only module with SQL. Knows nothing of HTTP and MCP; `model` defines the meaning of rows.
 //!
-//! One file per table: [`Storage`] returns a handle for each. Look-ups return `Result<Option<T>>`; verbs are `lookup`,
+//! One file for each subject, mostly a single table: [`Storage`] returns a handle for each. Look-ups return `Result<Option<T>>`; verbs are `lookup`,
 //! `find_by_*`, `add`, `list`, `count`, `delete`. Secrets are stored only as digests or ciphertext.
 
 mod api_keys;

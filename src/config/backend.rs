@@ -106,11 +106,12 @@ pub(super) fn read_all(section: Section<'_>, dialect: Dialect, folder: &Path) ->
         names.push((name, place));
         let (disabled, enabled) = (section.flag("disabled"), section.flag("enabled"));
         let spec = read(&mut section, id.unwrap_or_else(placeholder), folder);
-        let spec = spec.map(|spec| match dialect {
-            Dialect::Own => pinned(&mut section, spec),
+        let version = match dialect {
+            Dialect::Own => protocol_version(&mut section),
             // there, `version` is the version of the server
-            Dialect::Shared => spec,
-        });
+            Dialect::Shared => None,
+        };
+        let spec = spec.map(|spec| pinned(&mut section, spec, version));
         if dialect == Dialect::Shared {
             section.pass_over(&FOREIGN);
         }
@@ -171,10 +172,14 @@ fn read(section: &mut Section<'_>, id: BackendId, folder: &Path) -> Option<Backe
     })
 }
 
-/// The configured protocol version, which implies the era.
-fn pinned(section: &mut Section<'_>, spec: BackendSpec) -> BackendSpec {
+/// The configured protocol version.
+fn protocol_version(section: &mut Section<'_>) -> Option<&'static str> {
     let versions = LEGACY_VERSIONS.into_iter().chain([MODERN_VERSION]);
-    let version = section.choice("version", &versions.map(|version| (version, version)).collect::<Vec<_>>());
+    section.choice("version", &versions.map(|version| (version, version)).collect::<Vec<_>>())
+}
+
+/// The backend at the configured protocol version, which implies the era.
+fn pinned(section: &mut Section<'_>, spec: BackendSpec, version: Option<&'static str>) -> BackendSpec {
     let Some(version) = version else { return spec };
     let era = if version == MODERN_VERSION { EraChoice::Modern } else { EraChoice::Legacy };
     if spec.era != EraChoice::Auto && spec.era != era {

@@ -1,4 +1,4 @@
-//! The bounds of the client side. Knows nothing of where they are configured.
+//! Settings of the client side, mostly limits. Knows nothing of the configuration.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -7,64 +7,65 @@ use crate::{
     model::Serves,
 };
 
-/// The bounds of everything that clients can make the gateway hold.
+/// Settings of the client side, mostly limits of what clients can make the gateway hold.
 #[derive(Debug, Clone)]
 pub struct FrontendSettings {
-    /// A session without open stream, running call and request for this long is ended. 30 minutes.
+    /// Maximum time of a session without open stream, running call and request. 30 minutes.
     pub session_idle: Duration,
-    /// A session without `notifications/initialized` is ended after this long without a request. 60 seconds.
+    /// Maximum time of a session without request before `notifications/initialized`. 60 seconds.
     pub handshake: Duration,
-    /// Sessions in all. 10,000.
+    /// Maximum number of sessions. 10,000.
     pub sessions: usize,
-    /// Sessions of one caller. 100.
+    /// Maximum number of sessions of one caller. 100.
     pub sessions_per_caller: usize,
-    /// Calls that run at once in one session; one more is answered `-32603`. 256.
+    /// Maximum number of concurrent calls in one session; a further one gets `-32603`. 256.
     pub calls_per_session: usize,
-    /// Requests of one user's clients without sessions (2026-07-28) that run at once, listens left aside; one more is
-    /// answered `-32603`. 10,000.
+    /// Maximum number of concurrent requests of one user's clients without sessions (2026-07-28), without listens; a
+    /// further one gets `-32603`. 10,000.
     pub calls_per_user: usize,
-    /// Open `subscriptions/listen` of one user; one more is answered `-32603`. Never more than half of
+    /// Maximum number of open `subscriptions/listen` of one user; a further one gets `-32603`. At most half of
     /// [`FrontendSettings::listens`]. 10,000.
     pub listens_per_user: usize,
-    /// Open `subscriptions/listen` of all users: each holds a connection. 20,000 unless configured.
+    /// Maximum number of open `subscriptions/listen` of all users: each holds a connection. 20,000 unless configured.
     pub listens: usize,
-    /// Requests of servers that wait at once in one session; one more is answered `-32603`. 64.
+    /// Maximum number of open server requests in one session; a further one gets `-32603`. 64.
     pub questions_per_session: usize,
-    /// The time that a request of a server waits for the client's answer; then the server gets an error, and the client's
-    /// dialog is withdrawn. 10 minutes.
+    /// Time for the client to answer a server request; then the server gets an error, and the client's dialog is
+    /// withdrawn. 10 minutes.
     pub question_timeout: Duration,
-    /// Toward clients of 2025-11-25 alone: the stream of one call is closed after this long, and the client comes
-    /// back for the rest (2025-11-25, transports, *Sending Messages*). `None`: it stays open.
+    /// Only for clients of 2025-11-25: lifetime of the stream of one call; the client reconnects for the rest
+    /// (2025-11-25, transports, *Sending Messages*). `None`: unlimited.
     pub stream_lifetime: Option<Duration>,
-    /// Messages of one stream that are kept for a client that comes back with `Last-Event-ID`. 256.
+    /// Maximum number of messages of one stream that are kept for resumption with `Last-Event-ID`. 256.
     pub replay_messages: usize,
-    /// Bytes of the messages that are kept so, for one session. 4 MiB.
+    /// Maximum size of these messages in bytes, for one session. 4 MiB.
     pub replay_bytes: usize,
-    /// Streams of one session whose messages are kept so. 32; one more drops the oldest that has ended.
+    /// Maximum number of streams of one session that are kept for resumption. 32; a further one drops the oldest that
+    /// has ended.
     pub replay_streams: usize,
-    /// The time that they are kept after the stream ended. 5 minutes.
+    /// Time for which an ended stream is kept. 5 minutes.
     pub replay_for: Duration,
-    /// Standalone streams (GET) of one session; one more closes the oldest. 8.
+    /// Maximum number of standalone streams (GET) of one session; a further one closes the oldest. 8.
     pub streams_per_session: usize,
-    /// Messages that wait for a standalone stream. 256. One more drops the oldest that can be spared; if a
-    /// stream is open its reader is too slow, and the stream is closed.
+    /// Maximum number of messages that wait for a standalone stream. 256. A further one drops the oldest dispensable
+    /// message; an open stream is then too slow, and is closed.
     pub queue: usize,
-    /// Messages in one batch (2025-03-26). 100.
+    /// Maximum number of messages in a batch (2025-03-26). 100.
     pub batch: usize,
-    /// Bytes of one request body. 4 MiB unless configured.
+    /// Maximum size of a request body in bytes. 4 MiB unless configured.
     pub body: usize,
-    /// The names (`clientInfo.name`) of clients that get no member which their version does not define. None.
+    /// Names (`clientInfo.name`) of clients that get only members which their version defines. None.
     pub strict_clients: BTreeSet<String>,
-    /// The eras whose clients are served. Both.
+    /// Eras of the clients that are served. Both.
     pub serves: Serves,
-    /// The interval at which idle sessions are ended and `last_seen` is written. 30 seconds.
+    /// Interval at which expired sessions are ended and `last_seen` is written. 30 seconds.
     pub sweep_every: Duration,
 }
 
 // === impl FrontendSettings ===
 
 impl FrontendSettings {
-    /// The fate of members that the client's version does not define.
+    /// Treatment of members that the client's version does not define.
     pub(crate) fn profile(&self, client: &ClientInfo) -> Profile {
         let strict = &self.strict_clients;
         let is_strict = !strict.is_empty() && client.name().is_some_and(|name| strict.contains(&name));

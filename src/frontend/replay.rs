@@ -1,10 +1,10 @@
-//! The replay log: messages for the streams of a client, and the last messages of each stream for a client that comes back
-//! to it (2025-03-26 to 2025-11-25, transports, *Resumability and Redelivery*). One buffer holds the answer to one call, or
-//! everything that the standalone streams of a session share. A reader slows nobody. Knows nothing of transports and of the
-//! origin of messages.
+//! Replay log: the message queue of a client's streams, and the last messages of each stream for resumption (2025-03-26
+//! to 2025-11-25, transports, *Resumability and Redelivery*). One buffer holds the answer to one call, or the messages
+//! of a session's standalone streams. A slow reader blocks nobody. Knows nothing of transports and of the origin of
+//! messages.
 //!
-//! Of several open streams the newest alone takes messages (*Multiple Connections*: no message goes to two). While none
-//! is open messages wait. A client that comes back to a stream gets again what that stream took, and no other.
+//! Of several open streams, only the newest gets messages (*Multiple Connections*: no message goes to two). Without an
+//! open stream, messages wait. A resumed stream replays only its own messages.
 
 mod bounds;
 pub(crate) mod event_id;
@@ -22,7 +22,7 @@ pub(crate) use self::bounds::Bounds;
 use self::log::ReplayLog;
 use crate::mcp::{Message, Method, RequestId, json::Object};
 
-/// A bounded queue of messages, and the replay log of what was taken from it.
+/// A bounded queue of messages, and the log of those that were sent.
 #[derive(Debug)]
 pub(crate) struct ReplayBuffer {
     inner: Mutex<Inner>,
@@ -30,43 +30,42 @@ pub(crate) struct ReplayBuffer {
     limits: Limits,
 }
 
-/// The bounds of a buffer.
+/// Limits of a buffer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Limits {
-    /// The answer to one call, for one reader: a later one takes its place.
+    /// The answer to one call, for one reader; a later reader replaces it.
     Call(Bounds),
     /// The standalone streams of a session.
     Standalone {
-        /// Messages that wait.
+        /// Maximum number of waiting messages.
         waiting: usize,
-        /// Streams that are open; one more closes the oldest.
+        /// Maximum number of open streams; a further one closes the oldest.
         streams: usize,
-        /// The messages that stay in the log after a stream took them.
+        /// Maximum of sent messages that are kept.
         replay: Bounds,
-        /// The policy if one more message would wait.
+        /// Policy for a full queue.
         overflow: Overflow,
     },
 }
 
-/// The policy of standalone streams that read too slowly.
+/// Policy for standalone streams that are too slow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overflow {
-    /// The oldest message that the client can do without is dropped, else the oldest notification, and a server's request
-    /// only if nothing else waits; the stream that fell behind is closed: its client comes back.
+    /// Drops the oldest dispensable message, else the oldest notification, and a server request only as a last resort;
+    /// closes the slow stream, since the client reconnects.
     CloseStream,
-    /// The oldest message that the client can do without is dropped; if there is none, the stream is closed, which is the
-    /// whole session.
+    /// Drops the oldest dispensable message; without one, closes the stream, which ends the session.
     DropFirst,
 }
 
-/// One open stream. Dropping it closes it.
+/// An open stream. Dropping it closes it.
 #[derive(Debug)]
 pub(crate) struct ReplayReader {
     buffer: Arc<ReplayBuffer>,
     stream: u64,
-    /// The connection that carries the stream.
+    /// The connection of the stream.
     connection: u64,
-    /// The number of the last message that was taken, or is taken as such.
+    /// The number of the last message that was sent, or counts as sent.
     after: u64,
 }
 
@@ -80,7 +79,7 @@ struct Inner {
     ended_at: Option<Instant>,
 }
 
-/// The state of the log toward a reader.
+/// State of the log for a reader.
 enum ReadOutcome {
     Message(u64, Message),
     Nothing,
@@ -90,7 +89,7 @@ enum ReadOutcome {
 // === impl ReplayBuffer ===
 
 impl ReplayBuffer {
-    /// An empty buffer.
+    /// Creates an empty buffer.
     pub(crate) fn new(limits: Limits) -> Arc<Self> {
         Arc::new(Self { inner: Mutex::default(), changed: Notify::new(), limits })
     }
@@ -106,13 +105,13 @@ impl ReplayBuffer {
         self.changed.notify_waiters();
     }
 
-    /// Nothing follows.
+    /// Marks the end.
     pub(crate) fn finish(&self) {
         self.inner.lock().ended_at = Some(Instant::now());
         self.changed.notify_waiters();
     }
 
-    /// Opens a stream, which takes the messages from now on.
+    /// Opens a stream, which gets all messages from now on.
     pub(crate) fn attach(self: &Arc<Self>) -> ReplayReader {
         let mut inner = self.inner.lock();
         inner.last_stream += 1;
@@ -120,7 +119,7 @@ impl ReplayBuffer {
         self.connect(inner, stream, after)
     }
 
-    /// Continues `stream` after its message `after`, on another connection; `None` if there never was such a stream.
+    /// Resumes `stream` after its message `after`, on another connection; `None` if there was no such stream.
     pub(crate) fn resume(self: &Arc<Self>, stream: u64, after: u64) -> Option<ReplayReader> {
         let mut inner = self.inner.lock();
         if stream == 0 || stream > inner.last_stream {
@@ -128,23 +127,23 @@ impl ReplayBuffer {
         }
         inner.readers.retain(|(open, _)| *open != stream);
         if let Limits::Call(_) = self.limits {
-            // what was given to the reader before did not all arrive: it is not forgotten first
+            // messages after `after` may not have arrived: they are kept longest
             inner.log.untake(after);
         }
         Some(self.connect(inner, stream, after))
     }
 
-    /// The number of open streams.
+    /// Number of open streams.
     pub(crate) fn open_streams(&self) -> usize {
         self.inner.lock().readers.len()
     }
 
-    /// The time of the end; `None` while more may come.
+    /// Time of the end; `None` before it.
     pub(crate) fn ended_at(&self) -> Option<Instant> {
         self.inner.lock().ended_at
     }
 
-    /// The bytes that it holds.
+    /// Size of all messages in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.inner.lock().log.bytes()
     }
@@ -190,12 +189,12 @@ impl ReplayBuffer {
 // === impl Inner ===
 
 impl Inner {
-    /// If there is no room, messages that were read are dropped first; then progress and log messages that nobody has read,
-    /// oldest first. If these are not enough the reader is cut off, and may come back; then other notifications go, oldest
-    /// first, and servers' requests together with their withdrawal. Open requests and answers are never dropped: their
-    /// number is bounded elsewhere.
+    /// Adds a message of a call. If the buffer is full, sent messages are dropped first, then waiting progress and log
+    /// messages, oldest first. If that is not enough, the reader is disconnected and may resume; then other
+    /// notifications go, oldest first, and server requests together with their withdrawal. Open requests and answers
+    /// are never dropped: other limits bound their number.
     fn push_to_call(&mut self, message: Message, bounds: Bounds) {
-        // the last message ends the stream: it cuts nobody off
+        // the last message ends the stream: no need to disconnect
         let cuts = !matches!(message, Message::Response { .. });
         self.log.push(message);
         while self.log.exceeds(bounds) && (self.log.forget_first() || self.drop_waiting(may_be_dropped)) {}
@@ -205,7 +204,8 @@ impl Inner {
         while self.log.is_behind(bounds) && (self.drop_waiting(is_shed) || self.drop_withdrawn()) {}
     }
 
-    /// A `list_changed`, and an update of the same resource, takes the place of one that still waits.
+    /// Adds a message of the standalone streams. A `list_changed`, and an update of the same resource, replaces one
+    /// that still waits.
     fn push_standalone(&mut self, message: Message, max: usize, overflow: Overflow) {
         if coalesces(&message) {
             self.log.retain_waiting(|waiting| *waiting != message);
@@ -222,7 +222,7 @@ impl Inner {
         self.log.push(message);
     }
 
-    /// Drops the oldest message that waits and is `dispensable`; `false` if there is none.
+    /// Drops the oldest waiting message that is `dispensable`; `false` if there is none.
     fn drop_waiting(&mut self, dispensable: impl Fn(&Message) -> bool) -> bool {
         let Some(at) = self.log.find_waiting(dispensable) else { return false };
         self.log.remove(at);
@@ -230,7 +230,7 @@ impl Inner {
         true
     }
 
-    /// Drops a server's request that was withdrawn, and its withdrawal; `false` if there is none.
+    /// Drops a withdrawn server request with its withdrawal; `false` if there is none.
     fn drop_withdrawn(&mut self) -> bool {
         let withdrawn = self.log.find_map(|message| {
             let id = withdrawn(message)?;
@@ -254,23 +254,22 @@ impl Inner {
 // === impl ReplayReader ===
 
 impl ReplayReader {
-    /// The serial of the stream in its buffer.
+    /// Number of the stream in its buffer.
     pub(crate) const fn stream(&self) -> u64 {
         self.stream
     }
 
-    /// The number of the last message that was taken, or is taken as such.
+    /// The number of the last message that was sent, or counts as sent.
     pub(crate) const fn after(&self) -> u64 {
         self.after
     }
 
-    /// The next message and its number; `None` if nothing follows, or the stream is to be closed. Nothing is lost when the
-    /// wait is dropped.
+    /// The next message and its number; `None` at the end, or if the stream has to close. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<(u64, Message)> {
         loop {
             let changed = self.buffer.changed.notified();
             tokio::pin!(changed);
-            // from here on no change goes unnoticed
+            // no change is missed after this point
             changed.as_mut().enable();
             match self.buffer.next((self.stream, self.connection), self.after) {
                 ReadOutcome::Message(number, message) => {
@@ -291,14 +290,14 @@ impl Drop for ReplayReader {
     }
 }
 
-/// The server's request that this message withdraws.
+/// The server request that this message withdraws.
 fn withdrawn(message: &Message) -> Option<RequestId> {
     let Message::Notification { method: Method::Cancelled, params } = message else { return None };
     let id = Object::parse(params)?.get("requestId")?.as_bytes().to_vec();
     RequestId::read(&id.into())
 }
 
-/// Returns `true` for a message that a slow client can do without: a later one supersedes it.
+/// True for a message that a slow client can miss: a later one supersedes it.
 fn may_be_dropped(message: &Message) -> bool {
     matches!(message, Message::Notification { method: Method::Progress | Method::LoggingMessage, .. })
 }
@@ -307,12 +306,12 @@ fn is_notification(message: &Message) -> bool {
     matches!(message, Message::Notification { .. })
 }
 
-/// Returns `true` for a message that is dropped from the answer to a call only if nothing else is left.
+/// True for a message that is dropped from the answer to a call only as a last resort.
 fn is_shed(message: &Message) -> bool {
     matches!(message, Message::Notification { method, .. } if *method != Method::Cancelled)
 }
 
-/// Returns `true` for a message whose repetition adds nothing.
+/// True for a message whose repetition adds nothing.
 fn coalesces(message: &Message) -> bool {
     let Message::Notification { method, .. } = message else { return false };
     matches!(

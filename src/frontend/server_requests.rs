@@ -1,5 +1,5 @@
-//! The requests of servers that wait for the client of one session: their ids, their answers, their timeouts. Knows nothing
-//! of how they reach the client.
+//! Server requests that wait for the client of one session: ids, answers, timeouts. Knows nothing of how they reach the
+//! client.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -13,17 +13,18 @@ use tokio::{
 
 use crate::mcp::{ErrorObject, Method, Payload, RequestId, meta, pending_request::PendingRequest};
 
-/// The bound of a client's progress notifications with one request that wait to be forwarded; further ones are dropped.
+/// Maximum number of a client's progress notifications for one request that wait to be forwarded; further ones are
+/// dropped.
 const MAX_PROGRESS: usize = 16;
 
-/// The servers' requests that wait for one client.
+/// Server requests that wait for one client.
 #[derive(Debug)]
 pub(crate) struct OpenRequests {
     inner: Mutex<Inner>,
-    /// Sets the ids of this process apart from those of one before it.
+    /// Distinguishes ids of this process from those of earlier ones.
     prefix: String,
     max: usize,
-    /// The time that each waits.
+    /// Maximum wait for an answer.
     timeout: Duration,
 }
 
@@ -33,13 +34,13 @@ pub(crate) struct OutgoingRequest {
     pub(crate) id: RequestId,
     /// Its method.
     pub(crate) method: Method,
-    /// Its parameters, with a progress token of the gateway's own if there was one.
+    /// Its parameters, with a progress token of the gateway if there was one.
     pub(crate) params: Payload,
-    /// Waits for the answer and forwards it. An answer that comes after the wait is dropped is counted and ignored.
+    /// Waits for the answer and forwards it. An answer after this is dropped is counted and ignored.
     pub(crate) wait: BoxFuture<'static, RequestEnd>,
 }
 
-/// The end of the wait for an answer.
+/// End of the wait for an answer.
 #[derive(Debug)]
 pub(crate) enum RequestEnd {
     /// The client answered.
@@ -48,7 +49,7 @@ pub(crate) enum RequestEnd {
     AskAgain(RequestId, Box<PendingRequest>),
     /// The server withdrew the request.
     Withdrawn(RequestId),
-    /// The client took too long; the server got an error.
+    /// It timed out; the server got an error.
     Expired(RequestId),
 }
 
@@ -58,7 +59,7 @@ struct Inner {
     last: u64,
 }
 
-/// The way back to the server of one request.
+/// The receiver of one request's answer.
 #[derive(Debug)]
 struct OpenRequest {
     answer: oneshot::Sender<Result<Payload, ErrorObject>>,
@@ -67,7 +68,7 @@ struct OpenRequest {
     token: Option<Bytes>,
 }
 
-/// Takes a request off the list however the wait for it ends.
+/// Removes a request at the end of the wait, whichever.
 struct OpenRequestGuard {
     requests: Arc<OpenRequests>,
     id: RequestId,
@@ -86,13 +87,12 @@ impl RequestEnd {
 // === impl OpenRequests ===
 
 impl OpenRequests {
-    /// No requests yet, and at most `max` at once, each for no longer than `timeout`; their ids are
-    /// `lk-{prefix}-{number}`.
+    /// Creates an empty table for at most `max` requests, each for at most `timeout`, with ids `lk-{prefix}-{number}`.
     pub(crate) fn new(prefix: &str, max: usize, timeout: Duration) -> Arc<Self> {
         Arc::new(Self { inner: Mutex::default(), prefix: format!("lk-{prefix}-"), max, timeout })
     }
 
-    /// Sends a request. If too many are open it is refused, with an error for its server.
+    /// Sends a request. Beyond the limit it is refused, with an error for its server.
     pub(crate) fn send(self: &Arc<Self>, pending: PendingRequest) -> Option<OutgoingRequest> {
         let mut inner = self.inner.lock();
         if inner.open.len() >= self.max {
@@ -120,7 +120,7 @@ impl OpenRequests {
         Some(OutgoingRequest { id, method, params, wait })
     }
 
-    /// Forwards the client's answer to the request `id`; an answer that nobody waits for is ignored.
+    /// Forwards the client's answer to the request `id`; without such a request it is ignored.
     pub(crate) fn answer(&self, id: &RequestId, answer: Result<Payload, ErrorObject>) {
         let waiting = self.inner.lock().open.remove(id);
         match waiting {
@@ -129,7 +129,7 @@ impl OpenRequests {
         }
     }
 
-    /// Forwards the client's progress with a request; progress with an unknown token is ignored.
+    /// Forwards the client's progress on a request; an unknown token is ignored.
     pub(crate) fn progress(&self, params: &Payload) {
         let token = params.member("progressToken").map(str::to_owned);
         let id = token.and_then(|token| RequestId::read(&token.into()));

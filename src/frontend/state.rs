@@ -1,5 +1,4 @@
-//! The state that everything shares that serves clients, and the sender of a message, as every binding gives it. Knows
-//! nothing of how a client is served.
+//! State that all bindings share, and the sender of a message. Knows nothing of how a client is served.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -17,21 +16,21 @@ use crate::{
     support::Clock,
 };
 
-/// The state of the clients' side.
+/// State of the client side.
 pub(crate) struct FrontendState {
-    /// The servers.
+    /// Servers at the endpoints.
     pub(crate) routes: Routes,
-    /// The bounds.
+    /// Settings.
     pub(crate) settings: FrontendSettings,
-    /// The sessions of legacy clients.
+    /// Sessions of legacy clients.
     pub(crate) sessions: Sessions,
-    /// The time.
+    /// Wall-clock time.
     pub(crate) clock: Arc<dyn Clock>,
-    /// The requests of clients without sessions.
+    /// Requests of clients without sessions.
     pub(crate) requests: StatelessRequests,
-    /// The owner of everything that continues without a reader: listens, and calls whose client disconnected.
+    /// Owner of tasks that continue without a reader: listens, and calls whose client disconnected.
     pub(crate) tracker: TaskTracker,
-    /// Cancelled when no stream may stay open.
+    /// Cancelled when all streams have to end.
     pub(crate) drained: CancellationToken,
 }
 
@@ -40,7 +39,7 @@ pub(crate) struct FrontendState {
 pub(crate) struct Sender {
     /// The caller, and the lifetime of its credential.
     pub(crate) admission: Authorized,
-    /// The endpoint; that of `/messages` is the session's.
+    /// The endpoint; for `/messages`, that of the session.
     pub(crate) endpoint: Endpoint,
     /// The servers at the endpoint.
     pub(crate) servers: Arc<EndpointServers>,
@@ -55,7 +54,7 @@ pub struct Routes {
     pub backends: BTreeMap<BackendId, Arc<EndpointServers>>,
 }
 
-/// The server at an endpoint, as each kind of client needs it.
+/// The server of an endpoint, for each kind of client.
 pub struct EndpointServers {
     /// For clients with a session.
     pub sessions: Arc<dyn Server>,
@@ -66,7 +65,7 @@ pub struct EndpointServers {
 // === impl FrontendState ===
 
 impl FrontendState {
-    /// The state of a gateway that has just started.
+    /// Creates the state of a fresh gateway.
     pub(crate) fn new(routes: Routes, settings: FrontendSettings, deps: Deps) -> Self {
         let tracker = TaskTracker::new();
         Self {

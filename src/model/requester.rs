@@ -10,7 +10,7 @@ pub enum Requester {
     Session(SessionId),
     /// A client without a session, for this request only (2026-07-28).
     Request(RequestNumber),
-    /// Clients of a user without sessions, for tasks, which outlive the requests that create them.
+    /// All clients without sessions of one user, for their tasks: a task outlives the request that created it.
     TasksOf(UserId),
     /// The gateway itself.
     Gateway,

@@ -1,7 +1,6 @@
-//! Context of log events: the request in which they happen. It is formatted if something is logged, which most requests do not
-//! do.
+//! Context of log events: fields of the request in which they occur. They are formatted only when something is logged.
 //!
-//! Writers of events show the fields of spans. A span for each request would cost more than the rest of the logging, so it
+//! Event formatters show the fields of spans. A span for each request would cost more than all other logging, so it
 //! exists only while an event is written.
 
 use std::sync::OnceLock;
@@ -15,23 +14,23 @@ use tracing::{
 };
 use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
 
-/// Fields by their names: `method`, `path`, `request_id` and `client_ip`.
+/// Fields by name: `method`, `path`, `request_id` and `client_ip`.
 pub type Fields = Vec<(&'static str, Box<dyn Value>)>;
 
-/// The fields of the request that is served.
+/// The fields of the current request.
 pub struct RequestFields(Box<dyn Fn() -> Fields + Send + Sync>);
 
 tokio::task_local! {
     static REQUEST: RequestFields;
 }
 
-/// A layer that writes events, each within a span of the request in which it happens.
+/// A layer that writes each event within a span of its request.
 pub struct WithRequestFields<L> {
     writer: L,
     dispatch: OnceLock<WeakDispatch>,
 }
 
-/// Serves a request by `future`; `fields` is called for each event that is logged meanwhile.
+/// Runs `future` for a request; `fields` is called for each event that is logged in it.
 pub fn log_with<F: Future>(
     fields: impl Fn() -> Fields + Send + Sync + 'static,
     future: F,
@@ -39,7 +38,7 @@ pub fn log_with<F: Future>(
     REQUEST.scope(RequestFields(Box::new(fields)), future)
 }
 
-/// The description of the span.
+/// Metadata of the span.
 fn metadata() -> Option<&'static Metadata<'static>> {
     static METADATA: OnceLock<Option<&'static Metadata<'static>>> = OnceLock::new();
     *METADATA.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Server-sent events, read from a body as it comes. Knows nothing of what the events carry and of reconnecting.
+//! Parser of server-sent events. Knows nothing of their content and of reconnection.
 
 use std::{
     sync::{
@@ -12,34 +12,34 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use sse_stream::SseByteStream;
 
-/// The largest event that is read, in bytes.
+/// Maximum size of an event in bytes.
 pub const MAX_EVENT: usize = 16 * 1024 * 1024;
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SseEvent {
-    /// Its name; `None` where it has none, which means `message`.
+    /// Its name; `None` means `message`.
     pub name: Option<String>,
-    /// Its data; empty where there are none, as in a priming event (2025-11-25 transports).
+    /// Its data; empty in a priming event (2025-11-25 transports).
     pub data: Bytes,
-    /// Its id, where it has one.
+    /// Its id, if any.
     pub id: Option<String>,
-    /// How long to wait before reconnecting, where it says so.
+    /// The delay before reconnection, if it has one.
     pub retry: Option<Duration>,
 }
 
-/// Why there are no more events.
+/// End of the events by an error.
 #[derive(Debug, thiserror::Error)]
 pub enum EventsError {
     /// An event is larger than [`MAX_EVENT`].
     #[error("an event is larger than {MAX_EVENT} bytes")]
     TooLarge,
-    /// The connection broke, or what came is no event stream.
+    /// The connection broke, or the body is no event stream.
     #[error("the event stream broke: {0}")]
     Broken(String),
 }
 
-/// The events in `bytes`. Comments are passed over; after an error nothing more comes.
+/// The events in `bytes`, without comments. An error is the last item.
 pub fn events<S, E>(bytes: S) -> impl Stream<Item = Result<SseEvent, EventsError>> + Send
 where
     S: Stream<Item = Result<Bytes, E>> + Send + Unpin,
@@ -61,7 +61,7 @@ where
 // === impl SseEvent ===
 
 impl SseEvent {
-    /// Whether this carries a message: it is unnamed or named `message`, and has data.
+    /// True if it carries a message: it is unnamed or named `message`, and has data.
     pub fn is_message(&self) -> bool {
         !self.data.is_empty() && self.name.as_deref().is_none_or(|name| name.is_empty() || name == "message")
     }

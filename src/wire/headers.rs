@@ -1,4 +1,4 @@
-//! The HTTP headers of MCP (transports pages of all versions), and the two of HTTP that it has rules for.
+//! HTTP headers of MCP (transports pages of all versions), and `Accept` and `Content-Type`, which it has rules for.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{
@@ -14,25 +14,25 @@ pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The method of the body, in 2026-07-28.
 pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-/// What the request of the body names, in 2026-07-28.
+/// The subject of the request, such as the tool's name, in 2026-07-28.
 pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
-/// The event after which a stream is resumed.
+/// The event after which to resume a stream.
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Tells nginx and its like not to hold back a stream.
+/// Tells nginx and similar proxies not to buffer a stream.
 pub const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// What the names of the headers begin with that mirror parameters of a tool, in 2026-07-28.
+/// Prefix of headers that mirror parameters of a tool, in 2026-07-28.
 pub const PARAM: &str = "mcp-param-";
-/// What a value is put between that no header can carry as it is.
+/// Marks around a value in base64.
 const SENTINEL: (&str, &str) = ("=?base64?", "?=");
 
-/// The value of `Accept` for both.
+/// The value of `Accept` for both media types.
 pub const JSON_AND_EVENTS: &str = "application/json, text/event-stream";
 /// The media type of JSON.
 pub const JSON: &str = "application/json";
 
-/// Whether the client takes `media_type` (RFC 9110 12.5.1): it is listed, or a wildcard covers it, and its weight is not
-/// zero; a request without `Accept` takes everything.
+/// True if the client accepts `media_type` (RFC 9110 12.5.1): it is listed or covered by a wildcard, with a weight
+/// above zero. Without `Accept` everything is accepted.
 pub fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
     let mut fields = headers.get_all(ACCEPT).iter();
     match (fields.next(), fields.next()) {
@@ -62,7 +62,7 @@ pub fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
     best.1
 }
 
-/// Which parameter of a request of this method [`NAME`] mirrors.
+/// The parameter that [`NAME`] mirrors for this method.
 pub const fn named_by(method: &Method) -> Option<&'static str> {
     match method {
         Method::ToolsCall | Method::PromptsGet => Some("name"),
@@ -72,8 +72,8 @@ pub const fn named_by(method: &Method) -> Option<&'static str> {
     }
 }
 
-/// The value of a header that mirrors a part of the body: as it is, or in base64 between marks where a header cannot carry
-/// it so (2026-07-28, transports, *Request Metadata*).
+/// The value of a header that mirrors a part of the body: as it is, or in base64 between marks if a header cannot carry
+/// it (2026-07-28, transports, *Request Metadata*).
 pub fn mirrored(value: &str) -> HeaderValue {
     let plain = !value.is_empty()
         && value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
@@ -85,7 +85,7 @@ pub fn mirrored(value: &str) -> HeaderValue {
     carried.or_else(|| encoded().ok()).unwrap_or_else(|| HeaderValue::from_static(""))
 }
 
-/// What such a header says; `None` where what stands between the marks is no base64 of a text.
+/// The text of such a header; `None` if the part between the marks is no base64 of a text.
 pub fn unmirrored(value: &str) -> Option<String> {
     let Some(inner) = value.strip_prefix(SENTINEL.0).and_then(|rest| rest.strip_suffix(SENTINEL.1)) else {
         return Some(value.to_owned());
@@ -93,14 +93,14 @@ pub fn unmirrored(value: &str) -> Option<String> {
     String::from_utf8(STANDARD.decode(inner).ok()?).ok()
 }
 
-/// The value of a header that must be there once, without the space around it; `None` where it is not, or is no text.
+/// The value of a header that has to occur once, trimmed; `None` if it does not, or is no text.
 pub fn sole<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then(|| value.trim())
 }
 
-/// Whether the body is said to be JSON; parameters such as a charset are passed over.
+/// True if the body is declared as JSON; parameters such as a charset are ignored.
 pub fn is_json(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(JSON)

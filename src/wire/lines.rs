@@ -6,20 +6,20 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use memchr::{memchr, memchr2};
 use tokio_util::codec::Decoder;
 
-/// The longest line that is read, in bytes.
+/// Maximum length of a line in bytes.
 pub const MAX_LINE: usize = 16 * 1024 * 1024;
 
-/// Reads lines: without their end, empty ones left out, none longer than a bound.
+/// Line decoder: without line ends and empty lines, with a maximum length.
 #[derive(Debug)]
 pub struct Lines {
     most: usize,
     scanned: usize,
 }
 
-/// Why there are no more lines.
+/// End of the lines by an error.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
-    /// A line is longer than the bound, in bytes.
+    /// A line is longer than the limit, in bytes.
     #[error("a line is longer than {0} bytes")]
     TooLong(usize),
     /// Reading failed.
@@ -27,8 +27,7 @@ pub enum LineError {
     Io(#[from] io::Error),
 }
 
-/// The line that carries `message`, its end included. Line breaks between the values of a JSON text become spaces; inside
-/// of strings there are none.
+/// The line with `message`, including its end. Line breaks between JSON values become spaces; strings contain none.
 pub fn line(message: Bytes) -> Bytes {
     let mut line = Vec::from(message);
     let mut at = 0;
@@ -43,7 +42,7 @@ pub fn line(message: Bytes) -> Bytes {
 // === impl Lines ===
 
 impl Lines {
-    /// Lines of up to `most` bytes.
+    /// Creates a decoder of lines with up to `most` bytes.
     pub const fn new(most: usize) -> Self {
         Self { most, scanned: 0 }
     }

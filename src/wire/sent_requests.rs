@@ -1,23 +1,23 @@
-//! Requests that were sent to a peer and wait for their answers. Knows nothing of how they were sent.
+//! Requests to a peer that wait for their answers. Knows nothing of transports.
 
 use std::{
     collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
 };
 
-/// The open requests toward one peer, by ids of the gateway's own that are never used twice (design rule 1).
+/// Open requests to one peer, by ids that are never used twice (design rule 1).
 #[derive(Debug)]
 pub struct SentRequests<T> {
     next: u64,
     open: HashMap<u64, T, BuildHasherDefault<IdHasher>>,
 }
 
-/// Spreads ids. Peers do not choose them, so that no hash needs to be secret.
+/// Distributes ids. Peers do not choose them, so no secret hash is needed.
 #[derive(Debug, Default)]
 struct IdHasher(u64);
 
 impl<T> SentRequests<T> {
-    /// Notes a request and gives it its id.
+    /// Adds a request and returns its id.
     pub fn open(&mut self, request: T) -> u64 {
         let id = self.next;
         self.next += 1;
@@ -30,37 +30,37 @@ impl<T> SentRequests<T> {
         self.open.get(&id)
     }
 
-    /// The open request `id`, to change what is noted of it.
+    /// The open request `id`, mutable.
     pub fn get_mut(&mut self, id: u64) -> Option<&mut T> {
         self.open.get_mut(&id)
     }
 
-    /// Takes the request `id` out; `None` where it was never sent or has had its answer.
+    /// Removes the request `id`; `None` if it was never sent or is answered.
     pub fn close(&mut self, id: u64) -> Option<T> {
         self.open.remove(&id)
     }
 
-    /// Takes every open request out.
+    /// Removes all open requests.
     pub fn close_all(&mut self) -> Vec<T> {
         self.open.drain().map(|(_, request)| request).collect()
     }
 
-    /// The ids of the open requests, in no order.
+    /// Ids of the open requests, unordered.
     pub fn ids(&self) -> impl Iterator<Item = u64> {
         self.open.keys().copied()
     }
 
-    /// The open requests, in no order.
+    /// The open requests, unordered.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.open.values()
     }
 
-    /// How many are open.
+    /// Number of open requests.
     pub fn len(&self) -> usize {
         self.open.len()
     }
 
-    /// Whether none is open.
+    /// True if no request is open.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
@@ -68,7 +68,7 @@ impl<T> SentRequests<T> {
 
 impl<T> Default for SentRequests<T> {
     fn default() -> Self {
-        // some servers take a request with the id 0 for one without
+        // some servers treat a request with the id 0 as one without an id
         Self { next: 1, open: HashMap::default() }
     }
 }

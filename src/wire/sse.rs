@@ -1,4 +1,4 @@
-//! Writing server-sent events (WHATWG HTML 9.2). Knows nothing of what the events say.
+//! Server-sent events, encoded (WHATWG HTML 9.2). Knows nothing of their content.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 /// The media type.
 pub const MEDIA_TYPE: &str = "text/event-stream";
 
-/// The comment that keeps idle streams alive; parsers pass it over.
+/// The comment that keeps idle streams alive; parsers ignore it.
 pub const KEEP_ALIVE: Bytes = Bytes::from_static(b": \n\n");
 
-/// One event of the type `message`, which is the default and named all the same: some clients look for the name.
+/// An event of the type `message`. The type is the default, but some clients need the name.
 pub fn message(data: &[u8]) -> Bytes {
     event("message", data)
 }
 
-/// One event of the type `message` that a client can come back to. The id must be without line ends and NUL.
+/// An event of the type `message` with an id for resumption. The id must not contain line ends and NUL.
 pub fn numbered(id: &str, data: &[u8]) -> Bytes {
     let message = message(data);
     let mut text = BytesMut::with_capacity(message.len() + id.len() + 5);
@@ -26,13 +26,13 @@ pub fn numbered(id: &str, data: &[u8]) -> Bytes {
     text.freeze()
 }
 
-/// An event that says nothing but where a client can come back to, and after how long (2025-11-25, transports).
+/// An event without data, with the id and the delay for resumption (2025-11-25, transports).
 pub fn priming(id: &str, retry: Duration) -> Bytes {
     format!("id: {id}\nretry: {}\ndata: \n\n", retry.as_millis()).into()
 }
 
-/// One event. Line ends inside `data` begin a new `data` field each; in JSON they stand only between values, so that
-/// the value read is the same.
+/// One event. Line ends in `data` start a new `data` field; in JSON they occur only between values, so the decoded
+/// value is the same.
 pub fn event(name: &str, data: &[u8]) -> Bytes {
     let mut text = BytesMut::with_capacity(data.len() + name.len() + 20);
     text.put_slice(b"event: ");

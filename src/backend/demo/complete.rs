@@ -1,13 +1,13 @@
-//! What the demonstration proposes for the argument of its prompt and the variable of its template.
+//! Completions of the demonstration backend, for the argument of its prompt and the variable of its template.
 
 use serde_json::{Value, json};
 
 use crate::mcp::{ErrorObject, Payload};
 
-/// The names that it knows.
+/// The known names.
 const NAMES: [&str; 8] = ["Ada", "Alan", "Barbara", "Claude", "Edsger", "Grace", "Katherine", "Leonardo"];
 
-/// The answer to `completion/complete`: the names that begin as the person does.
+/// The answer to `completion/complete`: the names with the given prefix.
 pub(super) fn proposals(params: &Payload) -> Result<Value, ErrorObject> {
     #[derive(serde::Deserialize)]
     struct Complete {

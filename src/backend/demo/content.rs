@@ -1,4 +1,4 @@
-//! What the demonstration backend has to show, as it is listed and read.
+//! Content of the demonstration backend: lists, resources and prompts.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::mcp::{ErrorObject, Payload, meta};
 
 /// The one resource.
 const WELCOME: &str = "demo://welcome";
-/// What the resources of the template begin with.
+/// Prefix of the template's resources.
 const GREETING: &str = "demo://greeting/";
 /// The text of the one resource.
 const WELCOME_TEXT: &str = "# Welcome to Lockkeeper\n\n\

@@ -1,4 +1,4 @@
-//! The resource of the demonstration that changes, and who is told of it. Nothing runs while nobody is subscribed.
+//! The changing resource of the demonstration backend, and its subscribers. Nothing runs without subscribers.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,34 +21,34 @@ use crate::{
 
 /// Its URI.
 pub(super) const URI: &str = "demo://counter";
-/// How often it changes by itself while a client is subscribed.
+/// Interval of changes while a client is subscribed.
 const EVERY: Duration = Duration::from_secs(5);
-/// How many changes a listen may be behind.
+/// Maximum number of changes that a listen may lag behind.
 const BEHIND: usize = 16;
 
-/// A counter, and what client sessions want of this backend.
+/// A counter, and the settings of client sessions at this backend.
 #[derive(Debug)]
 pub(super) struct Counter {
     value: AtomicU64,
     subscribed: Mutex<HashSet<Requester>>,
     levels: Mutex<HashMap<Requester, Level>>,
-    /// Says that the counter moved, or that somebody subscribed.
+    /// Reports that the counter has changed, or that a client has subscribed.
     changed: broadcast::Sender<()>,
 }
 
 impl Counter {
-    /// At 0, with nobody subscribed.
+    /// Creates a counter at 0 without subscribers.
     pub(super) fn new() -> Arc<Self> {
         let changed = broadcast::Sender::new(BEHIND);
         Arc::new(Self { value: AtomicU64::new(0), subscribed: Mutex::default(), levels: Mutex::default(), changed })
     }
 
-    /// Where it is.
+    /// The current value.
     pub(super) fn value(&self) -> u64 {
         self.value.load(Ordering::Acquire)
     }
 
-    /// Moves it, and tells all who are subscribed.
+    /// Increments it, and notifies all subscribers.
     pub(super) fn advance(&self) -> u64 {
         let value = self.value.fetch_add(1, Ordering::AcqRel) + 1;
         let _ = self.changed.send(());
@@ -61,31 +61,31 @@ impl Counter {
         let _ = self.changed.send(());
     }
 
-    /// Ends its subscription.
+    /// Unsubscribes a client session.
     pub(super) fn unsubscribe(&self, holder: &Requester) {
         self.subscribed.lock().remove(holder);
     }
 
-    /// Notes its level.
+    /// Stores the log level of a client session.
     pub(super) fn set_level(&self, holder: Requester, level: Level) {
         self.levels.lock().insert(holder, level);
     }
 
-    /// Its level, where it has said.
+    /// The log level of a client session, if it was set.
     pub(super) fn level(&self, holder: &Requester) -> Option<Level> {
         self.levels.lock().get(holder).copied()
     }
 
-    /// Forgets a client that is over.
+    /// Drops the settings of a client that is gone.
     pub(super) fn forget(&self, holder: &Requester) {
         self.subscribed.lock().remove(holder);
         self.levels.lock().remove(holder);
     }
 
-    /// What this client session is told: each change while it is subscribed, its own clock's included.
+    /// Notifications for this client session: each change while it is subscribed, including those of its own timer.
     pub(super) fn listen(self: &Arc<Self>, holder: Requester) -> Reply {
         let (counter, mut changes) = (Arc::clone(self), self.changed.subscribe());
-        // what moves between the call and its first poll is told too
+        // changes between the call and its first poll are reported too
         let mut seen = self.value();
         Reply::new(async_stream::stream! {
             let mut ticks = interval(EVERY);

@@ -1,5 +1,5 @@
-//! The tools of the demonstration that speak with their client in mid-call: they ask, have a text written, look at the
-//! roots, and log.
+//! Tools of the demonstration backend that interact with the client during the call: elicitation, sampling, roots and
+//! logging.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use tokio::time::sleep;
 use super::results::{REVISION, complete, read_only, said, text_result};
 use crate::mcp::{ClientInfo, ErrorObject, Event, Level, Method, Notification, Outcome, Payload, Question, Reply};
 
-/// The pause between two log messages.
+/// Delay between two log messages.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How the tools are listed.
+/// The entries of the list of tools.
 pub(super) fn tools() -> Value {
     json!([
         {
@@ -51,7 +51,7 @@ pub(super) fn tools() -> Value {
     ])
 }
 
-/// Asks the person three things (2025-06-18, elicitation).
+/// Elicits three answers (2025-06-18, elicitation).
 pub(super) fn survey(client: &ClientInfo) -> Reply {
     let schema = json!({
         "type": "object", "required": ["name"],
@@ -74,7 +74,7 @@ pub(super) fn survey(client: &ClientInfo) -> Reply {
     })
 }
 
-/// Has the client's model write a haiku (all legacy versions, sampling).
+/// Lets the client's model write a haiku (all legacy versions, sampling).
 pub(super) fn haiku(client: &ClientInfo, about: Option<String>) -> Reply {
     let about = about.unwrap_or_else(|| "a canal lock at dawn".to_owned());
     let content = json!({ "type": "text", "text": format!("Write a haiku about {about}. Nothing but the haiku.") });
@@ -85,7 +85,7 @@ pub(super) fn haiku(client: &ClientInfo, about: Option<String>) -> Reply {
     })
 }
 
-/// Looks at the client's roots (all legacy versions, roots).
+/// Lists the client's roots (all legacy versions, roots).
 pub(super) fn roots(client: &ClientInfo) -> Reply {
     ask(client, "roots", (Method::RootsList, json!({})), |answer| {
         let roots = answer["roots"].as_array().map_or(&[][..], Vec::as_slice);
@@ -98,7 +98,7 @@ pub(super) fn roots(client: &ClientInfo) -> Reply {
     })
 }
 
-/// Writes one log message of each level; those below the client's level are left out.
+/// Sends one log message of each level, from the client's level on.
 pub(super) fn log(lowest: Option<Level>) -> Reply {
     Reply::new(async_stream::stream! {
         let mut written = 0;
@@ -115,7 +115,7 @@ pub(super) fn log(lowest: Option<Level>) -> Reply {
     })
 }
 
-/// Asks the client, and makes a text of its answer. One that cannot be asked, or fails, gets a result that says so: a
+/// Sends a request to the client, and formats its answer. Without support or on failure, the result says so, since a
 /// model can act on that.
 fn ask(
     client: &ClientInfo,

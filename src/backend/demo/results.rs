@@ -1,12 +1,12 @@
-//! Results of the demonstration backend, and what all of them have in common.
+//! Results of the demonstration backend, and their common parts.
 
 use serde_json::{Value, json};
 
 use crate::mcp::{Payload, Reply, Revision};
 
-/// The version that it speaks.
+/// The backend's protocol version.
 pub(super) const REVISION: Revision = Revision::NEWEST_LEGACY;
-/// The longest countdown.
+/// Maximum length of the countdown.
 pub(super) const LONGEST: u64 = 60;
 /// Its `Implementation`.
 pub(super) const IMPLEMENTATION: &str = concat!(
@@ -27,7 +27,7 @@ pub(super) fn complete(result: &Value) -> Reply {
     Reply::complete(said(result))
 }
 
-/// A message of its own.
+/// A payload of the backend.
 pub(super) fn said(value: &Value) -> Payload {
     Payload::of(REVISION, value).of_server(IMPLEMENTATION.into())
 }

@@ -1,4 +1,4 @@
-//! Who gets a slot, when, and who waits in vain.
+//! Distribution of slots: order, sharing and timeouts.
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::time::advance;
@@ -8,7 +8,7 @@ use crate::model::{Requester, SessionId, UserId};
 
 const LIMITS: SlotLimits = SlotLimits { question_slot_time: Duration::from_mins(1), slot_wait: Duration::from_mins(2) };
 
-/// Never wants to be asked again.
+/// Never needs another check.
 fn nothing(_: usize) -> Instant {
     Instant::now() + Duration::from_hours(1)
 }
@@ -26,7 +26,7 @@ fn acquire(
     async move { slots.acquire(&ConnectionKey::base(), request(user, session), nothing).await }.boxed()
 }
 
-/// The place of a slot that is there at once.
+/// The index of a slot that is available at once.
 fn at_once(waiting: &mut BoxFuture<'static, Result<SlotGuard, Busy>>) -> Option<SlotGuard> {
     waiting.now_or_never().map(Result::unwrap)
 }
@@ -83,7 +83,7 @@ async fn one_user_holds_half_of_the_slots_while_another_waits() {
         assert!(at_once(&mut own).is_none(), "another user waits");
         held.insert(0, at_once(other).unwrap());
     }
-    // both hold half of them: the order counts again
+    // both hold half of the slots: the order decides again
     held.pop().unwrap().answered();
     assert!(at_once(&mut others[2]).is_none());
     assert!(at_once(&mut own).is_some());

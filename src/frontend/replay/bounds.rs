@@ -1,10 +1,10 @@
-//! Bounds of what is kept of streams.
+//! Bounds of kept messages.
 
-/// A number of messages, and of their bytes.
+/// A number of messages and of bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// Messages.
+    /// Number of messages.
     pub(crate) messages: usize,
-    /// Bytes of them.
+    /// Number of bytes.
     pub(crate) bytes: usize,
 }

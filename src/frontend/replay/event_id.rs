@@ -1,8 +1,8 @@
-//! The ids of events: which stream, and how far (2025-03-26 to 2025-11-25, transports, *Resumability and Redelivery*).
+//! Event ids: stream and position (2025-03-26 to 2025-11-25, transports, *Resumability and Redelivery*).
 
 use std::fmt;
 
-/// Sets the ids of one session in one process apart from all others: none is resumed across a restart by mistake.
+/// Prefix of the event ids of one session in one process, so that none resumes a stream of another session or process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EventIdPrefix(String);
 
@@ -15,27 +15,27 @@ pub(crate) enum StreamId {
     Standalone(u64),
 }
 
-/// The id of one event: its stream, and its number there. The number before the first is 0.
+/// Id of one event: its stream, and its number there. The number 0 precedes the first event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EventId {
     /// The stream.
     pub(crate) stream: StreamId,
-    /// Later events have higher numbers.
+    /// Increases with each event.
     pub(crate) number: u64,
 }
 
 impl EventIdPrefix {
-    /// The prefix that is this text.
+    /// Creates a prefix.
     pub(crate) const fn new(text: String) -> Self {
         Self(text)
     }
 
-    /// The id as it is written.
+    /// Formats an id.
     pub(crate) fn write(&self, id: EventId) -> String {
         format!("{}-{}-{}", self.0, id.stream, id.number)
     }
 
-    /// The id that was written as `text`; `None` for one of another session, of another process, or of nobody's making.
+    /// Parses an id; `None` if it has another prefix or is malformed.
     pub(crate) fn read(&self, text: &str) -> Option<EventId> {
         let (stream, number) = text.strip_prefix(&self.0)?.strip_prefix('-')?.split_once('-')?;
         let stream = match stream.split_at_checked(1)? {

@@ -1,5 +1,4 @@
-//! The answers of one session that are streamed, for as long as a client may come back to them. Knows nothing of
-//! transports.
+//! Streamed answers of one session, while a client may resume them. Knows nothing of transports.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -9,11 +8,11 @@ use tokio::time::Instant;
 use super::{Bounds, Limits, ReplayBuffer, ReplayReader, event_id::EventIdPrefix};
 use crate::frontend::frontend_settings::FrontendSettings;
 
-/// The streamed answers of one session. Nothing is held for a session that does not stream.
+/// Streamed answers of one session. Allocates nothing for a session without streams.
 #[derive(Debug)]
 pub(crate) struct AnswerStreams {
     inner: Mutex<Inner>,
-    /// Begins the event ids of the session.
+    /// Prefix of the session's event ids.
     pub(crate) prefix: EventIdPrefix,
     bounds: Bounds,
     max: usize,
@@ -26,18 +25,18 @@ struct Inner {
     last: u64,
 }
 
-/// The one stream of an answer, in its buffer.
+/// Number of the only stream of an answer, in its buffer.
 const STREAM: u64 = 1;
 
 impl AnswerStreams {
-    /// No streams yet.
+    /// Creates an empty table.
     pub(crate) fn new(prefix: EventIdPrefix, settings: &FrontendSettings) -> Self {
         let bounds = Bounds { messages: settings.replay_messages, bytes: settings.replay_bytes };
         Self { inner: Mutex::default(), prefix, bounds, max: settings.replay_streams, keep: settings.replay_for }
     }
 
-    /// Begins a stream: its serial, its buffer and its first reader. If too many are kept, or too much, the oldest that are
-    /// over are forgotten.
+    /// Opens a stream: its serial, its buffer and its first reader. Beyond the limits, the oldest ended streams are
+    /// removed.
     pub(crate) fn open(&self) -> (u64, Arc<ReplayBuffer>, ReplayReader) {
         let buffer = ReplayBuffer::new(Limits::Call(self.bounds));
         let reader = buffer.attach();
@@ -49,8 +48,8 @@ impl AnswerStreams {
         (serial, buffer, reader)
     }
 
-    /// Nothing follows on a stream. It is kept however large it is, since nobody may have read its end; if too much is
-    /// kept, others that are over are forgotten.
+    /// Ends a stream. It is kept whatever its size, since its end may be unread; beyond the limits, other ended streams
+    /// are removed.
     pub(crate) fn finish(&self, serial: u64, buffer: &ReplayBuffer) {
         buffer.finish();
         self.trim(&mut self.inner.lock(), serial);
@@ -65,12 +64,12 @@ impl AnswerStreams {
         }
     }
 
-    /// The rest of a stream after its message `after`; `None` if it is not kept, or never was.
+    /// Resumes a stream after its message `after`; `None` if it is not kept.
     pub(crate) fn resume(&self, serial: u64, after: u64) -> Option<ReplayReader> {
         self.inner.lock().answers.get(&serial)?.resume(STREAM, after)
     }
 
-    /// Forgets the streams that have been over for long enough.
+    /// Removes streams that ended long enough ago.
     pub(crate) fn sweep(&self, now: Instant) {
         let kept = |buffer: &ReplayBuffer| {
             buffer.ended_at().is_none_or(|over| now.saturating_duration_since(over) < self.keep)

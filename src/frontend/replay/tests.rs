@@ -1,4 +1,4 @@
-//! Buffers of both kinds: what is taken, replay, dropped and closed.
+//! Buffers of both kinds: sent, replayed, dropped and closed.
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
@@ -119,14 +119,14 @@ async fn what_a_slow_client_can_do_without_goes_before_a_question() {
     assert_eq!(message(stream.next().await), Some(log("2")));
 }
 
-/// The answer to one call, whose stream is open.
+/// The answer to one call, with an open stream.
 fn answer(messages: usize, bytes: usize) -> (Arc<ReplayBuffer>, ReplayReader) {
     let buffer = ReplayBuffer::new(Limits::Call(Bounds { messages, bytes }));
     let reader = buffer.attach();
     (buffer, reader)
 }
 
-/// A reader that comes back to the answer after a message.
+/// A reader that resumes the answer after a message.
 fn again(answer: &Arc<ReplayBuffer>, after: u64) -> ReplayReader {
     answer.resume(1, after).unwrap()
 }

@@ -125,6 +125,7 @@ fn a_backend_has_exactly_one_transport() {
     let text = r#"
 [backends.none]
 args = ["x"]
+version = "2025-11-25"
 [backends.both]
 command = "server"
 url = "https://example.com/mcp"
@@ -139,13 +140,13 @@ comand = "server"
         set either `command` (a program to start) or `url` (of a server over HTTP or WebSocket)
     lockkeeper.toml:3:1: backends.none.args: this needs a `command`
         remove it, or set a `command`
-    lockkeeper.toml:4:11: backends.both: there is more than one transport
+    lockkeeper.toml:5:11: backends.both: there is more than one transport
         set either `command` (a program to start) or `url` (of a server over HTTP or WebSocket)
-    lockkeeper.toml:7:11: backends.wrong: `stdio` needs a `command`, not a `url`
-    lockkeeper.toml:9:7: backends.wrong.url: put user and password into `headers`, as `Authorization`
-    lockkeeper.toml:10:11: backends.typo: the transport is missing
+    lockkeeper.toml:8:11: backends.wrong: `stdio` needs a `command`, not a `url`
+    lockkeeper.toml:10:7: backends.wrong.url: put user and password into `headers`, as `Authorization`
+    lockkeeper.toml:11:11: backends.typo: the transport is missing
         set either `command` (a program to start) or `url` (of a server over HTTP or WebSocket)
-    lockkeeper.toml:11:1: backends.typo.comand: unknown option
+    lockkeeper.toml:12:1: backends.typo.comand: unknown option
         did you mean `command`?
     "#);
 }

@@ -7,11 +7,19 @@ use std::{
     time::Duration,
 };
 
+use axum::{Router, body::Body, routing::any};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{Request, header};
+use lockkeeper::{
+    model::{Direct, NewKey, Rights, UserId},
+    resource::{Gate, GateSettings},
+};
 use serde_json::json;
 
-use crate::support::oauth::{Authority, CALLBACK, VERIFIER};
+use crate::support::{
+    http::protected,
+    oauth::{Authority, CALLBACK, VERIFIER, send},
+};
 
 /// The log of this thread, as long as the guard lives.
 struct Log {
@@ -180,4 +188,27 @@ async fn each_refused_access_token_is_logged_with_its_reason_and_without_the_tok
     refused("e30.e30.e30", "malformed, expired, or not signed").await;
     authority.oauth.keys().revoke(&authority.holder.key).await.unwrap();
     refused(&token, "its grant has ended or was revoked").await;
+}
+
+#[tokio::test]
+async fn each_valid_credential_for_another_place_is_logged_with_its_reason_and_without_the_secret() {
+    // OA-108, OA-118
+    let authority = Authority::new().await;
+    let gate = Gate::new(authority.oauth.clone(), GateSettings::default());
+    let gate = protected(gate, Router::new().route("/mcp", any(async || "in")), Router::new());
+    let (name, user) = ("browser".to_owned(), Some(UserId::new("ada")));
+    let new = NewKey { name, user, rights: Rights::all_backends(), direct: Direct::Refused, expires: None };
+    let (key, secret) = authority.oauth.keys().create(new).await.unwrap();
+    let token = authority.access_token("/sse").await;
+    let log = Log::open();
+    let refused = async |presented: &str, words: &str, reason: &str| {
+        let request = Request::post("/mcp").header(header::AUTHORIZATION, format!("Bearer {presented}"));
+        assert_eq!(send(&gate, request.body(Body::empty()).unwrap()).await.error(), "401 invalid_token");
+        let lines = log.lines(words);
+        assert!(lines.len() == 1 && lines[0].contains(reason) && !lines[0].contains(presented), "{lines:?}");
+        lines[0].clone()
+    };
+    let line = refused(secret.expose(), "API key refused", "`lockkeeper keys create NAME --direct`").await;
+    assert!(line.contains(key.id.as_str()), "{line}");
+    refused(&token, "access token refused", "it is for /sse only").await;
 }

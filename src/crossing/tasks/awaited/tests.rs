@@ -1,4 +1,4 @@
-//! Awaiting a task of a server that is silent, over a connection that breaks off.
+//! Awaited tasks of a silent server, over a connection that breaks off.
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
@@ -13,7 +13,7 @@ use crate::{
     model::BackendId,
 };
 
-/// How long the server may be silent.
+/// Maximum silence of the server.
 const CALL_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// A server with one task.
@@ -22,16 +22,16 @@ struct Scripted {
     asked: Mutex<Vec<Method>>,
 }
 
-/// What it does when its task is waited for.
+/// Behaviour of the server while its task is awaited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// The first wait is cut off after this long.
+    /// It breaks off the first wait after this time.
     CutAfter(Duration),
-    /// It works for longer than it may be silent.
+    /// It works for longer than the maximum silence.
     Slow,
-    /// It says nothing any more.
+    /// It stays silent.
     Gone,
-    /// It says that the task is done, and never gives its result.
+    /// It reports the end of the task, and never returns the result.
     Forgetful,
 }
 
@@ -70,7 +70,7 @@ fn after(time: Duration, outcome: Outcome) -> Reply {
     })
 }
 
-/// The error of a connection that broke off.
+/// The error of a broken connection.
 fn cut() -> ErrorObject {
     let backend = BackendId::parse("b1").unwrap();
     ErrorObject::unavailable(
@@ -79,7 +79,7 @@ fn cut() -> ErrorObject {
     )
 }
 
-/// How a call of a client without tasks ends at such a server, and what the server was asked.
+/// The outcome of a call by a client without tasks at such a server, and the methods that the server got.
 async fn called(way: Way) -> (Outcome, Vec<Method>) {
     let server = Arc::new(Scripted { way, asked: Mutex::default() });
     let (shared, context) = (Arc::clone(&bridges(CALL_TIMEOUT).shared), context(Revision::V2025_06_18, "{}"));
