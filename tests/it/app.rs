@@ -1,4 +1,4 @@
-//! The whole application, in this process: real sockets, a real database, the demonstration backend.
+//! The whole application in this process: real sockets, a real database, the demonstration backend.
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
 mod client_names;
@@ -29,7 +29,7 @@ struct Running {
     served: JoinSet<anyhow::Result<()>>,
 }
 
-/// The events of one SSE answer, as the lines come.
+/// The events of one SSE response, as the lines arrive.
 struct Events {
     response: Response,
     text: String,
@@ -81,7 +81,7 @@ fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
 
-/// A key that is let in as it is, made as an operator makes it.
+/// A direct key, created as an operator does.
 fn direct_key(data: &Path) -> String {
     made_key(data, &["--direct"])
 }
@@ -96,7 +96,7 @@ fn made_key(data: &Path, options: &[&str]) -> String {
 // === impl Events ===
 
 impl Events {
-    /// The data of the next event of this name; comments and others go by.
+    /// The data of the next event with this name; comments and other events are skipped.
     async fn next(&mut self, name: &str) -> String {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
@@ -158,7 +158,7 @@ async fn the_status_is_for_administrators_and_for_whoever_may_read_the_data() {
     let gateway = Running::start(folder.path()).await;
     assert_eq!(gateway.get("/api/status", None).await.status(), StatusCode::UNAUTHORIZED);
     assert_eq!(gateway.get("/api/status", Some("wrong")).await.status(), StatusCode::UNAUTHORIZED);
-    // the first key is for the login page; what is sent as a bearer is made for that
+    // the first key is for the login page; a bearer key has to be created
     let key = gateway.first_key.clone().unwrap();
     assert_eq!(gateway.get("/api/status", Some(key.expose())).await.status(), StatusCode::UNAUTHORIZED);
     let key = made_key(folder.path(), &["--direct", "--admin"]);

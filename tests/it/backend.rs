@@ -1,4 +1,4 @@
-//! The `backend` room, from outside.
+//! The `backend` module, tested through its public interface.
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
 mod calls;

@@ -1,4 +1,4 @@
-//! The `cli` room, from outside: the built program.
+//! The `cli` module, tested through the built program.
 
 use std::{
     io::Write as _,
@@ -9,7 +9,7 @@ use std::{
 use insta::assert_snapshot;
 use lockkeeper::{app::ControlFile, config::PublicUrl, support::Secret};
 
-/// Runs the program in `folder`, with nothing of this environment but what it needs to start.
+/// Runs the program in `folder`, with a minimal environment.
 fn lockkeeper(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
         .args(arguments)
@@ -22,7 +22,7 @@ fn lockkeeper(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> 
         .unwrap()
 }
 
-/// Exit code, standard output and standard error, the folder's name taken out.
+/// Exit code, standard output and standard error, without the folder's name.
 fn shown(folder: &Path, output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(folder.to_str().unwrap(), "FOLDER");
     let code = output.status.code().unwrap_or(-1);
@@ -162,7 +162,7 @@ fn status_reports_that_no_gateway_runs() {
     help: start it with `lockkeeper serve`, or set its data folder: `--data-dir DIR`
     "#);
 
-    // A gateway that was killed left its control file behind; nobody listens on port 1.
+    // A killed gateway left its control file behind; nothing listens on port 1.
     let url = PublicUrl::parse("http://localhost:1").unwrap();
     ControlFile::new("127.0.0.1:1".parse().unwrap(), &url, Secret::new("t")).write(folder.path()).unwrap();
     for command in [["status"].as_slice(), &["healthcheck"], &["sessions", "list", "--json"]] {
@@ -304,7 +304,7 @@ fn a_new_gateway_has_no_clients_and_no_grants() {
 mod users;
 
 mod asked {
-    //! What `status` makes of a gateway's answers.
+    //! Output of `status` for the gateway's answers.
 
     use std::{
         io::{Read as _, Write as _},
@@ -313,7 +313,7 @@ mod asked {
 
     use super::*;
 
-    /// A gateway of one answer: what it was asked, once it was.
+    /// A gateway that answers once; returns the request that it got.
     fn answer(folder: &Path, status: &'static str, body: &'static str) -> std::thread::JoinHandle<String> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = PublicUrl::parse("https://mcp.example.com").unwrap();
@@ -385,7 +385,7 @@ mod asked {
     }
 }
 
-/// Runs `translate` with these arguments on these lines.
+/// Runs `translate` with these arguments and input lines.
 fn translate(arguments: &[&str], lines: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))

@@ -1,4 +1,4 @@
-//! The `config` room, from outside.
+//! The `config` module, tested through its public interface.
 
 mod documentation;
 mod errors;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use lockkeeper::config::{self, CommandLineOptions, Config, ConfigProblems, Environment};
 
-/// Loads `text` as the file `name` in a folder of its own, with these environment variables.
+/// Loads `text` as the file `name` in a separate folder, with these environment variables.
 fn load(name: &str, text: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigProblems> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join(name), text).unwrap();
@@ -21,7 +21,7 @@ fn load(name: &str, text: &str, variables: &[(&str, &str)]) -> Result<Config, Co
     )
 }
 
-/// Loads what is in `folder`, with `given` on the command line; a home folder is always there.
+/// Loads the configuration in `folder`, with `given` on the command line and a home folder.
 fn load_in(folder: &Path, given: &CommandLineOptions, variables: &[(&str, &str)]) -> Result<Config, ConfigProblems> {
     let given = CommandLineOptions { data_dir: given.data_dir.clone().or(Some("/data".into())), ..given.clone() };
     config::load(&given, &variables.iter().copied().collect::<Environment>(), folder)

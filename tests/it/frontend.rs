@@ -1,4 +1,4 @@
-//! The `frontend` room, from outside: its router in memory, before a scripted server.
+//! The `frontend` module, tested through its router in memory, with a scripted server.
 
 mod ambiguous;
 mod broken_streams;
@@ -48,7 +48,7 @@ use tower::ServiceExt as _;
 
 use self::reader::{Events, Reader, body, text};
 
-/// Everything that a test needs, and the front in the midst of it.
+/// The frontend, and everything around it.
 struct World {
     front: Frontend,
     crossing: Crossing,
@@ -59,34 +59,34 @@ struct World {
     ended: Arc<Mutex<Vec<Requester>>>,
 }
 
-/// A server that does what the name of the tool says.
+/// A server whose tools act by their names.
 struct Scripted {
     name: &'static str,
     calls: Mutex<Vec<Call>>,
-    /// `hold` waits for a permit of it.
+    /// Permits for calls of `hold`.
     gate: Arc<Semaphore>,
-    /// What became of calls to `hold`: `done` or `dropped`.
+    /// Ends of calls to `hold`: `done` or `dropped`.
     fates: mpsc::UnboundedSender<&'static str>,
     fate: tokio::sync::Mutex<mpsc::UnboundedReceiver<&'static str>>,
-    /// What becomes of `server/discover`.
+    /// Outcome of `server/discover`.
     start: Mutex<Start>,
-    /// What it says of itself then, as it is written, where that matters.
+    /// Its `DiscoverResult`, unless the default will do.
     about: Mutex<Option<&'static str>>,
-    /// What listens yield.
+    /// Notifications for listens.
     told: broadcast::Sender<(Method, Value)>,
-    /// What the next listen yields instead, where that matters.
+    /// Events for the next listen, in their place.
     heard: Mutex<Option<mpsc::UnboundedReceiver<Event>>>,
-    /// What calls of `talk` yield, by the name that they bring.
+    /// Events for calls of `talk`, by name.
     talks: Mutex<BTreeMap<String, mpsc::UnboundedSender<Event>>>,
-    /// What calls of `play`, prompts and reads are answered with, one after the other.
+    /// Replies to calls of `play`, prompts and reads, in order.
     plays: Mutex<VecDeque<Reply>>,
 }
 
-/// How a server starts.
+/// Start of a server.
 #[derive(Clone, Copy)]
 enum Start {
     Ready,
-    /// It waits for a permit of the gate first.
+    /// After a permit of the gate.
     Slow,
     Broken,
 }
@@ -158,7 +158,7 @@ impl World {
         Self { router: front.router(), front, crossing, server, clock, storage, ended }
     }
 
-    /// The process after this one, on the same store.
+    /// The next process on the same store.
     fn restarted(&self) -> Self {
         Self::on(
             self.storage.clone(),
@@ -173,7 +173,7 @@ impl World {
         Client { router, admission, path: "/mcp", session: None, version: None, reader: Reader::default() }
     }
 
-    /// A client whose handshake is done.
+    /// A client after the handshake.
     async fn ready(&self, user: &str, version: &'static str) -> Client {
         let mut client = self.client(user);
         client.open(version, json!({})).await;
@@ -206,19 +206,19 @@ impl Scripted {
         })
     }
 
-    /// What became of a call to `hold`.
+    /// The end of a call to `hold`.
     async fn fate(&self) -> &'static str {
         self.fate.lock().await.recv().await.unwrap()
     }
 
-    /// Waits until `count` calls of `method` have come.
+    /// Waits until `count` calls of `method` have arrived.
     async fn wait_for(&self, method: Method, count: usize) {
         while self.calls.lock().iter().filter(|call| call.method == method).count() < count {
             tokio::task::yield_now().await;
         }
     }
 
-    /// Lets the call of `talk` that brought `name` say this.
+    /// Sends an event in the call of `talk` with this `name`.
     fn say(&self, name: &str, event: Event) {
         let _ = self.talks.lock()[name].send(event);
     }
@@ -309,7 +309,7 @@ impl Drop for Fate {
     }
 }
 
-/// A tool that asks its client what the argument `method` says, or asks and withdraws.
+/// A tool that sends the server request in the argument `method`, and may withdraw it.
 fn ask(revision: Revision, arguments: &Value) -> Reply {
     let method = Method::parse(arguments["method"].as_str().unwrap_or("elicitation/create"));
     let mode = arguments["mode"].as_str().unwrap_or("form");
@@ -346,7 +346,7 @@ fn ask(revision: Revision, arguments: &Value) -> Reply {
     })
 }
 
-/// The same server for clients with a session, as a backend serves them whose server has none.
+/// The same server for clients with a session, behind the decorators of a server without sessions.
 struct Repeated(Again);
 
 /// The same server for further rounds.
@@ -414,7 +414,7 @@ impl Server for Scripted {
 // === impl Client ===
 
 impl Client {
-    /// Does the handshake.
+    /// Makes the handshake.
     async fn open(&mut self, version: &'static str, capabilities: Value) -> Value {
         let response = self.send(initialize(version, capabilities)).await;
         assert_eq!(response.status(), StatusCode::OK);
@@ -438,7 +438,7 @@ impl Client {
         self.request(Verb::GET, Body::empty(), |_| ()).await
     }
 
-    /// Comes back to the stream of the event `id`.
+    /// Resumes the stream of the event `id`.
     async fn resume(&self, id: &str) -> Response<Body> {
         self.request(Verb::GET, Body::empty(), |headers| {
             headers.insert("last-event-id", id.parse().unwrap());
@@ -450,7 +450,7 @@ impl Client {
         self.request(Verb::DELETE, Body::empty(), |_| ()).await
     }
 
-    /// A request with the headers of a well-behaved client, as `change` changes them.
+    /// A request with correct headers, modified by `change`.
     async fn request(&self, verb: Verb, text: Body, change: impl FnOnce(&mut HeaderMap)) -> Response<Body> {
         let mut request = Request::builder().method(verb).uri(self.path).body(text).unwrap();
         let headers = request.headers_mut();

@@ -1,4 +1,4 @@
-//! The `gateway` room, from outside.
+//! The `gateway` module, tested through its public interface.
 
 mod calls;
 mod listens;

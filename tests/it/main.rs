@@ -1,4 +1,4 @@
-//! The integration tests, in one binary. Each file is named after the room that it tests from outside.
+//! The integration tests, in one binary. Each file is named after the module that it tests.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
 mod app;

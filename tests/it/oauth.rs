@@ -1,4 +1,4 @@
-//! The authorization server from outside: through its router, and through what the pages call.
+//! The authorization server, tested through its router and its service for the pages.
 
 mod authorize;
 mod discovery;

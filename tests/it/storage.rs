@@ -1,4 +1,4 @@
-//! The `storage` room, from outside.
+//! The `storage` module, tested through its public interface.
 
 use std::{sync::Arc, time::Duration};
 
@@ -55,7 +55,7 @@ async fn the_server_info_of_a_backend_replaces_the_previous_one() {
     assert_eq!(storage.server_info().list().await.unwrap(), [row("a", "two")]);
 }
 
-/// A database as a gateway left it that knew no migration after `version`.
+/// A database from before the migrations after `version`.
 async fn database_of(version: i64, path: &std::path::Path) -> sqlx::SqlitePool {
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path).create_if_missing(true);
     let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();
@@ -129,7 +129,7 @@ async fn logins_survive_the_migration_that_deletes_anonymous_sessions() {
     assert_eq!(storage.browser_sessions().lookup(&Digest::sha256("stranger")).await.unwrap(), None);
 }
 
-/// A client of this name that registers from this network.
+/// A client with this name, registered from this network.
 fn new_client(name: &str, network: &str, now: Timestamp) -> NewClient {
     let client = Client {
         id: ClientId::new(name),
@@ -166,17 +166,17 @@ async fn the_oldest_unused_clients_of_the_largest_network_are_evicted() {
         let now = start + minute * u32::try_from(number).unwrap();
         assert_eq!(add(name, "flood", now).await, RegistrationOutcome::Added);
     }
-    // nobody makes room who registered within 15 minutes
+    // a client is not evicted within 15 minutes of its registration
     let until = start + minute * 15;
     assert_eq!(add("new", "cafe", start + minute * 10).await, RegistrationOutcome::Full(until));
     assert_eq!(
         add("flood-1", "flood", start + minute * 10).await,
         RegistrationOutcome::Known(ClientId::new("flood-1"), start)
     );
-    // flood-1 was renewed, so that flood-2 is the oldest of the most
+    // flood-1 was renewed, so flood-2 is the oldest of the largest network
     assert_eq!(add("new", "cafe", start + minute * 17).await, RegistrationOutcome::Added);
     assert_eq!(names(&storage).await, ["flood-1", "flood-3", "flood-4", "new", "victim"]);
-    // what is deleted leaves nothing behind
+    // a deleted client leaves nothing behind
     assert_eq!(add("flood-2", "flood", start + minute * 18).await, RegistrationOutcome::Added);
     assert_eq!(names(&storage).await, ["flood-1", "flood-2", "flood-4", "new", "victim"]);
     storage.clients().purge(start + minute * 60, &limits, start + minute * 60).await.unwrap();
@@ -201,7 +201,7 @@ async fn unused_clients_are_limited_in_bytes() {
         assert_eq!(storage.clients().add(&new, &limits, later).await.unwrap(), RegistrationOutcome::Added);
     }
     assert_eq!(names(&storage).await.len(), 3);
-    // a revoked client is the operator's, and does not count
+    // a revoked client belongs to the operator, and does not count
     assert!(storage.clients().revoke(&ClientId::new("4"), later).await.unwrap());
     let new = new_client("6", "6", later);
     assert_eq!(storage.clients().add(&new, &limits, later).await.unwrap(), RegistrationOutcome::Added);
@@ -209,7 +209,7 @@ async fn unused_clients_are_limited_in_bytes() {
         storage.clients().add(&new_client("4", "4", later), &limits, later).await.unwrap(),
         RegistrationOutcome::Revoked
     );
-    // lower limits, as after an upgrade: what is beyond them goes in the background
+    // lower limits, as after an upgrade: the excess is deleted in the background
     let fewer = UnusedLimits { clients: 2, ..limits };
     storage.clients().purge(now, &fewer, later + limits.protected).await.unwrap();
     assert_eq!(names(&storage).await.len(), 1, "one more fits");

@@ -1,4 +1,4 @@
-//! House rules that no compiler checks: who may import what, and how large a file or a type may be.
+//! House rules that no compiler checks: imports between modules, and sizes of files and types.
 
 mod graph;
 mod references;
@@ -12,7 +12,7 @@ use std::{
 
 use self::graph::{Graph, room_of};
 
-/// Each room, and the rooms that it may import beside itself. `support` and `model` are open to all.
+/// Each top-level module, and those that it may import. `support` and `model` are open to all.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("support", &[]),
     ("model", &[]),
@@ -32,18 +32,18 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("telemetry", &[]),
 ];
 
-/// Rooms that may import everything.
+/// Modules that may import everything.
 const OPEN: &[&str] = &["app", "cli", "lib", "main"];
 
-/// Who alone may name a word in its code.
+/// Words, and the only modules that may use them.
 const RESERVED: &[(&str, &[&str])] = &[
     ("sqlx::", &["storage"]),
     ("std::env::var", &["config"]),
     ("crate::storage", &["frontend/sessions", "oauth", "web", "app", "cli", "storage"]),
 ];
 
-/// Files of `backend` that may ask about eras and single versions: the handshake, what it found, the two kinds of servers
-/// that follow from it, and a transport. The list only shrinks.
+/// Files of `backend` that may use eras and single versions: handshake, detection, the two protocols, and their
+/// servers. The list only shrinks.
 const ASK_ERAS: &[&str] = &[
     "backend/connection/discover.rs",
     "backend/connection/handshake.rs",
@@ -57,16 +57,16 @@ const ASK_ERAS: &[&str] = &[
     "backend/server/session_server.rs",
 ];
 
-/// Circles of files that are still there. The list only shrinks.
+/// Remaining circles of files. The list only shrinks.
 const CIRCLES: &[&[&str]] = &[];
 
-/// The longest file that is let pass, in lines; the aim is around 120.
+/// Maximum length of a file in lines; the aim is around 120.
 const MOST_LINES: usize = 500;
 
-/// The most lines, and files, that implement one type.
+/// Maximum number of lines, and of files, that implement one type.
 const MAX_IMPL: (usize, usize) = (600, 4);
 
-/// Types that are still implemented over more, and over how much at most. The list only shrinks.
+/// Types that exceed it, and their present size. The list only shrinks.
 const LARGE: &[(&str, &str, (usize, usize))] = &[];
 
 #[test]
@@ -98,7 +98,7 @@ fn no_type_is_implemented_all_over_the_house() {
             found.1.insert(path.clone());
         }
     }
-    // files may have helpers of the same name: those are several types
+    // helpers of the same name in several files are several types
     types.retain(|of, _| defined.get(of).is_none_or(|times| *times < 2));
     let mut broken = Vec::new();
     for ((room, name), (lines, files)) in &types {
@@ -202,7 +202,7 @@ fn every_file_says_what_it_is_and_fits_in_the_head() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
-/// Every source file: its path below `src`, and its text.
+/// All source files: path below `src`, and text.
 fn sources() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut found = Vec::new();
@@ -222,13 +222,13 @@ fn sources() -> Vec<(String, String)> {
     found
 }
 
-/// The rooms that a file names after `crate::`, its unit tests left out.
+/// The modules that a file names after `crate::`, without its unit tests.
 fn imports(text: &str) -> Vec<String> {
     let code = code(text);
     let mut rooms = Vec::new();
     for part in code.split("crate::").skip(1) {
         if let Some(group) = part.strip_prefix('{') {
-            // `use crate::{a::B, c}`: the names at depth one
+            // `use crate::{a::B, c}`: names at depth one
             let mut depth = 1;
             let mut name = String::new();
             for c in group.chars() {
@@ -263,7 +263,7 @@ fn definitions(code: &str) -> Vec<String> {
     code.lines().filter_map(name).collect()
 }
 
-/// The types that a file implements something for, and over how many lines.
+/// The types that a file implements something for, and the number of lines.
 fn implementations(code: &str) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     let mut lines = code.lines();
@@ -281,7 +281,7 @@ fn implementations(code: &str) -> Vec<(String, usize)> {
     found
 }
 
-/// The text without comments and without the unit tests at its end. Those in a file of their own end nothing.
+/// The text without comments and without the unit tests at its end. Tests in separate files end nothing.
 fn code(text: &str) -> String {
     let is_inline = |at: &usize| text[*at..].lines().nth(1).is_some_and(|line| line.ends_with('{'));
     let tests = text.match_indices("#[cfg(test)]\nmod ").map(|(at, _)| at).find(is_inline);

@@ -104,7 +104,7 @@ fn an_answer_is_raised_for_a_server_of_a_version_before_elicitation_too() {
         let lowered = payload(Revision::V2025_06_18, &json!({ "action": "accept", "content": content }));
         let raised = lowered.into_revision(server, &facts).unwrap();
         assert_eq!(value(&raised)["content"], json!({ "m": ["p", "q"] }), "{server}");
-        // this client was asked with the form as it is
+        // this client got the form unchanged
         let content = json!({ "m": ["p"], "m__0": true });
         let whole = payload(Revision::V2025_11_25, &json!({ "action": "accept", "content": content }));
         assert_eq!(value(&whole.into_revision(server, &facts).unwrap())["content"], content);

@@ -1,9 +1,9 @@
-//! The vectors of both groups through the whole gateway: a scripted client of the one version, a scripted server of
-//! the other, and what travels between them.
+//! The vectors of both groups through the whole gateway: a scripted client of one version, a scripted server of the
+//! other, and the messages between them.
 //!
-//! Each vector says which conversation carries it: across, at the door of the clients, behind at the servers. All that
-//! need no gateway of their own talk through one, each before a server of its own, on stdio and on HTTP. Those of further
-//! files (`TRANSLATION_VECTORS`, a path list) go the same ways; one that no conversation carries is a failure.
+//! The form of a vector selects its conversation: forwarding, an answer to the client, or an answer to the server.
+//! Vectors without needs of their own share one gateway, each with its own server, on stdio and on HTTP. Further files
+//! (`TRANSLATION_VECTORS`, a path list) are played alike; a vector without a conversation is a failure.
 
 mod answers_to_client;
 mod answers_to_server;
@@ -39,14 +39,14 @@ use self::{
     vector::Vector,
 };
 
-/// How many vectors talk at once.
+/// The number of concurrent vectors.
 const AT_ONCE: usize = 8;
 
-/// Clients on stdio are not served, and over HTTP the end of the stream says as much.
+/// There is no client side over stdio, and over HTTP the end of the stream has the same meaning.
 const NOT_CANCELLED: &str = "the client gets nothing";
 
-/// The vectors that are not served yet, and what becomes of them: each is played, and the one that comes out as expected,
-/// or fails for another reason, must leave.
+/// Vectors that are not served yet, and their failures. Exact: a vector that passes or fails for another reason must
+/// leave.
 const NOT_SERVED: &[(&str, &str)] = &[("X12", NOT_CANCELLED)];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -68,7 +68,7 @@ async fn further_vectors_cross_the_gateway_as_expected() {
     every_one_passes(playable).await;
 }
 
-/// Judges them, and those that are not served by what becomes of them.
+/// Plays the vectors, and compares the failures with the expected ones.
 async fn every_one_passes(vectors: Vec<Vector>) {
     let faults = judge(&vectors).await;
     let mut wrong = Vec::new();
@@ -84,7 +84,7 @@ async fn every_one_passes(vectors: Vec<Vector>) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What does not come out as expected, by the ids of the vectors.
+/// The failures, by vector id.
 async fn judge(vectors: &[Vector]) -> BTreeMap<String, Vec<String>> {
     let mut faults: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let (apart, alone): (Vec<&Vector>, Vec<&Vector>) = vectors.iter().partition(|vector| vector.is_apart());
@@ -126,7 +126,7 @@ async fn judge(vectors: &[Vector]) -> BTreeMap<String, Vec<String>> {
 // === impl Vector ===
 
 impl Vector {
-    /// Goes through a gateway of its own.
+    /// Plays the vector with a gateway of its own.
     async fn play_apart(&self) -> Result<(), String> {
         let given = self.given();
         let parts = given["parts"].as_array().into_iter().flatten();
@@ -139,7 +139,7 @@ impl Vector {
             behind.push(Behind { name, transport: Transport::Http, plan: Plan::of(self) });
         }
         let name = behind.last().map(|one| one.name.clone()).ok_or("no parts")?;
-        // what waits for its client is given up soon
+        // a suspended call times out soon
         let limits = if given.get("timeout").is_some() { ", question_timeout = \"1s\"" } else { "" };
         let http = if self.ctx["modern_only"] == true { "[http]\nlegacy_clients = false\n" } else { "" };
         let mut stage = Stage::set(behind, limits, http).await;

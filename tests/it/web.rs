@@ -1,4 +1,4 @@
-//! The pages and the HTTP layers, from outside.
+//! Pages and HTTP layers, tested through their routes.
 
 mod account;
 mod authorize;

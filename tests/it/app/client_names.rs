@@ -1,4 +1,4 @@
-//! In whose name a client of 2026-07-28 gets its results (`translation` section 5).
+//! Server names in results for a client of 2026-07-28 (`translation` section 5).
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ async fn result((gateway, key): (&Running, &str), method: &str, mut params: Valu
         }
     }
     let text = request.send().await.unwrap().text().await.unwrap();
-    // what takes its time comes on a stream
+    // a slow answer comes as a stream
     let answer = text.lines().rev().find_map(|line| line.strip_prefix("data: ")).unwrap_or(&text);
     let answer: Value = serde_json::from_str(answer).unwrap();
     assert!(answer["result"].is_object(), "{method}: {answer}");

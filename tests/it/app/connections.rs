@@ -1,4 +1,4 @@
-//! Connections of the whole application, with real sockets: too many of them, and answers before the body was read.
+//! Connections of the whole application on real sockets: too many of them, and answers before the body was read.
 
 use std::{
     path::Path,
@@ -14,11 +14,11 @@ use tokio::{
 
 use super::Running;
 
-/// A gateway in a process of its own, with few descriptors.
+/// A gateway in a separate process, with few file descriptors.
 struct Limited(Child);
 
 impl Limited {
-    /// Starts it with `descriptors` open at most, and waits until it listens.
+    /// Starts it with at most `descriptors` open files, and waits until it listens.
     async fn start(data: &Path, descriptors: u32) -> (Self, String) {
         let script = format!("ulimit -n {descriptors}; exec \"$0\" serve --listen 127.0.0.1:0 --data-dir \"$1\"");
         let mut shell = Command::new("sh");
@@ -41,7 +41,7 @@ impl Drop for Limited {
     }
 }
 
-/// The head of an answer and its body, whose length the head tells.
+/// The head of a response, and its body of the announced length.
 async fn answer(stream: &mut TcpStream) -> (String, Vec<u8>) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

@@ -1,4 +1,4 @@
-//! What a gateway found out about the eras of its servers, after it was started again.
+//! Detected eras of servers after a restart of the gateway.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
@@ -12,7 +12,7 @@ use super::Running;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/era.py");
 
-/// A server of both eras and an older one, each with a log of what it got.
+/// A server of both eras and an older one, each with a log of its input.
 fn configure(folder: &Path, both: &str, older: &str) {
     let server = |name: &str, mode: &str| {
         let log = folder.join(name).display().to_string();
@@ -21,12 +21,12 @@ fn configure(folder: &Path, both: &str, older: &str) {
     fs::write(folder.join("lockkeeper.toml"), server("both", both) + &server("older", older)).unwrap();
 }
 
-/// How often the server was asked of its era.
+/// The number of times the server was probed.
 fn asked(folder: &Path, name: &str) -> usize {
     fs::read_to_string(folder.join(name)).unwrap().matches("server/discover").count()
 }
 
-/// What is shown of the two servers, once they have settled.
+/// The status of the two servers, after their starts.
 async fn settled(gateway: &Running, folder: &Path) -> Vec<EraStatus> {
     while gateway.get("/readyz", None).await.status() != StatusCode::OK {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -37,7 +37,7 @@ async fn settled(gateway: &Running, folder: &Path) -> Vec<EraStatus> {
     status.backends.into_iter().map(|backend| backend.era.unwrap()).collect()
 }
 
-/// What `lockkeeper status` prints.
+/// The output of `lockkeeper status`.
 async fn printed(folder: &Path) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
     command.args(["status", "--data-dir"]).arg(folder).current_dir(folder);
@@ -64,13 +64,13 @@ async fn a_gateway_that_is_started_again_knows_the_eras_of_its_servers() {
     assert_eq!(told(&again), expected([EraSource::Cached; 2]));
     let since = |eras: &[EraStatus]| eras.iter().map(|era| era.since.clone()).collect::<Vec<_>>();
     assert_eq!(since(&again), since(&first));
-    // who is said to speak 2026-07-28 still has to introduce itself
+    // a server that is known to speak 2026-07-28 is still asked for its server information
     assert_eq!((asked(folder, "both"), asked(folder, "older")), (2, 1));
     let printed = printed(folder).await;
     assert!(printed.contains("modern, cached") && printed.contains("legacy, cached"), "{printed}");
     gateway.stop().await;
 
-    // under the same names, others
+    // other servers under the same names
     configure(folder, "modern", "exit");
     let gateway = Running::start(folder).await;
     assert_eq!(told(&settled(&gateway, folder).await), expected([EraSource::Probed; 2]));

@@ -1,5 +1,5 @@
-//! JSON that is meant to do harm, in both directions through the whole application: carried byte for byte, or refused, and
-//! the gateway goes on.
+//! Hostile JSON in both directions through the whole application: forwarded byte for byte, or refused, and the gateway
+//! goes on.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,10 +14,10 @@ use tokio::{net::TcpListener, task::JoinSet};
 
 use super::{Events, Running, client};
 
-/// What the server heard of `tools/call`, and what it answers as structured content.
+/// The `tools/call` messages that the server got, and its structured content.
 type Heard = Arc<Mutex<(Vec<String>, String)>>;
 
-/// A server that neither reads nor writes JSON, but text.
+/// A server that handles text and does not parse JSON.
 struct Server {
     heard: Heard,
     address: String,
@@ -42,7 +42,7 @@ impl Server {
         Self { heard, address, _task: task }
     }
 
-    /// The one call that came.
+    /// The only call that arrived.
     fn heard(&self) -> String {
         let calls = std::mem::take(&mut self.heard.lock().unwrap().0);
         assert_eq!(calls.len(), 1);
@@ -73,7 +73,7 @@ async fn answer(State(heard): State<Heard>, body: Bytes) -> axum::response::Resp
 }
 
 impl Session {
-    /// A session in `version` before `server`.
+    /// A session in `version` with `server`.
     async fn open(folder: &std::path::Path, server: &Server, version: &str) -> Self {
         let config = format!("[backends.text]\nera = \"legacy\"\nurl = \"http://{}/mcp\"\n", server.address);
         std::fs::write(folder.join("lockkeeper.toml"), config).unwrap();
@@ -93,7 +93,7 @@ impl Session {
         request.body(text).send().await.unwrap().status()
     }
 
-    /// What a call with this argument is answered: the status, and the answer where there is one.
+    /// The answer to a call with this argument: the status, and the body if there is one.
     async fn call(&mut self, argument: &str) -> (StatusCode, Option<String>) {
         let status = self
             .post(format!(
@@ -105,7 +105,7 @@ impl Session {
     }
 }
 
-/// Texts that a parser of values would change, or that would end a recursive one.
+/// Texts that a value parser would change, or that would overflow a recursive one.
 fn odd() -> Vec<String> {
     let deep = |open: &str, close: &str, levels| format!("{}0{}", open.repeat(levels), close.repeat(levels));
     vec![
@@ -126,11 +126,11 @@ fn odd() -> Vec<String> {
 #[tokio::test]
 async fn odd_json_crosses_byte_for_byte_in_both_directions() {
     let (folder, server) = (tempfile::tempdir().unwrap(), Server::start().await);
-    // the server is newer than the client, so that the steps between them run
+    // the server is newer than the client, so the translation steps run
     let mut session = Session::open(folder.path(), &server, "2024-11-05").await;
     for odd in odd() {
         let begin = &odd[..odd.len().min(60)];
-        // structured content is told to this client as text too, which doubles it
+        // this client gets structured content as text too, which doubles its size
         let result = format!(r#"{{"content":[],"structuredContent":{{"v":{odd}}}}}"#);
         server.heard.lock().unwrap().1 = result;
         let (status, answer) = session.call(&odd).await;
@@ -161,7 +161,7 @@ async fn what_is_no_json_or_too_much_is_refused_and_the_session_goes_on() {
         assert_eq!(session.call(&odd).await, (refused, None), "{begin}");
         assert!(server.heard.lock().unwrap().0.is_empty(), "{begin} reached the server");
     }
-    // a server's own answer may be as bad: the call fails, and the next one does not
+    // a server's own answer may be as bad: its call fails, the next one does not
     for odd in [r#"{"content":[1,]}"#.to_owned(), "]".to_owned(), "[".repeat(100_000), "\"\u{1}\"".to_owned()] {
         server.heard.lock().unwrap().1.clone_from(&odd);
         let answer = session.call("1").await.1.unwrap();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Running, client, direct_key};
 use crate::translate::schemas;
 
-/// What is asked, where the entries of the answer are, and what they are in the schemas.
+/// The requests, the place of the entries in the answer, and their definition in the schemas.
 const ANSWERS: [(&str, &str, &str); 5] = [
     ("initialize", "/serverInfo", "Implementation"),
     ("tools/list", "/tools", "Tool"),
@@ -57,7 +57,7 @@ impl<'a> Session<'a> {
         response.text().await.unwrap()
     }
 
-    /// Every member of the entries of this answer that the version does not define.
+    /// All members of the entries in this answer that the version does not define.
     async fn unknown(&mut self, revision: Revision, (method, path, definition): (&str, &str, &str)) -> Vec<String> {
         let answer = match method {
             "initialize" => self.greeting.clone(),
@@ -87,7 +87,7 @@ async fn a_client_that_is_named_so_gets_nothing_that_its_version_does_not_define
             let nothing: [String; 0] = [];
             assert_eq!(picky.unknown(revision, answer).await, nothing, "{answer:?} {revision}");
             let passed = other.unknown(revision, answer).await;
-            // what the demonstration writes, which is of 2025-11-25, is all defined in 2025-06-18
+            // the demonstration writes 2025-11-25; all of that is defined in 2025-06-18
             assert_eq!(passed.is_empty(), revision == Revision::V2025_06_18, "{answer:?} {revision}: {passed:?}");
         }
     }

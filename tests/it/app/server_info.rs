@@ -1,4 +1,4 @@
-//! What a gateway tells of servers that are slow to start, after it was started again.
+//! Server information of slow servers after a restart of the gateway.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,7 +7,7 @@ use super::{Running, client, direct_key};
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
 
-/// A server that greets nobody while its gate is a pipe that nobody writes to.
+/// A server that answers no handshake while its gate is a pipe without a writer.
 fn configure(folder: &Path, option: &str) {
     let (log, gate) = (folder.join("log").display().to_string(), folder.join("gate").display().to_string());
     let args = [SCRIPT, log.as_str(), &format!("gate={gate}"), option];
@@ -15,13 +15,13 @@ fn configure(folder: &Path, option: &str) {
     fs::write(folder.join("lockkeeper.toml"), text).unwrap();
 }
 
-/// What a client is told that opens a session with the slow server.
+/// The server information that a client of the slow server gets.
 async fn greeted(gateway: &Running, key: &str) -> String {
     let request = client().post(format!("{}/mcp/slow", gateway.url)).bearer_auth(key);
     let request = request.header("accept", "application/json, text/event-stream");
     let response = request.header("content-type", "application/json").body(INITIALIZE).send().await.unwrap();
     let text = response.text().await.unwrap();
-    // whole, or as an event where it took longer
+    // a whole answer, or an event if it took longer
     let answer = text.lines().find(|line| line.contains(r#""id":1"#)).unwrap_or_else(|| panic!("{text}"));
     answer.trim_start_matches("data: ").to_owned()
 }
@@ -45,7 +45,7 @@ async fn after_a_restart_a_session_opens_at_once_though_its_server_is_slow() {
     assert_eq!(greeted(&gateway, &key).await, first);
     gateway.stop().await;
 
-    // under the same name another, of which nothing is known
+    // another, unknown server under the same name
     fs::remove_file(&gate).unwrap();
     fs::write(&gate, "").unwrap();
     configure(folder, "without=instructions");

@@ -1,4 +1,4 @@
-//! Calls, what comes on the way, questions, cancellation.
+//! Calls: events, server requests, cancellation.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const ASKABLE: &str = r#"{"elicitation":{},"roots":{}}"#;
 async fn progress_goes_to_its_call_under_the_clients_own_token() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("pair", &[])).await;
-    // both clients chose the same token, as clients do
+    // both clients choose the same token, as real ones do
     let pair = |which| json!({ "name": "pair", "arguments": { "text": which }, "_meta": { "progressToken": "t" } });
     let mut one = tool(&server, gateway(), &pair("one"));
     let mut two = tool(&server, gateway(), &pair("two"));
@@ -61,11 +61,11 @@ async fn a_dropped_reply_is_cancelled_at_the_server() {
     let line =
         |word: &str| -> Value { serde_json::from_str(log.lines().find(|line| line.contains(word)).unwrap()).unwrap() };
     assert_eq!(line("notifications/cancelled")["params"]["requestId"], line("tools/call")["id"]);
-    // and the session goes on
+    // the session goes on
     assert_eq!(text(tool(&server, gateway(), &json!({ "name": "echo", "arguments": { "text": "x" } }))).await, "x");
 }
 
-/// Waits until the server says that it hangs; lists that changed go by.
+/// Waits until the server reports that it hangs; list changes are skipped.
 async fn hanging(listen: &mut Reply) {
     loop {
         let Event::Notified(told) = next(listen).await else { panic!("a notification") };
@@ -157,7 +157,7 @@ async fn a_question_that_nobody_can_answer_is_refused() {
         let refused: Value = serde_json::from_str(&text(tool(&server, gateway(), &ask(method))).await).unwrap();
         assert_eq!(refused["code"], code, "{method}");
     }
-    // one that could answer, and did not
+    // a client that could answer, and did not
     let unanswered = text(tool(&server, client("s1", ASKABLE), &ask("roots/list"))).await;
     assert!(unanswered.contains("-32601"), "{unanswered}");
 }

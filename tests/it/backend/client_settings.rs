@@ -1,4 +1,4 @@
-//! What clients set at a backend for longer than a call, and what a fresh session is brought to.
+//! Log levels and subscriptions of clients, and their restoration in a fresh session.
 
 use std::sync::{
     Arc,
@@ -52,7 +52,7 @@ async fn a_level_is_kept_whatever_the_server_makes_of_it() {
         let told = call(server, client("c", "{}"), Method::SetLevel, &json!({ "level": "debug" }));
         assert_eq!(result(told).await, "{}");
     };
-    // it declares no `logging`: before its session is there, and after
+    // it declares no `logging`: before the session opens, and after
     let silent = |seen: &Seen| {
         let greeting = json!({ "protocolVersion": "2025-11-25", "capabilities": {},
             "serverInfo": { "name": "silent", "version": "1" } });
@@ -64,7 +64,7 @@ async fn a_level_is_kept_whatever_the_server_makes_of_it() {
     text(tool(&server, client("c", "{}"), &named("x"))).await;
     set(&server).await;
     assert!(peer.seen_of("logging/setLevel").is_empty());
-    // it declares `logging` and refuses
+    // it declares `logging` and refuses the level
     let refuses = |seen: &Seen| {
         let error = json!({ "jsonrpc": "2.0", "id": seen.body["id"], "error": { "code": -32603, "message": "no" } });
         (seen.method() == "logging/setLevel").then(|| reply(&error))

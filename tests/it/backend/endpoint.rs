@@ -1,4 +1,5 @@
-//! A scripted server on HTTP. All that it got is held to the official schema of its version when it ends.
+//! A scripted server over HTTP. At its end, all messages that it got are validated against the official schema of its
+//! version.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +38,7 @@ pub(crate) struct Seen {
 
 type Script = Box<dyn Fn(&Seen) -> Option<Response> + Send + Sync>;
 
-/// A server that answers as its script says, and otherwise as a plain one that keeps sessions.
+/// A server that answers by its script, and otherwise like a plain server with sessions.
 pub(crate) struct Peer {
     url: String,
     inner: Arc<Inner>,
@@ -48,7 +49,7 @@ struct Inner {
     seen: Mutex<Vec<Seen>>,
     sessions: AtomicUsize,
     script: Script,
-    /// How many more GET requests are answered; the others wait.
+    /// The number of further GET requests to answer; others wait.
     streams: Semaphore,
 }
 
@@ -59,7 +60,7 @@ impl Peer {
         peer
     }
 
-    /// The same that answers no GET request before [`Peer::answer_streams`].
+    /// Like [`Peer::start`], but answers no GET request before [`Peer::answer_streams`].
     pub(crate) async fn start_without_streams(
         script: impl Fn(&Seen) -> Option<Response> + Send + Sync + 'static,
     ) -> Self {
@@ -103,7 +104,7 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         for Seen { headers, body, .. } in self.seen() {
-            // what has no header is of the versions before it, or of the handshake
+            // without the header: an older version, or the handshake
             let version = headers.get("mcp-protocol-version").and_then(|version| version.to_str().ok());
             let version = version.and_then(Revision::parse).unwrap_or(Revision::ASSUMED);
             if !std::thread::panicking() && !body.is_null() {
@@ -138,7 +139,7 @@ async fn serve(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     let seen = Seen { verb: parts.method, headers: parts.headers, body };
     inner.seen.lock().push(seen.clone());
     if seen.verb == Verb::GET {
-        // ends with an error once it is closed
+        // fails once it is closed
         let _ = inner.streams.acquire().await;
     }
     (inner.script)(&seen).unwrap_or_else(|| inner.plain(&seen))

@@ -1,4 +1,4 @@
-//! Of which era a server is: every row of `translation` 2.7, over stdio and over HTTP.
+//! Detection of the era: every row of `translation` 2.7, over stdio and over HTTP.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,12 +18,12 @@ use super::{
     peers::{Scripts, client, failure, gateway, mkfifo, next, started, text, tool, until},
 };
 
-/// What becomes of a backend.
+/// Result of a detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Modern,
     Legacy,
-    /// It is not usable, and no handshake was tried.
+    /// Unusable, without an attempted handshake.
     Neither,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn spec(scripts: &Scripts, mode: &[&str]) -> BackendSpec {
     args.extend(mode.iter().map(|word| (*word).to_owned()));
     let stdio = StdioSpec { command: "python3".to_owned(), args, env: BTreeMap::new(), cwd: None };
     let spec = BackendSpec::new(BackendId::parse("era").unwrap(), TransportSpec::Stdio(stdio));
-    // who answers is not taken for silent, however busy the machine is
+    // on a slow machine, an answering server must not count as silent
     BackendSpec { probe_timeout: spec.start_timeout, ..spec }
 }
 
@@ -55,13 +55,13 @@ fn verdict(supervisor: &Supervisor, log: &str) -> Verdict {
     }
 }
 
-/// What a server answers to `server/discover` that speaks these versions.
+/// The answer to `server/discover` of a server with these versions.
 pub(crate) fn introduction(versions: &[&str]) -> Value {
     json!({ "result": { "resultType": "complete", "supportedVersions": versions, "capabilities": {},
         "ttlMs": 0, "cacheScope": "private", "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "s", "version": "1" } } } })
 }
 
-/// How a server answers `server/discover` over HTTP, and what follows from it.
+/// Answers to `server/discover` over HTTP, and their consequences.
 fn rows() -> Vec<(&'static str, u16, Value, Verdict)> {
     use Verdict::{Legacy, Modern, Neither};
     let error = |code: i64, data: Value| json!({ "error": { "code": code, "message": "no", "data": data } });
@@ -95,7 +95,7 @@ fn rows() -> Vec<(&'static str, u16, Value, Verdict)> {
     ]
 }
 
-/// The answer to a request with this status; without one, the status alone.
+/// The answer to a request with this status, or the status without a body.
 pub(crate) fn answered(seen: &Seen, code: u16, answer: &Value) -> axum::response::Response {
     if answer.is_null() {
         return status(code);
@@ -188,7 +188,7 @@ async fn a_process_that_is_silent_is_taken_for_an_older_one() {
     let (supervisor, server) = started(spec).await;
     assert_eq!(verdict(&supervisor, ""), Verdict::Legacy);
     assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "silent");
-    // the one that was asked may be the last to start
+    // the probed process may be the last to start
     until("both processes", || (scripts.log("era").matches("start\n").count() == 2).then_some(())).await;
 }
 
@@ -200,7 +200,7 @@ async fn a_process_that_answers_late_is_what_it_says() {
     let spec = spec(&scripts, &["late", gate.to_str().unwrap()]);
     let (supervisor, server) = started(BackendSpec { probe_timeout: Duration::from_millis(50), ..spec }).await;
     assert_eq!(verdict(&supervisor, ""), Verdict::Legacy);
-    // the process that was asked, and the one that serves when it has answered
+    // the probed process, and the one that serves after its answer
     for asked in 1..=2 {
         until("the question", || (scripts.log("era").matches("server/discover").count() == asked).then_some(())).await;
         let gate = gate.clone();

@@ -1,4 +1,4 @@
-//! A server that turns out to be of another era while it is used.
+//! A server whose era changes while it is in use.
 
 use std::{convert::Infallible, fs, sync::Arc, time::Duration};
 
@@ -36,7 +36,7 @@ fn era(supervisor: &Supervisor) -> Option<String> {
     supervisor.status().remove(0).era.map(|era| era.era)
 }
 
-/// Calls until it is answered: a call that comes while the server is found out anew is told to try again.
+/// Repeats a call until it succeeds: during a new detection, calls get a retryable error.
 async fn answered_in_the_end(server: &Arc<dyn Server>, caller: &Context) -> String {
     loop {
         if let Outcome::Complete(result) = tool(server, caller.clone(), &named("x")).outcome().await {
@@ -47,7 +47,7 @@ async fn answered_in_the_end(server: &Arc<dyn Server>, caller: &Context) -> Stri
     }
 }
 
-/// Behind one address a server may be replaced machine by machine.
+/// Machines behind one address may be replaced one by one.
 #[tokio::test]
 async fn one_call_that_is_refused_in_its_version_ends_no_other() {
     let (events, receiver) = mpsc::unbounded_channel::<String>();
@@ -87,7 +87,7 @@ async fn a_program_that_was_replaced_is_found_out_anew_when_its_next_process_say
         fs::write(&file, after).unwrap();
         assert_eq!(answered_in_the_end(&server, &new).await, after);
         assert_eq!(era(&supervisor).as_deref(), Some(turned));
-        // a process of the other era serves nobody any more
+        // the process of the other era serves no calls any more
         assert_eq!(answered_in_the_end(&server, &old).await, after);
         assert_eq!(supervisor.eras().len(), 1);
     }
@@ -143,6 +143,6 @@ async fn client_sessions_end_with_the_era_in_which_their_server_kept_something()
     let opened = gate.clone();
     tokio::task::spawn_blocking(move || fs::write(opened, "go").unwrap()).await.unwrap();
     assert_eq!(lost.recv().await.unwrap(), SessionId::new("one"));
-    // whoever waits at the gate next does not outlive the test
+    // the process that waits at the gate must not outlive the test
     fs::remove_file(gate).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Streamable HTTP, against a server that does as it is told.
+//! Streamable HTTP, with a scripted server.
 
 use std::sync::{
     Arc,
@@ -37,7 +37,7 @@ async fn a_session_is_opened_used_and_closed() {
         }
     }
     assert_eq!(seen.last().unwrap().verb, Verb::DELETE);
-    // 405 means that there is no stream, and is not asked again
+    // 405 means that there is no stream: it is not requested again
     assert_eq!(seen.iter().filter(|one| one.verb == Verb::GET).count(), 1);
 }
 
@@ -180,7 +180,7 @@ async fn a_refusal_at_the_start_says_what_to_do() {
     for (code, expected) in cases {
         let script = move |seen: &Seen| {
             let mut response = status(code);
-            // some servers name a session here, which is none
+            // some servers send a session id here, which has to be ignored
             response.headers_mut().insert("mcp-session-id", "bad".parse().unwrap());
             (seen.verb == Verb::POST).then_some(response)
         };

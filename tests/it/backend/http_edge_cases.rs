@@ -1,4 +1,4 @@
-//! The edge cases of `translation` section 6 over Streamable HTTP; those of stdio stand with its starts.
+//! The edge cases of `translation` section 6 over Streamable HTTP; those of stdio are in `starts`.
 
 use std::sync::{
     Arc,
@@ -17,7 +17,7 @@ use super::{
     peers::{Scripts, call, client, failure, gateway, result, started, text, tool, until},
 };
 
-/// Answers `initialize` by what `script` makes of its turn, which counts from 0.
+/// Answers `initialize` by `script`, with the number of the request from 0.
 fn initialized_by(
     script: impl Fn(&Seen, usize) -> axum::response::Response + Send + Sync + 'static,
 ) -> impl Fn(&Seen) -> Option<axum::response::Response> {
@@ -208,6 +208,6 @@ async fn a_server_that_would_take_elicitation_by_url_for_forms_is_told_of_none()
     text(tool(&server, client("s1", r#"{"elicitation":{"url":{}},"roots":{}}"#), &named("x"))).await;
     let declared: Vec<Value> =
         peer.seen_of("initialize").iter().map(|seen| seen.body["params"]["capabilities"].clone()).collect();
-    // the gateway's own session, then the client's, opened again
+    // the base session, then the client's, which is reopened
     assert_eq!(declared, [json!({}), json!({ "elicitation": { "url": {} }, "roots": {} }), json!({ "roots": {} })]);
 }

@@ -1,4 +1,4 @@
-//! Servers of 2026-07-28 over HTTP: what crosses, what is listened to, and what becomes of a connection.
+//! Servers of 2026-07-28 over HTTP: translation, listens, and the end of connections.
 
 use std::{
     convert::Infallible,
@@ -38,7 +38,7 @@ fn introduction(capabilities: &Value) -> Value {
         "cacheScope": "private", "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "scripted", "version": "9" } } })
 }
 
-/// A server that introduces itself so, and leaves the rest to `script`.
+/// A server with this `DiscoverResult` that leaves the rest to `script`.
 fn modern(
     capabilities: Value,
     script: impl Fn(&Seen) -> Option<Response> + Send + Sync + 'static,
@@ -62,7 +62,7 @@ fn refused(seen: &Seen, code: i64) -> Response {
     response
 }
 
-/// The acknowledgement of a listen, and what it is tagged with.
+/// The acknowledgement of a listen, with its tag.
 fn acknowledged(seen: &Seen) -> Value {
     tagged(
         seen,
@@ -113,7 +113,7 @@ async fn a_request_carries_its_client_and_its_headers_and_comes_back_as_it_was_w
     assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "tester");
     assert_eq!(meta["io.modelcontextprotocol/logLevel"], "warning");
     assert_eq!(meta["x/y"], 1);
-    // another client's level is its own
+    // each client has its own level
     result(tool(&server, client("s2", NONE), &named("plain"))).await;
     let plain = peer.seen_of("tools/call").remove(1);
     assert!(plain.body["params"]["_meta"].get("io.modelcontextprotocol/logLevel").is_none());
@@ -157,7 +157,7 @@ async fn who_subscribes_is_answered_when_the_server_has_acknowledged_and_hears_w
     let (method, params) = notified(&mut one).await;
     assert_eq!((method, params.string("uri").as_deref()), (Method::ResourceUpdated, Some("x:a")));
     assert_eq!(result(subscribe(&server, "s2", "x:b")).await, "{}");
-    // the new listen names what both want, and each hears its own
+    // the new listen names both clients' topics, and each client gets its own
     let (_, params) = notified(&mut two).await;
     assert_eq!(params.string("uri").as_deref(), Some("x:b"));
     let last = peer.seen_of("subscriptions/listen").pop().unwrap();
@@ -233,7 +233,7 @@ async fn a_server_that_cannot_be_subscribed_to_says_so() {
     let peer = Peer::start(modern(json!({ "resources": {} }), |_| None)).await;
     let (_supervisor, server) = started(spec(&peer)).await;
     assert_eq!(failure(subscribe(&server, "s1", "x:a")).await.code(), ErrorObject::METHOD_NOT_FOUND);
-    // LOG: a level is kept for the client whatever the server has
+    // LOG: a level is stored for the client, whatever the server supports
     let level = call(&server, client("s1", NONE), Method::SetLevel, &json!({ "level": "info" }));
     assert_eq!(result(level).await, "{}");
     assert!(peer.seen_of("subscriptions/listen").is_empty());
@@ -272,7 +272,7 @@ async fn a_stream_that_breaks_off_is_a_call_that_can_be_tried_again_by_the_clien
     let (_supervisor, server) = started(spec(&peer)).await;
     let error = failure(tool(&server, client("s1", NONE), &named("x"))).await;
     assert!(error.to_string().contains("closed the stream"), "{error}");
-    // it may have run: it is neither resumed nor sent again
+    // it may have run: it is neither resumed nor repeated
     assert_eq!(peer.seen_of("tools/call").len(), 1);
     assert!(peer.seen().iter().all(|seen| seen.verb == Verb::POST));
 }
@@ -302,7 +302,7 @@ async fn a_server_that_turns_to_sessions_is_found_out_and_the_call_is_made_there
     assert_eq!(supervisor.status().remove(0).era.unwrap().era, "legacy");
 }
 
-/// A server that ends calls with a request, and turns to sessions.
+/// A server that ends calls with a server request, and then changes its era.
 async fn turning() -> (Peer, Arc<AtomicUsize>) {
     let turned = Arc::new(AtomicUsize::new(0));
     let flag = Arc::clone(&turned);

@@ -1,4 +1,4 @@
-//! What the tests of this room share: scripted servers, and the gateway's side of them.
+//! Shared by the tests of this folder: scripted servers, and the gateway's side of them.
 
 use std::{
     collections::BTreeMap,
@@ -32,10 +32,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{is_a_start, strict};
 
-/// How long a test waits for something that happens at once. It ends a hang: how fast the machine is, no test asks.
+/// Time limit for something that happens at once. It ends a hang; tests do not depend on the speed of the machine.
 pub(crate) const SOON: Duration = Duration::from_mins(1);
 
-/// The line below the last words of a program that fails: [`start`] sets a proxy that programs do not get.
+/// The advice below the last output of a failed program: [`start`] sets a proxy that programs do not get.
 pub(crate) const PROXY_ADVICE: &str = "http_proxy of the gateway's environment is not passed on: if the program needs the \
     network to start, add http_proxy = \"${http_proxy}\" to its `env`";
 
@@ -51,7 +51,7 @@ impl Scripts {
         self.0.path().join(name)
     }
 
-    /// A backend of this name, which is the scripted server with these options.
+    /// A backend with this name: the scripted server with these options.
     pub(crate) fn spec(&self, name: &str, options: &[&str]) -> BackendSpec {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
         let mut args = vec![script.to_owned(), self.path(name).display().to_string()];
@@ -61,18 +61,18 @@ impl Scripts {
         BackendSpec { era: EraChoice::Legacy, ..spec }
     }
 
-    /// What the server of this name has read so far.
+    /// The input of the server with this name so far.
     pub(crate) fn log(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// Waits until the server of this name has read something that contains `text`.
+    /// Waits until the input of the server with this name contains `text`.
     pub(crate) async fn logged(&self, name: &str, text: &str) -> String {
         until(&format!("`{text}` in the log of `{name}`"), || Some(self.log(name)).filter(|log| log.contains(text)))
             .await
     }
 
-    /// The number after `word` in the log of the server of this name.
+    /// The number after `word` in the log of the server with this name.
     pub(crate) async fn number(&self, name: &str, word: &str) -> i32 {
         let log = self.logged(name, word).await;
         let line = log.lines().find_map(|line| line.strip_prefix(word)).unwrap();
@@ -81,16 +81,16 @@ impl Scripts {
 }
 
 impl Drop for Scripts {
-    /// All that its servers got is held to the official schema of the version that it is in.
+    /// Validates all input of its servers against the official schema of its version.
     fn drop(&mut self) {
         let files = fs::read_dir(self.0.path()).unwrap().map(|file| file.unwrap().path());
-        // a pipe would be waited for
+        // reading a pipe would block
         for file in files.filter(|path| path.is_file()) {
-            // what is no message is a note of the server's own
+            // a line that is no message is a note of the server
             let log = fs::read_to_string(file).unwrap_or_default();
             for message in log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
                 if !std::thread::panicking() && message.is_object() {
-                    // a request says itself that it is of 2026-07-28
+                    // a request of 2026-07-28 carries its version
                     let stated = &message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"];
                     let revision = stated.as_str().and_then(Revision::parse).unwrap_or(Revision::NEWEST_LEGACY);
                     strict::to_server(revision, None, &message).unwrap_or_else(|fault| panic!("{fault}"));
@@ -100,12 +100,12 @@ impl Drop for Scripts {
     }
 }
 
-/// A pipe that a server waits at until the test writes into it.
+/// A pipe at which a server waits until the test writes into it.
 pub(crate) fn mkfifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// Waits until `probe` gives something. Other processes give no signal to wait for.
+/// Polls until `probe` returns something, since other processes send no signal.
 pub(crate) async fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let deadline = tokio::time::Instant::now() + SOON;
     loop {
@@ -117,7 +117,7 @@ pub(crate) async fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -
     }
 }
 
-/// Time that stands still until a test advances it, also while servers are waited for. Not for [`until`].
+/// A clock that moves only when a test advances it, even while servers are awaited. Not for [`until`].
 pub(crate) struct HeldTime(
     #[expect(dead_code, reason = "dropping it ends the task that holds the time")] mpsc::Sender<()>,
 );
@@ -128,16 +128,16 @@ impl Drop for HeldTime {
     }
 }
 
-/// Holds the time. Tokio's paused clock would go on by itself as soon as all tasks wait for other processes.
+/// Stops the clock. Tokio's paused clock would advance by itself as soon as all tasks wait for other processes.
 pub(crate) fn hold_time() -> HeldTime {
     tokio::time::pause();
     let (held, released) = mpsc::channel();
-    // it ends a hang, as the timeouts do then
+    // ends a hang, since timeouts do not fire then
     tokio::task::spawn_blocking(move || released.recv_timeout(SOON * 5));
     HeldTime(held)
 }
 
-/// Lets so much of a held time pass that whatever waits for `duration` is woken: timers count in whole milliseconds.
+/// Advances a stopped clock enough to wake everything that waits for `duration`: timers count whole milliseconds.
 pub(crate) async fn pass(duration: Duration) {
     tokio::time::advance(duration + Duration::from_millis(1)).await;
 }
@@ -146,7 +146,7 @@ pub(crate) fn start(specs: Vec<BackendSpec>) -> Supervisor {
     start_knowing(specs, Vec::new(), Arc::new(ManualClock::default()))
 }
 
-/// The same with what was found out about eras before, at this time.
+/// Like [`start`], with eras that were detected before, at this time.
 pub(crate) fn start_knowing(specs: Vec<BackendSpec>, eras: Vec<KnownEra>, clock: Arc<dyn Clock>) -> Supervisor {
     start_observed(specs, eras, clock, Observer::none())
 }
@@ -159,7 +159,7 @@ fn start_observed(
     observer: Observer,
 ) -> Supervisor {
     let path = std::env::var("PATH").unwrap_or_default();
-    // the proxy is not there: loopback addresses must be reached without it
+    // the proxy does not exist: loopback addresses must be reached without it
     let proxy = "http://127.0.0.1:1";
     let environment = [("PATH", path.as_str()), ("HOME", "/tmp"), ("LOCKKEEPER_SECRET", "x"), ("http_proxy", proxy)];
     let deps = BackendDeps {
@@ -182,7 +182,7 @@ pub(crate) async fn started(spec: BackendSpec) -> (Supervisor, Arc<dyn Server>) 
     (supervisor, server)
 }
 
-/// The same, and the client sessions that it loses.
+/// Like [`started`], with the client sessions that it loses.
 pub(crate) async fn started_and_lost(spec: BackendSpec) -> (Supervisor, Arc<dyn Server>, UnboundedReceiver<SessionId>) {
     let (sender, lost) = unbounded_channel();
     let observer = Observer::new(move |event| {
@@ -196,30 +196,30 @@ pub(crate) async fn started_and_lost(spec: BackendSpec) -> (Supervisor, Arc<dyn 
     (supervisor, server, lost)
 }
 
-/// The gateway itself, asking.
+/// The gateway as requester.
 pub(crate) fn gateway() -> Context {
     context(Requester::Gateway, "{}")
 }
 
-/// A client's session with these capabilities.
+/// A client session with these capabilities.
 pub(crate) fn client(session: &str, capabilities: &'static str) -> Context {
     context(Requester::Session(SessionId::new(session)), capabilities)
 }
 
-/// A request without a session, known by a name.
+/// A request without a session, identified by a name.
 pub(crate) fn request(name: &str) -> Requester {
     let digest = Digest::sha256(name);
     let bytes = digest.as_bytes().first_chunk().copied().unwrap();
     Requester::Request(RequestNumber::new(u64::from_be_bytes(bytes)))
 }
 
-/// A session of this user's client, with these capabilities.
+/// A session of this user's client with these capabilities.
 pub(crate) fn person(user: &str, session: &str, capabilities: &'static str) -> Context {
     let caller = Caller { user: UserId::new(user), ..Caller::gateway() };
     Context { caller: Arc::new(caller), ..client(session, capabilities) }
 }
 
-/// The same client in an older version, which has no tasks.
+/// The same client in an older version, without tasks.
 pub(crate) fn without_tasks(context: Context) -> Context {
     let client = ClientInfo { revision: Revision::V2025_06_18, ..ClientInfo::clone(&context.client) };
     Context { client: Arc::new(client), ..context }
@@ -255,7 +255,7 @@ pub(crate) fn tool(server: &Arc<dyn Server>, context: Context, params: &Value) -
     call(server, context, Method::ToolsCall, params)
 }
 
-/// The result of a call, as it was written.
+/// The result of a call, unparsed.
 pub(crate) async fn result(reply: Reply) -> String {
     match tokio::time::timeout(SOON, reply.outcome()).await.expect("an outcome") {
         Outcome::Complete(payload) => String::from_utf8(payload.json().to_vec()).unwrap(),
@@ -263,7 +263,7 @@ pub(crate) async fn result(reply: Reply) -> String {
     }
 }
 
-/// The text that a tool gave.
+/// The text in a tool's result.
 pub(crate) async fn text(reply: Reply) -> String {
     let result: Value = serde_json::from_str(&result(reply).await).unwrap();
     result["content"][0]["text"].as_str().unwrap().to_owned()
@@ -276,7 +276,7 @@ pub(crate) async fn failure(reply: Reply) -> ErrorObject {
     }
 }
 
-/// The next event of a reply, which stays alive. That the server is still starting is passed over.
+/// The next event of a reply, which stays open. Progress about the start of the server is skipped.
 pub(crate) async fn next(reply: &mut Reply) -> Event {
     loop {
         let event = tokio::time::timeout(SOON, reply.next()).await.expect("an event in time").expect("an event");

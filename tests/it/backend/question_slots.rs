@@ -1,4 +1,4 @@
-//! Who shares a backend session with whom, and whose question it is.
+//! Sharing of backend sessions, and attribution of server requests.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,9 +18,9 @@ use super::{
 };
 
 pub(super) const ASKABLE: &str = r#"{"elicitation":{}}"#;
-/// Two people, of whom one has two sessions.
+/// Two users; one of them has two sessions.
 const PEOPLE: [(&str, &str); 3] = [("ann", "ann-1"), ("ann", "ann-2"), ("bob", "bob-1")];
-/// How many calls of each session run at once.
+/// The number of concurrent calls of each session.
 const AT_ONCE: usize = 20;
 
 pub(super) fn shared(scripts: &Scripts, name: &str, share: Share, parallel: usize) -> BackendSpec {
@@ -38,7 +38,7 @@ pub(super) fn answer(question: Question, owner: &str) {
     question.answer.give(Ok(Payload::of(revision, &answer)));
 }
 
-/// Answers the questions that `reply` carries, and gives the text of its result.
+/// Answers the server requests in `reply`, and returns the text of its result.
 async fn answered(mut reply: Reply, owner: &str) -> String {
     loop {
         match next(&mut reply).await {
@@ -49,7 +49,7 @@ async fn answered(mut reply: Reply, owner: &str) -> String {
     }
 }
 
-/// Every session makes many calls at once, each of which asks.
+/// Every session makes many concurrent calls, each with a server request.
 async fn quiz_all(server: &Arc<dyn Server>) -> Vec<(&'static str, String)> {
     let mut running = JoinSet::new();
     for _ in 0..AT_ONCE {
@@ -119,7 +119,7 @@ async fn a_call_waits_while_another_client_session_is_asked_and_lists_do_not() {
     let Event::Asked(question) = next(&mut first).await else { panic!("a question") };
     let mut waits = JoinSet::new();
     waits.spawn(answered(tool(&server, client("s2", ASKABLE), &quiz("s2")), "s2"));
-    // a second call of the session whose turn it is, and a list of the one that waits
+    // a second call of the session that holds the slot, and a list of the one that waits
     assert!(answered(tool(&server, client("s1", ASKABLE), &quiz("s1")), "s1").await.contains("s1"));
     result(call(&server, client("s2", ASKABLE), Method::ToolsList, &Value::Null)).await;
     assert!(!scripts.log("turns").contains(r#""owner":"s2""#), "it runs beside the other's");
@@ -238,7 +238,7 @@ async fn what_a_server_asks_outside_of_calls_waits_for_the_next_call_of_a_client
     let (_supervisor, server) = started(scripts.spec("held", &[])).await;
     let client = || Context { requester: request("r"), ..client("none", ASKABLE) };
     text(tool(&server, client(), &json!({ "name": "late" }))).await;
-    // the question came before the answer to this, in which nobody can be asked
+    // the server request came before the answer to this call, which cannot carry one
     result(call(&server, client(), Method::ToolsList, &Value::Null)).await;
     let mut next_call = tool(&server, client(), &json!({ "name": "hang" }));
     let Event::Asked(question) = next(&mut next_call).await else { panic!("the question that was held") };

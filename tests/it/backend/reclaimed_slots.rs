@@ -1,4 +1,4 @@
-//! Questions that stay open on a shared process while other calls wait for it.
+//! Server requests that stay open on a shared process while other calls wait for it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,12 +20,12 @@ const SLOT_WAIT: Duration = Duration::from_mins(2);
 const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_secs(10);
 
-/// A request of a client without sessions.
+/// A request of a client without a session.
 fn request(user: &str, name: &str) -> Context {
     Context { requester: peers::request(name), ..person(user, "none", ASKABLE) }
 }
 
-/// Answers what the reply asks; how it ends. Takes its time.
+/// Answers the server requests of a reply after a while; returns the outcome.
 async fn ended(mut reply: Reply, owner: &'static str) -> Outcome {
     loop {
         match reply.next_event().await {
@@ -44,7 +44,7 @@ fn text(outcome: &Outcome) -> String {
     }
 }
 
-/// A call that has asked and goes on by itself, as one does that is suspended.
+/// A call with an open server request that continues by itself, like a suspended one.
 async fn asking(
     running: &mut JoinSet<Outcome>,
     server: &Arc<dyn Server>,
@@ -57,7 +57,7 @@ async fn asking(
     question
 }
 
-/// Waits until the server of this name has read `text`, while the time is held.
+/// Waits until the input of the server with this name contains `text`, while the clock is stopped.
 async fn logged(scripts: &Scripts, name: &str, text: &str) {
     while !scripts.log(name).contains(text) {
         tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(5))).await.unwrap();
@@ -89,7 +89,7 @@ async fn the_oldest_open_question_is_closed_for_a_call_that_waits_and_its_call_g
         let closed = text(&first.join_next().await.unwrap().unwrap());
         assert!(closed.contains("cancel"), "{share:?}: {closed}");
         oldest.answer.withdrawn().await;
-        // one call waited, so one question is closed
+        // one call waited, so one server request is closed
         for (owner, question) in younger {
             answer(question, owner);
         }
@@ -131,7 +131,7 @@ async fn a_server_that_does_not_finish_a_call_whose_question_was_closed_is_cance
     let Outcome::Failed(error) = first.join_next().await.unwrap().unwrap() else { panic!("an error") };
     insta::assert_snapshot!(String::from_utf8_lossy(error.json()), @r#"{"code":-32603,"data":{"reason":"question_closed"},"message":"Backend `slow`: a question of this call was open for too long while other calls waited, so it was closed; the server did not finish the call within 10 s, so it was cancelled; call again and answer sooner"}"#);
     logged(&scripts, "slow", "notifications/cancelled").await;
-    // what the server says now may still be of that call
+    // messages of the server may still belong to that call
     assert!(!scripts.log("slow").contains(r#""owner":"w""#), "{}", scripts.log("slow"));
     pass(LINGER).await;
     assert!(text(&waiting.join_next().await.unwrap().unwrap()).contains("accept"));
@@ -144,9 +144,9 @@ async fn a_question_stays_open_as_long_as_nobody_waits() {
     let _held = hold_time();
     let mut first = JoinSet::new();
     let question = asking(&mut first, &server, request("ann", "r1"), &json!({ "owner": "r1" })).await;
-    // longer than a server may be silent
+    // longer than the maximum silence of a server
     pass(Duration::from_mins(11)).await;
-    // those that cannot be asked wait for nobody
+    // calls without server requests wait for no slot
     let cannot = Context { client: Arc::clone(&client("c", "{}").client), ..request("bob", "r2") };
     let echo = tool(&server, cannot, &json!({ "name": "echo", "arguments": { "text": "at once" } }));
     assert!(result(echo).await.contains("at once"));
@@ -184,7 +184,7 @@ async fn what_a_server_asks_after_its_call_was_given_up_is_asked_of_nobody_else(
     let (_supervisor, server) = started(BackendSpec { transport: TransportSpec::Stdio(stdio), ..spec }).await;
     let mut listening = call(&server, client("s2", ASKABLE), Method::Listen, &Value::Null);
     assert!(futures_util::FutureExt::now_or_never(listening.next_event()).is_none());
-    // it never answers
+    // the client never answers
     let hangs = json!({ "name": "quiz", "arguments": { "owner": "s1", "hangs": true } });
     let mut given_up = tool(&server, client("s1", ASKABLE), &hangs);
     let Event::Asked(_question) = next(&mut given_up).await else { panic!("a question") };

@@ -1,4 +1,4 @@
-//! What was found out about a server's era before this start: believed for its time, and found out anew where it fails.
+//! Eras that were detected before this start: used for their lifetime, and detected again after a failure.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use super::{
 
 const HOUR: Duration = Duration::from_hours(1);
 
-/// A backend of which it was found out, so long ago, of which era it is. Settled.
+/// A backend whose era was detected `ago`, after its start.
 async fn knowing(spec: BackendSpec, era: Era, ago: Duration) -> (Supervisor, Arc<dyn Server>) {
     let supervisor = beginning(spec, era, ago);
     assert!(supervisor.ready(SOON).await, "the backend has not settled");
@@ -45,7 +45,7 @@ fn known(supervisor: &Supervisor) -> Vec<(Era, Timestamp)> {
     supervisor.eras().iter().map(|known| (known.era, known.found)).collect()
 }
 
-/// How often a process was started, asked of its era, and greeted.
+/// The numbers of process starts, probes and handshakes.
 fn starts(scripts: &Scripts) -> [usize; 3] {
     let log = scripts.log("era");
     ["start\n", "server/discover", r#""initialize""#].map(|what| log.matches(what).count())
@@ -118,7 +118,7 @@ async fn a_program_that_is_of_another_era_now_is_found_out_anew() {
     ] {
         let scripts = Scripts::new();
         let (probe_timeout, silent) = (Duration::from_millis(50), mode.ends_with("silent"));
-        // what is silent is given up, and begun once more
+        // a silent process is given up, and started once more
         let start_timeout = if silent { Duration::from_secs(8) } else { SOON };
         let spec = BackendSpec { probe_timeout, start_timeout, ..spec(&scripts, &[mode]) };
         let (supervisor, server) = knowing(spec, before, HOUR).await;
@@ -198,7 +198,7 @@ async fn what_is_known_is_told_and_what_concerns_no_server_is_forgotten() {
     assert_eq!(supervisor.eras(), [KnownEra { server, era: Era::Modern, found: now }]);
 }
 
-/// A server that speaks both.
+/// A server of both eras.
 async fn both() -> Peer {
     let introduced = introduction(&["2025-11-25", "2026-07-28"]);
     Peer::start(move |seen: &Seen| match seen.method() {

@@ -42,7 +42,7 @@ async fn nothing_crosses_before_the_handshake_is_done() {
     let servers = supervisor.servers();
     let mut waiting = Box::pin(text(tool(&servers[0].1, gateway(), &echo())));
     scripts.logged("slow", "initialize").await;
-    // the slow one delays nobody else
+    // the slow server delays no other
     assert_eq!(text(tool(&servers[1].1, gateway(), &echo())).await, "hi");
     assert!(waiting.as_mut().now_or_never().is_none());
     assert!(!supervisor.ready(Duration::ZERO).await);

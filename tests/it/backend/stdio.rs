@@ -1,4 +1,4 @@
-//! Child processes: what they see, how they end, what they may not do to others.
+//! Child processes: environment, end, and isolation from others.
 
 use std::path::Path;
 
@@ -53,7 +53,7 @@ async fn nothing_is_left_where_the_supervisor_is_dropped() {
     until("the end of the grandchild", || (!lives(grandchild)).then_some(())).await;
 }
 
-/// Whether the process is there and no zombie.
+/// True if the process exists and is no zombie.
 fn lives(pid: i32) -> bool {
     let status = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status")).unwrap_or_default();
     !status.is_empty() && !status.contains("State:\tZ")

@@ -1,4 +1,4 @@
-//! A server of 2026-07-28 that tells how its tasks are, to clients of both eras.
+//! Task notifications of a server of 2026-07-28, for clients of both eras.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -25,7 +25,7 @@ use super::{
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 const DECLARES: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 
-/// A server with tasks that tells what the test says.
+/// A server with tasks whose notifications the test controls.
 struct Job {
     peer: Peer,
     server: Arc<dyn Server>,
@@ -33,7 +33,7 @@ struct Job {
     _supervisor: Supervisor,
 }
 
-/// The tasks of each listen, its id, and where what is said on it goes.
+/// For each listen: its tasks, its id, and its stream.
 type Listens = Arc<Mutex<Vec<(Value, Value, UnboundedSender<String>)>>>;
 
 fn task(id: &str, status: &str) -> Value {
@@ -46,7 +46,7 @@ fn task(id: &str, status: &str) -> Value {
 }
 
 impl Job {
-    /// It tells of the tasks whose ids begin with T, and of no others; a listen that names one with X it refuses.
+    /// It acknowledges only tasks whose ids begin with T, and rejects a listen that names one with X.
     async fn new() -> Self {
         Self::with(json!({ "tools": {}, "extensions": { TASKS: {} } })).await
     }
@@ -100,12 +100,12 @@ impl Job {
         Self { peer, server, listens, _supervisor: supervisor }
     }
 
-    /// Waits for the listen that is open for these tasks and is the last.
+    /// Waits until the last open listen names these tasks.
     async fn listened_for(&self, ids: &Value) {
         until("the listen", || self.listens.lock().last().is_some_and(|(named, ..)| named == ids).then_some(())).await;
     }
 
-    /// The server tells how a task is, on every listen that names it.
+    /// Sends the status of a task to every listen that names it.
     fn tell(&self, task: &Value) {
         for (ids, id, say) in self.listens.lock().iter() {
             if ids.as_array().is_some_and(|ids| ids.contains(&task["taskId"])) {
@@ -114,7 +114,7 @@ impl Job {
         }
     }
 
-    /// A listen of a client without sessions for these tasks, and those that are honoured.
+    /// A listen of a client without a session for these tasks, and the acknowledged ones.
     async fn listen(&self, name: &str, ids: &[&str]) -> (Reply, Value) {
         let params = Payload::of(Revision::V2026_07_28, &json!({ "notifications": { "taskIds": ids } }));
         let mut listen = self.server.call(Call { method: Method::Listen, params, context: modern(name) });
@@ -123,7 +123,7 @@ impl Job {
         (listen, acknowledged["notifications"]["taskIds"].clone())
     }
 
-    /// A task of this id, made by a client with this session.
+    /// A task with this id, created by a client with this session.
     async fn made(&self, session: &str, id: &str) {
         let called = tool(&self.server, owner(session), &json!({ "name": id, "task": { "ttl": 60000 } }));
         let Outcome::Complete(_) = called.outcome().await else { panic!("a task") };
@@ -139,7 +139,7 @@ fn owner(session: &str) -> Context {
     client(session, "{}")
 }
 
-/// One request of a client without sessions.
+/// A request of a client without a session.
 fn modern(name: &str) -> Context {
     let context = client(name, DECLARES);
     let client = ClientInfo {
@@ -150,7 +150,7 @@ fn modern(name: &str) -> Context {
     Context { requester: request(name), client: Arc::new(client), ..context }
 }
 
-/// What a client of this version is told next.
+/// The next notification for a client of this version.
 async fn told(listen: &mut Reply, revision: Revision) -> (String, Value) {
     let Event::Notified(Notification { method, params }) = next(listen).await else { panic!("a notification") };
     let params = params.into_revision(revision, &Facts::new(Kind::Notification, &method)).unwrap();
@@ -173,7 +173,7 @@ async fn who_names_tasks_hears_of_those_that_the_server_tells_of_until_they_end(
         let (method, params) = told(listen, Revision::V2026_07_28).await;
         assert_eq!((method.as_str(), &params["result"]), ("notifications/tasks", &text_of("done")));
     }
-    // what is over is listened for no more
+    // an ended task leaves the listen
     job.listened_for(&json!(["T2"])).await;
     drop(one);
     drop(two);
@@ -255,7 +255,7 @@ async fn after_a_listen_that_ended_its_tasks_are_named_again_and_asked_for() {
         let Event::Notified(Notification { method, params }) = next(&mut listen).await else {
             panic!("a notification")
         };
-        // what lists there are may have changed as well
+        // lists may have changed as well
         if method == Method::Tasks {
             break params.view::<Value>().unwrap();
         }

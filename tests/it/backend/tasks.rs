@@ -1,4 +1,4 @@
-//! Tools that are called as tasks for clients that have none: they get what a plain call gives.
+//! Tools that run as tasks, called by clients without tasks, which get the result of a plain call.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn called(server: &Arc<dyn Server>, what: &str) -> Reply {
     tool(server, old("s1"), &chore(what))
 }
 
-/// The next event is this progress, under the client's own token.
+/// Expects this progress, under the client's own token, as the next event.
 async fn progressed(reply: &mut Reply, progress: u64) {
     let Event::Notified(told) = next(reply).await else { panic!("progress") };
     assert_eq!(told.method, Method::Progress);
@@ -42,7 +42,7 @@ async fn the_client_gets_the_result_and_the_progress_of_the_task_and_learns_noth
     progressed(&mut reply, 1).await;
     progressed(&mut reply, 2).await;
     assert_eq!(text(reply).await, "done");
-    // the status of the task would have come before this
+    // a status notification would have come before this
     assert_eq!(text(tool(&server, old("s1"), &json!({ "name": "tell" }))).await, "done");
     let Event::Notified(told) = next(&mut listen).await else { panic!("a notification") };
     assert_eq!(told.params.string("data").as_deref(), Some("told"));
@@ -52,7 +52,7 @@ async fn the_client_gets_the_result_and_the_progress_of_the_task_and_learns_noth
 #[tokio::test]
 async fn what_is_asked_during_the_task_is_asked_in_the_call() {
     let scripts = Scripts::new();
-    // shared by several clients, too
+    // also on a shared connection
     for (name, share) in [("own", Share::Session), ("all", Share::All)] {
         let (_supervisor, server) = started(BackendSpec { share, ..scripts.spec(name, &[]) }).await;
         let mut reply = called(&server, "ask");
@@ -102,11 +102,11 @@ async fn a_task_that_is_made_after_its_call_was_cancelled_is_cancelled_too() {
     running.shutdown().await;
     call(&server, old("s1"), Method::parse("notifications/x/go"), &Value::Null).outcome().await;
     let log = scripts.logged("chore", "tasks/cancel").await;
-    // 2025-11-25 cancellation: a request that makes a task is not cancelled by the notification
+    // 2025-11-25 cancellation: a request that creates a task is not cancelled by the notification
     assert!(!log.contains("notifications/cancelled"), "{log}");
 }
 
-/// Waits until the server says this in its log.
+/// Waits until the server logs this text.
 async fn said(listen: &mut Reply, what: &str) {
     loop {
         let Event::Notified(told) = next(listen).await else { panic!("a notification") };

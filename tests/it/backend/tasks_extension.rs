@@ -1,4 +1,4 @@
-//! Clients with sessions at a server of 2026-07-28 that has the tasks extension.
+//! Clients with sessions at a server of 2026-07-28 with the tasks extension.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -18,21 +18,21 @@ use super::{
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 const ASKABLE: &str = r#"{"elicitation":{},"sampling":{}}"#;
 
-/// A server whose one task is as its script says, one step each time it is asked.
+/// A server with one task that follows a script, one step for each poll.
 struct Job {
     peer: Peer,
     server: Arc<dyn Server>,
     _supervisor: Supervisor,
 }
 
-/// What a tool does.
+/// Behaviour of a tool.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Makes {
-    /// A task where it may.
+    /// A task if the call allows it.
     TasksIfDeclared,
-    /// A task, and nothing else.
+    /// Always a task.
     TasksAlone,
-    /// No task.
+    /// Never a task.
     Answers,
 }
 
@@ -47,7 +47,7 @@ fn completed(result: &Value) -> Value {
     task
 }
 
-/// The task wants to know these.
+/// A task with these input requests.
 fn asking(keys: &[&str]) -> Value {
     let mut task = task("input_required");
     let params = json!({ "message": "Name?", "requestedSchema": { "type": "object", "properties": {} } });
@@ -103,7 +103,7 @@ impl Job {
         Self { peer, server, _supervisor: supervisor }
     }
 
-    /// A call that asks for a task, and what its client gets.
+    /// A call that asks for a task, and the client's result.
     async fn made(&self, context: Context) -> Value {
         let reply = tool(&self.server, context, &json!({ "name": "x", "task": { "ttl": 60000 } }));
         told(&Method::ToolsCall, reply.outcome().await)
@@ -114,7 +114,7 @@ impl Job {
     }
 }
 
-/// What a client of 2025-11-25 gets.
+/// The answer for a client of 2025-11-25.
 fn told(method: &Method, outcome: Outcome) -> Value {
     match outcome.into_revision(Revision::V2025_11_25, &Facts::new(Kind::Result, method)).unwrap() {
         Outcome::Complete(result) => result.view().unwrap(),
@@ -150,7 +150,7 @@ async fn a_client_that_asks_for_no_task_declares_nothing() {
     for context in [owner(), without_tasks(owner())] {
         assert_eq!(text(tool(&job.server, context, &json!({ "name": "x" }))).await, "at once");
     }
-    // and one of an older version cannot ask
+    // a client of an older version cannot ask for a task
     let old = tool(&job.server, without_tasks(owner()), &json!({ "name": "x", "task": {} }));
     assert_eq!(text(old).await, "at once");
     assert!(job.peer.seen_of("tools/call").iter().all(|seen| !declares(seen)));
@@ -194,7 +194,7 @@ async fn what_a_task_wants_to_know_is_asked_while_its_result_is_waited_for() {
         assert_eq!(params["_meta"]["io.modelcontextprotocol/related-task"]["taskId"], "T1");
         questions.push(question);
     }
-    // another who waits is not asked the same
+    // a second waiting call does not get the same input request
     let mut other = Box::pin(job.about(owner(), Method::TasksResult, "T1").outcome());
     assert!(futures_util::poll!(&mut other).is_pending());
     let first = questions.remove(0);
@@ -290,6 +290,6 @@ async fn the_methods_that_the_extension_lacks_are_not_there() {
     insta::assert_snapshot!(error, @"Method not found: tasks/list (-32601)");
     let error = failure(job.about(without_tasks(owner()), Method::TasksGet, "T1")).await;
     insta::assert_snapshot!(error, @"Method not found: tasks/get (-32601)");
-    // a task that nobody is known to own is for its server to judge
+    // the server decides about a task of unknown owner
     insta::assert_snapshot!(failure(job.about(owner(), Method::TasksGet, "T9")).await, @"Task not found (-32602)");
 }

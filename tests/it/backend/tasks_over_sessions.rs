@@ -1,4 +1,4 @@
-//! Clients of 2026-07-28 that declare the tasks extension, at a server of 2025-11-25 that has tasks.
+//! Clients of 2026-07-28 with the tasks extension, at a server of 2025-11-25 with tasks.
 
 mod listened;
 
@@ -37,10 +37,10 @@ const DECLARES: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}},"el
 
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
-/// A server whose one task is as its script says, one step each time it is asked.
+/// A server with one task that follows a script, one step for each poll.
 struct Old {
     peer: Peer,
-    /// What it tells outside of any exchange: the stream of each session.
+    /// The standalone stream of each session.
     aside: Arc<Mutex<Vec<mpsc::UnboundedSender<String>>>>,
     server: Arc<dyn Server>,
     _supervisor: Supervisor,
@@ -56,7 +56,7 @@ fn related(mut value: Value) -> Value {
     value
 }
 
-/// A stream of what is sent, which stays open.
+/// A stream with these events that stays open.
 fn open(events: mpsc::UnboundedReceiver<String>) -> Response {
     let stream = tokio_stream::wrappers::UnboundedReceiverStream::new(events);
     let body = Body::from_stream(stream.map(Ok::<_, Infallible>));
@@ -64,7 +64,8 @@ fn open(events: mpsc::UnboundedReceiver<String>) -> Response {
 }
 
 impl Old {
-    /// The task ends as `ends` says: a result or an error; where it is to ask, it does so while its result is waited for.
+    /// A task that ends as `ends` says, with a result or an error. If it `asks`, it sends an input request while its
+    /// result is awaited.
     async fn with(steps: &[&str], ends: Value, asks: bool) -> Self {
         let steps: Mutex<VecDeque<Value>> = Mutex::new(steps.iter().map(|status| task(status)).collect());
         let waits: Mutex<Option<(Value, mpsc::UnboundedSender<String>)>> = Mutex::default();
@@ -141,7 +142,7 @@ impl Old {
     }
 }
 
-/// One request of a client without sessions.
+/// A request of a client without a session.
 fn modern(user: &str, capabilities: &'static str) -> Context {
     let number = RequestNumber::new(REQUESTS.fetch_add(1, Ordering::Relaxed));
     let context = person(user, "none", "{}");
@@ -153,7 +154,7 @@ fn modern(user: &str, capabilities: &'static str) -> Context {
     Context { requester: Requester::Request(number), client: Arc::new(client), ..context }
 }
 
-/// What a client of 2026-07-28 gets.
+/// The answer for a client of 2026-07-28.
 async fn shown(method: &Method, reply: Reply) -> Value {
     let outcome = reply.outcome().await;
     match outcome.into_revision(Revision::V2026_07_28, &Facts::new(Kind::Result, method)).unwrap() {

@@ -1,4 +1,4 @@
-//! A server behind a WebSocket, of each era, against one that does as it is told.
+//! A server behind a WebSocket, of each era, with a script.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -26,7 +26,7 @@ use super::{
     peers::{client, failure, gateway, next, result, started, text, tool, until},
 };
 
-/// What the server got: the header of the upgrade, then each message.
+/// The input of the server: the header of the upgrade, then each message.
 type Seen = Arc<Mutex<Vec<Value>>>;
 
 /// A scripted server.
@@ -88,7 +88,7 @@ async fn serve(speaks: Speaks, seen: Seen, mut socket: WebSocket) {
     }
 }
 
-/// The messages that the server sends for one.
+/// The server's messages in answer to one.
 fn answers(speaks: Speaks, message: &Value) -> Vec<Value> {
     let result = |result: &Value| json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
     let error =

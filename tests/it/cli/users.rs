@@ -1,4 +1,4 @@
-//! Who a key's user is, as the operator sees it.
+//! Users of keys, as the operator sees them.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{Command, Output, Path, Stdio, assert_snapshot, lockkeeper, shown};
 
-/// A data folder, and the program that works on it.
+/// A data folder for the program.
 struct Data(tempfile::TempDir);
 
 impl Data {
@@ -76,7 +76,7 @@ fn a_rotated_key_keeps_its_name_rights_and_user() {
     assert!(before["ends"].is_string() && after["ends"].is_null());
     let table = String::from_utf8(data.run(&["keys", "list"]).stdout).unwrap();
     assert!(table.contains(&format!("then {new}")), "{table}");
-    // the newest key alone is rotated again
+    // only the newest key can be rotated again
     let output = data.run(&["keys", "rotate", &old]);
     let told = shown(data.path(), &output).replace(&old, "OLD").replace(new, "NEW");
     assert_snapshot!(told, @r#"
@@ -98,7 +98,7 @@ fn the_user_option_takes_a_user_or_a_key_without_a_user_name() {
     let data = Data::new();
     let own = data.create(&["laptop"]);
     let joined = data.create(&["desktop", "--user", "ann"]);
-    // a key named like a user never stands for that user, nor the user for the key
+    // a key with the name of a user does not stand for that user, nor the user for the key
     data.create(&["ann"]);
     for user in ["ann", "laptop", &own, &format!("key:{own}"), "nobody"] {
         assert_eq!(data.json(&["grants", "list", "--user", user]), Value::Array(Vec::new()), "{user}");
@@ -121,7 +121,7 @@ fn the_user_option_takes_a_user_or_a_key_without_a_user_name() {
     "#);
 }
 
-/// What the gateway logs until it listens.
+/// The gateway's log output until it listens.
 fn start(data: &Data) -> String {
     let mut gateway: Child = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
         .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])

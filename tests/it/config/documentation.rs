@@ -1,5 +1,5 @@
-//! The page of the configuration and the JSON Schema beside it, compared with the parser: the same keys, defaults, bounds
-//! and choices.
+//! The page of the configuration and the JSON Schema, compared with the parser: the same keys, defaults, bounds and
+//! choices.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 
 use super::load;
 
-/// Keys that the parser knows to refuse them with advice: nothing else is to be said of them.
+/// Keys that the parser knows only to refuse them with advice, and that need no documentation.
 const REFUSED: &[&str] = &["envFile"];
 
-/// One key, as its line of the page says it.
+/// One key, from its line of the page.
 #[derive(Debug)]
 struct Key {
-    /// The path of its table; empty for the outermost one.
+    /// The path of its table; empty for the root.
     table: &'static str,
     name: String,
     default: String,
     bounds: String,
 }
 
-/// The tables of the page: the heading, the path of an example, and the way to the properties in the schema.
+/// The tables of the page: the heading, the path of an example, and the path of the properties in the schema.
 const TABLES: &[(&str, &str, &str)] = &[
     ("Top level", "", "/properties"),
     ("`[limits]`", "limits", "/properties/limits/properties"),
@@ -62,7 +62,7 @@ fn the_bounds_of_the_page_are_those_of_the_parser() {
         if !key.bounds.contains("` to `") {
             continue;
         }
-        // another key can be the bound
+        // the bound may be another key
         let other = keys.iter().find(|other| other.name == most);
         let most = other.map_or(most, |other| other.default.trim_matches(['`', '"']));
         let is_number = least.bytes().all(|byte| byte.is_ascii_digit());
@@ -85,7 +85,7 @@ fn the_choices_of_the_page_are_those_of_the_parser() {
         let problem = loaded(&key, Some("\"no such choice\"")).unwrap_err();
         let listed = problem.split("this must be one of ").nth(1).unwrap().lines().next().unwrap();
         let listed: Vec<String> = quoted(listed).map(|choice| format!("\"{choice}\"")).collect();
-        // what is listed only to be refused is no choice
+        // a choice that is listed but refused does not count
         let accepted = listed.iter().map(String::as_str).filter(|choice| loaded(&key, Some(choice)).is_ok()).collect();
         assert_eq!(documented, accepted, "{key:?}");
         checked += 1;
@@ -126,7 +126,7 @@ fn the_example_file_is_valid_by_the_schema() {
     };
     let text = fs::read_to_string(root().join("lockkeeper.example.toml")).unwrap();
     assert_eq!(errors(&text), [""; 0]);
-    // the examples without a default too
+    // with the examples that have no default
     let whole: Vec<&str> = text.lines().map(|line| line.strip_prefix("#: ").unwrap_or(line)).collect();
     assert_eq!(errors(&whole.join("\n")), [""; 0]);
     for wrong in [
@@ -174,7 +174,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
 
 // === the parser ===
 
-/// The words in the sources of the parser that can be names of keys.
+/// Words in the sources of the parser that may be names of keys.
 fn literals() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(root().join("src/config")).unwrap() {
@@ -189,7 +189,7 @@ fn literals() -> BTreeSet<String> {
 fn is_known(table: &str, name: &str) -> bool {
     let text = match table {
         "" => format!("{name} = 1\n"),
-        // what is asked of a server depends on how it is reached
+        // the options of a server depend on its transport
         "backends.x" if name != "builtin" => format!("[{table}]\nbuiltin = \"demo\"\n{name} = 1\n"),
         _ => format!("[{table}]\n{name} = 1\n"),
     };
@@ -197,7 +197,7 @@ fn is_known(table: &str, name: &str) -> bool {
     !problems.contains("unknown option")
 }
 
-/// The configuration with the key at `value`, or without it; else what is wrong with it.
+/// The configuration with the key at `value`, or without it; else the error.
 fn loaded(key: &Key, value: Option<&str>) -> Result<String, String> {
     let Key { table, name, .. } = key;
     let is_backend = table.starts_with("backends");

@@ -1,4 +1,4 @@
-//! What a person is told who made mistakes.
+//! Error messages of the configuration.
 
 use insta::assert_snapshot;
 

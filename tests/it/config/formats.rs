@@ -1,4 +1,4 @@
-//! Every form of file that people have.
+//! File formats of the configuration.
 
 use std::{path::Path, time::Duration};
 
@@ -10,7 +10,7 @@ use lockkeeper::{
 
 use super::load;
 
-/// A backend in one line, its secrets among it.
+/// A backend in one line, with its secrets.
 fn line(spec: &BackendSpec) -> String {
     match &spec.transport {
         TransportSpec::Stdio(stdio) => {
@@ -112,7 +112,7 @@ fn the_file_of_claude_code_is_accepted_unchanged() {
 #[test]
 fn the_file_of_vs_code_is_accepted_with_its_comments() {
     let text = r#"{
-  // our servers
+  // servers of this gateway
   "servers": {
     "play wright": { "command": "npx", "args": ["-y", "@playwright/mcp"], "env": { "HOME": "${env:HOME}" }, },
     "memory": { "type": "http", "url": "http://localhost:3000/mcp" }, /* the last */
@@ -146,7 +146,7 @@ fn the_example_file_shows_the_defaults_and_every_option() {
     assert_eq!(config.log, LogConfig::default());
     assert_eq!(config.listen, lockkeeper::config::DEFAULT_LISTEN);
 
-    // Every commented option is one that exists: with the marks `#:` taken away the file still loads.
+    // Every commented option exists: without the marks `#:` the file still loads.
     let whole: String =
         text.lines().map(|line| line.strip_prefix("#: ").unwrap_or(line)).collect::<Vec<_>>().join("\n");
     let variables = [("GITHUB_TOKEN", "t"), ("DOCS_TOKEN", "t"), ("HOME", "/home/ada")];

@@ -1,4 +1,4 @@
-//! What counts where several places say something.
+//! Precedence of the sources of the configuration.
 
 use insta::assert_snapshot;
 use lockkeeper::{

@@ -1,4 +1,4 @@
-//! What people copy from the README and the pages: configuration that the parser accepts, JSON that is JSON.
+//! Snippets of the README and the pages: the parser accepts the configuration, and JSON is valid.
 
 use std::{fs, path::Path};
 
@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::load;
 
-/// Pages with snippets for people who set something up.
+/// Pages with snippets for setup.
 const PAGES: [&str; 3] = ["README.md", "docs/clients.md", "docs/deployment.md"];
-/// Lines of the README at most; more belongs into `docs/`.
+/// Maximum number of lines of the README; further text belongs into `docs/`.
 const README_LINES: usize = 350;
 
 #[test]

@@ -1,6 +1,5 @@
-//! Messages that a server could read otherwise than the gateway checked them are refused, over every transport: a member
-//! that a decision is made on is there twice, or in a spelling that folds to it. And how errors are written that answer no
-//! request.
+//! Messages that a server could read otherwise than the gateway are refused on every transport: with a repeated member
+//! that matters for a decision, or one in a spelling that folds to it. Also, errors that answer no request.
 
 use axum::body::Body;
 use http::{Method as Verb, StatusCode};
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Client, World, body, call, http_sse::Connected, modern::Modern};
 
-/// What a legacy client can send, and the member that makes it ambiguous.
+/// Messages of a legacy client, and their ambiguous member.
 const REQUESTS: [(&str, &str, &str); 24] = [
     ("tools/call", r#"{"name":"echo","Name":"danger"}"#, "Name"),
     ("tools/call", r#"{"name":"echo","name":"echo"}"#, "name"),
@@ -41,13 +40,13 @@ fn request(method: &str, params: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":7,"method":"{method}","params":{params}}}"#)
 }
 
-/// The answer is `-32602`, names the member, and answers request 7.
+/// Expects `-32602` with the member's name, in answer to request 7.
 fn assert_refused(answer: &Value, member: &str, sent: &str) {
     assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32602), &json!(7)), "{sent}: {answer}");
     assert!(answer["error"]["message"].as_str().unwrap().contains(member), "{sent}: {answer}");
 }
 
-/// How often the server was asked anything but what it is.
+/// The number of calls that the server got, without `server/discover`.
 fn asked(world: &World) -> usize {
     let calls = world.server.calls.lock();
     calls.iter().filter(|call| !matches!(call.method, Method::Discover | Method::Listen)).count()
@@ -123,7 +122,7 @@ async fn a_request_without_a_session_is_refused_before_its_envelope_is_believed(
         assert_eq!(response.status(), StatusCode::BAD_REQUEST);
         assert_refused(&body(response).await, member, &text);
     }
-    // two envelopes, of which only one says that there is one
+    // two envelopes, only one of which declares it
     for (one, two) in [(true, false), (false, true)] {
         let full = modern.message(7, "tools/call", json!({}))["params"]["_meta"].to_string();
         let envelope = |is_full: bool| if is_full { full.as_str() } else { "{}" };
@@ -186,7 +185,7 @@ async fn what_no_decision_is_made_on_passes_as_it_came() {
     assert_eq!(sent.params.json(), params);
 }
 
-/// The answer to something that could not be read: its code, and its id where it has one.
+/// The answer to unreadable input: its code, and its id if it has one.
 async fn unread(client: &Client, verb: Verb, text: &'static str, version: Option<&str>) -> (Value, Option<Value>) {
     let response = client
         .request(verb, Body::from(text), |headers| {
@@ -203,7 +202,7 @@ async fn unread(client: &Client, verb: Verb, text: &'static str, version: Option
 #[tokio::test]
 async fn an_error_that_answers_no_request_has_the_id_that_its_version_allows() {
     let world = World::new().await;
-    // 2025-11-25 and 2026-07-28, schema: an id is a string or a number, or is not there
+    // 2025-11-25 and 2026-07-28, schema: an id is a string or a number, or missing
     let idless = ["2025-11-25", "2026-07-28"];
     let stranger = world.client("ann");
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "2099-01-01"] {

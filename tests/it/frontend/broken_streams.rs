@@ -1,4 +1,4 @@
-//! Streams that break off at any moment, several at once, and what readers that are too slow lose (design rules 7, 8, 10).
+//! Streams that break off at any moment, several at once, and the losses of slow readers (design rules 7, 8, 10).
 
 use std::collections::BTreeMap;
 
@@ -14,28 +14,28 @@ use serde_json::{Value, json};
 use super::{Client, Events, World, call};
 
 const REVISION: Revision = Revision::V2025_11_25;
-/// How many calls run beside one another, and how many standalone streams.
+/// The number of concurrent calls, and of standalone streams.
 const CALLS: usize = 3;
 const STANDALONE: usize = 2;
 
-/// One thing that happens.
+/// One step.
 #[derive(Debug, Clone)]
 enum Act {
-    /// The server says something in the call.
+    /// The server sends progress in the call.
     Say(usize),
-    /// It says something outside of any.
+    /// The server sends a notification outside of calls.
     Tell,
-    /// The client reads what there is of a stream, at most so many events.
+    /// The client reads at most so many events of a stream.
     Read(usize, usize),
-    /// An event is written and gets lost, and the stream breaks off.
+    /// An event is sent and lost, and the stream breaks off.
     Lose(usize),
     /// The stream breaks off.
     Break(usize),
-    /// The client comes back, be the stream broken off or not.
+    /// The client resumes, whether the stream broke off or not.
     Resume(usize),
 }
 
-/// One stream as its client knows it.
+/// One stream from its client's view.
 #[derive(Default)]
 struct Line {
     events: Option<Events>,
@@ -70,7 +70,7 @@ pub(super) fn done() -> Event {
     Event::Done(Outcome::Complete(Payload::of(REVISION, &json!({ "content": [] }))))
 }
 
-/// Lets every task run until it waits.
+/// Lets all tasks run until they wait.
 async fn settle() {
     for _ in 0..50 {
         tokio::task::yield_now().await;
@@ -90,7 +90,7 @@ async fn talk(world: &World, client: &Client, id: usize) -> Events {
 }
 
 impl Line {
-    /// Takes what there is, at most `most` events.
+    /// Reads available events, at most `most`.
     async fn read(&mut self, most: usize) {
         for _ in 0..most {
             settle().await;
@@ -110,7 +110,7 @@ impl Line {
     }
 }
 
-/// What happens to all streams of one session.
+/// The steps of all streams of one session.
 struct Play {
     world: World,
     client: Client,
@@ -130,7 +130,7 @@ impl Play {
         for _ in 0..STANDALONE {
             lines.push(Line { events: Some(Events::of(client.get().await)), ..Line::default() });
         }
-        // each client knows where its streams begin before any of them breaks off
+        // each client has an event id before its stream breaks off
         for line in &mut lines {
             line.read(1).await;
         }
@@ -163,7 +163,7 @@ impl Play {
         settle().await;
     }
 
-    /// Ends every call, and reads every stream to where nothing is left.
+    /// Ends every call, and reads every stream to its end.
     async fn end(&mut self) {
         for call in 0..CALLS {
             self.world.server.say(&call.to_string(), done());
@@ -173,7 +173,7 @@ impl Play {
             line.resume(&self.client).await;
             line.read(1_000).await;
         }
-        // what one standalone stream left when it was closed for the next is taken by the newest
+        // messages that a standalone stream had left when the next replaced it go to the newest
         let newest = self.lines.last_mut().unwrap();
         newest.resume(&self.client).await;
         newest.read(1_000).await;

@@ -1,4 +1,4 @@
-//! What servers ask outside of any call, before clients of 2026-07-28, who can be asked in calls alone.
+//! Server requests outside of any call, for clients of 2026-07-28, which get them only in calls.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{Events, World, body, broken_streams::done, modern::Modern};
 
 const ALL: &str = r#"{"sampling":{},"elicitation":{},"roots":{}}"#;
 
-/// A listen that the server has acknowledged, and what the server says on it.
+/// An acknowledged listen, and the sender of its events.
 async fn listening(world: &World, client: &Modern) -> (Events, UnboundedSender<Event>) {
     let (say, said) = tokio::sync::mpsc::unbounded_channel();
     *world.server.heard.lock() = Some(said);
@@ -20,7 +20,7 @@ async fn listening(world: &World, client: &Modern) -> (Events, UnboundedSender<E
     (events, say)
 }
 
-/// Reads a listen while something else goes on.
+/// Reads a listen while another future runs.
 async fn beside<T>(events: &mut Events, other: impl Future<Output = T>) -> T {
     let reads = async {
         loop {
@@ -35,13 +35,13 @@ async fn beside<T>(events: &mut Events, other: impl Future<Output = T>) -> T {
     }
 }
 
-/// A question, and what becomes of it.
+/// A server request, and the receiver of its answer.
 pub(super) fn question(method: Method) -> (Event, Answered) {
     let (question, answered) = Question::new(method, Payload::empty(Revision::V2025_11_25));
     (Event::Asked(question), answered)
 }
 
-/// Waits until the listen has read what was said on it.
+/// Waits until the listen has read its events.
 async fn settle() {
     for _ in 0..20 {
         tokio::task::yield_now().await;
@@ -56,14 +56,14 @@ async fn a_question_outside_of_any_call_is_asked_in_the_next_call_of_its_client(
     let (asked, answered) = question(Method::RootsList);
     say.send(asked).unwrap();
     beside(&mut events, settle()).await;
-    // of others it is not asked, nor in requests that cannot ask
+    // other clients do not get it, nor do calls without server requests
     let (stranger, poorer) =
         (Modern::of(&world, "bob", ALL), Modern::of(&world, "ann", r#"{"roots":{},"sampling":{}}"#));
     for other in [&stranger, &poorer] {
         let answer = beside(&mut events, async { body(other.tool(1, "echo", json!({})).await).await }).await;
         assert!(answer["result"]["content"].is_array(), "{answer}");
     }
-    // nor in a call that is over at once
+    // nor does a call that ends at once
     let quick = beside(&mut events, async { body(client.tool(1, "echo", json!({})).await).await }).await;
     assert!(quick["result"]["content"].is_array(), "{quick}");
     let arguments = json!({ "name": "t" });

@@ -1,4 +1,4 @@
-//! The handshake, and the statuses of what is not as it should be (`translation` 2.2).
+//! The handshake, and the statuses of invalid requests (`translation` 2.2).
 
 use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode};
 use insta::assert_snapshot;
@@ -88,7 +88,7 @@ async fn pings_are_answered_here_and_levels_by_the_server() {
     assert_eq!(answer(ask("x/unknown", json!({}))).await["error"]["code"], -32601);
 }
 
-/// What is wrong with a request, and what it is answered.
+/// A change that makes a request invalid, the request, and the answer.
 type Fault = (fn(&mut HeaderMap), &'static str, StatusCode, i64);
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn every_fault_of_a_post_has_its_status() {
         (|h| drop(h.remove("mcp-session-id")), PING, StatusCode::BAD_REQUEST, -32600),
         (|h| set(h, "mcp-session-id", "unknown"), PING, StatusCode::NOT_FOUND, -32600),
         (|h| set(h, "mcp-protocol-version", "2099-01-01"), PING, StatusCode::BAD_REQUEST, -32600),
-        // of a version that has no sessions, and without its envelope
+        // of a version without sessions, without its envelope
         (|h| set(h, "mcp-protocol-version", "2026-07-28"), PING, StatusCode::BAD_REQUEST, -32602),
         (|_| (), r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, StatusCode::BAD_REQUEST, -32600),
     ];

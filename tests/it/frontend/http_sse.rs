@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Client, Events, Start, World, call, initialize, text};
 
-/// A client on an open connection, and its stream.
+/// A client with an open connection, and its stream.
 pub(super) struct Connected {
     pub(super) client: Client,
     events: Events,
@@ -219,7 +219,7 @@ async fn a_connection_that_is_not_read_ends_with_its_session_once_answers_gather
     }
     world.server.wait_for(Method::ToolsCall, 5).await;
     assert!(world.ended.lock().is_empty(), "so much may wait");
-    // what is not read is not polled: the session ends all the same
+    // an unread stream is not polled: the session ends all the same
     stalled.tell(call(5, "echo", json!({}))).await;
     assert_eq!(world.server.fate().await, "dropped");
     assert_eq!(world.ended.lock().len(), 1);

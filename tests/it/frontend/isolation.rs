@@ -1,4 +1,4 @@
-//! No answer reaches the wrong client, and only a cancel cancels.
+//! Isolation of clients: answers reach only their client, and only a cancellation cancels.
 
 use futures_util::future::join_all;
 use http::StatusCode;
@@ -47,7 +47,7 @@ async fn a_client_that_vanishes_does_not_cancel_its_call() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     tokio::time::pause();
-    // once before the headers are sent, once in the midst of the stream
+    // once before the headers are sent, once during the stream
     let vanished =
         tokio::time::timeout(std::time::Duration::from_secs(1), client.send(call(1, "hold", json!({})))).await;
     assert!(vanished.is_err());
@@ -139,7 +139,7 @@ async fn in_a_crowd_nothing_is_mixed_up_and_nothing_stays_behind() {
                 let tool = ["echo", "progress", "hold"][round % 3];
                 let response = client.send(call(1, tool, json!({ "say": said })));
                 if round % 7 == 0 {
-                    // hangs up before the answer, or in the midst of it
+                    // disconnects before the answer, or during it
                     drop(tokio::time::timeout(std::time::Duration::from_micros(200), response).await);
                 } else if round % 5 == 0 {
                     let (response, cancelled) = tokio::join!(response, client.send(cancel(1)));

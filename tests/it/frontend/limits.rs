@@ -1,4 +1,4 @@
-//! What one user can have at once without a session: calls, listens and suspended calls, each bounded for itself.
+//! Limits of one user without a session: calls, listens and suspended calls, counted separately.
 
 use http::StatusCode;
 use lockkeeper::{crossing, frontend::FrontendSettings, mcp::Method};
@@ -40,7 +40,7 @@ async fn open_listens_take_no_room_from_calls() {
     assert!(other["result"].is_object(), "another user has a bound of their own");
     assert_eq!(held.status(), StatusCode::OK);
 
-    // a listen that ends makes room for another
+    // a listen that ends frees its place
     drop(open.pop());
     let mut events = Events::of(client.ask(7, "subscriptions/listen", chosen()).await);
     assert!(events.message().await.is_some());

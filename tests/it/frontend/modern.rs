@@ -1,4 +1,4 @@
-//! Clients of 2026-07-28: the envelope and the headers, one answer to each request, questions between requests, listens.
+//! Clients of 2026-07-28: envelope and headers, one answer to each request, server requests between requests, listens.
 
 use axum::body::Body;
 use http::{Method as Verb, Response, StatusCode};
@@ -19,7 +19,7 @@ const TASKS: &str = "io.modelcontextprotocol/tasks";
 const DECLARES: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 const ALL: &str = r#"{"sampling":{},"elicitation":{"form":{},"url":{}},"roots":{}}"#;
 
-/// A client that says with each request who it is.
+/// A client that identifies itself in each request.
 pub(super) struct Modern {
     pub(super) client: Client,
     capabilities: Value,
@@ -37,7 +37,7 @@ impl Modern {
         json!({ "jsonrpc": "2.0", "id": id.into(), "method": method, "params": params })
     }
 
-    /// Sends a message under the headers that mirror it, as `change` changes them.
+    /// Sends a message with the headers that mirror it, modified by `change`.
     async fn send_as(&self, message: &Value, change: &[(&'static str, Option<&str>)]) -> Response<Body> {
         let params = &message["params"];
         let name = params["name"].as_str().or_else(|| params["uri"].as_str()).map(str::to_owned);
@@ -58,7 +58,7 @@ impl Modern {
             .await
     }
 
-    /// Sends a text under the headers of a request of `method` that names `name`.
+    /// Sends a text with the headers of a request of `method` with this `name`.
     pub(super) async fn post(&self, method: &str, name: &str, text: String) -> Response<Body> {
         self.client
             .request(Verb::POST, Body::from(text), |headers| {
@@ -78,7 +78,7 @@ impl Modern {
     }
 }
 
-/// The code of the error that a request is answered with, under its status.
+/// Status and error code of the answer.
 async fn refused(response: Response<Body>) -> (u16, Value) {
     let status = response.status().as_u16();
     (status, body(response).await["error"]["code"].clone())
@@ -133,7 +133,7 @@ async fn what_the_headers_say_must_be_what_the_body_says() {
     }
     let same = client.send_as(&call, &[("mcp-name", Some("=?base64?ZWNobw==?="))]).await;
     assert_eq!(same.status(), StatusCode::OK);
-    // the header alone does not make a request of this version, and it is no other's
+    // the header alone makes no request of this version, nor of another
     let bare = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
     assert_eq!(refused(client.send_as(&bare, &[]).await).await, (400, json!(-32602)));
     let bare = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {} });
@@ -255,7 +255,7 @@ async fn a_question_ends_the_request_and_the_next_one_brings_the_answer() {
     assert!(state.starts_with("gw1."), "{state}");
     let answer = json!({ "action": "accept", "content": { "name": "Ann" } });
     let retry = |responses: Value, state: &str, arguments: &Value| json!({ "name": "ask", "arguments": arguments, "inputResponses": responses, "requestState": state });
-    // a state is good for its caller, its request, and once
+    // a state is valid for its caller, its request, and once
     let stranger = Modern::of(&world, "bob", ALL);
     let given = retry(json!({ key: answer }), state, &arguments);
     let other = retry(json!({ key: answer }), state, &json!({ "method": "roots/list" }));
@@ -322,7 +322,7 @@ async fn a_first_request_cannot_bring_what_belongs_to_a_later_one() {
         }
     }
     assert!(world.server.calls.lock().is_empty());
-    // answers to what was not asked are passed over
+    // answers to unknown requests are ignored
     let asked = body(ask(json!({ "inputResponses": answers })).await).await;
     assert_eq!(asked["result"]["inputRequests"]["q1"]["method"], "roots/list");
 }
@@ -422,7 +422,7 @@ async fn a_listen_is_acknowledged_first_and_tells_what_was_chosen() {
     let mut events = Events::of(client.ask("l", "subscriptions/listen", chosen).await);
     let acknowledged = events.message().await.unwrap();
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
-    // the server tells of changes of its tools alone
+    // the server notifies only about its tools
     assert_eq!(acknowledged["params"]["notifications"], json!({ "toolsListChanged": true }));
     assert_eq!(acknowledged["params"]["_meta"], json!({ "io.modelcontextprotocol/subscriptionId": "l" }));
     for (method, params) in [

@@ -1,5 +1,5 @@
-//! Servers of 2026-07-28 before clients of the same version: everything passes as it is written, but for the state that a
-//! server wants to have back, which the client cannot read, change, or use for anything else.
+//! Servers and clients of 2026-07-28: everything passes unchanged, except for the server's state, which is sealed: the
+//! client cannot read, change, or misuse it.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn complete(text: &str) -> Reply {
     Reply::complete(Payload::new(Revision::V2026_07_28, text.to_owned().into()))
 }
 
-/// A call of `play` with these further members, as it is written.
+/// A call of `play` with further members, verbatim.
 async fn play(client: &Modern, members: &str) -> Response<Body> {
     let text = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{ "name":"play" ,"arguments":{{"n":1.50}},{members}{ENVELOPE} }}}}"#
@@ -31,14 +31,14 @@ async fn play(client: &Modern, members: &str) -> Response<Body> {
     client.client.request(Verb::POST, Body::from(text), change).await
 }
 
-/// The parameters of the calls that the server got, as they were written.
+/// The parameters of the calls that the server got, verbatim.
 fn got(world: &World) -> Vec<String> {
     let calls = world.server.calls.lock();
     let calls = calls.iter().filter(|call| call.method == Method::ToolsCall);
     calls.map(|call| String::from_utf8_lossy(call.params.json()).into_owned()).collect()
 }
 
-/// The state that the client gets for a call that the server ends with the state `"ST"`.
+/// The state that the client gets if the server ends a call with the state `"ST"`.
 async fn sealed(world: &World, client: &Modern) -> String {
     world.server.plays.lock().push_back(Reply::done(requires(r#"{"requestState":"ST"}"#)));
     let answer = body(play(client, "").await).await;

@@ -1,5 +1,5 @@
-//! What a client reads, at once or event by event. Every message is held to the official schema of the client's version,
-//! as soon as the client knows that.
+//! Reader of a client's responses, as a whole or by event. Validates every message against the official schema of the
+//! client's version, once that is known.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -14,16 +14,16 @@ use serde_json::Value;
 
 use crate::support::strict;
 
-/// A body that is read event by event.
+/// A body that is read by event.
 pub(super) struct Events(BodyDataStream, Reader);
 
-/// What one client has asked, by which it knows what an answer must be. It goes with each response.
+/// The requests of one client, to identify answers. Attached to each response.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reader(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The version that `initialize` was answered with.
+    /// The version in the answer to `initialize`.
     revision: Option<Revision>,
     /// The method of each request, by its id.
     asked: HashMap<String, String>,
@@ -41,7 +41,7 @@ pub(super) async fn text(response: Response<Body>) -> String {
     text
 }
 
-/// The whole body, which is one message or a batch.
+/// The whole body, as one message or a batch.
 pub(super) async fn body(response: Response<Body>) -> Value {
     assert_eq!(response.headers()["content-type"], "application/json");
     serde_json::from_str(&text(response).await).unwrap()
@@ -59,7 +59,7 @@ impl Events {
         Self(response.into_body().into_data_stream(), reader)
     }
 
-    /// The next event or comment as it was written; `None` at the end.
+    /// The next event or comment, verbatim; `None` at the end.
     pub(super) async fn raw(&mut self) -> Option<String> {
         let chunk: Bytes = self.0.next().await?.unwrap();
         let text = String::from_utf8(chunk.to_vec()).unwrap();
@@ -67,7 +67,7 @@ impl Events {
         Some(text)
     }
 
-    /// The id of the next event that has one, and its data.
+    /// Id and data of the next event that has an id.
     pub(super) async fn numbered(&mut self) -> Option<(String, String)> {
         loop {
             let text = self.raw().await?;
@@ -83,7 +83,7 @@ impl Events {
         loop {
             let text = self.raw().await?;
             let data: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
-            // an event with an id and nothing else tells where to come back to
+            // an event with only an id is for resumption
             if data.iter().any(|line| !line.is_empty()) {
                 return Some(data.join("\n"));
             }
@@ -103,7 +103,7 @@ impl Reader {
         response.extensions().get().cloned().unwrap_or_default()
     }
 
-    /// Takes note of the requests in a message or a batch.
+    /// Records the requests in a message or a batch.
     pub(super) fn asks(&self, message: &Value) {
         let all = message.as_array().map_or(std::slice::from_ref(message), Vec::as_slice);
         for one in all {
@@ -113,7 +113,7 @@ impl Reader {
         }
     }
 
-    /// Holds what came to the schema. What no JSON is, like the address of a session, is no message.
+    /// Validates a message. Data that is no JSON, such as the URL of a session, is no message.
     fn reads(&self, data: &str) {
         let Ok(message) = serde_json::from_str::<Value>(data) else { return };
         let all = message.as_array().map_or(std::slice::from_ref(&message), Vec::as_slice);
@@ -134,7 +134,7 @@ impl Reader {
         let Some(revision) = state.revision else { return };
         drop(state);
         let checked = match (method, asked) {
-            // until 2025-11-25 no schema has an error without an id, which JSON-RPC asks for
+            // before 2025-11-25 the schemas have no error without an id, which JSON-RPC requires
             (None, _) if id.is_null() && message.get("error").is_some() => Ok(()),
             (None, asked) => strict::answer(revision, asked.as_deref().unwrap_or_default(), message),
             (Some(_), _) if id.is_null() => strict::notification(revision, message),

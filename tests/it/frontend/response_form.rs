@@ -1,4 +1,4 @@
-//! The form of answers (design rule 8), and batches (2025-03-26).
+//! Form of responses (design rule 8), and batches (2025-03-26).
 
 use http::StatusCode;
 use lockkeeper::mcp::Method;

@@ -1,4 +1,4 @@
-//! Streams that break off, and clients that come back to them (design rule 10).
+//! Broken streams and their resumption (design rule 10).
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Client, Events, World, body, call};
 
-/// What the rest of a stream says: progress by its number, answers by their id.
+/// The rest of a stream: progress by its number, answers by their id.
 async fn rest(events: &mut Events) -> Vec<String> {
     let mut said = Vec::new();
     while let Some(message) = events.message().await {

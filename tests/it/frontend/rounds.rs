@@ -1,5 +1,5 @@
-//! Servers of 2026-07-28 before clients that have a session: what ends their calls is asked in the midst of the client's,
-//! and they are called again with the answers.
+//! Servers of 2026-07-28 and clients with a session: the requests that end a call reach the client during its call, and
+//! the server is called again with the answers.
 
 use http::{Response, StatusCode};
 use lockkeeper::mcp::{ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Revision};
@@ -14,12 +14,12 @@ const PAGE: &str = r#"{"method":"elicitation/create","params":{"mode":"url","mes
 const SAMPLE: &str = r#"{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}"#;
 const ROOTS: &str = r#"{"method":"roots/list"}"#;
 
-/// The end of a call that asks.
+/// The end of a call with server requests.
 pub(super) fn requires(text: &str) -> Outcome {
     Outcome::InputRequired(Payload::new(NEWEST, text.to_owned().into()))
 }
 
-/// The end of a call that asks this, under these keys, with the state `"ST"`.
+/// The end of a call with these requests by key, and the state `"ST"`.
 fn asks(questions: &[(&str, &str)]) -> Reply {
     let questions: Vec<String> = questions.iter().map(|(key, question)| format!(r#""{key}":{question}"#)).collect();
     let questions = questions.join(",");
@@ -32,7 +32,7 @@ fn finished() -> Outcome {
     Outcome::Complete(Payload::new(NEWEST, r#"{"resultType":"complete","content":[]}"#.into()))
 }
 
-/// Progress as the backend tells it, under the client's token.
+/// Progress of the backend, under the client's token.
 fn progress(text: &str) -> Event {
     Event::Notified(Notification { method: Method::Progress, params: Payload::new(NEWEST, text.to_owned().into()) })
 }
@@ -43,7 +43,7 @@ async fn opened(world: &World, version: &'static str, capabilities: &str) -> Cli
     client
 }
 
-/// A client whose calls are answered like this, one after the other.
+/// A client whose calls get these replies in order.
 async fn playing(world: &World, replies: impl IntoIterator<Item = Reply>) -> Client {
     world.server.plays.lock().extend(replies);
     opened(world, "2025-11-25", ALL).await
@@ -64,7 +64,7 @@ async fn answer(client: &Client, question: &Value, outcome: Value) {
     assert_eq!(client.send(answer).await.status(), StatusCode::ACCEPTED);
 }
 
-/// The parameters of the calls that the server got, as they were written.
+/// The parameters of the calls that the server got, verbatim.
 fn got(world: &World) -> Vec<String> {
     let played = [Method::ToolsCall, Method::PromptsGet, Method::ResourcesRead];
     let calls = world.server.calls.lock();
@@ -217,7 +217,7 @@ async fn a_client_that_cannot_be_reached_has_closed_its_dialog() {
     let mut client = world.client("ann");
     let response = client.send(super::initialize("2025-11-25", serde_json::from_str(ALL).unwrap())).await;
     client.session = Some(response.headers()["mcp-session-id"].to_str().unwrap().to_owned());
-    // it never says that it is initialized
+    // it never sends `notifications/initialized`
     assert!(body(play(&client).await).await["result"]["isError"].is_null());
     assert!(got(&world)[1].contains(r#"{"action":"cancel"}"#));
     assert_eq!(body(play(&client).await).await["result"]["isError"], true);
@@ -291,7 +291,7 @@ async fn a_server_that_asks_nothing_and_has_a_state_is_called_again_after_a_rest
     tokio::time::pause();
     let began = tokio::time::Instant::now();
     assert_eq!(body(play(&client).await).await["result"], json!({ "content": [] }));
-    // 50, 100, 200 and 250 ms, each to the next whole one
+    // 50, 100, 200 and 250 ms, each rounded up
     assert!((600..=610).contains(&began.elapsed().as_millis()));
     let expected = ["1", "2", "3", "4"].map(|state| format!(r#"{{"name":"play","requestState":"{state}"}}"#));
     assert_eq!(got(&world)[1..], expected);

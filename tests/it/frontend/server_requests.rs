@@ -1,4 +1,4 @@
-//! What a server asks in the midst of a call, and what its client answers.
+//! Server requests during a call, and the client's answers.
 
 use http::StatusCode;
 use serde_json::{Value, json};

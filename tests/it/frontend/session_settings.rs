@@ -1,4 +1,4 @@
-//! What a client sets for its session, and what becomes of it when the gateway is started anew.
+//! Settings of a session, and their restoration after a restart of the gateway.
 
 use lockkeeper::{frontend::FrontendSettings, mcp::Method};
 use serde_json::{Value, json};

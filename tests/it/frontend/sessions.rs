@@ -1,4 +1,4 @@
-//! Sessions: whose they are, how long they live and how many there can be (design rule 9).
+//! Sessions: owner, lifetime and number (design rule 9).
 
 use std::{sync::Arc, task::Poll, time::Duration};
 
@@ -149,7 +149,7 @@ async fn sessions_outlive_the_process() {
     assert_eq!(context.requester.session().map(|id| id.as_str().to_owned()), client.session);
     assert_eq!(context.client.display(), "test 1");
     assert_eq!(context.client.revision.as_str(), "2025-06-18");
-    // what it may do decides who is shown it
+    // its rights decide which callers see it
     assert_eq!(world.front.status()[0].rights.as_ref(), Some(&client.admission.caller.rights));
 }
 
@@ -262,7 +262,7 @@ async fn who_names_sessions_that_never_were_holds_up_nobody_else() {
         let mut ann = world.client("ann");
         ann.session = Some(format!("made-up-{number}"));
         let mut liar = Box::pin(async move { ann.get().await.status() });
-        // all of them have come before the one that is no liar
+        // all of them have arrived before the honest one
         match poll!(&mut liar) {
             Poll::Pending => liars.push(liar),
             Poll::Ready(_) => refused += 1,

@@ -1,4 +1,4 @@
-//! Standalone streams: what servers say outside any call, and when a stream ends.
+//! Standalone streams: notifications outside of calls, and the end of a stream.
 
 use std::{sync::Arc, time::Duration};
 

@@ -71,7 +71,7 @@ impl Gateway {
         self.try_open("/ws", Some("mcp")).await.unwrap()
     }
 
-    /// A connection whose session is open.
+    /// A connection with an open session.
     async fn ready(&self, version: &str) -> Socket {
         let mut socket = self.open().await;
         let answer = socket.ask(initialize(version, json!({ "roots": {}, "elicitation": {} }))).await;

@@ -1,4 +1,4 @@
-//! `subscriptions/listen`: what many backends tell, as one.
+//! `subscriptions/listen`: notifications of many backends in one stream.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use lockkeeper::{
 
 use super::script::{Backend, Client, background, gateway, heard, id, mount};
 
-/// Lets everybody do what can be done without time passing.
+/// Lets all tasks run until they wait for time to pass.
 async fn settle() {
     for _ in 0..50 {
         tokio::task::yield_now().await;

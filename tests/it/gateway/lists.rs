@@ -88,7 +88,7 @@ async fn many_who_ask_at_once_cause_one_fetch() {
     let wake = async { one.awake.send_replace(true) };
     let (lists, _) = tokio::join!(all, wake);
     assert!(lists.iter().all(|list| list == "b1__look b1__write b2__look"));
-    // one as the gateway itself, one as a client that can sample
+    // once for the gateway, once for a client with sampling
     assert_eq!(one.asked("tools/list").len(), 2);
 }
 
@@ -239,7 +239,7 @@ async fn until_a_list_is_there_the_gateways_own_stands_in() {
     one.awake.send_replace(true);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(client.tools().await, "b1__look b1__sample b2__look");
-    // one who begins to listen only now is told too, and once
+    // a listen that starts only now is notified too, and once
     let (told, rest) = heard(client.call(Method::Listen, "")).await;
     assert_eq!(told, "notifications/tools/list_changed");
     assert!(tokio::time::timeout(Duration::from_secs(5), heard(rest)).await.is_err());
@@ -259,7 +259,7 @@ async fn an_old_list_is_served_and_refreshed_behind() {
     assert_eq!(client.tools().await, "b1__look b1__write b2__look");
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(client.tools().await, "b1__new b2__look");
-    // the other promised to tell
+    // the other server sends notifications
     assert_eq!(two.asked("tools/list").len(), 1);
 }
 

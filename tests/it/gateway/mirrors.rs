@@ -1,4 +1,4 @@
-//! Parameters that are mirrored in headers toward servers of 2026-07-28, and what becomes of their faults.
+//! Parameters that are mirrored in headers for servers of 2026-07-28, and their errors.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -101,7 +101,7 @@ async fn what_the_gateway_cannot_mend_is_its_own_fault() {
         assert!(client.ask(Method::PromptsGet, r#"{"name":"b1__p"}"#).await.starts_with("error -32603"));
     }
     assert_eq!(backend.asked("tools/call").len(), 5);
-    // what concerns the client is its own to read
+    // an error that concerns the client reaches it
     *backend.answer.lock() = Some(Box::new(|_| refused(ErrorObject::MISSING_CAPABILITY)));
     let client = Client::new(gateway.merged()).speaking(MODERN);
     assert!(client.ask(Method::ToolsCall, r#"{"name":"b1__plain"}"#).await.starts_with("error -32021"));

@@ -1,4 +1,4 @@
-//! Servers of 2026-07-28 behind the merged endpoint: their questions and their errors.
+//! Servers of 2026-07-28 at the merged endpoint: server requests and errors.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ async fn a_call_that_ends_with_questions_tells_who_asks_and_is_called_again() {
     }
 }
 
-/// The error of a read as the client of `revision` is told it.
+/// The error of a read, for a client of `revision`.
 async fn refused(gateway: &Arc<Gateway>, revision: Revision, uri: &str) -> String {
     let params = format!(r#"{{"uri":"{uri}"}}"#);
     let outcome = client(gateway, revision).call(Method::ResourcesRead, &params).outcome().await;
@@ -76,7 +76,7 @@ async fn a_resource_that_is_not_there_has_the_code_of_the_clients_version() {
     }));
     assert_snapshot!(refused(&gateway, Revision::V2025_11_25, "b1+file:///x").await, @r#"{"code":-32002,"data":{"uri":"b1+file:///x"},"message":"Resource not found"}"#);
     assert_snapshot!(refused(&gateway, MODERN, "b1+file:///x").await, @r#"{"code":-32602,"data":{"uri":"b1+file:///x"},"message":"Resource not found"}"#);
-    // what the gateway itself does not know
+    // an error of the gateway itself
     assert_snapshot!(refused(&gateway, Revision::V2024_11_05, "b3+a:b").await, @r#"{"code":-32002,"data":{"uri":"b3+a:b"},"message":"Resource not found"}"#);
     assert_snapshot!(refused(&gateway, MODERN, "b3+a:b").await, @r#"{"code":-32602,"data":{"uri":"b3+a:b"},"message":"Resource not found"}"#);
 }

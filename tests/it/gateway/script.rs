@@ -1,4 +1,4 @@
-//! A scripted backend, and a client that asks the gateway.
+//! A scripted backend, and a client of the gateway.
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
 use std::{
@@ -30,33 +30,33 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 /// Makes the reply to one call.
 pub(crate) type Answer = Box<dyn Fn(&Call) -> Reply + Send + Sync>;
 
-/// A backend that does what it is told to.
+/// A scripted backend.
 pub(crate) struct Backend {
-    /// The version that it speaks.
+    /// Its version.
     pub(crate) revision: Mutex<Revision>,
     pub(crate) about: Mutex<String>,
     pub(crate) pages: Mutex<HashMap<&'static str, Vec<String>>>,
     pub(crate) failure: Mutex<Option<ErrorObject>>,
     pub(crate) answer: Mutex<Option<Answer>>,
-    /// What it was asked: method and parameters.
+    /// Its calls: method and parameters.
     pub(crate) calls: Mutex<Vec<(String, String)>>,
-    /// What was to be mirrored of the calls of its tools, as `name=value`.
+    /// The mirrored parameters of its tool calls, as `name=value`.
     pub(crate) mirrors: Mutex<Vec<String>>,
-    /// The sessions in which it was asked: method and session.
+    /// The sessions of its calls: method and session.
     pub(crate) sessions: Mutex<Vec<(String, Option<String>)>>,
-    /// In which sessions it does not answer while it is not awake.
+    /// Selects sessions in which it does not answer until it is awake.
     pub(crate) sleeps: Mutex<fn(&Context) -> bool>,
-    /// Whether it answers what it offers.
+    /// True if it answers lists.
     pub(crate) awake: watch::Sender<bool>,
-    /// Whether it refuses listens.
+    /// True if it rejects listens.
     pub(crate) deaf: AtomicBool,
-    /// The tasks that it tells of to listens that name them; `None`: it does not say.
+    /// The tasks that it acknowledges; `None`: it does not mention tasks.
     pub(crate) tasks: Mutex<Option<Vec<&'static str>>>,
-    /// What it tells those that listen: to the gateway itself (`None`) or to a session.
+    /// Notifications for listens: of the gateway (`None`) or of a session.
     pub(crate) tells: broadcast::Sender<(Option<String>, Notification)>,
 }
 
-/// Somebody who asks.
+/// A client of the gateway.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) server: Arc<dyn Server>,
@@ -66,7 +66,7 @@ pub(crate) struct Client {
 // === impl Backend ===
 
 impl Backend {
-    /// A backend with every capability and the tools of these names.
+    /// A backend with every capability and tools with these names.
     pub(crate) fn with_tools(names: &[&str]) -> Arc<Self> {
         let backend = Arc::new(Self {
             revision: Mutex::new(Revision::V2025_11_25),
@@ -87,7 +87,7 @@ impl Backend {
         backend
     }
 
-    /// The same of a version, with these tools as they are.
+    /// A backend of a version, with this list of tools.
     pub(crate) fn speaking(revision: Revision, list: &str) -> Arc<Self> {
         let backend = Self::with_tools(&[]);
         *backend.revision.lock() = revision;
@@ -113,7 +113,7 @@ impl Backend {
         self.calls.lock().iter().filter(|(name, _)| name == method).map(|(_, params)| params.clone()).collect()
     }
 
-    /// What it writes, in its version.
+    /// A payload in its version.
     pub(crate) fn wrote(&self, text: &str) -> Payload {
         Payload::new(*self.revision.lock(), Bytes::copy_from_slice(text.as_bytes()))
     }
@@ -152,7 +152,7 @@ impl Backend {
     }
 }
 
-/// Shares the backend, so that the test can move it while the gateway asks it.
+/// A shared backend, so that the test can change it while the gateway uses it.
 pub(crate) struct Shared(pub(crate) Arc<Backend>);
 
 impl Server for Shared {
@@ -194,7 +194,7 @@ impl Server for Shared {
 // === impl Client ===
 
 impl Client {
-    /// A client of this session, of a user with every right.
+    /// A client with this session, of a user with all rights.
     pub(crate) fn new(server: Arc<dyn Server>) -> Self {
         Self::of(server, "alice", Rights::all_backends())
     }
@@ -262,7 +262,7 @@ pub(crate) async fn heard(reply: Reply) -> (String, Reply) {
     }
 }
 
-/// Goes on beside the test.
+/// Runs a future beside the test.
 pub(crate) fn background<F>(future: F) -> tokio::task::JoinHandle<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
@@ -301,7 +301,7 @@ pub(crate) fn gateway_with(settings: GatewaySettings, mounts: Vec<Mount>) -> Arc
     gateway_that_tells(settings, mounts).0
 }
 
-/// A gateway, and what its backends say of themselves.
+/// A gateway, and the `DiscoverResult` of its backends.
 pub(crate) fn gateway_that_tells(
     settings: GatewaySettings,
     mounts: Vec<Mount>,

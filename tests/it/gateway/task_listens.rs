@@ -1,4 +1,4 @@
-//! `subscriptions/listen` that names tasks: each backend hears of its own, and the client of those that are told of.
+//! `subscriptions/listen` with tasks: each backend gets its own, and the client gets the acknowledged ones.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::script::{Backend, Client, background, gateway, heard, id, mount};
 
-/// A backend that tells of these tasks.
+/// A backend that acknowledges these tasks.
 fn telling(tasks: &[&'static str]) -> Arc<Backend> {
     let backend = Backend::with_tools(&[]);
     *backend.tasks.lock() = Some(tasks.to_vec());
@@ -22,12 +22,12 @@ fn filter(ids: &[&str]) -> String {
     json!({ "notifications": { "taskIds": ids } }).to_string()
 }
 
-/// What a backend was asked to tell by its clients; the gateway itself names no tasks.
+/// The tasks in clients' listens at a backend; the gateway's own listen has none.
 fn asked(backend: &Backend) -> Vec<String> {
     backend.asked("subscriptions/listen").into_iter().filter(|params| !params.is_empty()).collect()
 }
 
-/// The tasks that the reply begins with, in order.
+/// The tasks in the acknowledgement, in order.
 async fn acknowledged(reply: Reply) -> (Vec<String>, Reply) {
     let (told, rest) = heard(reply).await;
     let params = told.strip_prefix("notifications/subscriptions/acknowledged ").expect("an acknowledgement");
@@ -90,7 +90,7 @@ async fn a_listen_that_is_opened_again_names_its_tasks_again() {
     let backend = telling(&["T1"]);
     backend.deaf.store(true, Ordering::SeqCst);
     let client = Client::new(gateway(vec![mount("b1", &backend)]).merged());
-    // who is asked and does not listen tells of nothing
+    // a backend that rejects listens acknowledges nothing
     let (honoured, rest) = acknowledged(client.call(Method::Listen, &filter(&["b1.T1"]))).await;
     assert!(honoured.is_empty());
     let told = background(heard(rest));
@@ -100,7 +100,7 @@ async fn a_listen_that_is_opened_again_names_its_tasks_again() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert!(asked(&backend).iter().all(|params| *params == filter(&["T1"])));
-    // that it tells of it now has nobody to be told
+    // a later notification of it has no receiver
     backend.tell(Some("session-1"), Method::LoggingMessage, r#"{"level":"info","data":1}"#);
     assert_eq!(told.await.unwrap().0, r#"notifications/message {"level":"info","data":1,"logger":"b1"}"#);
 }

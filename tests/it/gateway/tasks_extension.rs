@@ -1,4 +1,4 @@
-//! A server with the tasks extension of 2026-07-28, in front of clients of every version.
+//! A server with the tasks extension of 2026-07-28, and clients of every version.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::script::{Backend, Client, gateway, id, mount};
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// A server with the extension, whose tool makes a task.
+/// A server with the extension whose tool creates a task.
 fn jobs() -> (Arc<Backend>, Arc<Gateway>) {
     let tools = r#"{"resultType":"complete","tools":[{"name":"job","inputSchema":{}}, {"name":"more","inputSchema":{}}],"ttlMs":0,"cacheScope":"private"}"#;
     let backend = Backend::speaking(Revision::V2026_07_28, tools);

@@ -14,7 +14,7 @@ use super::script::{Backend, Client, background, gateway, gateway_with, id, moun
 
 const MODERN: Revision = Revision::V2026_07_28;
 
-/// Everything that 2026-07-28 allows and others do not.
+/// A tool with everything that only 2026-07-28 allows.
 const NEW: &str = r#"{"resultType":"complete","tools":[{ "name":"look","inputSchema":{"type":"object","properties":{"a":true}},"outputSchema":{"type":"array"}}],"ttlMs":300000,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"srv","version":"3"}}}"#;
 const OLD: &str = r#"{"tools":[{"name":"b", "inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}"#;
 
@@ -27,7 +27,7 @@ fn mixed() -> Arc<Gateway> {
     gateway(vec![mount("b1", &new()), mount("b2", &old)])
 }
 
-/// A page of tools of modern servers that differ in their hints.
+/// A page of tools of modern servers with different hints.
 fn hinted(name: &str, hints: &str) -> Arc<Backend> {
     let tool = format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#);
     Backend::speaking(MODERN, &format!(r#"{{"resultType":"complete","tools":[{tool}],{hints}}}"#))
@@ -47,7 +47,7 @@ async fn each_client_reads_a_merged_list_in_its_own_version() {
         assert_eq!(list.revision, revision);
         String::from_utf8(list.json().to_vec()).unwrap()
     };
-    // G05: the entries of the other version are carried, those of this one are not touched
+    // G05: entries of the other version are translated, those of this one are untouched
     assert_snapshot!(listed(MODERN).await.replace(env!("CARGO_PKG_VERSION"), "V"), @r#"{"resultType":"complete","tools":[{ "name":"b1__look","inputSchema":{"type":"object","properties":{"a":true}},"outputSchema":{"type":"array"}},{"name":"b2__b", "inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"lockkeeper","title":"Lockkeeper","version":"V"}}}"#);
     assert_snapshot!(listed(Revision::V2025_11_25).await, @r#"{"tools":[{ "name":"b1__look","inputSchema":{"type":"object","properties":{"a":{}}},"outputSchema":{"type":"object","properties":{"result":{"type":"array"}},"required":["result"]}},{"name":"b2__b", "inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}"#);
     assert_snapshot!(listed(Revision::V2025_06_18).await, @r#"{"tools":[{ "name":"b1__look","inputSchema":{"type":"object","properties":{"a":{}}},"outputSchema":{"type":"object","properties":{"result":{"type":"array"}},"required":["result"]}},{"name":"b2__b", "inputSchema":{"type":"object"}}]}"#);
@@ -71,7 +71,7 @@ async fn a_merged_list_is_kept_no_longer_and_no_wider_than_each_part() {
     assert_eq!(hints(&asked(&short), "").await, "60000 public");
     assert_eq!(hints(&asked(&hinted("b", r#""ttlMs":900000,"cacheScope":"private""#)), "").await, "300000 private");
     assert_eq!(hints(&asked(&Backend::with_tools(&["b"])), "").await, "0 private");
-    // a server without tools says nothing of them
+    // a server without tools declares none
     let none = Backend::with_tools(&[]);
     *none.about.lock() = super::script::about("prompts", "");
     assert_eq!(hints(&asked(&none), "").await, "300000 public");
@@ -107,7 +107,7 @@ async fn all_pages_of_a_list_say_who_may_keep_it_alike() {
     let first: serde_json::Value = serde_json::from_str(&client.ask(Method::ToolsList, "").await).unwrap();
     let cursor = format!(r#"{{"cursor":{}}}"#, first["nextCursor"]);
     assert_eq!((first["cacheScope"].as_str(), hints(&client, &cursor).await.as_str()), (Some("public"), "9 public"));
-    // it became another list between the pages
+    // the list changed between the pages
     one.set("tools/list", &[r#"{"tools":[{"name":"a"},{"name":"b"}],"ttlMs":9,"cacheScope":"private"}"#]);
     tokio::time::sleep(std::time::Duration::from_mins(2)).await;
     client.ask(Method::ToolsList, "").await;
@@ -140,7 +140,7 @@ async fn a_modern_server_says_itself_what_it_can_do() {
     assert_snapshot!(result["capabilities"], @r#"{"experimental":{"x":{}},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{"mimeTypes":["a"]},"x/y":{"a":1,"b":2}},"resources":{"listChanged":true,"subscribe":true},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}},"tools":{"listChanged":true}}"#);
     let single = Client::new(gateway.single(&id("b1")).unwrap()).speaking(MODERN);
     assert_eq!(single.ask(Method::Discover, "").await, *one.about.lock());
-    // what the server does not say that it has is not asked for
+    // a list that the server does not declare is not requested
     assert!(single.ask(Method::PromptsList, "").await.starts_with("error -32601"));
 }
 
@@ -158,7 +158,7 @@ async fn pages_of_a_modern_server_are_one_list() {
     assert_eq!(Client::new(gateway.merged()).tools().await, "b1__a b1__b");
 }
 
-/// What a client of `revision` is answered by a modern tool: the result as it is carried to it.
+/// The result of a modern tool, for a client of `revision`.
 async fn called(gateway: &Arc<Gateway>, revision: Revision, name: &str) -> String {
     let client = Client::new(gateway.merged()).speaking(revision);
     let outcome = client.call(Method::ToolsCall, &format!(r#"{{"name":"{name}"}}"#)).outcome().await;
@@ -180,7 +180,7 @@ async fn a_result_is_wrapped_where_the_schema_was_that_it_is_to_fit() {
     }));
     let old = Backend::with_tools(&["any"]);
     let gateway = gateway(vec![mount("b1", &one), mount("b2", &old)]);
-    // R10, with a URI that is edited on the way; nobody has listed yet
+    // R10, with a URI that is rewritten on the way; nothing was listed yet
     assert_snapshot!(called(&gateway, Revision::V2025_11_25, "b1__any").await, @r#"{"content":[{"type":"resource_link","uri":"b1+a:b"}],"structuredContent":{"result":{"v":1}}}"#);
     assert_snapshot!(called(&gateway, Revision::V2025_06_18, "b1__object").await, @r#"{"content":[{"type":"resource_link","uri":"b1+a:b"}],"structuredContent":{"v":1}}"#);
     assert_snapshot!(called(&gateway, MODERN, "b1__any").await, @r#"{"resultType":"complete","content":[{"type":"resource_link","uri":"b1+a:b"}],"structuredContent":{"v":1}}"#);

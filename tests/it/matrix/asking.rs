@@ -1,4 +1,4 @@
-//! What servers of 2026-07-28 have beside what all have, each as one conversation with a client of any version.
+//! Features of servers of 2026-07-28 beside the common ones, each as a conversation with a client of any version.
 
 use lockkeeper::mcp::{Era, Revision};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::{
     peer::{Peer, script},
 };
 
-/// In the order in which each pair goes through them.
+/// In the order of execution.
 pub(super) const FEATURES: &[(&str, Feature)] = &[
     conversation!("a server that keeps no state", |peer, pair| {
         let steps = json!([

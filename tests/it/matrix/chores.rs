@@ -1,11 +1,11 @@
-//! Tasks between a server that has them and clients that have none: these never learn of them.
+//! Tasks between a server that has them and clients without tasks, which never see them.
 
 use lockkeeper::mcp::Revision;
 use serde_json::{Value, json};
 
 use super::{Pair, peer::Peer};
 
-/// A call of the script by the tool that runs only as a task.
+/// A scripted call of the tool that runs only as a task.
 pub(super) fn call(steps: &Value) -> Value {
     json!({ "name": "chore", "arguments": { "steps": steps }, "_meta": { "progressToken": "t" } })
 }
@@ -16,7 +16,7 @@ pub(super) async fn only_as_a_task(peer: &mut Peer, pair: Pair) {
     let mut tools = listed.as_array().unwrap().iter();
     let listed = tools.find(|tool| tool["name"] == "chore").unwrap();
     if pair.client == Revision::V2025_11_25 {
-        // it sees what it has to do, and its own choice is left alone
+        // the client sees the requirement, and decides by itself
         assert_eq!(listed["execution"]["taskSupport"], "required", "{peer:?}");
         let refused = peer.ask("tools/call", call(&json!([]))).await;
         assert_eq!(refused["error"]["code"], -32601, "{peer:?}: {refused}");
@@ -51,14 +51,14 @@ pub(super) async fn only_as_a_task(peer: &mut Peer, pair: Pair) {
     }
 }
 
-/// A call of that tool which runs until it is cancelled.
+/// A call of that tool that runs until it is cancelled.
 pub(super) async fn held(peer: &mut Peer) -> Value {
     let held = peer.send("tools/call", call(&json!([["progress", 1], ["hold"]]))).await;
     peer.next("notifications/progress").await;
     held
 }
 
-/// A question that the server lets the client choose to make a task of.
+/// A server request that the client may run as a task.
 pub(super) async fn asked_as_a_task(peer: &mut Peer) {
     let greeted = peer.play(json!([["count", "initialize"]])).await;
     assert_eq!(greeted["last"]["capabilities"].get("tasks"), None, "{peer:?}: {greeted}");

@@ -1,4 +1,4 @@
-//! What results are made of, each kind once: what a server says, and what a client of each version reads instead.
+//! Content of results, each kind once: as the server writes it, and as a client of each version reads it.
 
 use lockkeeper::mcp::{
     Era,
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Pair, peer::Peer};
 
-/// Everything, in one session.
+/// All of it, in one session.
 pub(super) async fn cross(peer: &mut Peer) {
     blocks_of_a_tool(peer).await;
     structured_content(peer).await;
@@ -63,8 +63,8 @@ fn blocks() -> Vec<(Revision, Value)> {
     ]
 }
 
-/// What a client of this version reads where the server says `block` (`translation` 3.3, AUD and LNK): its kind, the first
-/// version that has the kind, and the form in older ones.
+/// The block as a client of this version reads it (`translation` 3.3, AUD and LNK): its kind, the first version that
+/// has the kind, and the form in older ones.
 fn lowered(block: &Value, client: Revision) -> Value {
     let mut form = match block["type"].as_str() {
         // the beginning of the SHA-256 of the four bytes
@@ -86,8 +86,8 @@ fn lowered(block: &Value, client: Revision) -> Value {
     form
 }
 
-/// The blocks that a server says, and those that its client reads. Between equal versions nothing is changed, so only
-/// what the version has is said there; else a server may be ahead of the version that it agreed on.
+/// Blocks that the server writes, and their form for the client. Between equal versions nothing changes, so the server
+/// uses only its version's kinds; otherwise it may use newer ones too.
 fn said_and_read(pair: Pair) -> (Vec<Value>, Vec<Value>) {
     let says = |since: &Revision| *since <= pair.server || pair.client != pair.server;
     let said: Vec<Value> = blocks().into_iter().filter(|(since, _)| says(since)).map(|(_, block)| block).collect();
@@ -113,14 +113,14 @@ async fn blocks_of_a_tool(peer: &mut Peer) {
     );
 }
 
-/// How a call ends that ends so at the server.
+/// The answer to a call that ends this way at the server.
 pub(super) async fn given(peer: &mut Peer, outcome: Value) -> Value {
     let call = peer.script(json!([["give", outcome]])).await;
     peer.answer(&call).await
 }
 
 /// STR and STA: the first version that has it, structured content, the texts beside it, and whether clients of versions
-/// without it, and those of others, read it as a further text.
+/// without it, and those of others, get it as a further text.
 async fn structured_content(peer: &mut Peer) {
     peer.begin("structured content");
     let Pair { client, server, .. } = peer.pair;
@@ -130,7 +130,7 @@ async fn structured_content(peer: &mut Peer) {
         (V2025_06_18, object.clone(), vec!["{\"b\": [true, null], \"a\":1.0}"], [false, false]),
         (V2025_06_18, object, vec!["{\"a\":1}", "no"], [true, false]),
         (V2025_06_18, json!({}), vec!["null"], [true, false]),
-        // no version of these has structured content that is no object
+        // structured content that is no object is new in 2026-07-28
         (Revision::V2026_07_28, json!([1, "2"]), vec![], [true, true]),
         (Revision::V2026_07_28, json!([1, "2"]), vec!["one, two"], [true, false]),
         (Revision::V2026_07_28, json!(null), vec!["null"], [false, false]),
@@ -153,7 +153,7 @@ async fn structured_content(peer: &mut Peer) {
     }
 }
 
-/// OUT and STA: what a tool gives whose schema was shown as that of an object is such an object.
+/// OUT and STA: a tool whose output schema was changed to an object returns such an object.
 async fn structured_content_of_any_schema(peer: &mut Peer) {
     peer.begin("structured content of any schema");
     if peer.pair.server.era() == Era::Legacy {
@@ -210,7 +210,7 @@ async fn contents_of_a_resource(peer: &mut Peer) {
     }
 }
 
-/// The answer to a request that ends so at the server, which gets it as it was asked.
+/// The answer to a request that ends this way at the server, which gets the request unchanged.
 pub(super) async fn prepared(peer: &mut Peer, method: &str, asked: &Value, outcome: Value) -> Value {
     peer.play(json!([["prepare", method, outcome]])).await;
     let answer = peer.ask(method, asked.clone()).await;

@@ -1,4 +1,4 @@
-//! What is said beside contents, lists and questions: who the client is, requests as the server gets them, completions,
+//! Requests beside content, lists and server requests: client information, parameters at the server, completions,
 //! progress, logs, errors.
 
 use lockkeeper::mcp::{
@@ -14,10 +14,10 @@ use super::{
     questions,
 };
 
-/// The methods that a server can be told to end in any way.
+/// Methods whose outcome the test can choose.
 const REQUESTS: [(&str, &str); 3] = [("prompts/get", "p"), ("resources/read", "x:a"), ("completion/complete", "p")];
 
-/// Everything, in one session.
+/// All of it, in one session.
 pub(super) async fn cross(peer: &mut Peer) {
     introduction(peer).await;
     calls(peer).await;
@@ -33,7 +33,7 @@ pub(super) async fn cross(peer: &mut Peer) {
     pages_that_are_required_first(peer).await;
 }
 
-/// A server meets the client behind the gateway.
+/// The server gets the client's description.
 async fn introduction(peer: &mut Peer) {
     peer.begin("introduction");
     let last = match peer.pair.server.era() {
@@ -50,7 +50,7 @@ async fn introduction(peer: &mut Peer) {
     }
     let mut declared = questions::capabilities(peer.pair.client);
     if peer.pair.client != V2025_11_25 || peer.pair.server.era() == Era::Modern {
-        // TSK: these versions have no tasks, whatever a client says
+        // TSK: these versions have no tasks, whatever a client declares
         declared.as_object_mut().unwrap().remove("tasks");
     }
     if peer.pair.server.era() == Era::Modern {
@@ -73,7 +73,7 @@ async fn calls(peer: &mut Peer) {
     }
     let call = peer.send("tools/call", sent).await;
     let mut got = peer.told(&call).await["tools/call"].take();
-    // one that is unique among all clients of the server
+    // unique among all clients of the server
     assert!(got["_meta"]["progressToken"].is_u64(), "{peer:?}: {got}");
     got["_meta"]["progressToken"] = "mine".into();
     assert_eq!(got, asked, "{peer:?}");
@@ -150,7 +150,7 @@ async fn levels(peer: &mut Peer) {
     }
 }
 
-/// LOG: without a session each request has its own.
+/// LOG: without a session each request has its own level.
 async fn levels_of_requests(peer: &mut Peer) {
     peer.begin("levels");
     let levels = ["emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"];
@@ -165,7 +165,7 @@ async fn levels_of_requests(peer: &mut Peer) {
     }
 }
 
-/// The code, the message and the data of an error are the server's own.
+/// Code, message and data of an error are the server's.
 async fn errors(peer: &mut Peer) {
     peer.begin("errors");
     let mut errors = vec![json!({ "code": -32002, "message": "", "data": { "uri": "x:a" } })];
@@ -183,7 +183,7 @@ async fn errors(peer: &mut Peer) {
     if of_modern {
         let data = json!({ "uri": "x:a", "com.acme/x": 1 });
         errors[0] = json!({ "code": -32602, "message": "none there", "data": data });
-        // the version of the connection, which is the gateway's to see to
+        // concerns the version of the connection, which the gateway handles
         errors.retain(|error| error["code"] != -32022);
     }
     for (error, (method, name)) in errors.into_iter().zip(REQUESTS.into_iter().cycle()) {
@@ -192,7 +192,7 @@ async fn errors(peer: &mut Peer) {
         assert_eq!(given(peer, outcome.clone()).await["error"], shown, "{peer:?}");
         assert_eq!(prepared(peer, method, &request(method, name), outcome.clone()).await["error"], shown, "{peer:?}");
         if of_modern && error["data"]["uri"] == "x:a" {
-            // there is one such code for everything
+            // this code has many meanings
             let answer = prepared(peer, "resources/read", &json!({ "uri": "x:a" }), outcome).await;
             let code = if peer.is_stateless() { -32602 } else { -32002 };
             assert_eq!(answer["error"]["code"], code, "{peer:?}: {answer}");
@@ -205,14 +205,14 @@ async fn errors(peer: &mut Peer) {
     }
 }
 
-/// Where an error can be a question it is one, and the call is made again when the page was visited.
+/// An error that may become a server request becomes one, and the call is repeated after the page was visited.
 async fn pages_that_are_asked_for(peer: &mut Peer, outcome: &Value) {
     let page = json!({ "mode": "url", "url": "https://example.com/c", "message": "Log in" });
     for (method, name) in REQUESTS {
         peer.play(json!([["prepare", method, outcome]])).await;
         let call = peer.send(method, request(method, name)).await;
         if method == "completion/complete" {
-            // nothing can be asked there
+            // no server request is possible there
             assert_eq!(peer.answer(&call).await["error"]["code"], -32603, "{peer:?}");
             continue;
         }
@@ -238,7 +238,7 @@ async fn pages_that_are_asked_for(peer: &mut Peer, outcome: &Value) {
     peer.leave(&call);
 }
 
-/// ERR: codes that mean nothing, or something else, in the other era (`translation` 2.3).
+/// ERR: codes with another meaning, or none, in the other era (`translation` 2.3).
 fn error_shown(mut error: Value, Pair { client, server, .. }: Pair) -> Value {
     if client.era() == server.era() {
         return error;
@@ -271,7 +271,7 @@ fn request(method: &str, name: &str) -> Value {
     }
 }
 
-/// E42: an error that older clients do not know is one that they can act on.
+/// E42: an error that older clients do not know becomes one that they can act on.
 async fn pages_that_are_required_first(peer: &mut Peer) {
     let Pair { client, server, .. } = peer.pair;
     if server != V2025_11_25 {

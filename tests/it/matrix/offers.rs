@@ -1,5 +1,5 @@
-//! What a server offers, in `offers.json`: itself, its tools, prompts, resources and templates, with every member that its
-//! version has. Its lists but that of tools come in pages of two.
+//! The server's lists in `offers.json`: server information, tools, prompts, resources and templates, with every member
+//! of its version. All lists but that of tools have pages of two entries.
 
 use lockkeeper::mcp::{
     Era,
@@ -11,14 +11,14 @@ use super::{Pair, peer::Peer};
 
 const OFFERS: &str = include_str!("offers.json");
 
-/// Everything, in one session.
+/// All of it, in one session.
 pub(super) async fn cross(peer: &mut Peer) {
     handshake(peer);
     lists(peer).await;
     cursors(peer).await;
 }
 
-/// What a server of this version offers of a kind.
+/// The entries of one kind of a server of this version.
 fn offered(kind: &str, server: Revision) -> Vec<Value> {
     let offers: Value = serde_json::from_str(OFFERS).unwrap();
     let version = |name: &Value| name.as_str().map(|name| Revision::parse(name).unwrap());
@@ -28,7 +28,7 @@ fn offered(kind: &str, server: Revision) -> Vec<Value> {
     offers[kind].as_array().unwrap().iter().filter(has).map(|offer| offer["is"].clone()).collect()
 }
 
-/// What a server of this version calls itself.
+/// The `Implementation` of a server of this version.
 pub(super) fn identity(server: Revision) -> Value {
     offered("about", server).last().unwrap()["serverInfo"].clone()
 }
@@ -69,10 +69,10 @@ async fn lists(peer: &mut Peer) {
         entries.extend(offered(kind, pair.server));
         let mut expected = json!({ kind: entries.into_iter().map(|entry| shown(entry, pair)).collect::<Vec<Value>>() });
         if kind == "tools" {
-            // a list that came in one page is shown as it came
+            // a list in one page passes unchanged
             expected["_meta"] = json!({ "com.acme/list": 1 });
         }
-        // the second time the gateway knows it
+        // the second time, the gateway has it cached
         for params in [json!({}), Value::Null, json!({ "_meta": { "progressToken": 1 } })] {
             let listed = peer.ask(method, params).await;
             assert_eq!(listed["result"], expected, "{peer:?}");
@@ -80,9 +80,9 @@ async fn lists(peer: &mut Peer) {
     }
 }
 
-/// What a client reads of an entry (`translation` 3.3, TSK and TTL).
+/// An entry as the client reads it (`translation` 3.3, TSK and TTL).
 fn shown(mut entry: Value, Pair { client, server, .. }: Pair) -> Value {
-    // TSK: it is of that version alone
+    // TSK: only that version has it
     if client != V2025_11_25 {
         entry.as_object_mut().unwrap().remove("execution");
     }
@@ -105,7 +105,7 @@ fn shown(mut entry: Value, Pair { client, server, .. }: Pair) -> Value {
     entry
 }
 
-/// OUT: a schema of anything becomes that of an object, within which it says the same.
+/// OUT: a schema of any value becomes the schema of an object with that value.
 fn any_root(schema: &mut Value) {
     if schema["type"] != "object" {
         let mut inner = schema.take();
@@ -125,7 +125,7 @@ fn boolean(schema: &mut Value) {
     }
 }
 
-/// The gateway has read every page itself, so that a cursor is one that it never gave.
+/// The gateway reads all pages itself, so the client's cursors are invalid.
 async fn cursors(peer: &mut Peer) {
     peer.begin("cursors");
     for method in ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] {

@@ -1,5 +1,5 @@
-//! What servers ask, each form once: what a client of each version is asked instead, what its answer becomes for the
-//! server, and which refusal a server gets where there is no form.
+//! Server requests, each form once: the request that a client of each version gets, the server's view of its answer,
+//! and the server's error if there is no form.
 
 use lockkeeper::mcp::{
     Era,
@@ -13,23 +13,23 @@ use super::{
     peer::{self, Door, Peer},
 };
 
-/// The client's version has no form for a question, or its user was not declared to answer it (`translation` 4.6).
+/// The client's version has no form for the request, or the client did not declare support (`translation` 4.6).
 const NOT_ASKED: i64 = -32602;
 /// The server's version has no form for an answer.
 const NOT_ANSWERED: i64 = -32603;
 
-/// One question on its way, and its answer on the way back.
+/// A server request, and its answer.
 struct Asked {
     method: &'static str,
     params: Value,
-    /// What the client is asked, or the code that the server gets.
+    /// The request at the client, or the error code at the server.
     shown: Result<Value, i64>,
     answer: Value,
-    /// What the server gets.
+    /// The answer at the server.
     understood: Result<Value, i64>,
 }
 
-/// Everything, in one session.
+/// All of it, in one session.
 pub(super) async fn cross(peer: &mut Peer) {
     let pair = peer.pair;
     peer.begin("sampling");
@@ -41,7 +41,7 @@ pub(super) async fn cross(peer: &mut Peer) {
     ask_all(peer, roots(pair)).await;
 }
 
-/// All that a client of this version can declare.
+/// All capabilities of a client of this version.
 pub(super) fn capabilities(client: Revision) -> Value {
     let mut capabilities = peer::capabilities(client);
     capabilities["experimental"] = json!({ "com.acme/x": { "a": 1 } });
@@ -51,7 +51,7 @@ pub(super) fn capabilities(client: Revision) -> Value {
     capabilities
 }
 
-/// Asks one after the other: in one call, or in one each where a call ends with a question that cannot be asked.
+/// Sends the requests in order: in one call, or in one each if a refused request ends the call.
 async fn ask_all(peer: &mut Peer, all: Vec<Asked>) {
     if peer.pair.server.era() == Era::Modern {
         for one in all {
@@ -93,7 +93,7 @@ async fn ask_alone(peer: &mut Peer, one: Asked) {
     };
     let mut question = peer.next(one.method).await;
     if peer.pair.client == V2025_11_25 && question["params"]["mode"] == "url" {
-        // ELU: a name of the gateway's own
+        // ELU: an id of the gateway
         assert!(question["params"]["elicitationId"].is_string(), "{peer:?}: {question}");
         question["params"] = without(&question["params"], "elicitationId");
     }
@@ -102,7 +102,7 @@ async fn ask_alone(peer: &mut Peer, one: Asked) {
     assert_eq!(peer.told(&call).await["q"], one.understood.unwrap(), "{peer:?}");
 }
 
-/// Every question with the first answer, and every answer to the first question.
+/// Every request with the first answer, and every answer to the first request.
 fn sampling(pair: Pair) -> Vec<Asked> {
     let questions = of(pair.server, sampling_questions());
     let answers = of(pair.client, sampling_answers());
@@ -196,7 +196,7 @@ fn sampling_shown(question: &Value, Pair { client, server, .. }: Pair) -> Result
     Ok(shown)
 }
 
-/// A message of several blocks as several messages; what else it holds is said once.
+/// A message of several blocks as several messages; its other members are kept once.
 fn one_block_each(message: &Value) -> Vec<Value> {
     let Some(blocks) = message["content"].as_array() else { return vec![message.clone()] };
     let mut first = message.clone();
@@ -225,7 +225,7 @@ fn sampling_answers() -> Vec<(Revision, Value)> {
     ]
 }
 
-/// SMP and AUD, on the way back.
+/// SMP and AUD, for the answer.
 fn sampling_understood(answer: &Value, Pair { client, server, .. }: Pair) -> Result<Value, i64> {
     let mut understood = answer.clone();
     if client == server {
@@ -302,14 +302,14 @@ fn elicitation(pair: Pair) -> Vec<Asked> {
     all
 }
 
-/// An object without one of its members.
+/// An object without one member.
 pub(super) fn without(object: &Value, member: &str) -> Value {
     let mut object = object.clone();
     object.as_object_mut().unwrap().remove(member);
     object
 }
 
-/// Every field that 2025-06-18 has.
+/// All field kinds of 2025-06-18.
 fn plain_form() -> Value {
     let properties = json!({
         "s": { "type": "string", "title": "S", "description": "d", "minLength": 1, "maxLength": 9, "format": "email" },
@@ -322,7 +322,7 @@ fn plain_form() -> Value {
     json!({ "message": "m", "requestedSchema": { "type": "object", "properties": properties, "required": ["s"] } })
 }
 
-/// Every field that 2025-11-25 has beside them.
+/// All further field kinds of 2025-11-25.
 fn rich_form() -> Value {
     let properties = json!({
         "s": { "type": "string", "default": "d" },
@@ -337,7 +337,7 @@ fn rich_form() -> Value {
         "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "properties": properties, "required": ["o", "k"] } })
 }
 
-/// The same for 2025-06-18.
+/// The same in 2025-06-18.
 fn rich_form_lowered(message: &str) -> Value {
     let properties = json!({
         "s": { "type": "string", "default": "d" },
@@ -354,7 +354,7 @@ fn rich_form_lowered(message: &str) -> Value {
         "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "properties": properties, "required": ["o"] } })
 }
 
-/// Who answers with too few or too many of several choices is asked again, three times in all.
+/// Answers with too few or too many choices are asked for again, three times in all.
 async fn a_bound_is_kept(peer: &mut Peer) {
     if peer.pair.server != V2025_11_25 || peer.pair.client != V2025_06_18 {
         return;
@@ -392,7 +392,7 @@ fn roots(pair: Pair) -> Vec<Asked> {
     of(pair.client, answers).into_iter().map(asked).collect()
 }
 
-/// What a client does not declare it is not asked, and its server learns so at once.
+/// A client gets no undeclared server request, and the server gets an error at once.
 pub(super) async fn undeclared(door: Door<'_>, pair: Pair) {
     let form = ("elicitation/create", plain_form(), NOT_ASKED);
     let page = json!({ "mode": "url", "message": "see", "url": "https://example.com/x", "elicitationId": "e1" });

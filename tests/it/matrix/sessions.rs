@@ -1,4 +1,4 @@
-//! The features that clients with a session have beside those of all, each as one conversation.
+//! Features of clients with a session beside the common ones, each as a conversation.
 
 use lockkeeper::mcp::{Era, Revision};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::{
     peer::{Binding, Origin, Peer, script},
 };
 
-/// In the order in which each pair goes through them.
+/// In the order of execution.
 pub(super) const FEATURES: &[(&str, Feature)] = &[
     conversation!("ping both ways", |peer, pair| {
         assert_eq!(peer.ask("ping", json!({})).await["result"], json!({}), "{peer:?}");
@@ -21,14 +21,14 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
     }),
     conversation!("a change of roots", |peer, pair| {
         peer.tell("notifications/roots/list_changed", Value::Null).await;
-        // a server of the other era is not told
+        // a server of the other era is not notified
         if pair.server.era() == Era::Legacy {
             peer.play(json!([["hear", "notifications/roots/list_changed"]])).await;
         }
     }),
     conversation!("a question withdrawn by the server", |peer, pair| {
         if pair.server.era() == Era::Modern {
-            // what its result asked it cannot take back
+            // a request in a result cannot be withdrawn
             return;
         }
         let steps = json!([["ask", "q", "roots/list", {}], ["hear", "notifications/x/go"], ["withdraw", "q"]]);
@@ -43,14 +43,14 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         let question = peer.next("roots/list").await;
         peer.reply(&question, json!({ "code": -1, "message": "no" })).await;
         if pair.server.era() == Era::Modern {
-            // there is no form in which it could be told
+            // there is no form for it
             return refused(peer, &call).await;
         }
         assert_eq!(peer.told(&call).await["q"], json!({ "code": -1, "message": "no" }), "{peer:?}");
     }),
     conversation!("a question outside any call", |peer, pair| {
         if pair.server.era() == Era::Modern {
-            // it asks in results alone
+            // it sends requests only in results
             return;
         }
         let call = peer.script(json!([["ask_aside", "later", "roots/list", {}]])).await;
@@ -60,7 +60,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
     }),
     conversation!("cancelling a call closes its dialog and stops it", |peer, pair| {
         let asks = pair.server.era() == Era::Legacy;
-        // where a question ends the request nothing is left to be stopped at the server while it is open
+        // if a server request ends the call, nothing can be cancelled at the server meanwhile
         let steps = if asks {
             json!([["ask", "q", "roots/list", {}], ["hold"]])
         } else {
@@ -83,7 +83,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
     }),
     conversation!("progress of the client with a question", |peer, pair| {
         if pair.server.era() == Era::Modern {
-            // its questions have no token
+            // its requests have no token
             return;
         }
         let asked = json!({ "_meta": { "progressToken": 9 } });
@@ -159,7 +159,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         assert_eq!(unknown["error"]["code"], -32002, "{peer:?}: {unknown}");
     }),
     conversation!("what is said in a call and beside it, each on its stream", |peer, pair| {
-        // on stdio nothing tells the two apart, HTTP+SSE has one stream, and 2026-07-28 says nothing beside
+        // stdio has one stream, HTTP+SSE too, and 2026-07-28 has no standalone stream
         if pair.transport == "stdio" || pair.binding == Binding::Sse || pair.server.era() == Era::Modern {
             return;
         }
@@ -195,7 +195,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         }
         peer.ask("resources/subscribe", json!({ "uri": "x:r" })).await;
         let held = peer.script(json!([["progress", 1], ["hold"]])).await;
-        // it runs: over HTTP nothing else keeps the next call from overtaking it
+        // it is running: otherwise the next call could overtake it over HTTP
         peer.next("notifications/progress").await;
         let mut chores = Vec::new();
         if pair.server == Revision::V2025_11_25 && pair.client < Revision::V2025_11_25 {
@@ -215,7 +215,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         let steps = json!([["hear", "logging/setLevel"], ["hear", "resources/subscribe"]]);
         let mut call = peer.ask("tools/call", script(&steps)).await;
         if call["error"]["data"]["retryable"] == true {
-            // it was under way when another stream of the session told the gateway that it is gone
+            // it was on its way when another stream reported the loss of the session
             call = peer.ask("tools/call", script(&steps)).await;
         }
         let told: Value = serde_json::from_str(call["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
@@ -227,7 +227,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
     }),
 ];
 
-/// In a gateway that soon gives up waiting.
+/// With a gateway of a short timeout.
 pub(super) const UNANSWERED: (&str, Feature) = conversation!("a question that nobody answers", |peer, pair| {
     let call = peer.script(json!([["ask", "q", "roots/list", {}], ["answer", "q"]])).await;
     let question = peer.next("roots/list").await;

@@ -1,4 +1,4 @@
-//! Two people, of whom one has two sessions, at servers that each of them has for itself, or that they share.
+//! Two users, one of them with two sessions, at shared and unshared servers.
 
 use futures_util::{StreamExt as _, future::join_all, stream};
 use lockkeeper::mcp::{Era, Revision};
@@ -11,7 +11,7 @@ use super::{
     world::{Behind, World},
 };
 
-/// How a server is shared.
+/// Sharing of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Share {
     Session,
@@ -19,14 +19,14 @@ enum Share {
     All,
 }
 
-/// Who shares, and what with whom.
+/// The sharing sessions and servers.
 struct Trio {
     share: Share,
     peers: Vec<Peer>,
 }
 
 const NAMES: [&str; 3] = ["ann-1", "ann-2", "bob-1"];
-/// The oldest and the newest: sharing looks at no version, beside that of tasks.
+/// The oldest and the newest: sharing depends on no version, apart from tasks.
 const VERSIONS: [Revision; 2] = [Revision::V2024_11_05, Revision::V2025_11_25];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -36,7 +36,7 @@ async fn who_shares_a_server_gets_what_is_theirs_and_nothing_of_others() {
         for (transport, server) in
             TRANSPORTS.into_iter().flat_map(|transport| VERSIONS.map(|server| (transport, server)))
         {
-            // one process less than sessions, so that some wait for others
+            // one process less than sessions, so that some have to wait
             let behind = Behind::new(transport, server).with(share.name(), &format!("share = \"{}\"", share.name()));
             cells.push((share, behind.with("two", "parallel = 2")));
         }
@@ -66,7 +66,7 @@ impl Share {
         }
     }
 
-    /// Who has a server in common with the peer of this number, that one included.
+    /// The peers that share a server with this one, itself included.
     fn beside(self, number: usize) -> Vec<usize> {
         match (self, number) {
             (Self::User, 0 | 1) => vec![0, 1],
@@ -101,7 +101,7 @@ impl Trio {
         self.peers.iter_mut().for_each(|peer| peer.begin(feature));
     }
 
-    /// Nobody got anything more, as far as everybody's next answer tells.
+    /// Nobody got further messages, as far as the next answers show.
     async fn nothing_is_left(&mut self) {
         for peer in &mut self.peers {
             peer.play(json!([])).await;
@@ -109,7 +109,7 @@ impl Trio {
         }
     }
 
-    /// How often the server of this peer has heard a method.
+    /// The number of messages of a method at the server of this peer.
     async fn count(&mut self, number: usize, method: &str) -> u64 {
         self.peers[number].play(json!([["count", method]])).await["count"].as_u64().unwrap()
     }
@@ -126,7 +126,7 @@ impl Trio {
         }
     }
 
-    /// Everybody makes two calls at once that ask; each question reaches who made the call.
+    /// All peers make two concurrent calls with server requests; each request reaches its caller.
     async fn questions(&mut self) {
         self.begin("questions in parallel calls");
         let talks = self.peers.iter_mut().zip(NAMES).map(async |(peer, name)| {
@@ -152,7 +152,7 @@ impl Trio {
         self.nothing_is_left().await;
     }
 
-    /// The server says what the most talkative of its clients wants, and each reads what it wants.
+    /// The server gets the most verbose level; each client gets its own.
     async fn levels(&mut self) {
         self.begin("levels");
         for (number, level) in [(0, "error"), (1, "debug")] {
@@ -179,7 +179,7 @@ impl Trio {
         self.nothing_is_left().await;
     }
 
-    /// The first subscribes, the last unsubscribes, and who is between reads on.
+    /// The first subscriber subscribes, the last unsubscribes, and those between still get updates.
     async fn subscriptions(&mut self) {
         self.begin("counted subscriptions");
         let uri = json!({ "uri": "x:r" });
@@ -206,13 +206,13 @@ impl Trio {
             let left: Vec<usize> = self.share.beside(number).into_iter().filter(|other| *other > number).collect();
             let count = self.count(number, "resources/unsubscribe").await - unsubscribed;
             assert_eq!(count, u64::from(left.is_empty()), "{:?} {:?}", self.share, self.peers[number]);
-            // what a client's own server says unasked is for that client all the same
+            // a notification of an unshared server reaches its client even without a subscription
             let hear = if self.share == Share::Session { vec![number] } else { left };
             self.updated(number, &hear).await;
         }
     }
 
-    /// The server of this peer says that the resource has changed: these hear it, once, and no others.
+    /// The server of this peer reports an update; exactly these peers get it, once.
     async fn updated(&mut self, number: usize, hear: &[usize]) {
         self.peers[number].play(json!([["aside", "notifications/resources/updated", { "uri": "x:r" }]])).await;
         for other in hear {
@@ -233,7 +233,7 @@ impl Trio {
         }
     }
 
-    /// A task is of the session that made it, and nobody else learns that it is there.
+    /// A task belongs to the session that created it, and no other sees it.
     async fn tasks(&mut self) {
         self.begin("tasks");
         let call = json!({ "name": "script", "arguments": { "steps": [] }, "task": { "ttl": 60000 } });
@@ -244,14 +244,14 @@ impl Trio {
             let peer = &mut self.peers[number];
             for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
                 let refused = peer.ask(method, task.clone()).await;
-                // where nobody shares it is the server's own refusal
+                // an unshared server answers with its own error
                 let code = if self.share == Share::Session { -32002 } else { -32602 };
                 assert_eq!(refused["error"]["code"], code, "{peer:?}: {method} {refused}");
             }
             let listed = peer.ask("tasks/list", json!({})).await;
             assert_eq!(listed["result"]["tasks"], json!([]), "{peer:?}");
         }
-        // asked where the task is; a call might go to the other process
+        // sent to the process that has the task; a call might go to the other one
         assert_eq!(
             self.peers[0].ask("tasks/result", task).await["result"]["_meta"][RELATED_TASK]["taskId"],
             made["taskId"]
@@ -260,7 +260,7 @@ impl Trio {
         self.nothing_is_left().await;
     }
 
-    /// Who goes gives up what it had.
+    /// A leaving client loses its settings.
     async fn end(mut self) {
         self.begin("the end of a session");
         let before = self.count(1, "resources/unsubscribe").await;

@@ -1,4 +1,4 @@
-//! The features that clients without sessions have beside those of all, each as one conversation.
+//! Features of clients without sessions beside the common ones, each as a conversation.
 
 use lockkeeper::mcp::{Era, Revision};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::{
     peer::{Peer, script},
 };
 
-/// In the order in which each pair goes through them.
+/// In the order of execution.
 pub(super) const FEATURES: &[(&str, Feature)] = &[
     conversation!("some answers of several", |peer, pair| {
         let (one, two) = (json!({ "_meta": { "x/n": 1 } }), json!({ "_meta": { "x/n": 2 } }));
@@ -18,7 +18,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         let call = peer.script(steps).await;
         let first = peer.next("roots/list").await;
         if pair.server.era() == Era::Legacy && !peer.has("roots/list") {
-            // what is asked too late to be in the same result is in the next one
+            // a request that comes too late for this result is in the next one
             peer.reply(&first, json!({ "roots": [] })).await;
             let second = peer.next("roots/list").await;
             peer.reply(&second, json!({ "roots": [] })).await;
@@ -63,17 +63,17 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             peer.told(&call).await;
             let again = peer.ask("tools/call", asked).await;
             if pair.server.era() == Era::Legacy {
-                // it is good once
+                // it is valid once
                 assert_eq!(again["error"], invalid, "{peer:?}");
             } else {
-                // nothing is kept of it: what it is still good for is the server's to say
+                // nothing is stored: the server decides about further uses
                 assert_eq!(again["result"]["content"][0]["text"], r#"{"q": {"roots": []}}"#, "{peer:?}: {again}");
             }
         }
     }),
     conversation!("a question withdrawn by the server", |peer, pair| {
         if pair.server.era() == Era::Modern {
-            // what its result asked it cannot take back
+            // a request in a result cannot be withdrawn
             return;
         }
         let numbered = |number: u64| json!({ "_meta": { "x/n": number } });
@@ -84,7 +84,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             ["answer", "b"]
         ]);
         let call = peer.script(steps).await;
-        // where it is taken back late the client is asked all the same
+        // if it is withdrawn late, the client gets it all the same
         loop {
             let question = peer.next("roots/list").await;
             peer.reply(&question, json!({ "roots": [] })).await;
@@ -173,7 +173,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
                 peer.next("notifications/progress").await;
             }
             peer.leave(&call);
-            // on stdio the next call goes to another process: that one may still have to say something of this call
+            // on stdio the next call goes to another process: this one may still send messages about the call
             peer.play(json!([["left", mark]])).await;
         }
         if pair.server == Revision::V2025_11_25 && pair.transport == "http" {
@@ -193,7 +193,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         let death = peer.script(json!([["die"]])).await;
         peer.answer(&death).await;
         if pair.transport == "stdio" {
-            // the other call went to another process, and lives
+            // the other call went to another process, and goes on
             peer.leave(&held);
             return;
         }
@@ -208,7 +208,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
     }),
 ];
 
-/// In a gateway that soon gives up waiting.
+/// With a gateway of a short timeout.
 pub(super) const UNANSWERED: (&str, Feature) = conversation!("a question that nobody answers", |peer, pair| {
     if pair.server.era() == Era::Modern {
         // nobody waits for the answer

@@ -1,4 +1,4 @@
-//! The authorization request, as the pages drive it.
+//! The authorization request, driven like the pages do.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::support::oauth::{Authority, CALLBACK, browser, parameter};
 
-/// How a request is refused: `page <error>` or `redirect <error>`.
+/// The refusal of a request: `page <error>` or `redirect <error>`.
 async fn refusal(authority: &Authority, query: &str) -> String {
     match authority.oauth.authorization().begin(query).await {
         BeginOutcome::Page(refusal) => format!("page {}", refusal.error),

@@ -1,4 +1,4 @@
-//! The gate before the protected endpoints.
+//! The gate in front of the protected endpoints.
 
 use std::{
     sync::{Arc, Mutex},
@@ -20,7 +20,7 @@ use crate::support::{
     oauth::{Answer, Authority, HOME, send},
 };
 
-/// What stands behind the gate: it tells who came in, and by which URI.
+/// A handler behind the gate that returns the caller and the URI.
 fn gated(authority: &Authority) -> impl Serve {
     let who = async |Extension(admission): Extension<Authorized>,
                      headers: HeaderMap,
@@ -33,7 +33,7 @@ fn gated(authority: &Authority) -> impl Serve {
     let paths = ["/mcp", "/mcp/", "/mcp/{backend}", "/mcp/{backend}/", "/sse", "/sse/{backend}", "/messages"];
     let router = paths.iter().fold(Router::new(), |router, path| router.route(path, any(who)));
     let gate = Gate::new(authority.oauth.clone(), GateSettings::default());
-    // discovery lies beside it, as in the gateway
+    // discovery is not behind it, as in the gateway
     let administration = protect_administration(Router::new().route("/api/status", any(who)), gate.clone());
     protected(gate, router, authority.router.clone().merge(administration))
 }
@@ -172,7 +172,7 @@ async fn a_key_opens_sse_by_header_or_query_and_leaves_no_trace() {
     assert_eq!(answer.error(), "401 unauthorized");
 }
 
-/// Streams at `/sse` that stay open as long as their ticket is kept, and what tells who posts to `/messages`.
+/// Streams at `/sse` that stay open as long as their ticket, and a handler that returns the sender at `/messages`.
 fn ticketed(authority: &Authority) -> (impl Serve, Arc<Mutex<Option<Arc<MessageTicket>>>>) {
     let open = Arc::new(Mutex::new(None));
     let stream = {
@@ -201,7 +201,7 @@ async fn a_stream_opened_with_a_key_in_the_query_has_a_ticket_for_its_messages_w
     assert!(ticket.len() >= 43 && !ticket.contains(key), "{ticket}");
     let answer = post(format!("/messages?session_id=1&{ticket}")).await;
     assert_eq!(answer.body, "ada /messages?session_id=1");
-    // it is for messages alone, and no other will do
+    // it is only for messages, and no other ticket works
     assert_eq!(post(format!("/mcp?{ticket}")).await.error(), "401 unauthorized");
     assert_eq!(post(format!("/sse?{ticket}")).await.error(), "401 unauthorized");
     assert_eq!(post(format!("/messages?session_id=1&ticket={key}")).await.error(), "401 invalid_token");
@@ -222,7 +222,7 @@ async fn a_ticket_ends_with_the_key_that_it_stands_for() {
         authority.oauth.keys().create(new).await.unwrap()
     };
 
-    // by its time: the connection is still open then, for as long as its reader takes
+    // by its expiry: the connection stays open then, as long as its reader
     let (_, short) = key(Some(authority.clock.now() + Duration::from_mins(1))).await;
     let ticket = post(format!("/sse?api_key={}", short.expose())).await.body;
     assert_eq!(post(format!("/messages?session_id=1&{ticket}")).await.status, StatusCode::OK);
@@ -279,7 +279,7 @@ async fn administration_needs_its_scope() {
     assert_eq!(knock(&authority, "/api/status", Some(&bearer)).await.status, StatusCode::OK);
     let bearer = format!("Bearer {}", authority.key.expose());
     assert_eq!(knock(&authority, "/api/status", Some(&bearer)).await.error(), "403 access_denied");
-    // OA-118: a key that is for the login page alone is no bearer here either, whatever it may administer
+    // OA-118: a key for the login page is no bearer here either, whatever its rights
     let (name, user) = ("login".to_owned(), Some(UserId::new("grace")));
     let rights = Rights { admin: true, ..Rights::all_backends() };
     let new = NewKey { name, user, rights, direct: Direct::Refused, expires: None };
@@ -309,7 +309,7 @@ async fn guessing_keys_is_slowed_down() {
     let answer = knock(&authority, "/sse?api_key=lkk_guess", None).await;
     assert_eq!(answer.error(), "429 temporarily_unavailable");
     assert!(answer.header("retry-after").is_some());
-    // tokens are not keys, and are not held up
+    // tokens are no keys, and are not rate-limited
     let bearer = format!("Bearer {}", authority.access_token("/mcp").await);
     assert_eq!(knock(&authority, "/mcp", Some(&bearer)).await.status, StatusCode::OK);
 }

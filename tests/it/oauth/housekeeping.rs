@@ -1,4 +1,4 @@
-//! What the operator sees and clears away.
+//! Administration: lists, revocation, and deletion.
 
 use std::time::Duration;
 

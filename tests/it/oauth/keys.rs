@@ -1,4 +1,4 @@
-//! API keys: made, presented, limited, revoked; also by another process.
+//! API keys: creation, use, limits, revocation; also by another process.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -71,7 +71,7 @@ async fn a_wrong_key_is_rate_limited_and_a_valid_key_always_passes() {
 
 #[tokio::test]
 async fn concurrent_wrong_keys_are_answered_up_to_the_limit() {
-    // OA-127; a store that keeps every one of them waiting
+    // OA-127; on a store that makes each of them wait
     let folder = tempfile::tempdir().unwrap();
     let storage = Storage::open(&folder.path().join("lockkeeper.db")).await.unwrap();
     let authority = Authority::on(storage, Authority::settings(), 1).await;

@@ -1,4 +1,4 @@
-//! The flow of a client that is built on a published OAuth library.
+//! The flow of a client with a published OAuth library.
 
 use std::{future::Future, pin::Pin};
 

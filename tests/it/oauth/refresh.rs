@@ -1,4 +1,4 @@
-//! Refresh: rotation, the forgiving window, reuse detection.
+//! Refresh: rotation, grace period, reuse detection.
 
 use std::time::Duration;
 
@@ -57,10 +57,10 @@ async fn two_gateways_on_one_database_agree_on_the_successor() {
     let answers = join_all((0..8).map(|n| if n % 2 == 0 { &one } else { &two }.refresh(&client, &shared))).await;
     let successors: Vec<String> = answers.iter().map(|answer| text(&answer.json(), "refresh_token")).collect();
     assert!(successors.iter().all(|token| *token == successors[0]), "{successors:?}");
-    // what one signed the other believes
+    // each process accepts the other's tokens
     let access = text(&answers[0].json(), "access_token");
     assert_eq!(two.oauth.verify(&access, HOME).await.unwrap().caller.user, one.holder.user);
-    // what one revokes the other refuses
+    // each process applies the other's revocations
     one.oauth.grants().revoke_all(&one.holder.user).await.unwrap();
     assert_eq!(two.refresh(&client, &successors[0]).await.error(), "400 invalid_grant");
 }
@@ -93,7 +93,7 @@ async fn a_lost_response_is_repeated_while_its_tokens_are_unused() {
     assert_eq!(again.status, StatusCode::OK);
     let again = text(&again.json(), "refresh_token");
     assert_ne!(again, lost);
-    // the lost one turns up after all: two parties hold the family
+    // the lost token turns up after all: two parties have the family
     assert_eq!(authority.refresh(&client, &lost).await.error(), "400 invalid_grant");
     assert_eq!(authority.refresh(&client, &again).await.error(), "400 invalid_grant");
 }
@@ -112,7 +112,7 @@ async fn a_used_access_token_proves_that_the_response_arrived() {
 
 #[tokio::test]
 async fn a_withdrawn_successor_ends_its_access_tokens_at_once() {
-    // OA-91: another process has the access token of the lost answer in its cache, and its use is not written down yet
+    // OA-91: another process has the access token of the lost answer in its cache, and its use is not stored yet
     let folder = tempfile::tempdir().unwrap();
     let process = async |seed| {
         let storage = Storage::open(&folder.path().join("lockkeeper.db")).await.unwrap();
@@ -153,7 +153,7 @@ async fn a_client_that_refreshes_in_a_loop_is_rate_limited() {
     let limited = authority.refresh(&client, &token).await;
     assert_eq!(limited.error(), "429 temporarily_unavailable");
     let wait: u64 = limited.header("retry-after").unwrap().parse().unwrap();
-    // another login of the same client is not held up, and this one is not lost
+    // another login of the same client is not rate-limited, and this one is not lost
     let (_, others) = authority.tokens("/mcp").await;
     assert_eq!(authority.refresh(&client, &text(&others, "refresh_token")).await.status, StatusCode::OK);
     authority.clock.advance(Duration::from_secs(wait));

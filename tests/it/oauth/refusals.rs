@@ -1,4 +1,4 @@
-//! What the log tells of refusals, and what it never tells.
+//! Reasons of refusals in the log, without secrets.
 
 use std::{
     io,
@@ -21,11 +21,11 @@ use crate::support::{
     oauth::{Authority, CALLBACK, VERIFIER, send},
 };
 
-/// The log of this thread, as long as the guard lives.
+/// The log of this thread, while the guard lives.
 struct Log {
     lines: Lines,
     _guard: tracing::subscriber::DefaultGuard,
-    /// Beside a single subscriber a thread without one may settle that a line is never written.
+    /// With a single subscriber, a thread without one could disable a log line for good.
     _another: tracing::Dispatch,
 }
 
@@ -52,7 +52,7 @@ impl Log {
         Self { lines, _guard: guard, _another: tracing::Dispatch::new(tracing_subscriber::registry()) }
     }
 
-    /// The refusals since the last call; there are as many as requests were refused.
+    /// The refusals since the last call: one for each refused request.
     fn refusals(&self) -> Vec<String> {
         self.lines("OAuth request refused")
     }
@@ -150,7 +150,7 @@ async fn each_refused_client_and_registration_is_logged_with_its_reason_and_with
     authority.send(request.body("grant_type=x".into()).unwrap()).await;
     let line = log.refusal();
     assert!(line.contains("sent a wrong secret") && !line.contains("hunter2"), "{line}");
-    // a secret where the id belongs
+    // a secret in place of the id
     authority.token(&[("client_id", secret), ("grant_type", "x")]).await;
     let line = log.refusal();
     assert!(line.contains("is not registered") && !line.contains(secret), "{line}");

@@ -136,7 +136,7 @@ async fn a_flood_is_rate_limited() {
 
 #[tokio::test]
 async fn concurrent_registrations_pass_up_to_the_limit() {
-    // OA-42; a store on disk, so that they wait for one another
+    // OA-42; a store on disk, so that they wait for each other
     let folder = tempfile::tempdir().unwrap();
     let storage = Storage::open(&folder.path().join("lockkeeper.db")).await.unwrap();
     let authority = Authority::on(storage, Authority::settings(), 1).await;
@@ -164,10 +164,10 @@ async fn a_registration_with_a_consent_does_not_count() {
     authority.approve(&Authority::query(&client, &[])).await;
     assert_eq!(register("in the place of the first").await, 201);
     assert_eq!(register("one too many").await, 429);
-    // the second consent to a client gives nothing back
+    // the second consent to a client returns nothing
     authority.approve(&Authority::query(&client, &[])).await;
     assert_eq!(register("one too many").await, 429);
-    // neither do registrations that are there already count
+    // nor do earlier registrations count
     authority.clock.advance(Duration::from_mins(1));
     for _ in 0..3 {
         assert_eq!(register("1").await, 201);

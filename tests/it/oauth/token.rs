@@ -63,7 +63,7 @@ async fn a_code_works_once_and_a_second_use_revokes_its_tokens() {
     assert_eq!(authority.redeem(&client, &code).await.error(), "400 invalid_grant");
     let refresh = bought["refresh_token"].as_str().unwrap();
     assert_eq!(authority.refresh(&client, refresh).await.error(), "400 invalid_grant");
-    // a replay by somebody who lacks the verifier revokes nothing (OA-85)
+    // a replay without the verifier revokes nothing (OA-85)
     let code = authority.code(&Authority::query(&client, &[])).await;
     let bought = authority.redeem(&client, &code).await.json();
     let form = [("grant_type", "authorization_code"), ("client_id", &client), ("code", &code)];

@@ -1,4 +1,4 @@
-//! Who a key's user is, and which grants a key sees and ends.
+//! Users of keys, and the grants that a key sees and ends.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::support::oauth::{Authority, CALLBACK, HOME, VERIFIER, browser, parame
 const OVERLAP: Duration = Duration::from_hours(24);
 
 impl Authority {
-    /// A new key and who holds it.
+    /// A new key and its holder.
     async fn key_of(&self, name: &str, user: Option<&str>, rights: Rights) -> (ApiKey, Secret, KeyHolder) {
         let (name, user) = (name.to_owned(), user.map(UserId::new));
         let new = NewKey { name, user, rights, direct: Direct::Allowed, expires: None };
@@ -24,7 +24,7 @@ impl Authority {
         (key, secret, holder)
     }
 
-    /// What this client gets that the holder of a key lets in, answered at `redirect`.
+    /// The tokens of this client after a login of the holder, with the redirect URI `redirect`.
     async fn connect(&self, holder: &KeyHolder, client: &str, redirect: &str) -> Value {
         let browser = browser("a");
         let transaction = self.begin(&Self::query(client, &[("redirect_uri", redirect)])).await;
@@ -38,7 +38,7 @@ impl Authority {
         answer.json()
     }
 
-    /// An approval whose code nobody redeems.
+    /// An approval whose code is never redeemed.
     async fn approve_in_vain(&self, holder: &KeyHolder, client: &str) {
         let (browser, transaction) = (browser("a"), self.begin(&Self::query(client, &[])).await);
         self.oauth.authorization().keep(&transaction, &browser, holder).await.unwrap();
@@ -49,7 +49,7 @@ impl Authority {
         self.oauth.verify(tokens["access_token"].as_str().unwrap(), HOME).await.is_ok()
     }
 
-    /// The key in the place of `old`, and who holds it.
+    /// The successor of `old`, and its holder.
     async fn rotate(&self, old: &ApiKey, overlap: Duration, user: RotatedUser) -> (Secret, KeyHolder) {
         let rotation = KeyRotation { overlap, user, expires: None };
         let (_, secret) = self.oauth.keys().rotate(&old.id, rotation).await.unwrap().unwrap();
@@ -72,7 +72,7 @@ async fn a_key_without_a_user_is_a_user_of_its_own() {
     let (joined, _, ann) = authority.key_of("laptop", Some("ann"), Rights::all_backends()).await;
     assert_eq!(one.user, UserId::of_key(&one.id));
     assert!(one.user != two.user && one.user != joined.user && two.user != joined.user);
-    // the name is shown and no more
+    // the name is only for display
     assert_eq!((holder.user_name(), one.user_name()), ("ann", "ann"));
     assert_eq!((ann.user_name(), joined.user_name()), ("ann", "ann"));
     let client = authority.client().await;
@@ -98,7 +98,7 @@ async fn a_key_sees_and_ends_only_grants_whose_rights_it_has() {
     let all = authority.oauth.grants().within(&wide).await.unwrap();
     let widest = all.iter().find(|view| view.grant.key == wide.key).unwrap();
     assert!(!authority.oauth.grants().revoke_within(&narrow, &widest.grant.id).await.unwrap());
-    // logging out everywhere reaches no further
+    // a logout everywhere ends no more than that
     assert_eq!(authority.oauth.grants().revoke_all_within(&narrow).await.unwrap(), 2);
     assert!(authority.opens(&of_wide).await);
     assert!(!authority.opens(&of_narrow).await && !authority.opens(&of_reader).await);
@@ -135,7 +135,7 @@ async fn grants_at_one_redirect_origin_never_evict_those_at_another() {
         here.push(authority.connect(&authority.holder, &client, &redirect).await);
     }
     assert!(authority.opens(&on_the_web).await);
-    // whichever port an app happens to get, it is the same origin
+    // an app may get any port: it is the same origin
     let live: Vec<bool> = futures_util::future::join_all(here.iter().map(|tokens| authority.opens(tokens))).await;
     assert_eq!(live.iter().filter(|live| !**live).count(), 1);
     assert!(!live[0], "the one that lay longest unused goes");
@@ -167,7 +167,7 @@ async fn a_rotated_key_keeps_its_user_and_its_grants() {
     let (secret, new) = authority.rotate(&old, Duration::ZERO, RotatedUser::Same).await;
     assert!(new.key != old.id && secret.expose() != old_secret.expose());
     assert_eq!((&new.user, &*new.name, &new.rights, new.direct), (&old.user, "laptop", &old.rights, old.direct));
-    // the old key ends at once, with its streams; what was connected with it goes on
+    // the old key ends at once, with its streams; its grants continue
     assert!(direct.revoked.is_cancelled());
     assert!(authority.oauth.verify(old_secret.expose(), HOME).await.is_err());
     assert!(authority.opens(&tokens).await);
@@ -201,7 +201,7 @@ async fn a_rotated_key_stays_valid_until_the_overlap_ends() {
     let (secret, new) = authority.rotate(&old, OVERLAP, RotatedUser::Same).await;
     assert!(!direct.revoked.is_cancelled(), "programs go on meanwhile");
     assert!(authority.oauth.verify(old_secret.expose(), HOME).await.is_ok());
-    // what is connected with the old key meanwhile is the new one's, also where that is rotated in its turn
+    // a grant of the old key belongs to the new one, also after a further rotation
     let tokens = authority.connect(&old_holder, &client, CALLBACK).await;
     let grants = authority.oauth.grants().within(&new).await.unwrap();
     assert_eq!(grants[0].grant.key, new.key);
@@ -239,7 +239,7 @@ async fn a_rotated_key_can_leave_its_user_with_its_grants() {
     assert_eq!(parted.user, UserId::of_key(&parted.key));
     assert!(authority.oauth.grants().within(&other).await.unwrap().is_empty());
     assert_eq!(authority.oauth.grants().within(&parted).await.unwrap().len(), 1);
-    // an access token names its user: the client fetches another, without its person
+    // an access token names its user: the client fetches another, without a login
     assert!(!authority.opens(&tokens).await);
     let refreshed = authority.refresh(&client, tokens["refresh_token"].as_str().unwrap()).await.json();
     let verified = authority.oauth.verify(refreshed["access_token"].as_str().unwrap(), HOME).await.unwrap();

@@ -1,4 +1,4 @@
-//! Routes behind the guard, and behind the gate, as the gateway has them.
+//! Routes behind the guard and the gate, as in the gateway.
 
 use std::{convert::Infallible, sync::Arc};
 

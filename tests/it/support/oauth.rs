@@ -1,4 +1,4 @@
-//! An authorization server in memory, and a client that walks its flows.
+//! An authorization server in memory, and a client for its flows.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -21,12 +21,12 @@ use super::http::Serve;
 
 /// The public URL of the gateway in tests.
 pub(crate) const ISSUER: &str = "https://gw.example";
-/// Where the client of the tests is answered.
+/// The redirect URI of the tests' client.
 pub(crate) const CALLBACK: &str = "http://127.0.0.1:7777/callback";
 /// A PKCE verifier, and its challenge (RFC 7636, appendix B).
 pub(crate) const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 pub(crate) const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
-/// Where everybody is.
+/// The address of all clients.
 pub(crate) const HOME: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
 /// An authorization server in memory with the backends `git` and `time`, a user, and the user's API key.
@@ -38,7 +38,7 @@ pub(crate) struct Authority {
     pub(crate) holder: KeyHolder,
 }
 
-/// An answer, read whole.
+/// A whole response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -60,7 +60,7 @@ impl Authority {
         Self::on(Storage::in_memory().await.unwrap(), settings, 1).await
     }
 
-    /// One of the processes on this store; each needs a seed of its own.
+    /// One of several processes on this store; each needs its own seed.
     pub(crate) async fn on(storage: Storage, settings: OAuthSettings, seed: u64) -> Self {
         let clock = Arc::new(ManualClock::default());
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(seed));
@@ -70,7 +70,7 @@ impl Authority {
         Self { oauth, clock, router, key, holder }
     }
 
-    /// A key of this user that may be sent directly.
+    /// A direct key of this user.
     pub(crate) async fn key(oauth: &OAuth, user: &str, rights: Rights) -> (Secret, KeyHolder) {
         let user = Some(UserId::new(user));
         let new = NewKey { name: "a key".to_owned(), user, rights, direct: Direct::Allowed, expires: None };
@@ -94,13 +94,13 @@ impl Authority {
         self.send(request.body(Body::from(metadata.to_string())).unwrap()).await
     }
 
-    /// The id of a public client that is answered at [`CALLBACK`].
+    /// The id of a public client with the redirect URI [`CALLBACK`].
     pub(crate) async fn client(&self) -> String {
         let answer = self.register(&json!({ "client_name": "A test", "redirect_uris": [CALLBACK] })).await;
         answer.json()["client_id"].as_str().unwrap().to_owned()
     }
 
-    /// A good authorization request of this client; `changes` replace parameters, and an empty value takes one out.
+    /// A valid authorization request of this client; `changes` replace parameters, and an empty value removes one.
     pub(crate) fn query(client: &str, changes: &[(&str, &str)]) -> String {
         let mut parameters = vec![
             ("response_type", "code"),
@@ -116,14 +116,14 @@ impl Authority {
         form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish()
     }
 
-    /// A valid authorization request before anybody has logged in for it.
+    /// A valid authorization request before a login.
     pub(crate) async fn begin(&self, query: &str) -> Transaction {
         let begun = self.oauth.authorization().begin(query).await;
         let BeginOutcome::Valid(transaction) = begun else { panic!("not valid: {begun:?}") };
         *transaction
     }
 
-    /// Walks an authorization request to the decision, in the browser `a`.
+    /// Takes an authorization request to the decision, in the browser `a`.
     pub(crate) async fn waiting(&self, query: &str) -> TransactionId {
         let transaction = self.begin(query).await;
         let kept = self.oauth.authorization().keep(&transaction, &browser("a"), &self.holder).await.unwrap();
@@ -131,13 +131,13 @@ impl Authority {
         transaction.id
     }
 
-    /// Walks an authorization request to the approval.
+    /// Takes an authorization request to the approval.
     pub(crate) async fn approve(&self, query: &str) -> Redirect {
         let id = self.waiting(query).await;
         self.oauth.authorization().approve(&id, &browser("a"), &self.holder).await.unwrap()
     }
 
-    /// Walks an authorization request to its code.
+    /// Takes an authorization request to its code.
     pub(crate) async fn code(&self, query: &str) -> String {
         parameter(&self.approve(query).await.location, "code").unwrap()
     }
@@ -162,7 +162,7 @@ impl Authority {
         self.token(&[("grant_type", "refresh_token"), ("client_id", client), ("refresh_token", token)]).await
     }
 
-    /// The whole flow for the endpoint at `path`: the client and the answer of the token endpoint.
+    /// The whole flow for the endpoint at `path`: the client, and the response of the token endpoint.
     pub(crate) async fn tokens(&self, path: &str) -> (String, Value) {
         let client = self.client().await;
         let code = self.code(&Self::query(&client, &[("resource", &format!("{ISSUER}{path}"))])).await;
@@ -192,7 +192,7 @@ impl Answer {
     }
 }
 
-/// Sends a request through a router and reads the answer whole.
+/// Sends a request through a router and reads the whole response.
 pub(crate) async fn send(service: &impl Serve, request: Request<Body>) -> Answer {
     let (parts, body) = service.clone().oneshot(request).await.unwrap().into_parts();
     let body = body.collect().await.unwrap().to_bytes();
@@ -203,7 +203,7 @@ pub(crate) fn browser(name: &str) -> Browser {
     Browser(Digest::sha256(name))
 }
 
-/// A query parameter of a URL; it must be there at most once.
+/// A query parameter of a URL, which must not be repeated.
 pub(crate) fn parameter(location: &str, name: &str) -> Option<String> {
     let url = Url::parse(location).unwrap();
     let mut found = url.query_pairs().filter(|(found, _)| found == name).map(|(_, value)| value.into_owned());

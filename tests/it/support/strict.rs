@@ -1,4 +1,4 @@
-//! Whether the official schema of a peer's version takes a message that the peer gets from the gateway.
+//! Validation of messages from the gateway against the official schema of the receiver's version.
 
 use std::{
     collections::HashMap,
@@ -13,7 +13,7 @@ use crate::translate::schemas;
 
 type Validators = HashMap<(Revision, &'static str), Option<Arc<Validator>>>;
 
-/// The result of each method, by its name in the schemas.
+/// The results of methods, by their names in the schemas.
 const RESULTS: &[(&str, &str)] = &[
     ("initialize", "InitializeResult"),
     ("server/discover", "DiscoverResult"),
@@ -36,7 +36,7 @@ const RESULTS: &[(&str, &str)] = &[
 
 static VALIDATORS: LazyLock<Mutex<Validators>> = LazyLock::new(Mutex::default);
 
-/// What each question is answered by, by its name in the schemas.
+/// The answers to server requests, by their names in the schemas.
 const ANSWERS: &[(&str, &str)] = &[
     ("sampling/createMessage", "CreateMessageResult"),
     ("elicitation/create", "ElicitResult"),
@@ -46,19 +46,19 @@ const ANSWERS: &[(&str, &str)] = &[
     ("tasks/result", "GetTaskPayloadResult"),
 ];
 
-/// The methods of the tasks extension, which the schema of 2026-07-28 does not hold.
+/// The methods of the tasks extension, which are not in the schema of 2026-07-28.
 const EXTENSION: [&str; 3] = ["tasks/get", "tasks/update", "tasks/cancel"];
 
-/// What the methods begin with that tests make up; no schema has them.
+/// Prefixes of methods that tests invent, which are in no schema.
 const MADE_UP: [&str; 3] = ["notifications/x/", "x/", "tasks/nothing"];
 
-/// What a client gets as the answer to a request of this method.
+/// Validates the answer to a client's request of this method.
 pub(crate) fn answer(revision: Revision, method: &str, message: &Value) -> Result<(), String> {
     envelope(revision, message)?;
     let Some(result) = message.get("result") else { return Ok(()) };
     let definition = match RESULTS.iter().find(|(name, _)| *name == method) {
         Some((_, definition)) => definition,
-        // a call that makes a task is answered by the task
+        // the answer to a call that creates a task is the task
         None if result.get("task").is_some() => "CreateTaskResult",
         None if method == "tools/call" || method == "tasks/result" => "CallToolResult",
         None => return Err(format!("no result is known for {method}")),
@@ -66,7 +66,7 @@ pub(crate) fn answer(revision: Revision, method: &str, message: &Value) -> Resul
     valid(revision, definition, result)
 }
 
-/// A result that asks (2026-07-28, MRTR), with every question in it.
+/// Validates a result with server requests (2026-07-28, MRTR).
 pub(crate) fn asking(revision: Revision, message: &Value) -> Result<(), String> {
     envelope(revision, message)?;
     valid(revision, "InputRequiredResult", &message["result"])?;
@@ -85,17 +85,17 @@ pub(crate) fn asking(revision: Revision, message: &Value) -> Result<(), String> 
     })
 }
 
-/// A question that a client gets.
+/// Validates a server request for a client.
 pub(crate) fn request(revision: Revision, message: &Value) -> Result<(), String> {
     valid(revision, "JSONRPCRequest", message).and_then(|()| valid(revision, "ServerRequest", message))
 }
 
-/// A notification that a client gets.
+/// Validates a notification for a client.
 pub(crate) fn notification(revision: Revision, message: &Value) -> Result<(), String> {
     valid(revision, "JSONRPCNotification", message).and_then(|()| valid(revision, "ServerNotification", message))
 }
 
-/// Anything that a server gets; `question` is the method of its own that the message answers, where that is known.
+/// Validates a message for a server; `question` is the method of the server's own request that it answers, if any.
 pub(crate) fn to_server(revision: Revision, question: Option<&str>, message: &Value) -> Result<(), String> {
     match (message["method"].as_str(), message.get("id")) {
         (Some(method), _) if MADE_UP.iter().any(|made_up| method.starts_with(made_up)) => Ok(()),
@@ -114,7 +114,7 @@ pub(crate) fn to_server(revision: Revision, question: Option<&str>, message: &Va
             envelope(revision, message)?;
             let (Some(question), Some(result)) = (question, message.get("result")) else { return Ok(()) };
             let definition = match ANSWERS.iter().find(|(name, _)| *name == question) {
-                // a question that makes a task is answered by the task
+                // the answer to a server request that creates a task is the task
                 _ if result.get("task").is_some() => "CreateTaskResult",
                 Some((_, definition)) => definition,
                 None => return Err(format!("no answer is known to {question}")),
@@ -124,10 +124,10 @@ pub(crate) fn to_server(revision: Revision, question: Option<&str>, message: &Va
     }
 }
 
-/// What is around a result or an error.
+/// Validates the envelope of a result or an error.
 fn envelope(revision: Revision, message: &Value) -> Result<(), String> {
     let definitions: &[&'static str] = if message.get("error").is_some() {
-        // from 2025-11-25 on under another name
+        // renamed in 2025-11-25
         &["JSONRPCError", "JSONRPCErrorResponse"]
     } else {
         &["JSONRPCResponse", "JSONRPCResultResponse"]
@@ -135,7 +135,7 @@ fn envelope(revision: Revision, message: &Value) -> Result<(), String> {
     definitions.iter().try_for_each(|definition| valid(revision, definition, message))
 }
 
-/// A definition that the version has not finds no fault.
+/// A definition that the version does not have accepts everything.
 fn valid(revision: Revision, definition: &'static str, message: &Value) -> Result<(), String> {
     let validator = {
         let mut validators = VALIDATORS.lock().unwrap();

@@ -1,12 +1,11 @@
 //! Dependencies between source files, read from their paths. Knows no rules.
 //!
-//! A path counts wherever it stands: in a `use`, or in the code after `crate::`, `super::`, `self::` or the name of a child.
-//! A parent's `pub use` of its children is no dependency of the parent: a path that leads through it depends on the file
-//! that it leads to.
+//! A path counts anywhere: in a `use`, or in code after `crate::`, `super::`, `self::` or the name of a child. A
+//! parent's `pub use` of its children is no dependency of the parent: a path through it depends on its target file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Source files, and those that each depends on.
+/// Source files, and their dependencies.
 pub(super) struct Graph {
     edges: BTreeMap<String, BTreeSet<String>>,
 }
@@ -14,7 +13,7 @@ pub(super) struct Graph {
 /// The module path of a file or an item.
 type ModulePath = Vec<String>;
 
-/// What one file says.
+/// The paths in one file.
 struct File {
     me: ModulePath,
     children: BTreeSet<String>,
@@ -40,14 +39,14 @@ impl Graph {
         Self { edges: edges.collect() }
     }
 
-    /// The groups of files of one room that depend on each other.
+    /// The groups of files in one top-level module that depend on each other.
     pub(super) fn circles_in(&self, room: &str) -> Vec<Vec<String>> {
         let of_room: Vec<&String> = self.edges.keys().filter(|path| room_of(path) == room).collect();
         let next = |path: &String| self.edges[path].iter().filter(|to| room_of(to) == room).cloned().collect();
         circles(&of_room, &next)
     }
 
-    /// The groups of rooms that depend on each other.
+    /// The groups of top-level modules that depend on each other.
     pub(super) fn circles_between_rooms(&self) -> Vec<Vec<String>> {
         let rooms: BTreeSet<String> = self.edges.keys().map(|path| room_of(path).to_owned()).collect();
         let next = |room: &String| {
@@ -57,18 +56,18 @@ impl Graph {
         circles(&rooms.iter().collect::<Vec<_>>(), &next)
     }
 
-    /// Every room.
+    /// All top-level modules.
     pub(super) fn rooms(&self) -> BTreeSet<String> {
         self.edges.keys().map(|path| room_of(path).to_owned()).collect()
     }
 }
 
-/// The room of a file: its topmost module.
+/// The top-level module of a file.
 pub(super) fn room_of(path: &str) -> &str {
     path.split(['/', '.']).next().unwrap_or_default()
 }
 
-/// Two nodes are in one circle if each is reached from the other.
+/// The groups of nodes that reach each other.
 fn circles(nodes: &[&String], next: &dyn Fn(&String) -> BTreeSet<String>) -> Vec<Vec<String>> {
     let reached: BTreeMap<&String, BTreeSet<String>> = nodes.iter().map(|node| (*node, reach(node, next))).collect();
     let circle = |node: &String| -> Vec<String> {
@@ -154,7 +153,7 @@ impl File {
         self.paths.extend(self.absolute(path));
     }
 
-    /// The path from the crate's root; `None` if it leads out of the crate.
+    /// The path from the crate's root; `None` if it is outside of the crate.
     fn absolute(&self, path: &[String]) -> Option<ModulePath> {
         let ups = path.iter().take_while(|part| *part == "super").count();
         let base = match path.first()?.as_str() {

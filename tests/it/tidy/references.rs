@@ -1,4 +1,4 @@
-//! References: what comments cite, and what pages link to, exists. Knows nothing of what the pages say.
+//! References: citations in comments and links in pages have a target. Knows nothing of the pages' content.
 
 use std::{
     collections::BTreeSet,
@@ -6,19 +6,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The page of the requirements and refusals, whose anchors are cited by number.
+/// The page of requirements and refusals, whose anchors are cited by number.
 const AUTHORIZATION: &str = "docs/authorization.md";
 /// The page of the map and the design rules.
 const ARCHITECTURE: &str = "docs/architecture.md";
-/// The page of the differences between versions.
+/// The page of differences between versions.
 const TRANSLATION: &str = "docs/translation.md";
 /// The page of the metrics.
 const OPERATIONS: &str = "docs/operations.md";
 
-/// Folders and files whose comments cite.
+/// Folders and files with citations.
 const CITING: &[&str] = &["src", "tests/it", "tests/browser", "migrations", "templates", "benches"];
 
-/// Beginnings of paths in this repository, as pages name them between backticks.
+/// Prefixes of paths in this repository, as pages name them between backticks.
 const FOLDERS: &[&str] =
     &["src/", "tests/", "docs/", "migrations/", "templates/", "benches/", "scripts/", "deploy/", ".ci/"];
 
@@ -26,9 +26,9 @@ const FOLDERS: &[&str] =
 enum Cited<'a> {
     /// A section or a rule.
     Entry(&'a str),
-    /// A word between two of them.
+    /// A word between two entries.
     Between,
-    /// Anything else: the citation is over.
+    /// Any other word: the end of the citation.
     Other,
 }
 
@@ -85,7 +85,7 @@ fn every_section_and_rule_of_translation_that_is_cited_is_in_the_documentation()
                 }
             }
         }
-        // tests name the rule that they are about
+        // tests name the rule that they test
         for line in text.lines().filter(|_| path.starts_with("tests")) {
             let Some(rules) = rules_of(line) else { continue };
             broken.extend(rules.filter(|rule| !known.contains(*rule)).map(|rule| format!("{path}: {rule}")));
@@ -134,7 +134,7 @@ fn every_path_that_a_page_names_exists() {
     let mut broken = Vec::new();
     for page in pages() {
         let text = read(&page);
-        // between backticks stands every second part
+        // every second part is between backticks
         for named in text.split('`').skip(1).step_by(2) {
             let is_path = FOLDERS.iter().any(|folder| named.starts_with(folder))
                 && named.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
@@ -153,7 +153,7 @@ fn every_item_that_a_page_places_in_a_file_is_there() {
     let mut checked = 0;
     for page in pages() {
         let text = read(&page);
-        // `Item` … in `file`: code at every second part, the text between them beside it
+        // `Item` … in `file`: every second part is code
         let parts: Vec<&str> = text.split('`').collect();
         for window in parts.windows(3).skip(1).step_by(2) {
             let [item, between, file] = window else { continue };
@@ -212,7 +212,7 @@ fn every_metric_is_in_the_documentation_and_no_other() {
 
 // === citations ===
 
-/// Every section and rule of the page of translation.
+/// All sections and rules of the page of translation.
 fn translation_entries() -> BTreeSet<String> {
     let page = read(TRANSLATION);
     let mut entries = BTreeSet::new();
@@ -224,7 +224,7 @@ fn translation_entries() -> BTreeSet<String> {
         let rules = heading.split(':').next().unwrap_or_default();
         entries.extend(rules.split([',', ' ']).filter(|rule| is_rule(rule)).map(str::to_owned));
     }
-    // rules that stand in another section are bold there
+    // rules in other sections are bold
     entries.extend(
         page.split("**").filter_map(|bold| bold.strip_suffix('.')).filter(|rule| is_rule(rule)).map(str::to_owned),
     );
@@ -242,20 +242,20 @@ fn cited(word: &str) -> Cited<'_> {
     }
 }
 
-/// Returns `true` if the word has the form of a rule of translation: `AUD`, `E42`.
+/// True if the word has the form of a rule of translation: `AUD`, `E42`.
 fn is_rule(word: &str) -> bool {
     (2..=4).contains(&word.len())
         && word.starts_with(|c: char| c.is_ascii_uppercase())
         && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
 }
 
-/// Returns `true` if the word has the form of a test vector: `X12`.
+/// True if the word has the form of a test vector: `X12`.
 fn is_vector(word: &str) -> bool {
     let (letter, number) = word.split_at_checked(1).unwrap_or_default();
     word.len() == 3 && "GHMNPQRSTX".contains(letter) && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The rules at the beginning of a comment: `/// STR and STA: …`, or `// TSK` alone.
+/// The rules at the start of a comment: `/// STR and STA: …`, or `// TSK` alone.
 fn rules_of(line: &str) -> Option<impl Iterator<Item = &str>> {
     let comment = line.trim_start().strip_prefix("//")?.trim_start_matches(['/', '!']).trim();
     let begin = comment.split(':').next()?;
@@ -263,7 +263,7 @@ fn rules_of(line: &str) -> Option<impl Iterator<Item = &str>> {
         .split([' ', ','])
         .filter(|word| *word != "and" && !word.is_empty())
         .all(|word| is_rule(word) && !is_vector(word));
-    // a sentence that begins with an abbreviation is none
+    // a sentence that begins with an abbreviation does not count
     let is_named = begin.len() < comment.len() || !comment.contains(' ');
     (is_rules && is_named && !begin.is_empty()).then(|| begin.split([' ', ',']).filter(|word| is_rule(word)))
 }
@@ -276,7 +276,7 @@ fn vectors() -> BTreeSet<String> {
 
 // === pages ===
 
-/// Every page of the documentation, and the README.
+/// All pages of the documentation, and the README.
 fn pages() -> Vec<String> {
     let docs = texts_below("docs")
         .into_iter()
@@ -285,7 +285,7 @@ fn pages() -> Vec<String> {
     docs.chain(["README.md".to_owned()]).collect()
 }
 
-/// The headings of a page, code blocks left out.
+/// The headings of a page, without code blocks.
 fn headings(page: &str) -> impl Iterator<Item = &str> {
     let mut in_code = false;
     page.lines().filter_map(move |line| {
@@ -295,7 +295,7 @@ fn headings(page: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Everything in a page that a link can lead to: its headings as GitHub names them, and anchors of its own.
+/// The link targets in a page: its headings as GitHub names them, and its own anchors.
 fn anchors(page: &str) -> BTreeSet<String> {
     let slug = |heading: &str| -> String {
         let kept = heading.chars().filter(|c| c.is_alphanumeric() || ['-', '_', ' '].contains(c));
@@ -305,7 +305,7 @@ fn anchors(page: &str) -> BTreeSet<String> {
     headings(page).map(slug).chain(own).collect()
 }
 
-/// The targets of the links of a page, code left out.
+/// The targets of links in a page, without code.
 fn links(page: &str) -> Vec<&str> {
     let mut targets = Vec::new();
     let mut in_code = false;
@@ -336,12 +336,12 @@ fn beside(page: &str) -> PathBuf {
     root().join(page).parent().unwrap().to_owned()
 }
 
-/// Every file that cites, with its text.
+/// All files with citations, and their text.
 fn citing() -> Vec<(String, String)> {
     CITING.iter().flat_map(|folder| texts_below(folder)).collect()
 }
 
-/// Every text below a folder, by its path from the root.
+/// All texts below a folder, by path from the root.
 fn texts_below(folder: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];
@@ -359,13 +359,13 @@ fn texts_below(folder: &str) -> Vec<(String, String)> {
     found
 }
 
-/// The text with comments that go on over lines joined.
+/// The text with multi-line comments joined.
 fn prose(text: &str) -> String {
     let line = |line: &str| line.trim().trim_start_matches('/').trim_start_matches('!').trim().to_owned();
     text.lines().map(line).collect::<Vec<_>>().join(" ")
 }
 
-/// The words of a text, ids in one piece.
+/// The words of a text, with ids in one piece.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'))
 }

@@ -1,16 +1,17 @@
-//! Names and words: a type name has one meaning in the crate, and a summary line says what a thing is. Knows no room.
+//! Names and words: a type name has one meaning in the crate, and a summary line begins with a noun or a verb. Knows no
+//! module.
 
 use std::collections::BTreeMap;
 
 use super::{code, sources};
 
-/// Type names with several definitions, and how many. The list only shrinks; `Inner` alone may repeat.
+/// Type names with several definitions, and the exact number. The list only shrinks; only `Inner` may repeat.
 const REPEATED: &[(&str, usize)] = &[("Connector", 2), ("Endpoint", 2), ("Transport", 2)];
 
-/// Doc lines of each thousand that may open with a question word. The limit only shrinks.
+/// Maximum number of doc lines in each thousand that open with a question word. It only shrinks.
 const MAX_QUESTIONS: usize = 99;
 
-/// Question words: a summary line begins with a noun or a verb in the third person.
+/// Question words: a summary line begins with a noun or a verb in the third person instead.
 const QUESTIONS: &[&str] = &["What", "Whether", "Who", "Whose", "Where", "How", "Which", "When"];
 
 #[test]
@@ -55,7 +56,7 @@ fn few_doc_lines_open_with_a_question_word() {
     );
 }
 
-/// Source files without those of unit tests, and without the unit tests in them.
+/// Source files without unit tests.
 fn production_sources() -> impl Iterator<Item = (String, String)> {
     let is_test = |path: &str| path.split('/').any(|part| part == "tests" || part.starts_with("tests."));
     let without_tests = |text: String| text.split("#[cfg(test)]\nmod ").next().unwrap_or_default().to_owned();
@@ -63,7 +64,7 @@ fn production_sources() -> impl Iterator<Item = (String, String)> {
     production.map(move |(path, text)| (path, without_tests(text)))
 }
 
-/// Names of the types that a file defines. A `type` in an `impl` or a `trait` is an associated type and defines none.
+/// Names of the types that a file defines. An associated `type` in an `impl` or a `trait` does not count.
 fn type_definitions(code: &str) -> Vec<String> {
     let name = |line: &str| {
         let line = line.strip_prefix("pub").map_or(line, |rest| match rest.strip_prefix('(') {

@@ -1,4 +1,4 @@
-//! Texts that are meant to do harm: they are carried or refused, at a cost that grows with their length alone.
+//! Hostile texts: they are translated or refused, at linear cost.
 
 use lockkeeper::mcp::{
     ErrorObject, Facts, Method, Outcome, Payload, Revision,
@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 
 use super::samples::METHODS;
 
-/// CPU time that a text may cost which is longer than anything a peer sends in earnest, in seconds. Ample for a linear
-/// cost without optimisation, and hopeless for a quadratic one.
+/// Maximum CPU time in seconds for a text that is longer than real messages. Ample for a linear cost without
+/// optimisation, too little for a quadratic one.
 const MAX_CPU_SECONDS: i64 = 20;
 
-/// CPU time that this thread has used, which does not grow while other processes run.
+/// CPU time of this thread, independent of other processes.
 fn cpu_time() -> TimeVal {
     let usage = getrusage(UsageWho::RUSAGE_THREAD).unwrap();
     usage.user_time() + usage.system_time()
@@ -52,7 +52,7 @@ fn everywhere(json: &str) {
     let _ = without_invalid_header_params(question);
 }
 
-/// Carries a large text that was made for one rule, and lets a quadratic cost be noticed.
+/// Translates a large text that was made for one rule, within the time limit.
 fn in_time(kind: Kind, method: &Method, from: Revision, to: Revision, json: String) -> Option<Payload> {
     let before = cpu_time();
     let facts = Facts { transport: Transport::Http, ..Facts::new(kind, method) };

@@ -1,4 +1,4 @@
-//! What holds for every message: what passes comes back, and what is valid stays so.
+//! Properties of all messages: round trips are lossless, and valid messages stay valid.
 
 use std::cell::RefCell;
 
@@ -34,7 +34,7 @@ fn given(revision: Revision, json: &Value) -> Payload {
     if json.is_null() { Payload::absent(revision) } else { payload(revision, json) }
 }
 
-/// What a payload becomes on its way to another revision and back.
+/// A payload after translation to another revision and back.
 fn there_and_back(kind: Kind, method: &Method, from: Revision, over: Revision, json: &Value) -> Value {
     let client = client();
     let facts = Facts { client: Some(&client), ..Facts::new(kind, method) };

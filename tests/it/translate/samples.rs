@@ -1,4 +1,4 @@
-//! Messages of a revision, made from bytes that a property test gives: each is valid there.
+//! Valid messages of a revision, generated from the bytes of a property test.
 
 use lockkeeper::mcp::{
     Method,
@@ -7,16 +7,16 @@ use lockkeeper::mcp::{
 };
 use serde_json::{Value, json};
 
-/// Which members a sample may have.
+/// The members that a sample may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Vocabulary {
-    /// Only those that pass every step as they are.
+    /// Only those that pass every step unchanged.
     Data,
-    /// All of them, with those that have no equal in other revisions.
+    /// All, with those that have no equivalent in other revisions.
     Whole,
 }
 
-/// What a sample is made by: decisions, one byte each. When they run out all further ones are the first choice.
+/// Source of a sample: decisions, one byte each. After the last, the first choice is taken.
 #[derive(Debug)]
 pub(super) struct Dice<'a> {
     bytes: std::slice::Iter<'a, u8>,
@@ -57,7 +57,7 @@ impl<'a> Dice<'a> {
         Self { bytes: bytes.iter(), revision, vocabulary }
     }
 
-    /// A payload of this method; `null` where it is absent, `None` where the revision has not the method.
+    /// A payload of this method; `null` if it is absent, `None` if the revision does not have the method.
     pub(super) fn payload(&mut self, kind: Kind, method: &Method) -> Option<Value> {
         if *method == Method::Elicit && self.revision < V2025_06_18 {
             return None;
@@ -221,7 +221,7 @@ impl<'a> Dice<'a> {
         self.maybe(&mut tool, V2024_11_05, "description", Self::text);
         self.maybe(&mut tool, V2025_06_18, "title", |_| title.clone());
         if self.revision >= V2025_03_26 {
-            // 2025-03-26 is given the title there, so that it is data only where it stands already
+            // 2025-03-26 gets the title there, so it is data only if it is there already
             tool["annotations"] = json!({ "title": title, "readOnlyHint": true });
         }
         self.maybe(&mut tool, V2025_06_18, "outputSchema", |_| json!({ "type": "object" }));

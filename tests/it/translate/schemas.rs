@@ -14,7 +14,7 @@ pub(super) struct Schemas {
 }
 
 impl Schemas {
-    /// What the schema of `revision` finds wrong with a payload; empty where it is valid, or has no definition there.
+    /// Violations of the schema of `revision` in a payload; empty if it is valid, or has no definition.
     pub(super) fn faults(&mut self, revision: Revision, kind: Kind, method: &Method, payload: &Value) -> String {
         let Some(definition) = definition(kind, method) else { return String::new() };
         let text = self.texts.entry(revision).or_insert_with(|| read(revision));
@@ -35,12 +35,12 @@ impl Schemas {
     }
 }
 
-/// What checks a message against `definition`; `None` where the revision has none of that name.
+/// A validator of `definition`; `None` if the revision does not have it.
 pub(crate) fn validator(revision: Revision, definition: &str) -> Option<Validator> {
     build(&read(revision), definition)
 }
 
-/// The members that `definition` has in this revision.
+/// The members of `definition` in this revision.
 pub(crate) fn members(revision: Revision, definition: &str) -> Vec<String> {
     let text = read(revision);
     let home = if text.get("$defs").is_some() { "$defs" } else { "definitions" };
@@ -52,7 +52,7 @@ fn build(text: &Value, definition: &str) -> Option<Validator> {
     let home = if text.get("$defs").is_some() { "$defs" } else { "definitions" };
     text[home].get(definition)?;
     let mut schema = text.clone();
-    // 2025-11-25 and older forget that numbers need not be whole
+    // 2025-11-25 and older forget that numbers need not be integers
     schema[home].get_mut("ElicitResult").into_iter().for_each(loosen);
     schema["$ref"] = format!("#/{home}/{definition}").into();
     Some(jsonschema::validator_for(&schema).unwrap())

@@ -1,8 +1,9 @@
-//! The vectors that the steps alone can judge. Each gives a message of one revision and what the other side gets.
+//! The vectors that the translation steps alone can be tested with. Each has a message of one revision and the message
+//! that the other side gets.
 //!
-//! What belongs to others is left out of the comparison: ids, and values that the gateway mints. Every vector also goes
-//! through the whole gateway, see `crate::vectors`; of further files (`TRANSLATION_VECTORS`, a path list) those are judged
-//! here that cannot go there yet, where their form allows it.
+//! Values of other modules are not compared: ids, and values that the gateway creates. Every vector also runs through
+//! the whole gateway, see `crate::vectors`. Further files (`TRANSLATION_VECTORS`, a path list) are tested here if their
+//! form allows it.
 
 use bytes::Bytes;
 use lockkeeper::mcp::{
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use super::{schemas::Schemas, value};
 use crate::vectors::vector::{self, Vector, leave_minted};
 
-/// The vectors of the group `shape` that need more than the steps, and what they need. Exact: one that comes to pass by
+/// Vectors of the group `shape` that need more than the steps, and the parts that they need. Exact: one that passes by
 /// the steps alone must leave.
 const NEED_ADAPTERS: &[(&str, &str)] = &[
     ("H06", "handshake"),
@@ -48,7 +49,7 @@ const NEED_ADAPTERS: &[(&str, &str)] = &[
     ("S03", "handshake"),
 ];
 
-/// The vectors of the group `era` whose whole difference is in the shapes.
+/// Vectors of the group `era` that differ only in shapes.
 const SHAPES_OF_THE_ERA: &[&str] = &[
     "H14", "Q28", "Q01", "Q02", "Q04", "Q05", "Q06", "Q08", "Q11", "Q29", "Q38", "N06", "N07", "N12", "M29", "X10",
     "X11", "X14", "X15", "X16", "S02",
@@ -79,7 +80,7 @@ fn every_shape_vector_comes_out_as_expected() {
 fn further_vectors_come_out_as_expected_where_the_steps_can_judge_them() {
     let mut schemas = Schemas::default();
     let mut wrong = Vec::new();
-    // those between legacy versions go through the gateway, and its steps with them
+    // those between legacy versions run through the gateway, with its steps
     let fits = |vector: &&Vector| {
         let alone = NEED_ADAPTERS.iter().all(|(id, _)| *id != vector.id) && !vector.direction.contains("gateway");
         vector.is_shape() && vector.is_modern() && vector.is_one_message() && alone
@@ -149,7 +150,7 @@ impl Vector {
         })
     }
 
-    /// What leaves must be valid for who receives it.
+    /// Validates the message for its receiver.
     fn check(&self, schemas: &mut Schemas, kind: Kind, payload: &Payload) -> Result<(), String> {
         let is_task = value(payload).get("taskId").is_some() || value(payload).get("task").is_some();
         if self.expect_valid == Some(false) || is_task {
@@ -194,7 +195,7 @@ impl Vector {
     }
 }
 
-/// The two names of one notification: whoever sends it takes that of the receiver.
+/// The name of a notification with two names, in the receiver's version.
 fn name_in(revision: Revision, method: &Method) -> &str {
     match method {
         Method::Tasks | Method::TaskStatus if revision == Revision::V2026_07_28 => Method::Tasks.as_str(),

@@ -1,4 +1,4 @@
-//! What the gateway answers to a client by itself.
+//! Answers of the gateway itself to a client.
 
 use reqwest::Response;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::matrix::tap::{Event, Tap};
 
-/// What the client sends, and what the gateway answers.
+/// The client's message, and the gateway's answer.
 pub(super) async fn answers(scene: Scene<'_>) -> Result<(), String> {
     let vector = scene.vector;
     let given = vector.given();
@@ -42,14 +42,14 @@ pub(super) async fn answers(scene: Scene<'_>) -> Result<(), String> {
     same(&answer, &vector.expect, At::Client)
 }
 
-/// How a stream begins.
+/// The beginning of a stream.
 pub(super) async fn opens_a_stream(scene: Scene<'_>) -> Result<(), String> {
     let client = scene.client().await?;
     let response = client.get(&format!("/mcp{}", scene.card.path)).await;
     same_event(&mut Tap::of(response), &scene.vector.expect["sse"]).await
 }
 
-/// The headers that a vector names, with `session` for the id of a session that is there.
+/// The headers of a vector, with `session` for the id of an existing session.
 fn headers(http: &Value, session: Option<&str>) -> Vec<(String, String)> {
     let named = http["headers"].as_object().into_iter().flatten();
     named
@@ -61,8 +61,7 @@ fn headers(http: &Value, session: Option<&str>) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Compares the status and the body, where the vector names them. Where it shows no id, one that could be read may stand
-/// there as well.
+/// Compares status and body, if the vector has them. If it shows no id, a readable one is accepted as well.
 async fn same_response(response: Response, expected: &Value) -> Result<(), String> {
     let status = response.status().as_u16();
     if expected["http"]["status"].as_u64().is_some_and(|expected| expected != u64::from(status)) {
@@ -70,7 +69,7 @@ async fn same_response(response: Response, expected: &Value) -> Result<(), Strin
     }
     let Some(body) = expected.get("body").or_else(|| expected.get("jsonrpc").map(|_| expected)) else { return Ok(()) };
     let mut tap = Tap::of(response);
-    // a stream, which a slow answer becomes, may begin with an event that carries an id alone
+    // a slow answer becomes a stream, which may begin with an event that has only an id
     let data = loop {
         let event = tap.next().await.ok_or("no body")?;
         if let Some(data) = event.data.filter(|data| !data.is_empty()) {
@@ -85,7 +84,7 @@ async fn same_response(response: Response, expected: &Value) -> Result<(), Strin
     same(&got, body, At::Client)
 }
 
-/// Compares the first event, field by field; ids, and what follows a `?`, are the gateway's own.
+/// Compares the first event by field; ids, and the part after a `?`, belong to the gateway.
 async fn same_event(tap: &mut Tap, expected: &Value) -> Result<(), String> {
     let expected = Event::read(expected[0].as_str().ok_or("expects no event")?.trim_end_matches('\n'));
     let got = tap.next().await.ok_or("no event came")?;

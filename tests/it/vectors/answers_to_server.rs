@@ -1,4 +1,4 @@
-//! What the gateway answers to a server by itself.
+//! Answers of the gateway itself to a server.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use super::{
     servers::{Came, Heard},
 };
 
-/// What the server sends, and what the gateway answers.
+/// The server's message, and the gateway's answer.
 pub(super) async fn answers(mut scene: Scene<'_>) -> Result<(), String> {
     let vector = scene.vector;
     let mut client = scene.client().await?;
@@ -27,7 +27,7 @@ pub(super) async fn answers(mut scene: Scene<'_>) -> Result<(), String> {
     same(&message, &vector.expect, At::Server)
 }
 
-/// The server was greeted in a version that nobody knows: that connection ends, and a fresh one begins.
+/// The server answered the handshake with an unknown version: the connection ends, and a fresh one begins.
 pub(super) async fn greets_again(mut scene: Scene<'_>) -> Result<(), String> {
     let steps = scene.vector.expect["seq"].as_array().ok_or("expects no steps")?.clone();
     let wanted = steps.iter().find_map(|step| step.get("msg")).ok_or("expects no message")?;

@@ -1,13 +1,13 @@
-//! Messages that a vector takes for granted: the request that its answer answers, the question that is asked.
+//! Messages that a vector implies: the request to its answer, and the server request of a result.
 
 use serde_json::{Map, Value, json};
 
 use super::vector::Vector;
 
-/// The method of a request of which only the answer is known.
+/// The method of an unknown request.
 pub(super) const METHOD: &str = "resources/read";
 
-/// The parameters of a request whose answer the vector gives; `prefix` stands before names and URIs.
+/// The parameters of a request whose answer the vector has; `prefix` precedes names and URIs.
 pub(super) fn request(vector: &Vector, method: &str, (names, uris): (&str, &str)) -> Value {
     let given = vector.given();
     let result = &given["result"];
@@ -25,7 +25,7 @@ pub(super) fn request(vector: &Vector, method: &str, (names, uris): (&str, &str)
     }
 }
 
-/// The parameters of a question whose answer the vector gives, as a server of `version` asks it.
+/// The parameters of a server request whose answer the vector has, in `version`.
 pub(super) fn question(vector: &Vector, method: &str, version: &str) -> Value {
     match method {
         "sampling/createMessage" => {
@@ -48,7 +48,7 @@ pub(super) fn question(vector: &Vector, method: &str, version: &str) -> Value {
     }
 }
 
-/// The question that such an answer answers, as a value without an id.
+/// The server request that such an answer belongs to, without an id.
 pub(super) fn asked(vector: &Vector, answer: &Value, by_url: bool) -> Value {
     let method = match answer {
         _ if answer.get("action").is_some() => "elicitation/create",

@@ -1,4 +1,4 @@
-//! A scripted client of one version, on the binding that its version has. It takes what comes, and judges nothing.
+//! A scripted client of one version, on the binding of its version. It accepts everything.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,29 +17,29 @@ use crate::{
     support::is_a_start,
 };
 
-/// How long a message that must come may take.
+/// Time limit for an expected message.
 pub(super) const SOON: Duration = Duration::from_mins(1);
 
-/// Who a client says it is, and where it goes.
+/// Identity and target of a client.
 #[derive(Debug, Clone)]
 pub(super) struct Card {
     pub(super) url: String,
     pub(super) key: String,
-    /// Below `/mcp` and `/sse`.
+    /// The path below `/mcp` and `/sse`.
     pub(super) path: String,
     pub(super) version: String,
     pub(super) name: &'static str,
     pub(super) capabilities: Value,
 }
 
-/// A message, or why there is none.
+/// A message, or the reason for its absence.
 type Arrived = Result<Value, String>;
 
-/// Where what comes goes.
+/// Receiver of messages.
 #[derive(Clone)]
 struct Inbox {
     sender: UnboundedSender<Arrived>,
-    /// The id of the last event that had one.
+    /// The last event id.
     last_event: Arc<Mutex<Option<String>>>,
 }
 
@@ -62,7 +62,7 @@ impl Card {
             "capabilities": self.capabilities, "clientInfo": { "name": self.name, "version": "2" } } })
     }
 
-    /// A request as 2026-07-28 wants it: with everything that a session would know.
+    /// A request in the envelope of 2026-07-28.
     fn enveloped(&self, message: &Value) -> Value {
         let mut message = message.clone();
         if self.version == MODERN && message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_null() {
@@ -78,7 +78,7 @@ impl Card {
 // === impl Client ===
 
 impl Client {
-    /// A client that has said nothing yet.
+    /// A client that has sent nothing yet.
     pub(super) fn new(card: Card) -> Self {
         let (sender, inbox) = mpsc::unbounded_channel();
         let sender = Inbox { sender, last_event: Arc::default() };
@@ -87,7 +87,7 @@ impl Client {
         Self { card, http, address, session: None, sender, inbox, reading: JoinSet::new() }
     }
 
-    /// A session that is ready, and how it was greeted. 2026-07-28 has neither.
+    /// An open session, and the server's answer to the handshake. 2026-07-28 has neither.
     pub(super) async fn open(card: Card) -> Result<(Self, Value), String> {
         let mut client = Self::new(card);
         if client.card.version == MODERN {
@@ -120,7 +120,7 @@ impl Client {
         Ok(())
     }
 
-    /// Opens the standalone stream, where there is one and it is not the connection.
+    /// Opens the standalone stream, unless it is the connection.
     pub(super) async fn listen(&mut self) {
         if self.card.version.as_str() > "2024-11-05" && self.card.version != MODERN {
             let tap = Tap::of(self.get(&format!("/mcp{}", self.card.path)).await);
@@ -128,12 +128,12 @@ impl Client {
         }
     }
 
-    /// Reads no stream any more.
+    /// Stops reading all streams.
     pub(super) fn leave(&mut self) {
         self.reading.abort_all();
     }
 
-    /// Goes on with the stream whose event came last.
+    /// Resumes the stream of the last event.
     pub(super) async fn resume(&mut self) {
         let last = self.sender.last_event.lock().clone().unwrap_or_default();
         let request = self.headed(self.http.get(format!("{}/mcp{}", self.card.url, self.card.path)));
@@ -141,17 +141,17 @@ impl Client {
         self.read(tap);
     }
 
-    /// What came, and nobody has looked at.
+    /// A message that has arrived, if any.
     pub(super) fn came_already(&mut self) -> Option<Result<Value, String>> {
         self.inbox.try_recv().ok()
     }
 
-    /// Gets a path, in the session where there is one.
+    /// Requests a path, in the session if there is one.
     pub(super) async fn get(&self, path: &str) -> Response {
         self.headed(self.http.get(format!("{}{path}", self.card.url))).send().await.unwrap()
     }
 
-    /// Posts a message; what is answered on its exchange goes into the inbox. That of a call is not waited for.
+    /// Posts a message, and puts the answer into the inbox. Does not wait for the answer to a call.
     pub(super) async fn post(&mut self, message: &Value) -> Result<(), String> {
         let message = self.card.enveloped(message);
         let opens = message["method"] == "initialize";
@@ -176,7 +176,7 @@ impl Client {
         Ok(())
     }
 
-    /// Posts in the session, and gives what is answered.
+    /// Posts in the session, and returns the response.
     pub(super) async fn exchange(&self, message: &Value) -> Response {
         self.request(message).send().await.unwrap()
     }
@@ -192,7 +192,7 @@ impl Client {
         request.body(message.to_string())
     }
 
-    /// Sends with these headers alone.
+    /// Sends with only these headers.
     pub(super) async fn bare(
         &self,
         (verb, path): (&str, &str),
@@ -226,7 +226,7 @@ impl Client {
         self.reading.spawn(async move { deliver(tap, &inbox).await });
     }
 
-    /// The next message, whatever it came on.
+    /// The next message on any stream.
     pub(super) async fn next(&mut self) -> Result<Value, String> {
         loop {
             let next = timeout(SOON, self.inbox.recv()).await;
@@ -237,7 +237,7 @@ impl Client {
         }
     }
 
-    /// The answer to a request, and what came before it.
+    /// The answer to a request, and the messages before it.
     pub(super) async fn answer(&mut self, id: &Value) -> Result<(Vec<Value>, Value), String> {
         let mut before = Vec::new();
         loop {
@@ -250,7 +250,7 @@ impl Client {
     }
 }
 
-/// The response, or why there is none.
+/// The response, or the reason for its absence.
 async fn accepted(response: Response) -> Result<Response, String> {
     let status = response.status();
     if status.is_success() { Ok(response) } else { Err(format!("{status}: {}", response.text().await.unwrap())) }

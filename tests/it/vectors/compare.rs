@@ -1,4 +1,4 @@
-//! Whether what came is what a vector expects.
+//! Comparison of messages with the expectation of a vector.
 
 use axum::http::HeaderMap;
 use lockkeeper::mcp::ClientInfo;
@@ -6,19 +6,19 @@ use serde_json::{Map, Value, json};
 
 use super::vector::{leave_minted, leave_words};
 
-/// Words of errors that are the same for ever.
+/// Text of errors that never changes.
 const FROZEN: &str = "Invalid or expired requestState";
 
-/// Who receives.
+/// The receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum At {
-    /// What the gateway mints on the way to a server is left open.
+    /// Values that the gateway creates for a server are not compared.
     Server,
-    /// A client of a legacy version before a legacy server gets everything as the server minted it, or its own.
+    /// A client of a legacy version gets a legacy server's values unchanged, or its own.
     Client,
 }
 
-/// Compares messages. Ids are compared by whoever pairs requests and answers.
+/// Compares messages, without ids: those are compared where requests and answers are paired.
 pub(super) fn same(got: &Value, expected: &Value, at: At) -> Result<(), String> {
     let state = |message: &Value| message["params"]["requestState"].clone();
     let (returned, words) = (state(got) == state(expected), &expected["error"]["message"]);
@@ -34,12 +34,12 @@ pub(super) fn same(got: &Value, expected: &Value, at: At) -> Result<(), String> 
         identify(&mut message);
         if at == At::Server { leave_minted(message) } else { message }
     });
-    // a server's state comes back to it byte for byte
+    // a server gets its state back byte for byte
     let fits = got == expected && (at == At::Client || returned);
     if fits { Ok(()) } else { Err(format!("\n  got      {got}\n  expected {expected}")) }
 }
 
-/// Puts what the gateway says of itself where a vector shows a gateway.
+/// Inserts the gateway's own information where a vector shows a gateway.
 fn identify(value: &mut Value) {
     if *value == json!({ "name": "gw", "version": "1.0.0" }) {
         *value = serde_json::from_slice(&ClientInfo::gateway_implementation()).unwrap();
@@ -51,8 +51,8 @@ fn identify(value: &mut Value) {
     }
 }
 
-/// The message with the names of the vector for what the gateway mints in a question: the state to come back with, the
-/// id of a dialog, and under what the questions are known.
+/// Replaces the gateway's values in a server request by those of the vector: the state, the id of a dialog, and the
+/// keys of requests.
 pub(super) fn as_minted(got: &Value, expected: &Value) -> Value {
     let mut got = got.clone();
     for (whole, member) in [("result", "requestState"), ("params", "elicitationId")] {
@@ -61,7 +61,7 @@ pub(super) fn as_minted(got: &Value, expected: &Value) -> Value {
             got[whole][member] = expected[whole][member].clone();
         }
     }
-    // who answers should always be named (2026-07-28, `ResultMetaObject`), and a vector may leave it out
+    // the server should always be named (2026-07-28, `ResultMetaObject`), and a vector may omit it
     let named = "io.modelcontextprotocol/serverInfo";
     if expected["result"]["resultType"] == "input_required" && expected["result"].get("_meta").is_none() {
         let meta = got["result"].as_object_mut().and_then(|result| result.remove("_meta"));
@@ -80,7 +80,7 @@ pub(super) fn as_minted(got: &Value, expected: &Value) -> Value {
     got
 }
 
-/// Compares the headers that a vector names; the session's id is the server's own.
+/// Compares the headers of a vector; the session id is the server's.
 pub(super) fn same_headers(got: &HeaderMap, expected: &Value) -> Result<(), String> {
     for (name, value) in expected.as_object().into_iter().flatten() {
         let found = got.get(name).map(|value| value.to_str().unwrap());

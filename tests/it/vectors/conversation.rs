@@ -1,4 +1,4 @@
-//! Which conversation carries a vector, by the form of what it gives and expects.
+//! Selects the conversation for a vector, by the form of its input and its expectation.
 
 use serde_json::Value;
 
@@ -17,21 +17,21 @@ pub(super) enum Conversation {
     AnswerToServer,
     Greeting,
     Suspension,
-    /// Back to a server without sessions, with a state that the gateway sealed.
+    /// A call of a server without sessions that continues with a sealed state.
     Return,
-    /// What the gateway makes of a server's first answer.
+    /// Detection of a server's era by its first answer.
     Probe,
-    /// To those who listen.
+    /// Notifications for listens.
     Listen,
-    /// Listening again to a server.
+    /// A listen that is reopened at a server.
     Relisten,
-    /// The gateway ends.
+    /// The end of the gateway.
     Shutdown,
-    /// The client leaves.
+    /// The client disconnects.
     Leave,
-    /// The answers to what a task wants to know.
+    /// Answers to the input requests of a task.
     Inputs,
-    /// Step by step.
+    /// A sequence of steps.
     Steps,
 }
 
@@ -63,12 +63,12 @@ impl Scene<'_> {
 // === impl Vector ===
 
 impl Vector {
-    /// The conversation that carries it; `None` where none can.
+    /// The conversation for this vector; `None` if there is none.
     pub(super) fn conversation(&self) -> Option<Conversation> {
         self.by_state().or_else(|| self.by_message())
     }
 
-    /// By what is assumed, or happens.
+    /// Selects by the assumed state, or by an event.
     fn by_state(&self) -> Option<Conversation> {
         let given = self.given();
         let event = given["event"].as_str().or_else(|| given["http"]["event"].as_str()).unwrap_or_default();
@@ -92,7 +92,7 @@ impl Vector {
         }
     }
 
-    /// By what is given and expected.
+    /// Selects by input and expectation.
     fn by_message(&self) -> Option<Conversation> {
         let (given, expect) = (self.given(), &self.expect);
         let message = self.expected().is_some();
@@ -115,7 +115,7 @@ impl Vector {
         }
     }
 
-    /// Why it cannot be played, for the one who wrote it.
+    /// The error for a vector without a conversation.
     pub(super) fn unplayable(&self) -> String {
         let Self { id, direction, method, group, .. } = self;
         format!(
@@ -123,8 +123,8 @@ impl Vector {
         )
     }
 
-    /// The backend in whose name one side names what the other names by itself: that side is at the merged endpoint
-    /// (`translation` section 5).
+    /// The backend whose name one side prefixes to names or URIs: that side is at the merged endpoint (`translation`
+    /// section 5).
     pub(super) fn merged_backend(&self) -> Option<String> {
         let (given, expected) = (self.message(), self.expected()?);
         let (shown, own) = if self.direction == "client>backend" { (&given, expected) } else { (expected, &given) };
@@ -136,7 +136,7 @@ impl Vector {
         })
     }
 
-    /// Whether it needs a gateway of its own: it is about the endpoint of all servers, or about limits or the end.
+    /// True if it needs a gateway of its own: for the merged endpoint, for limits or for the end.
     pub(super) fn is_apart(&self) -> bool {
         let message = self.message();
         let text = |name: &str| message["params"][name].as_str().unwrap_or_default();
@@ -150,14 +150,14 @@ impl Vector {
             || text("cursor").starts_with("gwc1.")
     }
 
-    /// How its server is reached.
+    /// The transports of its server.
     pub(super) fn transports(&self) -> Vec<Transport> {
         match self.ctx["transport"].as_str() {
             Some("stdio") => vec![Transport::Stdio],
             Some(_) => vec![Transport::Http],
             None if self.direction == "client>gateway" || self.expect.get("http").is_some() => vec![Transport::Http],
             None if self.given().get("sse").is_some() || self.given().get("http").is_some() => vec![Transport::Http],
-            // a process more for each is not worth what it takes to start it
+            // a process for each of these is not worth its start
             None if self.is_modern() && plan::version(self) != plan::MODERN => vec![Transport::Http],
             None => vec![Transport::Http, Transport::Stdio],
         }

@@ -1,4 +1,4 @@
-//! From a client to a server and back: what one sends, and what the other gets.
+//! Forwarding from a client to a server and back.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use super::{
     vector::Vector,
 };
 
-/// The methods of notifications that belong to no call.
+/// Methods of notifications that belong to no call.
 const ASIDE: [&str; 5] = [
     "notifications/tools/list_changed",
     "notifications/prompts/list_changed",
@@ -23,7 +23,7 @@ const ASIDE: [&str; 5] = [
     "notifications/tasks",
 ];
 
-/// What the client sends.
+/// A message from the client.
 pub(super) async fn to_server(mut scene: Scene<'_>) -> Result<(), String> {
     let given = scene.vector.given();
     let mut client = scene.client().await?;
@@ -49,7 +49,7 @@ pub(super) async fn to_server(mut scene: Scene<'_>) -> Result<(), String> {
     }
 }
 
-/// A request arrives, with the headers that it must have.
+/// A request arrives, with its headers.
 async fn arrives(scene: &mut Scene<'_>) -> Result<(), String> {
     let vector = scene.vector;
     let expected = expected(vector)?;
@@ -64,7 +64,8 @@ async fn arrives(scene: &mut Scene<'_>) -> Result<(), String> {
     same_headers(&headers, &vector.expect["http"]["headers"])
 }
 
-/// Where an id is a number in quotes, the number may be under way as well, and each is answered as it was written.
+/// An id in quotes and the same number are two ids: both may be in use, and each answer has the id as the client wrote
+/// it.
 async fn twin(client: &mut Client, given: &Value, id: &Value) -> Result<(), String> {
     let Some(number) = id.as_str().and_then(|id| id.parse::<u64>().ok()) else { return Ok(()) };
     let mut other = given.clone();
@@ -78,11 +79,11 @@ async fn twin(client: &mut Client, given: &Value, id: &Value) -> Result<(), Stri
     Ok(())
 }
 
-/// A notification of the client's arrives; where it is dropped, the call that follows does and nothing before it.
+/// A client's notification arrives; if it is dropped, the next call arrives and nothing before it.
 async fn told(scene: &mut Scene<'_>, client: &mut Client, mut given: Value) -> Result<(), String> {
     let mut expected = expected(scene.vector)?.clone();
     let id = given["params"].get("requestId").cloned().unwrap_or_else(|| json!("call"));
-    // open to the end: what is told may be about it
+    // open to the end: the notification may be about it
     let call = scene.call(client, &id).await?;
     match given["method"].as_str() {
         Some("notifications/cancelled") => expected["params"]["requestId"] = call.message["id"].clone(),
@@ -104,7 +105,7 @@ async fn told(scene: &mut Scene<'_>, client: &mut Client, mut given: Value) -> R
     if heard.message["method"] == method { Err(format!("the server gets {}", heard.message)) } else { Ok(()) }
 }
 
-/// An answer of the client's arrives under the id of the question.
+/// A client's answer arrives under the id of the server request.
 async fn answered(scene: &mut Scene<'_>, client: &mut Client, mut given: Value) -> Result<(), String> {
     let vector = scene.vector;
     let method = vector.answered().ok_or("what is answered?")?;
@@ -117,7 +118,7 @@ async fn answered(scene: &mut Scene<'_>, client: &mut Client, mut given: Value) 
     same(&heard.message, expected(vector)?, At::Server)
 }
 
-/// The server asks on a call, and the client is asked.
+/// The server sends a request in a call, and the client gets it.
 async fn ask(
     scene: &Scene<'_>,
     client: &mut Client,
@@ -135,7 +136,7 @@ async fn ask(
     }
 }
 
-/// What the server sends.
+/// A message from the server.
 pub(super) async fn to_client(mut scene: Scene<'_>) -> Result<(), String> {
     let given = scene.vector.message();
     match (given["method"].as_str(), given.get("id")) {
@@ -149,7 +150,7 @@ pub(super) async fn to_client(mut scene: Scene<'_>) -> Result<(), String> {
     }
 }
 
-/// The answer that the server has for a request.
+/// The server's answer to a request.
 async fn answer(scene: Scene<'_>) -> Result<(), String> {
     let vector = scene.vector;
     let mut method = vector.answered().unwrap_or(canned::METHOD);
@@ -201,8 +202,8 @@ async fn aside(scene: &mut Scene<'_>, given: &Value) -> Result<(), String> {
     reaches(&mut client, expected(scene.vector)?, |message| message["params"]["data"] == "after").await
 }
 
-/// A notification, or an error without id, on a call; then the answer to it. On stdio no more than the time tells what
-/// most notifications belong to, so that they come on the standalone stream.
+/// A notification or an error without id in a call, then the answer. On stdio only the time shows where most
+/// notifications belong, so they come on the standalone stream.
 async fn on_call(scene: &mut Scene<'_>, mut given: Value) -> Result<(), String> {
     let mut client = scene.client().await?;
     client.listen().await;
@@ -218,12 +219,12 @@ async fn on_call(scene: &mut Scene<'_>, mut given: Value) -> Result<(), String> 
     as_of(&mut given, &call);
     call.say(&given);
     call.finish();
-    // an error without id may cost the call on whose exchange it comes, as a fault between gateway and server
+    // an error without id on the exchange of a call may fail the call, as an error between gateway and server
     let is_last = |message: &Value| message["error"]["code"].as_i64().is_none_or(|code| code == -32603);
     reaches(&mut client, expected, |message| message["id"] == id && is_last(message)).await
 }
 
-/// A batch of the server's on a call, its answer among them: split, in order.
+/// A batch of the server in a call, with its answer: split, in order.
 async fn several(scene: &mut Scene<'_>, mut given: Value) -> Result<(), String> {
     let mut client = scene.client().await?;
     let token = scene.vector.ctx["tokens"].as_object().and_then(|tokens| tokens.values().next());
@@ -239,11 +240,11 @@ async fn several(scene: &mut Scene<'_>, mut given: Value) -> Result<(), String> 
     Ok(())
 }
 
-/// What the server asks comes to the client, or is refused.
+/// A server request reaches the client, or is refused.
 async fn question(scene: &mut Scene<'_>, given: &Value) -> Result<(), String> {
     let mut client = scene.client().await?;
     let expected = expected(scene.vector)?;
-    // a client without a session is asked in the answer to its call
+    // a client without a session gets it in the answer to its call
     let asked = scene.vector.to == MODERN && expected.get("result").is_some();
     let id = if asked { expected["id"].clone() } else { json!("call") };
     let call = scene.call(&mut client, &id).await?;
@@ -259,8 +260,8 @@ async fn question(scene: &mut Scene<'_>, given: &Value) -> Result<(), String> {
     same(&client.next().await?, expected, At::Client)
 }
 
-/// The client gets what is expected; where that is nothing, it gets the `last` and nothing before it. What belongs to no
-/// exchange has no order with what does.
+/// The client gets the expected message, or if there is none, the `last` one and nothing before it. Messages outside of
+/// exchanges have no order relative to others.
 async fn reaches(client: &mut Client, expected: &Value, last: impl Fn(&Value) -> bool) -> Result<(), String> {
     loop {
         let message = client.next().await?;
@@ -273,7 +274,7 @@ async fn reaches(client: &mut Client, expected: &Value, last: impl Fn(&Value) ->
     }
 }
 
-/// Puts the ids and tokens that the gateway gave into a message of the server's.
+/// Inserts the gateway's ids and tokens into a message of the server.
 fn as_of(message: &mut Value, call: &Heard) {
     if message["params"].get("progressToken").is_some() {
         message["params"]["progressToken"] = call.message["params"]["_meta"]["progressToken"].clone();

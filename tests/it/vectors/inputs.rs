@@ -1,5 +1,5 @@
-//! A task at a server with sessions wants to know something of a client without one, which takes the questions with the
-//! task and brings the answers by `tasks/update`.
+//! Input requests of a task at a server with sessions, for a client without one, which fetches them with the task and
+//! answers by `tasks/update`.
 
 use serde_json::{Map, Value, json};
 
@@ -11,16 +11,16 @@ use super::{
     servers::Heard,
 };
 
-/// The task that asks, and the names of its questions.
+/// The task, and the names of its input requests.
 struct Task {
     id: Value,
-    /// How the gateway named the questions that the vector has under other names.
+    /// The gateway's names of the input requests, by those of the vector.
     names: Map<String, Value>,
-    /// The wait for the result, on which the server asks.
+    /// The call that waits for the result, on which the server sends input requests.
     wait: Heard,
 }
 
-/// Makes the task, lets it ask, and plays what the client answers.
+/// Creates the task, lets it send its input requests, and plays the client's answers.
 pub(super) async fn plays(mut scene: Scene<'_>) -> Result<(), String> {
     let vector = scene.vector;
     let mut given = vector.message();
@@ -55,7 +55,7 @@ impl Task {
             return Err(format!("the client gets no task: {made}"));
         }
         let mut wait = None;
-        // a question that takes its time is told with the task when it is asked about again
+        // a late input request comes with a later poll
         loop {
             asks_about(scene, client, &id, "input_required").await?;
             if wait.is_none() {
@@ -73,7 +73,7 @@ impl Task {
         }
     }
 
-    /// The client is told what the task came to.
+    /// The client gets the result of the task.
     async fn ends(self, scene: &mut Scene<'_>, client: &mut Client) -> Result<(), String> {
         self.wait.finish();
         asks_about(scene, client, &self.id, "completed").await?;
@@ -84,7 +84,7 @@ impl Task {
 }
 
 impl Scene<'_> {
-    /// What the task wants to know, as its server asks it.
+    /// The input requests, as the server sends them.
     fn questions(&self, task: &Value) -> Vec<Value> {
         let vector = self.vector;
         let responses = &vector.message()["params"]["inputResponses"];
@@ -100,7 +100,7 @@ impl Scene<'_> {
     }
 }
 
-/// The client asks about the task, and its server says how it is.
+/// The client polls the task, and the server returns its status.
 async fn asks_about(scene: &mut Scene<'_>, client: &mut Client, task: &Value, status: &str) -> Result<(), String> {
     let params = json!({ "taskId": task });
     client.post(&json!({ "jsonrpc": "2.0", "id": "about", "method": "tasks/get", "params": params })).await?;
@@ -113,7 +113,7 @@ fn answer(heard: &Heard, result: &Value) {
     heard.say(&json!({ "jsonrpc": "2.0", "id": heard.message["id"], "result": result }));
 }
 
-/// The task, as a server of 2025-11-25 tells it.
+/// The task, as a server of 2025-11-25 returns it.
 fn told(id: &Value, status: &str) -> Value {
     json!({ "taskId": id, "status": status, "createdAt": "2026-01-01T00:00:00Z",
         "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": null })

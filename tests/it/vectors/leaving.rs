@@ -1,4 +1,4 @@
-//! A client whose response stream breaks off: in one version that cancels the call, in the others it does not.
+//! A client whose response stream breaks off: this cancels the call in one version only.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ pub(super) async fn plays(mut scene: Scene<'_>) -> Result<(), String> {
     let token = &call.message["params"]["_meta"]["progressToken"];
     let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress",
         "params": { "progressToken": token, "progress": 1 } });
-    // the stream is open when something came on it
+    // the stream is open once a message came on it
     call.say(&progress);
     client.next().await?;
     client.leave();
@@ -26,7 +26,7 @@ pub(super) async fn plays(mut scene: Scene<'_>) -> Result<(), String> {
         let heard = scene.heard(|message| message["method"] == expected["method"]).await?;
         return same(&heard.message, &expected, At::Server);
     }
-    // another call comes and goes, and the first is still there
+    // another call comes and goes, and the first is still open
     let next = scene.call(&mut client, &json!("next")).await?;
     next.finish();
     client.answer(&json!("next")).await?;

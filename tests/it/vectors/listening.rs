@@ -1,4 +1,4 @@
-//! What is said outside of any call, where one side listens for it (2026-07-28).
+//! Notifications outside of any call, if one side uses `subscriptions/listen` (2026-07-28).
 
 use serde_json::{Value, json};
 
@@ -15,14 +15,14 @@ use super::{
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// What the server says reaches the listens whose filter has it, each under its own id.
+/// A notification reaches the listens whose filter includes it, each under its own id.
 pub(super) async fn tells(mut scene: Scene<'_>) -> Result<(), String> {
     let vector = scene.vector;
     let (given, expected) = (vector.message(), expected(vector)?);
     let mut client = scene.client().await?;
     let call = to_all(&mut scene, &mut client).await?;
     call.say_aside(&given);
-    // whoever listens for something else gets that, and nothing before
+    // another listen gets its own notification, and nothing before it
     call.say_aside(&json!({ "jsonrpc": "2.0", "method": "notifications/prompts/list_changed" }));
     let others = vector.ctx["listens"].as_object().into_iter().flatten();
     let others = others.filter(|(_, filter)| filter["promptsListChanged"] == true).count();
@@ -38,7 +38,7 @@ pub(super) async fn tells(mut scene: Scene<'_>) -> Result<(), String> {
     }
 }
 
-/// The client listens as the vector says; gives a call that is over, by which the server can say something.
+/// Opens the client's listens; returns an ended call, by which the server can send messages.
 pub(super) async fn to_all(scene: &mut Scene<'_>, client: &mut Client) -> Result<Heard, String> {
     let made = if tasks::tells_of_one(scene) { Some(tasks::make(scene, client).await?) } else { None };
     for (id, filter) in scene.vector.ctx["listens"].as_object().into_iter().flatten() {
@@ -53,7 +53,7 @@ pub(super) async fn to_all(scene: &mut Scene<'_>, client: &mut Client) -> Result
     Ok(call)
 }
 
-/// A listen ends at the server: the gateway listens anew, and the client with a session hears nothing of it.
+/// A listen ends at the server: the gateway reopens it, unnoticed by a client with a session.
 pub(super) async fn listens_again(mut scene: Scene<'_>) -> Result<(), String> {
     let mut given = scene.vector.message();
     let listens = |message: &Value| message["method"] == "subscriptions/listen";
@@ -64,7 +64,7 @@ pub(super) async fn listens_again(mut scene: Scene<'_>) -> Result<(), String> {
     given["result"]["_meta"][SUBSCRIPTION] = heard.message["id"].clone();
     heard.say(&given);
     scene.heard(listens).await?;
-    // what changed while nobody listened is not known, so that a client may be told to look (`translation` 4b.12)
+    // changes without an open listen are unknown, so a client may be notified (`translation` 4b.12)
     while let Some(message) = client.came_already() {
         let message = message?;
         let looks = message["method"].as_str().is_some_and(|method| method.ends_with("/list_changed"));
@@ -75,7 +75,7 @@ pub(super) async fn listens_again(mut scene: Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The gateway ends while a client listens.
+/// The gateway stops during a client's listen.
 pub(super) async fn ends(scene: Scene<'_>, stage: Stage) -> Result<(), String> {
     let mut client = scene.client().await?;
     let steps: Vec<&Value> = scene.vector.steps("client", "out").map(|step| &step["msg"]).collect();

@@ -1,4 +1,4 @@
-//! What a scripted server says by itself: its greeting, its lists, and the answer that a vector gives it.
+//! Automatic answers of a scripted server: its handshake, its lists, and the answer in a vector.
 
 use std::{
     collections::HashMap,
@@ -15,45 +15,45 @@ use super::{canned, conversation::Conversation, vector::Vector};
 /// The version without a handshake.
 pub(super) const MODERN: &str = "2026-07-28";
 
-/// What a server says to a message.
+/// A server's answer to a message.
 #[derive(Debug)]
 pub(super) enum Said {
     /// The response, over HTTP with this status.
     Answer(u16, String),
-    /// This first, and nothing else for now.
+    /// An event that opens a stream.
     Opens(String),
     /// The connection ends.
     Ends,
-    /// What the test says.
+    /// Left to the test.
     Nothing,
 }
 
-/// What one server says by itself.
+/// Automatic answers of one server.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     version: String,
-    /// What it answers to `initialize`.
+    /// The answer to `initialize`.
     greeting: Value,
-    /// What it answers to an offer of one version alone.
+    /// The answer to an offer of one version only.
     odd: Option<(String, Value)>,
-    /// The `result` or `error` that answers each method, as it is written. What is not here is left to the test.
+    /// The `result` or `error` for each method, verbatim. Other methods are left to the test.
     answers: HashMap<String, String>,
     /// The status of these answers.
     status: u16,
-    /// The list whose first page is not its last, and where the next begins.
+    /// The list with a further page, and its cursor.
     page: Option<(String, Value)>,
-    /// What it says when it is asked of which era it is.
+    /// The answer to a probe of the era.
     probe: Option<Probe>,
-    /// Whether it assigns a session id over HTTP.
+    /// True if it assigns a session id over HTTP.
     has_session_id: bool,
 }
 
-/// An answer of its own to the question of which era a server is.
+/// A special answer to a probe of the era.
 #[derive(Debug, Clone)]
 struct Probe {
-    /// The status and the answer; without one the connection ends.
+    /// Status and answer; without one the connection ends.
     answer: Option<(u16, String)>,
-    /// Whether it says so the first time alone.
+    /// True if it answers this way only once.
     once: bool,
     asked: Arc<AtomicBool>,
 }
@@ -101,7 +101,7 @@ impl Plan {
             plan.offer("outputSchema", &json!({ "anyOf": [{ "type": "object" }] }));
         }
         if let (Some(method), Some(cursor)) = (message["method"].as_str(), message["params"].get("cursor")) {
-            // a client has it from the server
+            // the client has it from the server
             plan.page = Some((method.to_owned(), cursor.clone()));
         }
         let listens = vector.ctx["listens"].as_object().into_iter().flatten();
@@ -112,13 +112,13 @@ impl Plan {
             plan.offer("execution", &json!({ "taskSupport": support }));
         }
         if vector.expected().is_some_and(|expected| expected["method"] == "subscriptions/listen") {
-            // who has no changes to tell is listened to for these alone
+            // a server without changes of lists gets a listen only for these
             plan.greeting["capabilities"] = json!({ "resources": { "subscribe": true } });
         }
         plan
     }
 
-    /// A server of this version that answers `method` like this.
+    /// A server of this version with this answer to `method`.
     pub(super) fn answering(version: &str, method: &str, message: &Value) -> Self {
         let mut plan = Self::plain(version);
         plan.learn(method, &message.to_string());
@@ -168,12 +168,12 @@ impl Plan {
         }
     }
 
-    /// From now on `method` is answered as this response says.
+    /// Answers `method` like this response from now on.
     fn learn(&mut self, method: &str, message: &str) {
         self.answers.extend(written(message).map(|answer| (method.to_owned(), answer)));
     }
 
-    /// From now on the tool has this member.
+    /// Adds this member to the tool.
     fn offer(&mut self, name: &str, value: &Value) {
         self.answers.insert("tools/list".to_owned(), tools(Some((name, value))).to_string());
     }
@@ -186,17 +186,17 @@ impl Plan {
         }
     }
 
-    /// Whether the server is one of the version without a handshake.
+    /// True for a server of the version without a handshake.
     pub(super) fn is_modern(&self) -> bool {
         self.version == MODERN
     }
 
-    /// Tells whether it assigns a session id over HTTP, as a server before 2026-07-28 may.
+    /// True if it assigns a session id over HTTP, as a server before 2026-07-28 may.
     pub(super) fn has_session_id(&self) -> bool {
         self.has_session_id && !self.is_modern()
     }
 
-    /// What it says to a message.
+    /// The answer to a message.
     pub(super) fn respond(&self, message: &Value) -> Said {
         let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else { return Said::Nothing };
         let answer = match method {
@@ -243,7 +243,7 @@ impl Plan {
     }
 }
 
-/// The status of a response that the server gives by itself.
+/// The status of an automatic response.
 fn status(answer: &Value) -> u16 {
     match answer["error"]["code"].as_i64() {
         Some(-32022..=-32020) => 400,
@@ -257,11 +257,11 @@ pub(super) fn version(vector: &Vector) -> &str {
     let sender = vector.direction.starts_with("backend") && vector.conversation() != Some(Conversation::Probe);
     let version = if sender { &vector.from } else { &vector.to };
     let waits = vector.conversation() == Some(Conversation::Suspension) || vector.expect["state"] == "era=legacy";
-    // where only one with a handshake can be meant
+    // only a server with a handshake is meant
     if waits && version == MODERN { "2025-11-25" } else { version }
 }
 
-/// The list of the one tool, with a member more.
+/// The list of the only tool, with a further member.
 fn tools(member: Option<(&str, &Value)>) -> Value {
     let mut tool = json!({ "name": "t", "inputSchema": { "type": "object" } });
     if let Some((name, value)) = member {
@@ -280,7 +280,7 @@ impl Probe {
         Self { answer, once, asked: Arc::default() }
     }
 
-    /// What it says, if it does.
+    /// The answer, unless it was given before.
     fn respond(&self, id: &Value) -> Option<Said> {
         if self.asked.swap(true, Ordering::Relaxed) && self.once {
             return None;
@@ -289,12 +289,12 @@ impl Probe {
     }
 }
 
-/// The response to the request `id` that says this.
+/// The response to the request `id` with this content.
 fn enveloped(id: &Value, answer: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},{}"#, &answer[1..])
 }
 
-/// What a response says, without whom it answers, as it is written: some rules keep the order of members.
+/// The content of a response without its id, verbatim: some rules keep the order of members.
 fn written(message: &str) -> Option<String> {
     let members: HashMap<String, Box<RawValue>> = serde_json::from_str(message).ok()?;
     if let Some(body) = members.get("body") {
@@ -303,7 +303,7 @@ fn written(message: &str) -> Option<String> {
     ["result", "error"].into_iter().find_map(|name| Some(format!(r#"{{"{name}":{}}}"#, members.get(name)?)))
 }
 
-/// What a response says, without whom it answers.
+/// The content of a response without its id.
 fn answer(message: &Value) -> Option<Value> {
     ["result", "error"].into_iter().find_map(|name| Some(json!({ name: message.get(name)? })))
 }

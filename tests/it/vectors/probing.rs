@@ -1,4 +1,4 @@
-//! The question of which era a server is, and what the gateway makes of the answer.
+//! Probe of a server's era, and the consequences of its answer.
 
 use serde_json::Value;
 
@@ -8,19 +8,19 @@ use super::{
     servers::{Came, Heard},
 };
 
-/// The gateway asks, the server answers as the vector says, and the gateway goes on.
+/// The gateway probes, the server answers as in the vector, and the gateway goes on.
 pub(super) async fn plays(mut scene: Scene<'_>) -> Result<(), String> {
     let expect = &scene.vector.expect;
     scene.heard(|message| message["method"] == "server/discover").await?;
     if expect["state"] == "era=modern" {
-        // it is asked again, and then listened to
+        // it is probed again, and then gets a listen
         let heard =
             scene.heard(|message| ["initialize", "subscriptions/listen"].map(Value::from).contains(&message["method"]));
         let heard = heard.await?;
         let version = &heard.message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"];
         return if version.is_string() { Ok(()) } else { Err(format!("the server gets {}", heard.message)) };
     }
-    // a process that ended is followed by another, which is not asked again
+    // after an exited process, the next one is not probed
     let ended = expect["next"].as_str().is_some_and(|next| next.starts_with("respawn"));
     let mut closed = false;
     let greeting = loop {

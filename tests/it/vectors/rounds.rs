@@ -1,4 +1,4 @@
-//! A server without sessions ends a call with questions, and is called again with the answers.
+//! A server without sessions ends a call with requests, and is called again with the answers.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::{
     scene::Scene,
 };
 
-/// The server asks, and the client with a session is asked in the midst of its call, or told why not.
+/// The server's requests reach the client with a session during its call, or the server gets an error.
 pub(super) async fn asks(scene: &mut Scene<'_>) -> Result<(), String> {
     let vector = scene.vector;
     let method = vector.answered().ok_or("what is answered?")?;
@@ -43,7 +43,7 @@ pub(super) async fn answered(scene: &mut Scene<'_>, client: &mut Client, mut giv
     scene.gets(again).await.map(|_| ())
 }
 
-/// A client without a session comes back with the answers and a state that the gateway sealed; the server gets its own.
+/// A client without a session returns with the answers and the sealed state; the server gets its own state.
 pub(super) async fn comes_back(mut scene: Scene<'_>) -> Result<(), String> {
     let vector = scene.vector;
     let (mut given, again) = (vector.message(), expected(vector)?);

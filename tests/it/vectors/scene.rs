@@ -1,4 +1,4 @@
-//! One vector on the stage: its client, its server, and what all conversations begin with.
+//! One vector with its client and its server, and the common beginning of all conversations.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -17,29 +17,29 @@ use super::{
 };
 use crate::matrix::peer;
 
-/// How long all servers together may take to start.
+/// Maximum time for all servers to start.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// Who asks, in the envelope of 2026-07-28.
+/// The client information in the envelope of 2026-07-28.
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 
-/// A vector, and what it needs of the stage.
+/// A vector, and its part of the stage.
 pub(super) struct Scene<'a> {
     pub(super) vector: &'a Vector,
     pub(super) card: Card,
     came: UnboundedReceiver<Came>,
-    /// What came before the conversation began.
+    /// Messages from before the conversation.
     early: VecDeque<Came>,
-    /// What stands before names and URIs.
+    /// The prefixes of names and URIs.
     prefix: (String, String),
 }
 
 impl<'a> Scene<'a> {
-    /// Before the server of this name, at its own endpoint.
+    /// At the endpoint of this server.
     pub(super) fn alone(vector: &'a Vector, stage: &mut Stage, name: &str) -> Self {
         Self::new(vector, stage, name, (format!("/{name}"), (String::new(), String::new())))
     }
 
-    /// Before the server of this name, at the endpoint of all.
+    /// At the merged endpoint.
     pub(super) fn merged(vector: &'a Vector, stage: &mut Stage, name: &str) -> Self {
         Self::new(vector, stage, name, (String::new(), (format!("{name}__"), format!("{name}+"))))
     }
@@ -60,7 +60,7 @@ impl<'a> Scene<'a> {
         Self { vector, card, came, early: VecDeque::new(), prefix }
     }
 
-    /// Waits until the gateway speaks with the server: many of them start at once.
+    /// Waits until the gateway is connected to the server: many start at once.
     pub(super) async fn begins(mut self) -> Self {
         self.early.extend(timeout(PATIENCE, self.came.recv()).await.ok().flatten());
         self
@@ -70,12 +70,12 @@ impl<'a> Scene<'a> {
         Client::open(self.card.clone()).await.map(|(client, _)| client)
     }
 
-    /// The parameters of a request whose answer the vector gives.
+    /// The parameters of a request whose answer the vector has.
     pub(super) fn request(&self, method: &str) -> Value {
         canned::request(self.vector, method, (&self.prefix.0, &self.prefix.1))
     }
 
-    /// The next message to the server that is wanted; others go by.
+    /// The next message to the server that is `wanted`; others are skipped.
     pub(super) async fn heard(&mut self, wanted: impl Fn(&Value) -> bool) -> Result<Heard, String> {
         let mut passed = Vec::new();
         loop {
@@ -87,12 +87,12 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// What the server got, and nobody has looked at.
+    /// A message that the server has got, if any.
     pub(super) fn came_already(&mut self) -> Option<Came> {
         self.early.pop_front().or_else(|| self.came.try_recv().ok())
     }
 
-    /// What the server gets next.
+    /// The next message to the server.
     pub(super) async fn came(&mut self) -> Result<Came, String> {
         if let Some(came) = self.early.pop_front() {
             return Ok(came);
@@ -101,12 +101,12 @@ impl<'a> Scene<'a> {
         next.ok().flatten().ok_or_else(|| "the server gets nothing".to_owned())
     }
 
-    /// A call of the tool, open at the server, under this id of the client's.
+    /// A call of the tool that is open at the server, under this id of the client.
     pub(super) async fn call(&mut self, client: &mut Client, id: &Value) -> Result<Heard, String> {
         self.call_with(client, id, &Value::Null).await
     }
 
-    /// The same with this `_meta`.
+    /// Like [`Scene::call`], with this `_meta`.
     pub(super) async fn call_with(&mut self, client: &mut Client, id: &Value, meta: &Value) -> Result<Heard, String> {
         let mut params = self.request("tools/call");
         if !meta.is_null() {
@@ -116,8 +116,8 @@ impl<'a> Scene<'a> {
         self.heard(|message| message["method"] == "tools/call").await
     }
 
-    /// The server gets this request or notification. The gateway asks and tells of its own accord, so that others of the
-    /// same method may come before.
+    /// The server gets this request or notification. The gateway sends messages of its own, so others of the same
+    /// method may come first.
     pub(super) async fn gets(&mut self, expected: &Value) -> Result<Heard, String> {
         let mut last = String::new();
         loop {
@@ -131,8 +131,8 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// What is expected, in the name of who asks: what all clients share, lists and what is told of them, the gateway asks for
-/// itself (design rule 6, `translation` 4c).
+/// The expected message with the requester's name: lists and their notifications are shared by all clients, so the
+/// gateway requests them for itself (design rule 6, `translation` 4c).
 fn as_asked(got: &Value, expected: &Value) -> Value {
     let mut expected = expected.clone();
     let method = expected["method"].as_str().unwrap_or_default();
@@ -146,7 +146,7 @@ fn as_asked(got: &Value, expected: &Value) -> Value {
     expected
 }
 
-/// What the client can be asked: what the vector says, or an envelope in it.
+/// The client's capabilities: from the vector, or from an envelope in it.
 fn capabilities(vector: &Vector, version: &str) -> Value {
     if let Some(declared) = vector.ctx.get("client_caps") {
         return declared.clone();
@@ -158,7 +158,7 @@ fn capabilities(vector: &Vector, version: &str) -> Value {
         .find(Value::is_object);
     match declared {
         Some(Value::Object(mut all)) if version != MODERN => {
-            // the gateway's own word for tasks
+            // the gateway's own declaration of tasks
             all.remove("extensions");
             Value::Object(all)
         }
@@ -176,7 +176,7 @@ fn capabilities(vector: &Vector, version: &str) -> Value {
 }
 
 impl Heard {
-    /// Ends the call that was heard.
+    /// Ends this call.
     pub(super) fn finish(&self) {
         let mut result = json!({ "content": [{ "type": "text", "text": "done" }] });
         if self.message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == MODERN {
@@ -185,7 +185,7 @@ impl Heard {
         self.say(&json!({ "jsonrpc": "2.0", "id": self.message["id"], "result": result }));
     }
 
-    /// Ends the call with questions and a state (2026-07-28).
+    /// Ends the call with requests and a state (2026-07-28).
     pub(super) fn ask(&self, questions: &Value, state: &Value) {
         let result = json!({ "resultType": "input_required", "inputRequests": questions, "requestState": state });
         self.say(&json!({ "jsonrpc": "2.0", "id": self.message["id"], "result": result }));

@@ -1,4 +1,4 @@
-//! The whole gateway on real sockets, before the scripted servers of some vectors.
+//! The whole gateway on real sockets, with the scripted servers of some vectors.
 
 use std::{collections::HashMap, fmt::Write as _, fs};
 
@@ -19,19 +19,19 @@ use super::{
 };
 use crate::matrix::world;
 
-/// The name of the client that gets no member which its version does not define.
+/// The name of the client with the strict profile.
 pub(super) const STRICT: &str = "cli-strict";
 
-/// How the gateway reaches a server.
+/// The transport of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transport {
     Http,
     Stdio,
-    /// It is not there.
+    /// Unreachable.
     Nowhere,
 }
 
-/// A server behind the gateway.
+/// A server of the gateway.
 pub(super) struct Behind {
     pub(super) name: String,
     pub(super) transport: Transport,
@@ -42,7 +42,7 @@ pub(super) struct Behind {
 pub(super) struct Stage {
     pub(super) url: String,
     pub(super) key: String,
-    /// What each server got.
+    /// The messages that each server got.
     pub(super) came: HashMap<String, UnboundedReceiver<Came>>,
     _servers: Servers,
     _folder: TempDir,
@@ -55,7 +55,7 @@ impl Stage {
         Self::set(behind, "", "").await
     }
 
-    /// The same with these further limits and this section of HTTP.
+    /// Starts the gateway with further limits and this section of HTTP.
     #[expect(clippy::disallowed_methods, reason = "the test stands for `main` here")]
     pub(super) async fn set(behind: Vec<Behind>, limits: &str, http: &str) -> Self {
         let places: Vec<(String, Transport)> = behind.iter().map(|one| (one.name.clone(), one.transport)).collect();

@@ -1,4 +1,4 @@
-//! A longer expectation, step by step: what a vector gives, then who says and gets what.
+//! A sequence of expected messages: the input of a vector, then each message and its receiver.
 
 use std::collections::HashMap;
 
@@ -13,12 +13,12 @@ use super::{
     servers::Heard,
 };
 
-/// What the steps refer to.
+/// State of the steps.
 struct Played {
     client: Client,
-    /// What the server got, by the id that the vector shows.
+    /// The messages that the server got, by the id in the vector.
     heard: HashMap<String, Heard>,
-    /// What the client was asked: the ids of the vector, and the real ones.
+    /// The server requests that the client got: ids in the vector, and real ids.
     asked: HashMap<String, Value>,
 }
 

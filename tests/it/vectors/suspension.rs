@@ -1,4 +1,5 @@
-//! A server with a session asks in the midst of a call of a client without one: the call waits for the client to come back.
+//! A server with a session sends a request during a call of a client without one: the call is suspended until the
+//! client returns.
 
 use serde_json::{Map, Value, json};
 
@@ -11,18 +12,18 @@ use super::{
     vector::Vector,
 };
 
-/// A call that waits, and the client that was asked.
+/// A suspended call, and its client.
 struct Parked {
     client: Client,
     call: Heard,
-    /// What the client sent.
+    /// The client's request.
     first: Value,
-    /// Under what the vector knows the questions, how the gateway named them, and how the server did.
+    /// Keys of the server requests: in the vector, at the gateway, and at the server.
     keys: Vec<(String, String, Value)>,
     state: Value,
 }
 
-/// Plays a vector whose call waits.
+/// Plays a vector with a suspended call.
 pub(super) async fn plays(mut scene: Scene<'_>) -> Result<(), String> {
     let vector = scene.vector;
     let given = vector.message();
@@ -38,7 +39,7 @@ pub(super) async fn plays(mut scene: Scene<'_>) -> Result<(), String> {
     }
 }
 
-/// What is asked before the vector begins: each under its key and as the server names it.
+/// The server requests from before the vector: key, and parameters at the server.
 fn questions(vector: &Vector) -> Vec<(String, Value, Value)> {
     let given = vector.message();
     let responses = given["params"]["inputResponses"].as_object().cloned().unwrap_or_default();
@@ -64,7 +65,7 @@ fn questions(vector: &Vector) -> Vec<(String, Value, Value)> {
 }
 
 impl Parked {
-    /// The client calls, the server asks, and the client is told what to answer.
+    /// The client calls, the server sends requests, and the client gets them.
     async fn begin(scene: &mut Scene<'_>) -> Result<Self, String> {
         let vector = scene.vector;
         let mut client = scene.client().await?;
@@ -109,7 +110,7 @@ impl Parked {
         again
     }
 
-    /// The client comes back: the server gets its answer, or the client what is still open.
+    /// The client returns: the server gets its answer, or the client the remaining requests.
     async fn comes_back(mut self, scene: &mut Scene<'_>, given: Value) -> Result<(), String> {
         let expected = scene.vector.expected().ok_or("expects no message")?;
         self.client.post(&self.again(&given["id"], &given["params"]["inputResponses"])).await?;
@@ -117,7 +118,7 @@ impl Parked {
             let heard =
                 scene.heard(|message| message.get("method").is_none() && message["id"] == expected["id"]).await?;
             same(&heard.message, expected, At::Server)?;
-            // the call goes on, and ends with the request that came back
+            // the call goes on, and ends with the returning request
             self.call.finish();
             return self.client.answer(&given["id"]).await.map(|_| ());
         }
@@ -125,10 +126,10 @@ impl Parked {
         same(&as_minted(&answer, expected), expected, At::Client)
     }
 
-    /// The server withdraws its question: the client hears nothing of it, and what it still answers goes nowhere.
+    /// The server withdraws its request: the client is not notified, and a late answer is ignored.
     async fn withdraws(mut self, scene: &mut Scene<'_>, given: &Value) -> Result<(), String> {
         self.call.say(given);
-        // what comes after it on the exchange has been read when it is answered
+        // earlier messages on the exchange have been read when this is answered
         self.call.say(&json!({ "jsonrpc": "2.0", "id": "ping", "method": "ping" }));
         scene.heard(|message| message["id"] == "ping").await?;
         let responses = self.keys.iter().map(|(key, ..)| (key.clone(), json!({ "action": "accept", "content": {} })));
@@ -147,7 +148,7 @@ impl Parked {
         if answers(&heard.message) { Err(format!("the server gets {}", heard.message)) } else { Ok(()) }
     }
 
-    /// The call ends while it waits: the client gets its result when it comes back.
+    /// The call ends while it is suspended: the client gets its result when it returns.
     async fn ends_late(mut self, mut given: Value, expected: &Value) -> Result<(), String> {
         given["id"] = self.call.message["id"].clone();
         self.call.say(&given);
@@ -156,7 +157,7 @@ impl Parked {
         same(&answer, expected, At::Client)
     }
 
-    /// The client does not come back.
+    /// The client does not return.
     async fn runs_out(self, scene: &mut Scene<'_>) -> Result<(), String> {
         let asked = &scene.vector.ctx["park"]["backend_request"];
         let steps = scene.vector.expect["seq"].as_array().ok_or("expects no steps")?;
@@ -165,7 +166,7 @@ impl Parked {
             let Heard { message, .. } = scene.heard(wanted).await?;
             let mut expected = step["msg"].clone();
             if expected["method"] == "notifications/cancelled" {
-                // the id is the gateway's, and the words are its own
+                // id and text are the gateway's
                 expected["params"] =
                     json!({ "requestId": self.call.message["id"], "reason": message["params"]["reason"] });
             }

@@ -1,15 +1,15 @@
-//! The task that a vector takes for granted: made by its client, at its server, before it is told of.
+//! The task that a vector implies: created by its client, at its server, before its notifications.
 
 use serde_json::{Value, json};
 
 use super::{client::Client, plan::MODERN, scene::Scene, servers::Heard};
 
-/// Whether what the server says is about a task that the client must have made before.
+/// True if the server's message is about a task that the client must have created.
 pub(super) fn tells_of_one(scene: &Scene<'_>) -> bool {
     scene.vector.message()["method"].as_str().is_some_and(|method| method.starts_with("notifications/tasks"))
 }
 
-/// Lets the client make the task; gives the call that made it, by which the server can say something.
+/// Creates the task; returns the call that created it, by which the server can send messages.
 pub(super) async fn make(scene: &mut Scene<'_>, client: &mut Client) -> Result<Heard, String> {
     let id = json!("make");
     let mut params = scene.request("tools/call");

@@ -1,4 +1,4 @@
-//! One vector: a message of one revision, and what the other side gets. Knows nothing of who judges it.
+//! One vector: a message of one revision, and the message that the other side gets. Knows nothing of how it is tested.
 
 use std::{env, fs, path::PathBuf};
 
@@ -9,17 +9,17 @@ use serde_json::{Value, json, value::RawValue};
 #[derive(Debug, Deserialize)]
 pub(crate) struct Vector {
     pub(crate) id: String,
-    /// The version of who sends what is given.
+    /// The version of the sender.
     pub(crate) from: String,
-    /// The version of who gets what is expected.
+    /// The version of the receiver.
     pub(crate) to: String,
-    /// `client>backend` and so on, with `gateway` where it is an end of the way.
+    /// `client>backend` and so on; `gateway` if it is an end.
     pub(crate) direction: String,
     pub(crate) given: Box<RawValue>,
     pub(crate) expect: Value,
     #[serde(default)]
     pub(crate) method: Option<String>,
-    /// The state that is assumed.
+    /// The assumed state.
     #[serde(default)]
     pub(crate) ctx: Value,
     #[serde(default)]
@@ -29,13 +29,13 @@ pub(crate) struct Vector {
     pub(crate) group: String,
 }
 
-/// Those of the project.
+/// The vectors of the project.
 pub(crate) fn own() -> Vec<Vector> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
     read(&["translation.jsonl", "sessions.jsonl"].map(|name| folder.join(name)))
 }
 
-/// Those of the files that `TRANSLATION_VECTORS` names, a path list.
+/// The vectors of the files in `TRANSLATION_VECTORS`, a path list.
 #[expect(clippy::disallowed_methods, reason = "further vectors are named from outside")]
 pub(crate) fn further() -> Vec<Vector> {
     read(&env::var_os("TRANSLATION_VECTORS").iter().flat_map(env::split_paths).collect::<Vec<_>>())
@@ -52,40 +52,40 @@ impl Vector {
         self.group == "shape"
     }
 
-    /// Whether a side of it is of the version without sessions.
+    /// True if one side is of the version without sessions.
     pub(crate) fn is_modern(&self) -> bool {
         [self.from.as_str(), self.to.as_str()].contains(&"2026-07-28")
     }
 
-    /// What is given, as a value.
+    /// The input, as a value.
     pub(crate) fn given(&self) -> Value {
         serde_json::from_str(self.given.get()).unwrap()
     }
 
-    /// The message that is given, without what carries it.
+    /// The input message, without its carrier.
     pub(crate) fn message(&self) -> Value {
         let mut given = self.given();
         given.get_mut("body").map(Value::take).unwrap_or(given)
     }
 
-    /// Whether it gives one message and expects one, from one side to the other.
+    /// True if it has one message as input and expects one, from one side to the other.
     pub(crate) fn is_one_message(&self) -> bool {
         self.given().get("jsonrpc").is_some() && self.expected().is_some() && self.direction != "client>gateway"
     }
 
-    /// The message that is expected, without what carries it.
+    /// The expected message, without its carrier.
     pub(crate) fn expected(&self) -> Option<&Value> {
         let body = self.expect.get("body").unwrap_or(&self.expect);
         body.get("jsonrpc").or_else(|| body.get("drop")).map(|_| body)
     }
 
-    /// The steps of a longer expectation at this side (`client`, `backend`), in this direction (`in` or `out` of the gateway).
+    /// The expected steps at this side (`client`, `backend`), in this direction (`in` or `out` of the gateway).
     pub(crate) fn steps<'a>(&'a self, side: &'a str, dir: &'a str) -> impl Iterator<Item = &'a Value> {
         let steps = self.expect["seq"].as_array().into_iter().flatten();
         steps.filter(move |step| step["side"] == side && step["dir"] == dir)
     }
 
-    /// The method that the given answer answers, where it is one.
+    /// The method that the input answers, if it is an answer.
     pub(crate) fn answered(&self) -> Option<&str> {
         self.ctx["method"].as_str().or(self.method.as_deref())
     }
@@ -109,13 +109,13 @@ impl Vector {
     }
 }
 
-/// The `Mcp-Session-Id` among these headers; a null says that there is none.
+/// The `Mcp-Session-Id` among these headers; null means that there is none.
 fn session_header(headers: &Value) -> Option<&Value> {
     let mut headers = headers.as_object()?.iter();
     headers.find(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id")).map(|(_, value)| value)
 }
 
-/// The value with the tokens and ids that the gateway mints left open, and the words of errors.
+/// The value without tokens and ids that the gateway creates, and without texts of errors.
 pub(crate) fn leave_minted(mut value: Value) -> Value {
     leave_words(&mut value);
     match value {
@@ -131,7 +131,7 @@ pub(crate) fn leave_minted(mut value: Value) -> Value {
     }
 }
 
-/// Takes the words out of an error response.
+/// Removes the text of an error response.
 pub(crate) fn leave_words(message: &mut Value) {
     if let Some(error) = message.get_mut("error").and_then(Value::as_object_mut) {
         error.remove("message");

@@ -10,7 +10,7 @@ async fn connect(site: &Site, browser: &mut super::site::Browser<'_>, name: &str
     let page = browser.authorize(&client, &[]).await;
     let told = browser.press(&page, "approve", "").await.told();
     let code = told.into_iter().find(|(name, _)| name == "code").unwrap().1;
-    // a grant counts once its code was redeemed
+    // a grant counts once its code is redeemed
     site.redeem(&client, &code).await;
 }
 
@@ -47,7 +47,7 @@ async fn people_see_and_revoke_their_grants() {
     assert!(clients.contains("claude-code 2.1") && clients.contains("rover 3"), "{clients}");
     assert!(!page.body.contains("cursor 1.0"), "the clients of others are not shown");
 
-    // the newest grant stands first
+    // the newest grant comes first
     let fields = [("token", &*page.field("token")), ("grant", &*page.field("grant"))];
     let answer = browser.post("/account/revoke", &fields).await;
     assert_eq!(answer.location(), "/account?done=revoked");
@@ -96,7 +96,7 @@ async fn a_key_that_is_its_own_user_is_shown_by_its_name() {
     assert!(!page.body.contains("logged in with the API key") && !page.body.contains("key:"), "{}", page.body);
     let client = site.register("Zed", CALLBACK).await;
     assert!(browser.authorize(&client, &[]).await.body.contains("<strong>Ann&#39;s laptop</strong>"));
-    // it is nobody else, and sees nothing of the owner's
+    // another user sees nothing of the owner's
     let mut owner = site.browser();
     owner.log_in_alone(&site.key).await;
     connect(&site, &mut owner, "Cursor").await;
@@ -117,11 +117,11 @@ async fn a_narrow_key_neither_sees_nor_ends_grants_with_more_rights() {
     connect(&site, &mut guest, "Zed").await;
     let page = guest.get("/account").await;
     assert!(page.body.contains("Zed") && !page.body.contains("Cursor"), "{}", page.body);
-    // nor the clients that run with more
+    // nor clients that run with more rights
     assert!(!page.body.contains("claude-code") && !page.body.contains("rover"), "{}", page.body);
     assert!(page.body.contains("logged in with the API key"), "{}", page.body);
 
-    // the newest grant stands first
+    // the newest grant comes first
     let all = wide.get("/account").await.body;
     let cursor = all.rsplit_once("name=\"grant\" value=\"").unwrap().1.split('"').next().unwrap();
     let fields = [("token", &*page.field("token")), ("grant", cursor)];

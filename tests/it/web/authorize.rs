@@ -1,4 +1,4 @@
-//! The way of an app to its grant, as the browser goes it.
+//! The authorization of an app in the browser.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn a_denial_is_sent_to_the_app() {
     let client = site.register("App", CALLBACK).await;
     let mut browser = site.browser();
     let page = browser.authorize(&client, &[("state", "s1")]).await;
-    // nobody has to log in to say no
+    // a denial needs no login
     let answer = browser.press(&page, "deny", "").await;
     assert_eq!(answer.status, StatusCode::SEE_OTHER);
     let told = answer.told();
@@ -71,7 +71,7 @@ async fn every_new_app_needs_a_decision_despite_a_live_session() {
         }
         assert_eq!(page.heading(), format!("Connect <span class=\"name\">{name}</span>?"));
         assert_eq!(browser.press(&page, "approve", "").await.status, StatusCode::SEE_OTHER);
-        // and about the same app again
+        // also for the same app again
         assert!(browser.authorize(&client, &[]).await.heading().contains(name));
     }
 }
@@ -114,7 +114,7 @@ async fn a_forged_form_changes_nothing() {
     }
     let without = browser.post("/oauth/authorize", &[("transaction", &transaction), ("decision", "approve")]).await;
     assert!(without.status.is_client_error() && !without.headers.contains_key(header::LOCATION));
-    // the request still waits; and once answered it is gone
+    // the request still waits; after the decision it is gone
     assert_eq!(browser.press(&page, "approve", "").await.status, StatusCode::SEE_OTHER);
     assert_eq!(browser.press(&page, "approve", "").await.status, StatusCode::FORBIDDEN);
 }
@@ -142,7 +142,7 @@ async fn another_site_cannot_send_the_form() {
     assert_eq!(browser.send(own, form).await.status, StatusCode::SEE_OTHER, "what Chromium sends from such a page");
 }
 
-// N-65: of two clicks at the same time one decides
+// N-65: of two simultaneous clicks one decides
 #[tokio::test]
 async fn two_approvals_at_the_same_time_give_one_code() {
     let site = Site::open().await;
@@ -167,11 +167,11 @@ async fn a_replayed_login_form_gives_no_second_consent() {
     let form = browser.authorize(&client, &[]).await;
     let before = browser.cookie.clone();
     assert_eq!(browser.press(&form, "log-in", &site.key).await.status, StatusCode::SEE_OTHER);
-    // the answer was lost, and with it the new cookie: the browser sends the form again
+    // the response was lost, and with it the new cookie: the browser sends the form again
     browser.cookie.clone_from(&before);
     let page = browser.log_in(&form, &site.key).await;
     assert!(browser.press(&page, "approve", "").await.told().iter().any(|(name, _)| name == "code"));
-    // now it was decided
+    // now it is decided
     browser.cookie = before;
     let answer = browser.press(&form, "log-in", &site.key).await;
     assert_eq!((answer.status, answer.heading()), (StatusCode::FORBIDDEN, "This form cannot be used"));

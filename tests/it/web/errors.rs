@@ -1,4 +1,4 @@
-//! What people and machines read when something goes wrong.
+//! Error pages and error responses.
 
 use http::{Request, StatusCode, header};
 

@@ -1,4 +1,4 @@
-//! What is refused before anybody looks at a request, and what every answer carries.
+//! Refusals before the handlers, and headers of every response.
 
 use std::{
     io,
@@ -99,7 +99,7 @@ async fn a_request_says_once_which_host_it_is_for() {
             assert_eq!(status(to(version).header("host", wrong)).await, StatusCode::BAD_REQUEST, "{wrong}");
         }
     }
-    // the absolute form of a target goes before the header
+    // the absolute form of a target takes precedence over the header
     let absolute = |target: &str, host: &str| Request::get(target.to_owned()).header("host", host.to_owned());
     let own = "https://mcp.example.com/mcp";
     assert_eq!(status(absolute(own, "mcp.example.com")).await, StatusCode::OK);
@@ -133,7 +133,7 @@ async fn pages_of_other_sites_may_not_call_the_mcp_endpoints() {
         assert_eq!(status(path, "https://evil.example").await, StatusCode::FORBIDDEN, "{path}");
         assert_eq!(status(path, "null").await, StatusCode::FORBIDDEN, "{path}");
     }
-    // CORS is the business of the other routes
+    // the other routes handle CORS themselves
     assert_eq!(status("/page", "https://evil.example").await, StatusCode::OK);
 }
 
@@ -153,7 +153,7 @@ async fn a_body_may_not_be_too_large() {
     let refusal: serde_json::Value = serde_json::from_str(&text(announced).await).unwrap();
     assert_eq!((&refusal["jsonrpc"], &refusal["id"]), (&"2.0".into(), &serde_json::Value::Null));
     assert!(refusal["error"]["message"].as_str().unwrap().contains("larger than the 100 bytes"), "{refusal}");
-    // another route refuses in its own form, and never reads more
+    // another route refuses in its own form, and reads no further
     let page = Request::post("/page")
         .header("host", "mcp.example.com")
         .header("content-length", "101")
@@ -273,8 +273,8 @@ async fn the_query_never_reaches_the_log() {
         .with_writer(move || writer.clone());
     let subscriber = tracing_subscriber::registry().with(WithRequestFields::new(layer));
     let _guard = tracing::subscriber::set_default(subscriber);
-    // Beside a single subscriber a thread without one may settle that a line is never written: here are two, and what was
-    // settled before is settled anew.
+    // With a single subscriber, a thread without one could disable a log line for good: there are two, and earlier
+    // decisions are made anew.
     let _another = tracing::Dispatch::new(tracing_subscriber::registry());
     ask(&settings(), Request::get("/sse?api_key=lkk_secret")).await;
     ask(&settings(), Request::get("/boom?api_key=lkk_secret")).await;

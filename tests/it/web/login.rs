@@ -1,4 +1,4 @@
-//! Login, logout, and the life of a browser session.
+//! Login, logout, and the lifetime of a browser session.
 
 use std::time::Duration;
 
@@ -141,7 +141,7 @@ async fn a_form_works_in_its_own_browser_and_not_after_the_login() {
     assert_eq!(other.post("/login", &right).await.heading(), "This form cannot be used", "no cookie");
     other.get("/login").await;
     assert_eq!(other.post("/login", &right).await.heading(), "This form cannot be used", "another cookie");
-    // nothing is remembered of a browser that is not logged in, so that a second try needs no new page
+    // nothing is stored for a browser that is not logged in, so a second try needs no new page
     for _ in 0..2 {
         assert_eq!(browser.post("/login", &wrong).await.heading(), "Log in");
     }

@@ -1,4 +1,4 @@
-//! A whole gateway site in memory, and a browser that remembers cookies.
+//! A gateway site in memory, and a browser with cookies.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use url::{Url, form_urlencoded};
 
 use crate::support::http::guarded;
 
-/// Where the client of these tests is answered: an app on this computer.
+/// The redirect URI of these tests' client: an app on this computer.
 pub(super) const CALLBACK: &str = "http://127.0.0.1:33418/callback";
 
 /// The address of the site.
@@ -42,7 +42,7 @@ pub(super) struct Browser<'a> {
     pub(super) cookie: Option<String>,
 }
 
-/// What a browser sees.
+/// A response, as the browser sees it.
 pub(super) struct Seen {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
@@ -79,7 +79,7 @@ impl Site {
         Browser { site: self, cookie: None }
     }
 
-    /// A key for somebody: its id and the key itself.
+    /// A key of a user: its id and its text.
     pub(super) async fn key_for(&self, user: &str) -> (KeyId, String) {
         make_key(&self.oauth, &format!("{user}'s key"), (Some(user), Rights::all_backends())).await
     }
@@ -150,7 +150,7 @@ impl Browser<'_> {
         seen
     }
 
-    /// Follows an authorization request up to the login page or the decision.
+    /// Follows an authorization request to the login page or the decision.
     pub(super) async fn authorize(&mut self, client: &str, more: &[(&str, &str)]) -> Seen {
         self.get(&authorize_path(client, more)).await
     }
@@ -170,7 +170,7 @@ impl Browser<'_> {
         self.get(&next).await
     }
 
-    /// Logs in by itself.
+    /// Logs in without an authorization request.
     pub(super) async fn log_in_alone(&mut self, key: &str) -> Seen {
         let page = self.get("/login").await;
         self.post("/login", &[("token", &page.field("token")), ("key", key)]).await
@@ -205,7 +205,7 @@ impl Seen {
         rest.split("</h1>").next().unwrap()
     }
 
-    /// The page without what differs from one showing to the next.
+    /// The page without values that change with each request.
     pub(super) fn without_token(&self) -> String {
         self.body.replace(&self.field("token"), "TOKEN")
     }

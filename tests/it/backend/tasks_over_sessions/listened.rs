@@ -1,4 +1,4 @@
-//! How such a task is, told to a client that listens for it.
+//! Status of such a task, for a client with a listen.
 
 use lockkeeper::mcp::{Event, Notification};
 
@@ -9,7 +9,7 @@ use crate::backend::{
 };
 
 impl Old {
-    /// A listen of this user's for these tasks, and those that are honoured.
+    /// A listen of this user for these tasks, and the acknowledged ones.
     async fn listened(&self, user: &str, ids: &[&str]) -> (Reply, Value) {
         let filter = json!({ "notifications": { "taskIds": ids } });
         let mut listen = self.ask(user, DECLARES, Method::Listen, &filter);
@@ -18,12 +18,12 @@ impl Old {
         (listen, params["notifications"]["taskIds"].clone())
     }
 
-    /// The server tells of its own accord how its task is.
+    /// The server sends a status notification.
     async fn tell(&self, task: &Value) {
         self.say(&json!({ "jsonrpc": "2.0", "method": "notifications/tasks/status", "params": task })).await;
     }
 
-    /// The server says this of its own accord, in the session of the gateway and in that of its client.
+    /// The server sends this in the session of the gateway and in that of its client.
     async fn say(&self, message: &Value) {
         until("both streams", || (self.aside.lock().len() == 2).then_some(())).await;
         for say in self.aside.lock().iter() {
@@ -32,7 +32,7 @@ impl Old {
     }
 }
 
-/// What a client of 2026-07-28 is told next.
+/// The next notification for a client of 2026-07-28.
 async fn told(listen: &mut Reply) -> (String, Value) {
     let Event::Notified(Notification { method, params }) = next(listen).await else { panic!("a notification") };
     let params = params.into_revision(Revision::V2026_07_28, &Facts::new(Kind::Notification, &method)).unwrap();
@@ -106,7 +106,7 @@ async fn of_tasks_of_others_and_those_that_nobody_made_nothing_is_told() {
     let (mut own, _) = old.listened("ann", &["T1", "T9"]).await;
     old.tell(&at("completed", 1)).await;
     assert_eq!(told(&mut own).await.1["status"], "completed");
-    // whatever the other were told of it had been told by now
+    // by now, all notifications for the other client have arrived
     let quiet = futures_util::FutureExt::now_or_never(other.next_event());
     assert!(quiet.is_none(), "{quiet:?}");
 }
@@ -123,7 +123,7 @@ async fn who_listens_no_more_lets_the_server_be() {
                     "capabilities": { "tools": {}, "tasks": { "requests": { "tools": { "call": {} } } } } });
             }
             "tools/call" => answer["result"] = json!({ "task": task("working") }),
-            // it never answers; when the request is closed, so is the other end of this
+            // it never answers; this ends when the request is closed
             "tasks/get" => {
                 let (open_end, receiver) = mpsc::unbounded_channel();
                 let _ = open_end.send(": x\n\n".to_owned());
