@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_verbose_level_is_wanted_until_its_client_leaves() {
+    fn the_most_verbose_level_is_effective_until_its_client_leaves() {
         let (subscriptions, key) = (Subscriptions::default(), ConnectionKey::base());
         assert_eq!(subscriptions.set_level(&key, session("a"), Level::Error), Level::Error);
         assert_eq!(subscriptions.set_level(&key, session("b"), Level::Debug), Level::Debug);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_call_takes_back_its_own_level_alone() {
+    fn the_end_of_a_call_removes_only_its_own_level() {
         let (subscriptions, key) = (Subscriptions::default(), ConnectionKey::base());
         subscriptions.set_level(&key, session("a"), Level::Error);
         subscriptions.set_level(&key, session("request 1"), Level::Debug);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_turn_that_came_to_nothing_leaves_nothing_behind() {
+    async fn a_cancelled_turn_leaves_no_entry() {
         let (subscriptions, key) = (Arc::new(Subscriptions::default()), ConnectionKey::base());
         let turn = subscriptions.turn(&key).await;
         let mut other = Box::pin(subscriptions.turn(&key));

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_waits_grow_to_a_minute() {
+    fn delays_grow_to_a_minute() {
         let waits: Vec<u64> = [0, 1, 2, 5, 6, 100].map(|failures| delay_after(failures).as_secs()).into();
         assert_eq!(waits, [1, 2, 4, 32, 60, 60]);
     }

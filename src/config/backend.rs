@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_backend_without_a_name_is_called_after_what_it_runs() {
+    fn an_unnamed_backend_is_named_after_its_program() {
         let name = |command: &str, args: &[&str]| {
             name_of(command, &args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>()).to_string()
         };

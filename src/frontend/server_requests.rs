@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_withdrawn_request_is_known_as_such() {
+    async fn a_withdrawn_request_is_reported_as_withdrawn() {
         let requests = open_requests(1);
         let (one, answered) = pending(&json!({}));
         let sent = requests.send(one).unwrap();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn progress_with_a_request_goes_to_its_server_under_the_servers_own_token() {
+    async fn progress_on_a_server_request_reaches_the_server_under_its_own_token() {
         let requests = open_requests(8);
         let token = json!({ "_meta": { "progressToken": 7 } });
         let ((one, mut first), (two, mut second)) = (pending(&token), pending(&token));

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn events_come_whole_whatever_the_pieces() {
+    async fn events_are_complete_however_the_bytes_are_split() {
         let text = ": hello\n\nid: 1\nretry: 20\ndata:\n\nevent: message\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\nevent: other\ndata: x\n\n";
         let read = read(text.bytes().map(|byte| Bytes::copy_from_slice(&[byte])).collect()).await;
         let read: Vec<SseEvent> = read.into_iter().map(Result::unwrap).collect();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_event_has_a_bound() {
+    async fn the_size_of_an_event_is_limited() {
         let chunk = Bytes::from(format!("data: {}\n", "x".repeat(1 << 20)));
         let read = read(vec![chunk; 20]).await;
         assert!(matches!(read.as_slice(), [Err(EventsError::TooLarge)]));

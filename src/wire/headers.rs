@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_header_can_carry_stands_between_marks() {
+    fn a_value_that_no_header_can_carry_is_encoded_between_marks() {
         for (value, header) in [
             ("git__log", "git__log"),
             ("a b", "a b"),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_charset_does_not_make_json_something_else() {
+    fn a_charset_does_not_change_the_media_type() {
         let of = |value| HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(value))]);
         assert!(is_json(&of("application/json; charset=utf-8")));
         assert!(!is_json(&of("text/plain")));

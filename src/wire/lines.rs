@@ -108,18 +108,18 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_whole_whatever_the_pieces() {
+    fn lines_are_complete_however_the_bytes_are_split() {
         let expected: Vec<Result<String, String>> = ["a", "b c", "d"].map(|line| Ok(line.to_owned())).into();
         assert_eq!(read(10, "a\r\n\n  \nb c\nd"), expected);
     }
 
     #[test]
-    fn a_line_has_a_bound() {
+    fn the_length_of_a_line_is_limited() {
         assert_eq!(read(3, "abc\nabcd").last().unwrap().as_ref().unwrap_err(), "a line is longer than 3 bytes");
     }
 
     #[test]
-    fn a_message_is_one_line_however_it_was_laid_out() {
+    fn a_message_is_one_line_whatever_its_white_space() {
         assert_eq!(line(Bytes::from_static(b"{\r\n\"a\": \"\\n\"}")), &b"{  \"a\": \"\\n\"}\n"[..]);
     }
 }

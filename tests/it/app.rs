@@ -116,7 +116,7 @@ impl Events {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_with_its_key_in_the_query_calls_a_tool_as_long_as_it_is_connected() {
+async fn a_client_with_a_key_in_the_query_calls_a_tool_while_it_is_connected() {
     let folder = tempfile::tempdir().unwrap();
     let gateway = Running::start(folder.path()).await;
     let key = gateway.first_key.as_ref().unwrap().expose();
@@ -141,7 +141,7 @@ async fn a_client_with_its_key_in_the_query_calls_a_tool_as_long_as_it_is_connec
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_first_key_is_shown_once_and_good_after_a_restart() {
+async fn the_first_key_is_shown_once_and_stays_valid_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let gateway = Running::start(folder.path()).await;
     let key = gateway.first_key.clone().unwrap();
@@ -153,7 +153,7 @@ async fn the_first_key_is_shown_once_and_good_after_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_status_is_for_administrators_and_for_whoever_may_read_the_data() {
+async fn the_status_is_for_administrators_and_for_readers_of_the_data_folder() {
     let folder = tempfile::tempdir().unwrap();
     let gateway = Running::start(folder.path()).await;
     assert_eq!(gateway.get("/api/status", None).await.status(), StatusCode::UNAUTHORIZED);

@@ -333,7 +333,7 @@ mod asked {
         "counts":{"tools":12,"prompts":0,"resources":0},"sessions":1,"restarts":0}],"sessions":[]}"#;
 
     #[test]
-    fn the_running_gateway_is_asked_under_its_public_name_with_its_token() {
+    fn the_running_gateway_gets_requests_with_its_public_name_and_its_token() {
         let folder = tempfile::tempdir().unwrap();
         let gateway = answer(folder.path(), "200 OK", STATUS);
         let output = lockkeeper(folder.path(), &["status", "--data-dir", "."], &[]);

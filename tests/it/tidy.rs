@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-use self::graph::{Graph, room_of};
+use self::graph::{Graph, module_of};
 
 /// Each top-level module, and those that it may import. `support` and `model` are open to all.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
@@ -57,8 +57,8 @@ const ASK_ERAS: &[&str] = &[
     "backend/server/session_server.rs",
 ];
 
-/// Remaining circles of files. The list only shrinks.
-const CIRCLES: &[&[&str]] = &[];
+/// Remaining cycles of files. The list only shrinks.
+const CYCLES: &[&[&str]] = &[];
 
 /// Maximum length of a file in lines; the aim is around 120.
 const MOST_LINES: usize = 500;
@@ -73,27 +73,27 @@ const LARGE: &[(&str, &str, (usize, usize))] = &[];
 fn files_depend_on_each_other_in_one_direction() {
     let sources: Vec<_> = sources().into_iter().map(|(path, text)| (path, code(&text))).collect();
     let graph = Graph::of(&sources);
-    let between = graph.circles_between_rooms().into_iter();
-    let inside = graph.rooms().into_iter().flat_map(|room| graph.circles_in(&room));
+    let between = graph.cycles_between_modules().into_iter();
+    let inside = graph.modules().into_iter().flat_map(|module| graph.cycles_in(&module));
     let (known, unknown): (Vec<_>, Vec<_>) =
-        between.chain(inside).partition(|circle| CIRCLES.iter().any(|known| circle.iter().eq(known.iter())));
-    let gone = CIRCLES.iter().filter(|circle| !known.iter().any(|found| found.iter().eq(circle.iter())));
-    let gone = gone.map(|circle| format!("are no circle any more: take them out of `CIRCLES`: {}", circle.join(", ")));
-    let unknown = unknown.iter().map(|circle| format!("depend on each other: {}", circle.join(", ")));
+        between.chain(inside).partition(|cycle| CYCLES.iter().any(|known| cycle.iter().eq(known.iter())));
+    let gone = CYCLES.iter().filter(|cycle| !known.iter().any(|found| found.iter().eq(cycle.iter())));
+    let gone = gone.map(|cycle| format!("are no cycle any more: remove them from `CYCLES`: {}", cycle.join(", ")));
+    let unknown = unknown.iter().map(|cycle| format!("depend on each other: {}", cycle.join(", ")));
     let broken: Vec<String> = unknown.chain(gone).collect();
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
 #[test]
-fn no_type_is_implemented_all_over_the_house() {
+fn no_type_is_implemented_in_too_many_files() {
     let mut types: BTreeMap<(String, String), (usize, BTreeSet<String>)> = BTreeMap::new();
     let mut defined: BTreeMap<(String, String), usize> = BTreeMap::new();
     for (path, text) in sources() {
         for name in definitions(&code(&text)) {
-            *defined.entry((room_of(&path).to_owned(), name)).or_default() += 1;
+            *defined.entry((module_of(&path).to_owned(), name)).or_default() += 1;
         }
         for (name, lines) in implementations(&code(&text)) {
-            let found = types.entry((room_of(&path).to_owned(), name)).or_default();
+            let found = types.entry((module_of(&path).to_owned(), name)).or_default();
             found.0 += lines;
             found.1.insert(path.clone());
         }
@@ -101,32 +101,32 @@ fn no_type_is_implemented_all_over_the_house() {
     // helpers of the same name in several files are several types
     types.retain(|of, _| defined.get(of).is_none_or(|times| *times < 2));
     let mut broken = Vec::new();
-    for ((room, name), (lines, files)) in &types {
+    for ((module, name), (lines, files)) in &types {
         let is_large = *lines > MAX_IMPL.0 || files.len() > MAX_IMPL.1;
-        match LARGE.iter().find(|large| (large.0, large.1) == (room, name)) {
-            Some(_) if !is_large => broken.push(format!("`{name}` of `{room}` is small now: take it out of `LARGE`")),
+        match LARGE.iter().find(|large| (large.0, large.1) == (module, name)) {
+            Some(_) if !is_large => broken.push(format!("`{name}` of `{module}` is small now: take it out of `LARGE`")),
             Some((.., most)) if *lines <= most.0 && files.len() <= most.1 => {}
             None if !is_large => {}
-            _ => broken.push(format!("`{name}` of `{room}` has {lines} lines in {} files", files.len())),
+            _ => broken.push(format!("`{name}` of `{module}` has {lines} lines in {} files", files.len())),
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
 #[test]
-fn every_room_imports_only_what_it_may() {
+fn every_module_imports_only_what_it_may() {
     let mut broken = Vec::new();
     for (path, text) in sources() {
-        let room = room_of(&path);
-        if OPEN.contains(&room) {
+        let module = module_of(&path);
+        if OPEN.contains(&module) {
             continue;
         }
-        let Some((_, allowed)) = MAY_IMPORT.iter().find(|(name, _)| *name == room) else {
-            broken.push(format!("{path}: the room `{room}` is not on the map"));
+        let Some((_, allowed)) = MAY_IMPORT.iter().find(|(name, _)| *name == module) else {
+            broken.push(format!("{path}: the module `{module}` is not on the map"));
             continue;
         };
         for other in imports(&text) {
-            let free = ["support", "model", room].contains(&other.as_str());
+            let free = ["support", "model", module].contains(&other.as_str());
             if !free && !allowed.contains(&other.as_str()) {
                 broken.push(format!("{path}: imports `{other}`"));
             }
@@ -150,7 +150,7 @@ fn reserved_words_stay_where_they_belong() {
 }
 
 #[test]
-fn a_server_is_asked_what_it_can_and_not_which_it_is() {
+fn backends_are_asked_for_abilities_and_not_for_eras() {
     let asks = |text: &str| {
         let code = code(text);
         let words = ["Era::", "Revision::V2", "CoreTasks", "takes_tasks", "is_modern", "is_legacy", "revision.era()"];
@@ -172,7 +172,7 @@ fn a_server_is_asked_what_it_can_and_not_which_it_is() {
 }
 
 #[test]
-fn what_serves_a_client_knows_no_http() {
+fn only_bindings_name_http_on_the_client_side() {
     let mut broken = Vec::new();
     for (path, text) in sources() {
         let free = !path.starts_with("frontend/") || path.starts_with("frontend/binding");
@@ -186,17 +186,17 @@ fn what_serves_a_client_knows_no_http() {
 }
 
 #[test]
-fn every_file_says_what_it_is_and_fits_in_the_head() {
+fn every_file_has_a_description_and_a_limited_length() {
     let mut broken = Vec::new();
     for (path, text) in sources() {
         if !text.starts_with("//!") {
             broken.push(format!("{path}: does not begin with `//!`"));
         }
         if text.lines().count() > MOST_LINES {
-            broken.push(format!("{path}: {} lines, build the next room", text.lines().count()));
+            broken.push(format!("{path}: {} lines, split it", text.lines().count()));
         }
         if path.ends_with("/mod.rs") {
-            broken.push(format!("{path}: rooms are `foo.rs` + `foo/`"));
+            broken.push(format!("{path}: modules are `foo.rs` + `foo/`"));
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
@@ -225,7 +225,7 @@ fn sources() -> Vec<(String, String)> {
 /// The modules that a file names after `crate::`, without its unit tests.
 fn imports(text: &str) -> Vec<String> {
     let code = code(text);
-    let mut rooms = Vec::new();
+    let mut modules = Vec::new();
     for part in code.split("crate::").skip(1) {
         if let Some(group) = part.strip_prefix('{') {
             // `use crate::{a::B, c}`: names at depth one
@@ -235,21 +235,22 @@ fn imports(text: &str) -> Vec<String> {
                 match c {
                     '{' => depth += 1,
                     '}' => depth -= 1,
-                    ',' if depth == 1 => rooms.push(std::mem::take(&mut name)),
+                    ',' if depth == 1 => modules.push(std::mem::take(&mut name)),
                     _ if depth == 1 => name.push(c),
                     _ => {}
                 }
                 if depth == 0 {
-                    rooms.push(name);
+                    modules.push(name);
                     break;
                 }
             }
         } else {
-            rooms.push(part.to_owned());
+            modules.push(part.to_owned());
         }
     }
-    let room = |text: &String| text.trim().split(|c: char| !c.is_alphanumeric() && c != '_').next().map(str::to_owned);
-    rooms.iter().filter_map(room).filter(|room| !room.is_empty()).collect()
+    let module =
+        |text: &String| text.trim().split(|c: char| !c.is_alphanumeric() && c != '_').next().map(str::to_owned);
+    modules.iter().filter_map(module).filter(|module| !module.is_empty()).collect()
 }
 
 /// The types that a file defines.

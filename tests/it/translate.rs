@@ -37,7 +37,7 @@ fn equal_revisions_and_untouched_payloads_keep_every_byte() {
 }
 
 #[test]
-fn what_is_edited_leaves_every_other_byte() {
+fn an_edit_keeps_every_other_byte() {
     let odd = r#"{ "tools" : [ {"name":"t" ,"inputSchema":{"properties":{"a" : true},"x":1e400}, "execution":{}} ], "z" : 0.00 }"#;
     let facts = Facts::new(Kind::Result, &Method::ToolsList);
     let lowered = Payload::new(Revision::V2026_07_28, odd.into());
@@ -56,7 +56,7 @@ fn the_strict_profile_removes_what_the_target_does_not_define() {
 }
 
 #[test]
-fn what_answers_questions_of_the_newest_version_reaches_no_older_server() {
+fn answers_of_the_newest_version_reach_no_older_server() {
     let request = json!({ "x": 1, "inputResponses": { "k": {} }, "requestState": "made up" });
     let of = |method| carried(Kind::Request, &method, Revision::V2026_07_28, Revision::V2025_11_25, &request);
     for method in [Method::ToolsCall, Method::PromptsGet, Method::ResourcesRead, Method::ToolsList, Method::Complete] {
@@ -112,7 +112,7 @@ fn an_answer_is_raised_for_a_server_of_a_version_before_elicitation_too() {
 }
 
 #[test]
-fn a_request_of_the_servers_own_has_no_form_in_the_newest_version_and_passes_between_the_others() {
+fn a_custom_server_request_has_no_form_in_the_newest_version_and_passes_between_others() {
     let (method, params) = (Method::parse("x-vendor/ask"), json!({ "mode": "url", "task": {} }));
     for from in Revision::LEGACY {
         for to in Revision::LEGACY.into_iter().filter(|to| *to != from) {
@@ -126,7 +126,7 @@ fn a_request_of_the_servers_own_has_no_form_in_the_newest_version_and_passes_bet
 }
 
 #[test]
-fn a_resource_that_is_not_there_is_named_where_its_server_did_not() {
+fn an_unknown_resource_is_named_if_its_server_did_not() {
     let method = Method::ResourcesRead;
     let facts = Facts { uri: Some("file:///x"), ..Facts::new(Kind::Result, &method) };
     let error = ErrorObject::new(-32002, "Resource not found").written_in(Revision::V2024_11_05);
@@ -178,7 +178,7 @@ fn an_old_client_gets_the_text_of_structured_content_once() {
 }
 
 #[test]
-fn what_has_no_form_is_refused_with_the_error_of_its_side() {
+fn an_untranslatable_message_gets_the_error_of_its_side() {
     let ask = |method: &Method, to, json: Value| {
         payload(Revision::V2025_11_25, &json).into_revision(to, &Facts::new(Kind::Question, method)).unwrap_err()
     };
@@ -202,7 +202,7 @@ fn what_has_no_form_is_refused_with_the_error_of_its_side() {
 }
 
 #[test]
-fn sound_and_links_reach_a_client_that_knows_neither() {
+fn audio_and_links_are_converted_for_a_client_that_knows_neither() {
     let content = json!([
         { "type": "audio", "data": "UklGRg==", "mimeType": "audio/wav", "annotations": { "priority": 1 }, "_meta": { "v/x": 1 } },
         { "type": "resource_link", "uri": "a:b", "name": "n", "title": "T", "_meta": { "v/x": 1 } },
@@ -242,7 +242,7 @@ fn sampling_with_several_blocks_reaches_an_older_client_and_its_answer_comes_bac
 }
 
 #[test]
-fn context_is_asked_for_only_where_the_client_declared_it() {
+fn context_is_requested_only_if_the_client_declared_it() {
     let question = json!({ "messages": [], "maxTokens": 9, "includeContext": "allServers" });
     let asked = |to, capabilities: &'static str| {
         let client = ClientInfo { capabilities: Capabilities::new(capabilities.into()), ..ClientInfo::gateway() };
@@ -257,7 +257,7 @@ fn context_is_asked_for_only_where_the_client_declared_it() {
 }
 
 #[test]
-fn a_page_to_visit_has_an_id_in_2025_11_25_alone() {
+fn a_url_elicitation_has_an_id_only_in_2025_11_25() {
     let page = json!({ "mode": "url", "url": "https://x/k", "message": "m" });
     let lowered = carried(Kind::Question, &Method::Elicit, Revision::V2026_07_28, Revision::V2025_11_25, &page);
     assert!(lowered["elicitationId"].is_string());
@@ -281,7 +281,7 @@ fn a_task_changes_its_shape_and_an_older_client_never_sees_one() {
 }
 
 #[test]
-fn a_required_page_is_a_question_a_missing_capability_or_a_tool_error() {
+fn a_required_url_elicitation_becomes_a_request_a_missing_capability_or_a_tool_error() {
     let error = || {
         let data = json!({ "elicitations": [{ "mode": "url", "elicitationId": "e", "url": "https://x/c", "message": "Authorize" }] });
         ErrorObject::with_data(-32042, "More information needed", &data)
@@ -308,7 +308,7 @@ fn a_required_page_is_a_question_a_missing_capability_or_a_tool_error() {
 }
 
 #[test]
-fn codes_keep_to_the_revisions_that_give_them_a_meaning() {
+fn error_codes_stay_within_the_revisions_that_define_them() {
     let outcome = |from, to, text: &'static str| {
         let error = ErrorObject::read(text.into()).unwrap().written_in(from);
         let facts = Facts { uri: Some("a:b"), ..Facts::new(Kind::Result, &Method::ResourcesRead) };
@@ -330,7 +330,7 @@ fn codes_keep_to_the_revisions_that_give_them_a_meaning() {
 }
 
 #[test]
-fn members_that_a_vendor_calls_like_the_protocols_own_are_left_alone() {
+fn vendor_members_with_names_of_the_protocol_are_untouched() {
     let theirs = json!({ "task": 1, "inputResponses": 2, "requestState": 3, "ttlMs": 4, "structuredContent": 5 });
     let vendor = Method::parse("x-vendor/do");
     for (from, to) in Revision::ALL.into_iter().flat_map(|from| Revision::ALL.map(|to| (from, to))) {
@@ -341,7 +341,7 @@ fn members_that_a_vendor_calls_like_the_protocols_own_are_left_alone() {
 }
 
 #[test]
-fn capabilities_are_mirrored_without_what_the_gateway_answers_for() {
+fn capabilities_are_mirrored_without_those_of_the_gateway() {
     let given = r#"{"roots":{"listChanged":true},"tasks":{},"sampling":{ },"extensions":{"io.modelcontextprotocol/tasks":{},"v/x":{}}}"#;
     let capabilities = Capabilities::new(given.into());
     assert_eq!(capabilities.mirrored(), r#"{"roots":{},"sampling":{ },"extensions":{"v/x":{}}}"#);

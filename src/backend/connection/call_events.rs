@@ -111,7 +111,7 @@ mod tests {
     use crate::mcp::{Outcome, Payload, Revision};
 
     #[tokio::test]
-    async fn who_waits_hears_of_an_event_and_of_the_end() {
+    async fn the_reader_gets_each_event_and_the_end() {
         let done = || Event::Done(Outcome::Complete(Payload::empty(Revision::NEWEST_LEGACY)));
         let (sender, mut receiver) = call_events();
         assert!(receiver.next().now_or_never().is_none());

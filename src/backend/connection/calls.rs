@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_reader_loses_what_comes_on_the_way_and_never_the_end() {
+    fn a_slow_reader_loses_events_but_never_the_end() {
         let calls = calls();
         let (id, mut events) = calls.open(call(), || None).unwrap();
         for _ in 0..QUEUE * 2 {
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_behind_on_a_connection_that_is_over() {
+    fn an_ended_connection_keeps_no_open_call() {
         let calls = calls();
         let (_, mut events) = calls.open(call(), || None).unwrap();
         calls.fail_all(&ErrorObject::internal("lost"));
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_on_the_exchange_of_another_request_goes_to_that() {
+    fn an_event_on_the_exchange_of_another_call_reaches_its_own_call() {
         let calls = calls();
         let (id, _events) = calls.open(call(), || None).unwrap();
         let mut others = Vec::new();

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_common_version_is_taken() {
+    fn the_newest_common_version_is_selected() {
         let of = |names: &[&str]| {
             let result = json!({ "supportedVersions": names });
             Versions::of(&Payload::of(Revision::V2026_07_28, &result))

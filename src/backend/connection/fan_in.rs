@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_comes_on_two_is_told_once_as_often_as_it_happens() {
+    async fn a_notification_on_two_listens_is_delivered_once_for_each_occurrence() {
         let mut fan_in = ListenFanIn::default();
         let old = listen(&mut fan_in).await;
         let new = listen(&mut fan_in).await;
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_the_old_one_alone_tells_is_told_until_it_is_closed_and_nothing_is_lost_after() {
+    async fn a_notification_only_on_the_older_listen_is_delivered_until_it_is_closed() {
         let mut fan_in = ListenFanIn::default();
         let old = listen(&mut fan_in).await;
         let new = listen(&mut fan_in).await;
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_breaks_off_before_the_next_is_acknowledged_has_left_something_unheard() {
+    async fn a_listen_that_breaks_off_before_its_replacement_is_acknowledged_may_have_missed_notifications() {
         let mut fan_in = ListenFanIn::default();
         let old = listen(&mut fan_in).await;
         let (next, receiver) = mpsc::unbounded_channel();
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn however_many_are_opened_in_a_row_few_are_open_and_the_newest_ends_it() {
+    async fn the_number_of_open_listens_is_limited_and_the_newest_one_ends_the_fan_in() {
         let mut fan_in = ListenFanIn::default();
         let mut senders = Vec::new();
         for _ in 0..10 {

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_server_said_is_taken_for_true_for_a_while() {
+    async fn server_information_is_valid_for_a_limited_time() {
         for (hint, seconds) in
             [(json!(0), 60), (json!(90_000), 90), (json!(99_999_999_999_u64), 3600), (json!("x"), 60)]
         {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_is_given_where_there_is_none() {
+    async fn a_server_without_a_name_gets_one() {
         let info = info(&json!({ "capabilities": { "resources": { "subscribe": true } } }));
         assert!(info.offers("resources", "subscribe") && !info.declares("tools"));
         let discover = info.discover(&BackendId::parse("b1").unwrap());

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_is_told_so_until_the_server_is_there_and_progress_goes_on_rising() {
+    async fn a_waiting_call_gets_rising_progress_until_the_server_is_ready() {
         let (events, told_later) = mpsc::unbounded_channel();
         let there = Arc::new(AtomicBool::new(false));
         let is_there = {

@@ -46,7 +46,7 @@ async fn each_session_has_a_slot_of_its_own_and_waits_if_there_is_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slot_whose_call_was_given_up_is_left_alone_for_a_while() {
+async fn the_slot_of_a_cancelled_call_stays_reserved_for_a_while() {
     let slots = QuestionSlots::new(1, LIMITS);
     drop(acquire(&slots, "ann", "a").await);
     drop(acquire(&slots, "ann", "a").await);
@@ -56,7 +56,7 @@ async fn a_slot_whose_call_was_given_up_is_left_alone_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_ends_in_its_time_and_in_order() {
+async fn waiting_calls_time_out_in_order() {
     let slots = QuestionSlots::new(1, LIMITS);
     let held = acquire(&slots, "ann", "a").await.unwrap();
     let start = Instant::now();
@@ -90,7 +90,7 @@ async fn one_user_holds_half_of_the_slots_while_another_waits() {
 }
 
 #[tokio::test]
-async fn a_free_slot_is_never_kept_from_the_only_users_who_want_it() {
+async fn a_free_slot_goes_to_the_only_user_who_waits() {
     let slots = QuestionSlots::new(3, LIMITS);
     let one = at_once(&mut acquire(&slots, "ann", "a"));
     let two = at_once(&mut acquire(&slots, "ann", "b"));
@@ -116,7 +116,7 @@ async fn new_calls_of_a_session_join_its_slot_until_others_have_waited_for_too_l
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_wait_ask_for_as_many_slots_as_are_missing() {
+async fn waiting_calls_request_the_number_of_missing_slots() {
     let slots = QuestionSlots::new(2, LIMITS);
     let mut held: Vec<SlotGuard> = Vec::new();
     for session in ["a", "b"] {
@@ -141,7 +141,7 @@ async fn calls_that_wait_ask_for_as_many_slots_as_are_missing() {
 }
 
 #[tokio::test]
-async fn a_call_that_needs_one_slot_keeps_no_other_from_the_rest() {
+async fn a_call_for_one_particular_slot_does_not_block_the_others() {
     let slots = QuestionSlots::new(2, LIMITS);
     let held: Vec<SlotGuard> = ["a", "b"].map(|session| at_once(&mut acquire(&slots, "ann", session)).unwrap()).into();
     let bound = SlotRequest { only: Some(1), ..request("ann", "c") };

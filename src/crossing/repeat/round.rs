@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_is_kept_as_it_is_written() {
+    fn a_state_is_kept_verbatim() {
         let round = read(r#"{"requestState" : "\u0053T\/" ,"inputRequests":{"r":{"method":"roots/list"}}}"#).unwrap();
         assert_eq!(round.state.as_deref(), Some(r#""\u0053T\/""#));
         assert_eq!((round.entries[0].key.as_str(), &round.entries[0].method), ("r", &Method::RootsList));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_round_is_told_from_one() {
+    fn an_invalid_round_is_detected() {
         for text in [
             "{}",
             "[]",

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_user_has_a_bound_and_all_have_one_together() {
+    fn each_user_has_a_limit_and_all_users_have_one() {
         let limits = SuspensionPermits::new(2, 3);
         let begin = |user: &str| limits.begin(&UserId::new(user));
         let anns = [begin("ann").unwrap(), begin("ann").unwrap()];

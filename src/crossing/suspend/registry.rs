@@ -153,7 +153,7 @@ mod tests {
     };
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_wants_to_know_is_told_that_its_client_is_still_busy() {
+    async fn a_server_with_a_progress_token_gets_progress_while_its_client_is_busy() {
         let of = |value| Payload::of(Revision::V2025_11_25, &value);
         let params = of(json!({ "message": "?", "requestedSchema": {}, "_meta": { "progressToken": "t" } }));
         let (question, mut answered) = Question::new(Method::Elicit, params);

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_opens_under_the_same_key_for_the_same_request_in_its_time() {
+    fn a_state_opens_with_the_same_key_for_the_same_request_before_its_expiry() {
         let clock = Arc::new(ManualClock::default());
         let (one, other) = (sealer(1, &clock), sealer(2, &clock));
         let bound = binding(&caller("ann", None, "k"), &Target::Merged, r#"{"name":"t"}"#);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_bound_to_who_asks_where_for_what() {
+    fn a_state_is_bound_to_caller_endpoint_and_request() {
         let ann = caller("ann", None, "k");
         let git = Target::Backend(BackendId::parse("git").unwrap());
         let bound = binding(&ann, &Target::Merged, r#"{"name":"t","arguments":{"a":1,"b":2}}"#);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_not_sealed() {
+    fn a_text_that_is_too_long_is_not_sealed() {
         let sealer = sealer(1, &Arc::new(ManualClock::default()));
         let bound = binding(&caller("ann", None, "k"), &Target::Merged, "{}");
         let seal = |length: usize| sealer.seal(&of_server(&"s".repeat(length), None), &bound);

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_its_makers_until_the_session_ends() {
+    fn a_task_belongs_to_its_creator_until_the_session_ends() {
         let tasks = SessionTasks::default();
         tasks.note("T", &owner("a"));
         tasks.note("T", &owner("b"));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cached_ends_in_its_time_and_has_a_bound() {
+    fn cached_tasks_expire_and_are_limited() {
         let (tasks, until) = (SessionTasks::default(), Timestamp::from_seconds(10));
         tasks.cache(&owner("a"), detail("1", 10), until);
         assert!(tasks.cached("1", Timestamp::from_seconds(9)).is_some());
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_request_is_asked_once_unless_nobody_answered() {
+    fn an_input_request_is_sent_once_unless_it_stays_unanswered() {
         let tasks = Arc::new(SessionTasks::default());
         tasks.note("T", &owner("a"));
         let claim = tasks.claim("T", "k").unwrap();

@@ -98,7 +98,7 @@ impl Server for Tools {
 }
 
 #[tokio::test]
-async fn a_client_without_tasks_calls_for_one_where_the_tool_runs_only_so() {
+async fn a_tool_that_must_run_as_a_task_does_so_for_a_client_without_tasks() {
     let (tools, bridges) = (Tools::new(), bridges(Duration::from_hours(1)));
     let old = WITHOUT_TASKS.map(|revision| context(revision, "{}"));
     for client in old.into_iter().chain([context(Revision::V2026_07_28, "{}")]) {
@@ -111,7 +111,7 @@ async fn a_client_without_tasks_calls_for_one_where_the_tool_runs_only_so() {
 }
 
 #[tokio::test]
-async fn a_client_with_the_extension_calls_for_a_task_where_the_tool_can_run_so() {
+async fn a_tool_that_can_run_as_a_task_does_so_for_a_client_with_the_extension() {
     let (tools, bridges) = (Tools::new(), bridges(Duration::from_hours(1)));
     let client = context(Revision::V2026_07_28, EXTENSION);
     for (name, sent) in [
@@ -125,7 +125,7 @@ async fn a_client_with_the_extension_calls_for_a_task_where_the_tool_can_run_so(
 }
 
 #[tokio::test]
-async fn a_client_that_has_tasks_calls_as_it_likes() {
+async fn a_client_with_tasks_decides_by_itself() {
     let (tools, bridges) = (Tools::new(), bridges(Duration::from_hours(1)));
     let client = context(Revision::V2025_11_25, "{}");
     for call in [r#"{"name":"look"}"#, r#"{"name":"look","task":{"ttl":1}}"#] {
@@ -135,7 +135,7 @@ async fn a_client_that_has_tasks_calls_as_it_likes() {
 }
 
 #[tokio::test]
-async fn a_call_waits_for_the_list_that_tells_where_nothing_is_known_yet() {
+async fn a_call_of_an_unknown_tool_waits_for_the_list() {
     let (tools, bridges) = (Tools::new(), bridges(Duration::from_hours(1)));
     let client = context(Revision::V2025_06_18, "{}");
     tools.awake.send_replace(false);
@@ -149,7 +149,7 @@ async fn a_call_waits_for_the_list_that_tells_where_nothing_is_known_yet() {
 }
 
 #[tokio::test]
-async fn a_tool_that_becomes_one_is_called_so_once_anybody_lists_it() {
+async fn a_changed_task_mode_applies_after_the_next_list() {
     let (tools, bridges) = (Tools::new(), bridges(Duration::from_hours(1)));
     let client = context(Revision::V2025_06_18, "{}");
     assert_eq!(tools.called(&bridges, &client, r#"{"name":"plain"}"#).await, r#"{"name":"plain"}"#);

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_known_where_it_was_given_and_nowhere_else() {
+    fn an_event_id_is_valid_only_in_its_session_and_process() {
         let (prefix, other) = (EventIdPrefix::new("a1".to_owned()), EventIdPrefix::new("a".to_owned()));
         for stream in [StreamId::Call(0), StreamId::Standalone(u64::MAX)] {
             let id = EventId { stream, number: 7 };
@@ -74,7 +74,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_clients_make_up_is_nothing(text in "\\PC{0,20}") {
+        fn invented_event_ids_are_invalid(text in "\\PC{0,20}") {
             let prefix = EventIdPrefix::new("a1b2c3d4".to_owned());
             prop_assert_eq!(prefix.read(&text), None);
             let read = prefix.read(&format!("a1b2c3d4-{text}"));

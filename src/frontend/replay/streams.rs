@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stream_is_kept_while_it_goes_on_and_for_a_while_after() {
+    async fn a_stream_is_kept_while_it_is_open_and_for_a_while_after() {
         let streams = streams(8);
         let ((one, over, _), (two, _running, _)) = (streams.open(), streams.open());
         over.finish();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn beyond_the_bound_the_oldest_that_is_over_is_forgotten_and_none_that_runs() {
+    async fn beyond_the_limit_the_oldest_ended_stream_is_removed_and_no_open_one() {
         let streams = streams(2);
         let (one, _running, _) = streams.open();
         let (two, over, _) = streams.open();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_session_keeps_is_bounded_when_its_streams_end_too() {
+    async fn the_limit_applies_at_the_end_of_a_stream_too() {
         let settings = FrontendSettings { replay_bytes: 10, ..FrontendSettings::default() };
         let streams = AnswerStreams::new(EventIdPrefix::new("m".to_owned()), &settings);
         let result = || Message::result(RequestId::number(1), Bytes::from_static(b"\"12345678\""));

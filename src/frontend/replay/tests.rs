@@ -23,7 +23,7 @@ fn log(params: &'static str) -> Message {
 }
 
 #[tokio::test]
-async fn what_would_be_said_twice_is_said_once() {
+async fn repeated_notifications_are_merged() {
     let buffer = standalone(8, 8);
     let updated = |uri| told(Method::ResourceUpdated, uri);
     for message in [updated("1"), told(Method::ToolsListChanged, ""), updated("2"), updated("1"), log("x"), log("x")] {
@@ -37,7 +37,7 @@ async fn what_would_be_said_twice_is_said_once() {
 }
 
 #[tokio::test]
-async fn the_newest_stream_takes_the_messages_and_the_one_before_it_goes_on_when_it_closes() {
+async fn the_newest_stream_gets_the_messages_and_the_previous_one_after_it_closes() {
     let buffer = standalone(8, 8);
     let (mut old, mut new) = (buffer.attach(), buffer.attach());
     buffer.push(log("1"));
@@ -68,7 +68,7 @@ async fn streams_are_bounded() {
 }
 
 #[tokio::test]
-async fn a_client_that_comes_back_is_told_again_what_that_stream_took() {
+async fn a_resumed_stream_repeats_its_own_messages() {
     let buffer = standalone(8, 8);
     let mut one = buffer.attach();
     buffer.push(log("1"));
@@ -90,7 +90,7 @@ async fn a_client_that_comes_back_is_told_again_what_that_stream_took() {
 }
 
 #[tokio::test]
-async fn the_one_stream_of_a_session_is_closed_only_where_nothing_can_be_dropped() {
+async fn the_only_stream_of_a_session_is_closed_only_if_nothing_can_be_dropped() {
     let replay = Bounds { messages: 0, bytes: 0 };
     let limits = Limits::Standalone { waiting: 2, streams: 1, replay, overflow: Overflow::DropFirst };
     let buffer = ReplayBuffer::new(limits);
@@ -108,7 +108,7 @@ async fn the_one_stream_of_a_session_is_closed_only_where_nothing_can_be_dropped
 }
 
 #[tokio::test]
-async fn what_a_slow_client_can_do_without_goes_before_a_question() {
+async fn dispensable_messages_are_dropped_before_a_server_request() {
     let buffer = standalone(2, 8);
     let question = question();
     for message in [question.clone(), log("1"), log("2")] {
@@ -136,7 +136,7 @@ fn question() -> Message {
 }
 
 #[tokio::test]
-async fn a_reader_that_comes_back_gets_the_rest_and_no_message_twice() {
+async fn a_resuming_reader_gets_the_rest_and_no_message_twice() {
     let (answer, mut first) = answer(3, 1_000);
     answer.push(log("1"));
     answer.push(log("2"));
@@ -153,7 +153,7 @@ async fn a_reader_that_comes_back_gets_the_rest_and_no_message_twice() {
 }
 
 #[tokio::test]
-async fn without_room_what_was_read_goes_first_and_questions_stay() {
+async fn a_full_buffer_drops_read_messages_first_and_keeps_server_requests() {
     let (answer, mut reader) = answer(3, 1_000);
     for text in ["1", "2"] {
         answer.push(log(text));
@@ -172,7 +172,7 @@ async fn without_room_what_was_read_goes_first_and_questions_stay() {
 }
 
 #[tokio::test]
-async fn bytes_are_bounded_too() {
+async fn bytes_are_limited_too() {
     let (answer, _reader) = answer(100, 10);
     for _ in 0..4 {
         answer.push(log("123456"));
@@ -182,7 +182,7 @@ async fn bytes_are_bounded_too() {
 }
 
 #[tokio::test]
-async fn what_did_not_arrive_before_the_reader_came_back_is_not_taken_as_read() {
+async fn messages_that_did_not_arrive_before_a_resumption_do_not_count_as_read() {
     let (answer, mut reader) = answer(3, 1_000);
     answer.push(question());
     for text in ["2", "3"] {
@@ -196,7 +196,7 @@ async fn what_did_not_arrive_before_the_reader_came_back_is_not_taken_as_read() 
 }
 
 #[tokio::test]
-async fn a_reader_that_leaves_too_much_is_cut_off_and_may_come_back() {
+async fn a_reader_that_is_too_slow_is_disconnected_and_may_resume() {
     let (answer, mut slow) = answer(3, 1_000);
     let told = |number| Message::Notification { method: Method::ToolsListChanged, params: Bytes::from(vec![number]) };
     answer.push(question());
@@ -213,7 +213,7 @@ async fn a_reader_that_leaves_too_much_is_cut_off_and_may_come_back() {
 }
 
 #[tokio::test]
-async fn questions_that_were_withdrawn_do_not_gather() {
+async fn withdrawn_server_requests_do_not_accumulate() {
     let (answer, _reader) = answer(3, 1_000);
     for number in 0..50 {
         let id = RequestId::number(number);
@@ -236,7 +236,7 @@ async fn questions_that_were_withdrawn_do_not_gather() {
 }
 
 #[tokio::test]
-async fn one_large_message_cuts_nobody_off() {
+async fn a_single_large_message_disconnects_no_reader() {
     let (answer, mut reader) = answer(9, 10);
     let large = Message::Notification { method: Method::ToolsListChanged, params: Bytes::from(vec![b' '; 99]) };
     answer.push(large.clone());

@@ -33,7 +33,7 @@ async fn result((gateway, key): (&Running, &str), method: &str, mut params: Valu
 }
 
 #[tokio::test]
-async fn a_result_is_in_the_name_of_the_server_that_gave_it_and_a_merged_one_in_the_gateways() {
+async fn a_result_names_its_server_and_a_merged_result_names_the_gateway() {
     let folder = tempfile::tempdir().unwrap();
     let gateway = Running::start(folder.path()).await;
     let key = direct_key(folder.path());

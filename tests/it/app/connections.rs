@@ -59,7 +59,7 @@ fn address(gateway: &Running) -> &str {
 }
 
 #[tokio::test]
-async fn connections_that_trickle_heads_keep_nobody_out() {
+async fn connections_with_slow_request_heads_block_nobody() {
     descriptors::raise();
     let folder = tempfile::tempdir().unwrap();
     let (gateway, address) = Limited::start(folder.path(), 1024).await;
@@ -80,7 +80,7 @@ async fn connections_that_trickle_heads_keep_nobody_out() {
 }
 
 #[tokio::test]
-async fn a_connection_goes_on_after_an_answer_before_its_body_came() {
+async fn a_connection_stays_usable_after_an_answer_before_its_body() {
     let folder = tempfile::tempdir().unwrap();
     let gateway = Running::start(folder.path()).await;
     let mut client = TcpStream::connect(address(&gateway)).await.unwrap();
@@ -99,7 +99,7 @@ async fn a_connection_goes_on_after_an_answer_before_its_body_came() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_a_large_body_arrives_whole_at_a_client_that_writes_first() {
+async fn the_refusal_of_a_large_body_reaches_a_client_that_writes_first() {
     let folder = tempfile::tempdir().unwrap();
     for (limit, status) in [("64MiB", "401"), ("1MiB", "413")] {
         let config = format!("[limits]\nrequest_body = \"{limit}\"\n");

@@ -46,7 +46,7 @@ async fn printed(folder: &Path) -> String {
 }
 
 #[tokio::test]
-async fn a_gateway_that_is_started_again_knows_the_eras_of_its_servers() {
+async fn a_restarted_gateway_knows_the_eras_of_its_servers() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     configure(folder, "dual", "code-32601");

@@ -145,7 +145,7 @@ async fn odd_json_crosses_byte_for_byte_in_both_directions() {
 }
 
 #[tokio::test]
-async fn what_is_no_json_or_too_much_is_refused_and_the_session_goes_on() {
+async fn invalid_or_oversized_json_is_refused_and_the_session_goes_on() {
     let (folder, server) = (tempfile::tempdir().unwrap(), Server::start().await);
     let mut session = Session::open(folder.path(), &server, "2025-11-25").await;
     let good = r#"{"content":[{"type":"text","text":"well"}]}"#;

@@ -75,7 +75,7 @@ impl<'a> Session<'a> {
 }
 
 #[tokio::test]
-async fn a_client_that_is_named_so_gets_nothing_that_its_version_does_not_define() {
+async fn a_client_with_the_strict_profile_gets_only_members_of_its_version() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("lockkeeper.toml"), "[clients.picky]\nprofile = \"strict\"\n").unwrap();
     let gateway = Running::start(folder.path()).await;

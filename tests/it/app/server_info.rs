@@ -27,7 +27,7 @@ async fn greeted(gateway: &Running, key: &str) -> String {
 }
 
 #[tokio::test]
-async fn after_a_restart_a_session_opens_at_once_though_its_server_is_slow() {
+async fn after_a_restart_a_session_opens_at_once_despite_a_slow_server() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let gate = folder.join("gate");

@@ -34,7 +34,7 @@ async fn progress_goes_to_its_call_under_the_clients_own_token() {
 }
 
 #[tokio::test]
-async fn what_answers_questions_of_the_newest_version_is_not_said_to_a_server_of_an_older_one() {
+async fn answers_of_the_newest_version_are_not_sent_to_an_older_server() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("old", &[])).await;
     let params = json!({ "name": "echo", "arguments": { "text": "x" }, "requestState": "ST", "inputResponses": {} });
@@ -76,7 +76,7 @@ async fn hanging(listen: &mut Reply) {
 }
 
 #[tokio::test]
-async fn a_server_that_asked_in_a_cancelled_call_is_told_that_its_request_was_cancelled() {
+async fn a_server_request_of_a_cancelled_call_is_answered_as_cancelled() {
     let scripts = Scripts::new();
     for (name, method, answer) in [
         ("form", "elicitation/create", json!({ "result": { "action": "cancel" } })),
@@ -109,7 +109,7 @@ async fn a_server_that_asked_in_a_cancelled_call_is_told_that_its_request_was_ca
 }
 
 #[tokio::test]
-async fn a_call_that_stays_silent_is_ended_and_cancelled() {
+async fn a_silent_call_times_out_and_is_cancelled() {
     let scripts = Scripts::new();
     let mut spec = scripts.spec("hang", &[]);
     spec.call_timeout = Duration::from_millis(200);
@@ -120,7 +120,7 @@ async fn a_call_that_stays_silent_is_ended_and_cancelled() {
 }
 
 #[tokio::test]
-async fn a_question_is_put_into_the_call_that_caused_it() {
+async fn a_server_request_goes_to_the_call_that_caused_it() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("asks", &[])).await;
     let params = json!({ "name": "ask", "arguments": { "method": "elicitation/create" } });
@@ -138,7 +138,7 @@ async fn a_question_is_put_into_the_call_that_caused_it() {
 }
 
 #[tokio::test]
-async fn a_question_can_be_withdrawn_by_the_server() {
+async fn a_server_can_withdraw_its_request() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("asks", &[])).await;
     let params = json!({ "name": "ask", "arguments": { "method": "roots/list", "withdraw": true } });
@@ -149,7 +149,7 @@ async fn a_question_can_be_withdrawn_by_the_server() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_can_answer_is_refused() {
+async fn a_server_request_that_no_client_supports_is_refused() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("asks", &[])).await;
     let ask = |method: &str| json!({ "name": "ask", "arguments": { "method": method } });
@@ -163,7 +163,7 @@ async fn a_question_that_nobody_can_answer_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_said_outside_of_calls_reaches_the_listen_of_that_client_alone() {
+async fn messages_outside_of_calls_reach_only_their_clients_listen() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("talks", &[])).await;
     let mut theirs = call(&server, client("s1", "{}"), Method::Listen, &Value::Null);
@@ -191,7 +191,7 @@ async fn each_client_session_has_a_process_of_its_own() {
 }
 
 #[tokio::test]
-async fn idle_sessions_are_ended_and_come_back_saying_so() {
+async fn idle_sessions_end_and_their_clients_are_notified_of_the_restart() {
     let scripts = Scripts::new();
     let mut spec = scripts.spec("idle", &[]);
     spec.idle_timeout = Duration::from_millis(100);
@@ -208,7 +208,7 @@ async fn idle_sessions_are_ended_and_come_back_saying_so() {
 }
 
 #[tokio::test]
-async fn a_clients_notification_reaches_its_session_and_starts_none() {
+async fn a_clients_notification_reaches_its_session_and_opens_none() {
     let scripts = Scripts::new();
     let (supervisor, server) = started(scripts.spec("told", &[])).await;
     let tell = || call(&server, client("s1", ASKABLE), Method::RootsListChanged, &Value::Null);
@@ -220,7 +220,7 @@ async fn a_clients_notification_reaches_its_session_and_starts_none() {
 }
 
 #[tokio::test]
-async fn where_it_is_configured_so_a_lost_session_ends_the_clients() {
+async fn with_on_loss_end_a_lost_session_ends_the_clients_session() {
     let scripts = Scripts::new();
     let mut spec = scripts.spec("ends", &[]);
     spec.on_loss = OnLoss::End;

@@ -15,7 +15,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn a_fresh_session_is_brought_to_what_the_client_had_set() {
+async fn a_fresh_session_gets_the_clients_settings() {
     let forgotten = Arc::new(AtomicUsize::new(0));
     let flag = Arc::clone(&forgotten);
     let script = move |seen: &Seen| {
@@ -47,7 +47,7 @@ async fn a_fresh_session_is_brought_to_what_the_client_had_set() {
 
 // LOG
 #[tokio::test]
-async fn a_level_is_kept_whatever_the_server_makes_of_it() {
+async fn a_level_is_stored_even_if_the_server_refuses_it() {
     let set = async |server: &Arc<dyn Server>| {
         let told = call(server, client("c", "{}"), Method::SetLevel, &json!({ "level": "debug" }));
         assert_eq!(result(told).await, "{}");
@@ -77,7 +77,7 @@ async fn a_level_is_kept_whatever_the_server_makes_of_it() {
 }
 
 #[tokio::test]
-async fn a_request_that_says_its_own_level_has_it_set_while_it_runs() {
+async fn the_level_of_a_request_is_set_while_it_runs() {
     let script = |seen: &Seen| (seen.method() == "logging/setLevel").then(|| reply(&seen.result(&json!({}))));
     let peer = Peer::start(script).await;
     let (_supervisor, server) = started(peer.spec()).await;
@@ -96,7 +96,7 @@ async fn a_request_that_says_its_own_level_has_it_set_while_it_runs() {
 }
 
 #[tokio::test]
-async fn a_level_that_a_lost_session_cannot_take_is_the_next_ones() {
+async fn a_level_for_a_lost_session_is_set_on_the_next_one() {
     let script = |seen: &Seen| match (seen.method(), seen.header("mcp-session-id")) {
         ("logging/setLevel", Some("s2")) => Some(status(404)),
         ("logging/setLevel", _) => Some(reply(&seen.result(&json!({})))),

@@ -16,7 +16,7 @@ fn demo() -> Arc<dyn Server> {
 }
 
 #[tokio::test]
-async fn it_lists_what_it_has() {
+async fn its_lists_are_complete() {
     let server = demo();
     let names = async |method, list: &str| {
         let listed: Value =
@@ -36,7 +36,7 @@ async fn it_lists_what_it_has() {
 }
 
 #[tokio::test]
-async fn its_tools_work_and_refuse() {
+async fn its_tools_return_results_and_errors() {
     let server = demo();
     let of = |params: Value| tool(&server, gateway(), &params);
     assert_eq!(text(of(json!({ "name": "echo", "arguments": { "message": "hi" } }))).await, "hi");
@@ -80,7 +80,7 @@ async fn its_resources_and_its_prompt_can_be_read() {
 }
 
 #[tokio::test]
-async fn its_questions_tell_what_was_answered() {
+async fn its_server_requests_report_the_answers() {
     let server = demo();
     let all = r#"{"elicitation":{},"sampling":{},"roots":{}}"#;
     for (name, method, answer, told) in [
@@ -108,7 +108,7 @@ async fn its_questions_tell_what_was_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn its_log_honours_the_level_of_the_session() {
+async fn its_log_respects_the_level_of_the_session() {
     let server = demo();
     let level = call(&server, client("a", "{}"), Method::SetLevel, &json!({ "level": "alert" }));
     result(level).await;
@@ -123,7 +123,7 @@ async fn its_log_honours_the_level_of_the_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn its_counter_tells_those_who_are_subscribed() {
+async fn its_counter_notifies_subscribers() {
     let server = demo();
     let mut listens = ["a", "b"].map(|session| call(&server, client(session, "{}"), Method::Listen, &Value::Null));
     let uri = json!({ "uri": "demo://counter" });
@@ -142,7 +142,7 @@ async fn its_counter_tells_those_who_are_subscribed() {
 }
 
 #[tokio::test]
-async fn it_proposes_names() {
+async fn it_completes_names() {
     let server = demo();
     let begun = |value: &str| {
         let params = json!({ "ref": { "type": "ref/prompt", "name": "introduce" }, "argument": { "name": "name", "value": value } });

@@ -109,7 +109,7 @@ pub(crate) fn answered(seen: &Seen, code: u16, answer: &Value) -> axum::response
 }
 
 #[tokio::test]
-async fn over_http_the_answer_to_the_first_question_tells_the_era() {
+async fn over_http_the_answer_to_the_probe_decides_the_era() {
     for (name, code, answer, expected) in rows() {
         let peer = Peer::start(move |seen| match seen.method() {
             "server/discover" => Some(answered(seen, code, &answer)),
@@ -129,7 +129,7 @@ async fn over_http_the_answer_to_the_first_question_tells_the_era() {
 }
 
 #[tokio::test]
-async fn a_server_that_names_the_version_it_refused_is_asked_once_more() {
+async fn a_server_that_lists_the_version_it_rejected_is_probed_again() {
     let asked = std::sync::atomic::AtomicUsize::new(0);
     let peer = Peer::start(move |seen| {
         let supported =
@@ -153,7 +153,7 @@ async fn silence_over_http_is_an_outage() {
 }
 
 #[tokio::test]
-async fn over_stdio_the_answer_of_a_process_that_can_be_spared_tells_the_era() {
+async fn over_stdio_the_answer_of_a_spare_process_decides_the_era() {
     use Verdict::{Legacy, Modern, Neither};
     for (mode, expected, processes) in [
         ("modern", Modern, 1),
@@ -182,7 +182,7 @@ async fn over_stdio_the_answer_of_a_process_that_can_be_spared_tells_the_era() {
 }
 
 #[tokio::test]
-async fn a_process_that_is_silent_is_taken_for_an_older_one() {
+async fn a_silent_process_counts_as_legacy() {
     let scripts = Scripts::new();
     let spec = BackendSpec { probe_timeout: Duration::from_millis(50), ..spec(&scripts, &["silent"]) };
     let (supervisor, server) = started(spec).await;
@@ -193,7 +193,7 @@ async fn a_process_that_is_silent_is_taken_for_an_older_one() {
 }
 
 #[tokio::test]
-async fn a_process_that_answers_late_is_what_it_says() {
+async fn a_late_answer_to_the_probe_counts() {
     let scripts = Scripts::new();
     let gate = scripts.path("gate");
     mkfifo(&gate);
@@ -214,7 +214,7 @@ async fn a_process_that_answers_late_is_what_it_says() {
 }
 
 #[tokio::test]
-async fn what_is_logged_of_a_call_that_was_given_up_is_nobody_elses() {
+async fn log_messages_of_a_cancelled_call_reach_no_other_client() {
     let scripts = Scripts::new();
     let spec = BackendSpec { share: Share::All, ..spec(&scripts, &["modern"]) };
     let (_supervisor, server) = started(spec).await;
@@ -239,7 +239,7 @@ async fn what_is_logged_of_a_call_that_was_given_up_is_nobody_elses() {
 }
 
 #[tokio::test]
-async fn what_the_operator_says_is_not_asked_for() {
+async fn a_configured_era_is_not_probed() {
     let scripts = Scripts::new();
     let (supervisor, _) = started(BackendSpec { era: EraChoice::Legacy, ..spec(&scripts, &["dual"]) }).await;
     let status = supervisor.status().remove(0);
@@ -254,7 +254,7 @@ async fn what_the_operator_says_is_not_asked_for() {
 }
 
 #[tokio::test]
-async fn a_pinned_version_is_the_one_that_is_asked_for() {
+async fn a_configured_version_is_the_one_that_is_requested() {
     let scripts = Scripts::new();
     let version = Some("2025-03-26");
     let spec = BackendSpec { era: EraChoice::Legacy, version, ..spec(&scripts, &["dual"]) };

@@ -49,7 +49,7 @@ async fn answered_in_the_end(server: &Arc<dyn Server>, caller: &Context) -> Stri
 
 /// Machines behind one address may be replaced one by one.
 #[tokio::test]
-async fn one_call_that_is_refused_in_its_version_ends_no_other() {
+async fn a_call_that_is_rejected_for_its_version_ends_no_other() {
     let (events, receiver) = mpsc::unbounded_channel::<String>();
     let open = parking_lot::Mutex::new(Some(receiver));
     let peer = Peer::start(move |seen| match seen.method() {
@@ -76,7 +76,7 @@ async fn one_call_that_is_refused_in_its_version_ends_no_other() {
 }
 
 #[tokio::test]
-async fn a_program_that_was_replaced_is_found_out_anew_when_its_next_process_says_so() {
+async fn the_era_of_a_replaced_program_is_detected_again_at_its_next_start() {
     for (before, after, turned) in [("code-32601", "only", "modern"), ("only", "code-32601", "legacy")] {
         let scripts = Scripts::new();
         let file = scripts.path("mode");
@@ -94,7 +94,7 @@ async fn a_program_that_was_replaced_is_found_out_anew_when_its_next_process_say
 }
 
 #[tokio::test]
-async fn a_process_that_ends_at_its_start_says_nothing_of_the_others() {
+async fn a_process_that_exits_at_its_start_proves_nothing_about_the_others() {
     let scripts = Scripts::new();
     let file = scripts.path("mode");
     fs::write(&file, "only").unwrap();
@@ -108,7 +108,7 @@ async fn a_process_that_ends_at_its_start_says_nothing_of_the_others() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_another_at_each_start_is_used_in_the_end() {
+async fn a_program_that_changes_its_era_at_each_start_is_used_eventually() {
     let scripts = Scripts::new();
     let (supervisor, server) = started(spec(&scripts, &["turns"])).await;
     assert_eq!(answered_in_the_end(&server, &gateway()).await, "only");
@@ -117,7 +117,7 @@ async fn a_program_that_is_another_at_each_start_is_used_in_the_end() {
 }
 
 #[tokio::test]
-async fn a_process_that_was_asked_in_vain_ends_with_the_session_that_was_opened_meanwhile() {
+async fn a_process_with_an_unanswered_probe_ends_with_the_session() {
     let scripts = Scripts::new();
     let spec = BackendSpec { probe_timeout: Duration::from_millis(50), ..spec(&scripts, &["silent"]) };
     let (_supervisor, server) = started(spec).await;
@@ -127,7 +127,7 @@ async fn a_process_that_was_asked_in_vain_ends_with_the_session_that_was_opened_
 }
 
 #[tokio::test]
-async fn client_sessions_end_with_the_era_in_which_their_server_kept_something() {
+async fn client_sessions_end_if_their_server_with_state_changes_its_era() {
     let scripts = Scripts::new();
     let gate = scripts.path("gate");
     mkfifo(&gate);

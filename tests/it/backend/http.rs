@@ -51,7 +51,7 @@ async fn older_versions_get_no_version_header() {
 }
 
 #[tokio::test]
-async fn a_stream_carries_progress_a_question_and_the_answer() {
+async fn a_stream_carries_progress_a_server_request_and_the_answer() {
     let script = |seen: &Seen| {
         let params = &seen.body["params"];
         seen.is_tool("ask").then(|| {
@@ -84,7 +84,7 @@ async fn a_stream_carries_progress_a_question_and_the_answer() {
 }
 
 #[tokio::test]
-async fn a_forgotten_session_is_opened_again_and_the_call_that_found_out_goes_on() {
+async fn a_session_that_the_server_forgot_is_reopened_and_the_call_goes_on() {
     let forgotten = Arc::new(AtomicUsize::new(0));
     let flag = Arc::clone(&forgotten);
     let script = move |seen: &Seen| {
@@ -149,7 +149,7 @@ async fn a_stream_that_is_closed_early_is_resumed_where_it_stopped() {
 }
 
 #[tokio::test]
-async fn a_stream_without_ids_that_is_closed_early_is_a_failure_to_try_again() {
+async fn a_stream_without_ids_that_is_closed_early_is_a_retryable_error() {
     let peer = Peer::start(|seen: &Seen| seen.is_tool("x").then(|| events(": bye\n\n".to_owned()))).await;
     let (_supervisor, server) = started(peer.spec()).await;
     let error = failure(tool(&server, gateway(), &named("x"))).await;
@@ -170,7 +170,7 @@ async fn a_dropped_reply_is_cancelled_at_the_server() {
 }
 
 #[tokio::test]
-async fn a_refusal_at_the_start_says_what_to_do() {
+async fn a_rejected_start_reports_the_remedy() {
     let cases = [
         (401, "the server turned the gateway away (401 Unauthorized): give it valid credentials in `headers`"),
         (404, "the server answered 404 Not Found: is `url` the MCP endpoint?"),
@@ -194,7 +194,7 @@ async fn a_refusal_at_the_start_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_says_so() {
+async fn an_unreachable_server_is_reported() {
     let peer = Peer::start(|_| None).await;
     let mut spec = peer.spec();
     let TransportSpec::Http(http) = &mut spec.transport else { panic!("an endpoint") };
@@ -205,7 +205,7 @@ async fn a_server_that_is_not_there_says_so() {
 }
 
 #[tokio::test]
-async fn an_error_with_a_bad_status_is_passed_on_as_the_server_wrote_it() {
+async fn an_error_with_a_bad_status_passes_unchanged() {
     let script = |seen: &Seen| {
         seen.is_tool("x").then(|| {
             let error = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32602, "message": "odd", "x": 1 } });
@@ -231,7 +231,7 @@ async fn a_result_that_is_no_object_is_an_error_that_names_the_server() {
 }
 
 #[tokio::test]
-async fn what_is_not_available_names_the_backend_the_reason_and_whether_to_try_again() {
+async fn the_error_of_an_unavailable_backend_has_its_name_the_reason_and_whether_to_retry() {
     let data = async |peer: Peer| {
         let (_supervisor, server) = started(peer.spec()).await;
         let error = failure(tool(&server, gateway(), &named("x"))).await;
@@ -252,7 +252,7 @@ async fn what_is_not_available_names_the_backend_the_reason_and_whether_to_try_a
 }
 
 #[tokio::test]
-async fn a_request_of_the_servers_own_reaches_its_client_and_the_answer_comes_back() {
+async fn a_custom_server_request_reaches_its_client_and_is_answered() {
     let script = |seen: &Seen| {
         let ask = json!({ "jsonrpc": "2.0", "id": "v1", "method": "x-vendor/ask", "params": { "y": 1 } });
         seen.is_tool("ask").then(|| open_events([event(&ask), event(&seen.result(&text_of("asked")))].concat()))
@@ -271,7 +271,7 @@ async fn a_request_of_the_servers_own_reaches_its_client_and_the_answer_comes_ba
 }
 
 #[tokio::test]
-async fn an_answer_of_another_kind_is_refused() {
+async fn an_answer_with_another_media_type_is_refused() {
     let script = |seen: &Seen| {
         let page = || Response::builder().header("content-type", "text/html").body(Body::from("<html>")).unwrap();
         let stray = json!({ "jsonrpc": "2.0", "id": 4711, "result": {} });
@@ -287,7 +287,7 @@ async fn an_answer_of_another_kind_is_refused() {
 }
 
 #[tokio::test]
-async fn sessions_have_a_bound_and_the_idle_make_room() {
+async fn sessions_are_limited_and_idle_ones_are_ended() {
     let script = |seen: &Seen| seen.is_tool("hang").then(|| open_events(": hanging\n\n".to_owned()));
     let peer = Peer::start(script).await;
     let (supervisor, server) = started(peer.spec()).await;
@@ -315,7 +315,7 @@ async fn a_server_that_knows_no_get_at_all_keeps_its_session() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_called_invalid_by_400_is_opened_again() {
+async fn a_session_that_is_rejected_with_400_is_reopened() {
     let script = |seen: &Seen| {
         let stale = seen.is_tool("x") && seen.header("mcp-session-id") == Some("s2");
         stale.then(|| {

@@ -61,7 +61,7 @@ async fn an_unknown_version_over_http_is_answered_by_lower_offers_and_leaves_no_
 }
 
 #[tokio::test]
-async fn a_server_without_a_common_version_is_not_usable_and_says_so() {
+async fn a_server_without_a_common_version_is_unusable_with_a_reason() {
     let peer = Peer::start(initialized_by(|seen, _| reply(&seen.result(&greeting("2026-01-01"))))).await;
     let (supervisor, server) = started(peer.spec()).await;
     let state = supervisor.status().remove(0).state;
@@ -73,7 +73,7 @@ async fn a_server_without_a_common_version_is_not_usable_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_opened_again_speaks_the_version_of_its_own_handshake() {
+async fn a_reopened_session_uses_the_version_of_its_own_handshake() {
     let forgotten = Arc::new(AtomicUsize::new(0));
     let flag = Arc::clone(&forgotten);
     let greet = initialized_by(|seen, turn| {
@@ -95,7 +95,7 @@ async fn a_session_that_is_opened_again_speaks_the_version_of_its_own_handshake(
 }
 
 #[tokio::test]
-async fn a_handshake_without_a_version_fails_or_is_taken_as_the_operator_says() {
+async fn a_handshake_without_a_version_fails_or_gets_the_assumed_one() {
     let nameless = || {
         initialized_by(|seen, _| {
             let mut result = greeting("");
@@ -116,7 +116,7 @@ async fn a_handshake_without_a_version_fails_or_is_taken_as_the_operator_says() 
 }
 
 #[tokio::test]
-async fn an_answer_to_initialize_that_breaks_off_is_tried_again() {
+async fn initialize_is_repeated_if_its_answer_breaks_off() {
     let peer = Peer::start(initialized_by(|seen, turn| {
         if turn == 0 {
             let cut = futures_util::stream::iter([Err::<bytes::Bytes, _>(std::io::Error::other("cut"))]);
@@ -132,7 +132,7 @@ async fn an_answer_to_initialize_that_breaks_off_is_tried_again() {
 }
 
 #[tokio::test]
-async fn initialized_is_sent_again_until_it_is_taken_and_nothing_goes_before_it() {
+async fn initialized_is_repeated_until_it_is_accepted_and_nothing_is_sent_before() {
     let tries = AtomicUsize::new(0);
     let peer = Peer::start(move |seen| {
         let refused = seen.method() == "notifications/initialized" && tries.fetch_add(1, Ordering::SeqCst) < 2;
@@ -148,7 +148,7 @@ async fn initialized_is_sent_again_until_it_is_taken_and_nothing_goes_before_it(
 }
 
 #[tokio::test]
-async fn initialized_that_is_turned_down_fails_the_handshake() {
+async fn a_rejected_initialized_fails_the_handshake() {
     for (code, told) in [(400, "turned down"), (404, "turned down")] {
         let peer = Peer::start(move |seen| (seen.method() == "notifications/initialized").then(|| status(code))).await;
         let (supervisor, _) = started(peer.spec()).await;
@@ -161,7 +161,7 @@ async fn initialized_that_is_turned_down_fails_the_handshake() {
 }
 
 #[tokio::test]
-async fn what_the_servers_version_does_not_have_is_refused_without_asking_it() {
+async fn a_method_that_the_servers_version_lacks_is_refused_by_the_gateway() {
     let peer = Peer::start(initialized_by(|seen, _| reply(&seen.result(&greeting("2025-06-18"))))).await;
     let scripts = Scripts::new();
     for spec in [peer.spec(), scripts.spec("old", &["speaks=2025-06-18"])] {
@@ -174,7 +174,7 @@ async fn what_the_servers_version_does_not_have_is_refused_without_asking_it() {
 }
 
 #[tokio::test]
-async fn a_slow_start_over_http_is_waited_for() {
+async fn a_slow_start_over_http_succeeds() {
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
     let held = Arc::clone(&gate);
     let peer = Peer::start(initialized_by(move |seen, _| {
@@ -199,7 +199,7 @@ async fn a_slow_start_over_http_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_server_that_would_take_elicitation_by_url_for_forms_is_told_of_none() {
+async fn elicitation_by_url_is_not_declared_to_a_server_that_would_read_it_as_forms() {
     let peer = Peer::start(initialized_by(|seen, turn| {
         in_session(reply(&seen.result(&greeting("2025-06-18"))), &format!("turn-{turn}"))
     }))

@@ -120,7 +120,7 @@ async fn a_request_carries_its_client_and_its_headers_and_comes_back_as_it_was_w
 }
 
 #[tokio::test]
-async fn a_result_that_asks_is_given_on_whole_and_only_methods_that_may_ask_do() {
+async fn a_result_with_server_requests_passes_whole_for_methods_that_allow_it() {
     let asking = json!({ "resultType": "input_required", "requestState": "s", "inputRequests": { "a": { "method": "roots/list" } } });
     let result_of = asking.clone();
     let peer = Peer::start(modern(json!({ "tools": {}, "completions": {} }), move |seen| {
@@ -138,7 +138,7 @@ async fn a_result_that_asks_is_given_on_whole_and_only_methods_that_may_ask_do()
 }
 
 #[tokio::test]
-async fn who_subscribes_is_answered_when_the_server_has_acknowledged_and_hears_what_is_theirs() {
+async fn a_subscription_is_answered_after_the_acknowledgement_and_gets_its_own_updates() {
     let capabilities = json!({ "resources": { "subscribe": true, "listChanged": true } });
     let peer = Peer::start(modern(capabilities, move |seen| {
         if seen.method() != "subscriptions/listen" {
@@ -173,7 +173,7 @@ async fn who_subscribes_is_answered_when_the_server_has_acknowledged_and_hears_w
 }
 
 #[tokio::test]
-async fn what_a_server_tells_on_the_listen_before_is_heard_though_another_is_acknowledged() {
+async fn notifications_on_the_older_listen_count_after_the_newer_one_is_acknowledged() {
     let capabilities = json!({ "resources": { "subscribe": true, "listChanged": true } });
     let (first, told) = mpsc::unbounded_channel::<String>();
     let (turn, told) = (AtomicUsize::new(0), Mutex::new(Some(told)));
@@ -214,7 +214,7 @@ async fn a_resource_that_the_server_does_not_acknowledge_is_not_subscribed_to() 
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_acknowledge_in_time_can_be_asked_again() {
+async fn a_subscription_without_an_acknowledgement_in_time_can_be_repeated() {
     let silent = |seen: &Seen| (seen.method() == "subscriptions/listen").then(|| open_events(": x\n\n".to_owned()));
     let peer = Peer::start(modern(json!({ "resources": { "subscribe": true } }), silent)).await;
     let (_supervisor, server) = started(spec(&peer)).await;
@@ -229,7 +229,7 @@ async fn a_server_that_does_not_acknowledge_in_time_can_be_asked_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_subscribed_to_says_so() {
+async fn a_server_without_subscriptions_is_reported() {
     let peer = Peer::start(modern(json!({ "resources": {} }), |_| None)).await;
     let (_supervisor, server) = started(spec(&peer)).await;
     assert_eq!(failure(subscribe(&server, "s1", "x:a")).await.code(), ErrorObject::METHOD_NOT_FOUND);
@@ -240,7 +240,7 @@ async fn a_server_that_cannot_be_subscribed_to_says_so() {
 }
 
 #[tokio::test]
-async fn after_a_listen_that_ended_all_may_have_changed() {
+async fn after_a_listen_ended_everything_may_have_changed() {
     let turn = AtomicUsize::new(0);
     let peer = Peer::start(modern(json!({ "tools": { "listChanged": true } }), move |seen| {
         (seen.method() == "subscriptions/listen").then(|| {
@@ -255,7 +255,7 @@ async fn after_a_listen_that_ended_all_may_have_changed() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_closes_its_stream_and_posts_nothing() {
+async fn a_cancelled_call_closes_its_stream_and_posts_nothing() {
     let peer = Peer::start(modern(json!({ "tools": {} }), |_| Some(open_events(": x\n\n".to_owned())))).await;
     let (_supervisor, server) = started(spec(&peer)).await;
     let mut running = tokio::task::JoinSet::new();
@@ -267,7 +267,7 @@ async fn a_call_that_is_given_up_closes_its_stream_and_posts_nothing() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off_is_a_call_that_can_be_tried_again_by_the_client_alone() {
+async fn a_broken_stream_fails_the_call_with_a_retryable_error() {
     let peer = Peer::start(modern(json!({ "tools": {} }), |_| Some(events("id: 7\ndata:\n\n".to_owned())))).await;
     let (_supervisor, server) = started(spec(&peer)).await;
     let error = failure(tool(&server, client("s1", NONE), &named("x"))).await;
@@ -278,7 +278,7 @@ async fn a_stream_that_breaks_off_is_a_call_that_can_be_tried_again_by_the_clien
 }
 
 #[tokio::test]
-async fn a_server_that_turns_to_sessions_is_found_out_and_the_call_is_made_there() {
+async fn a_server_that_changes_to_sessions_is_detected_and_gets_the_call() {
     let turned = Arc::new(AtomicUsize::new(0));
     let flag = Arc::clone(&turned);
     let peer = Peer::start(move |seen| {
@@ -330,7 +330,7 @@ fn is_not_begun_anew(error: &ErrorObject, peer: &Peer) {
 }
 
 #[tokio::test]
-async fn a_call_that_goes_on_at_a_server_with_sessions_ends_and_is_not_begun_anew() {
+async fn a_round_does_not_continue_at_a_server_that_has_sessions_by_now() {
     let (peer, turned) = turning().await;
     let (_supervisor, server) = started(spec(&peer)).await;
     let mut called = tool(&server, client("s1", r#"{"roots":{}}"#), &named("x"));
@@ -341,7 +341,7 @@ async fn a_call_that_goes_on_at_a_server_with_sessions_ends_and_is_not_begun_ane
 }
 
 #[tokio::test]
-async fn the_state_of_a_server_that_has_sessions_by_now_is_good_for_nothing() {
+async fn the_state_of_a_server_that_has_sessions_by_now_is_invalid() {
     let (peer, turned) = turning().await;
     let (_supervisor, server) = started(spec(&peer)).await;
     let deps = crossing::SuspensionDeps {

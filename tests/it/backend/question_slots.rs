@@ -62,7 +62,7 @@ async fn quiz_all(server: &Arc<dyn Server>) -> Vec<(&'static str, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_question_reaches_its_owner_however_a_process_is_shared() {
+async fn every_server_request_reaches_its_owner_in_every_sharing_of_a_process() {
     // the base session, and the slots of each sharer
     for (share, parallel, sessions) in [
         (Share::Session, 1, 4..=4),
@@ -85,7 +85,7 @@ async fn every_question_reaches_its_owner_however_a_process_is_shared() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_question_reaches_its_owner_however_an_http_session_is_shared() {
+async fn every_server_request_reaches_its_owner_in_every_sharing_of_an_http_session() {
     for (share, sessions) in [(Share::Session, 4), (Share::User, 3), (Share::All, 2)] {
         let peer = Peer::start(|seen: &Seen| {
             let owner = &seen.body["params"]["arguments"]["owner"];
@@ -112,7 +112,7 @@ async fn every_question_reaches_its_owner_however_an_http_session_is_shared() {
 }
 
 #[tokio::test]
-async fn a_call_waits_while_another_client_session_is_asked_and_lists_do_not() {
+async fn a_call_waits_while_another_client_session_holds_the_slot_and_lists_do_not() {
     let scripts = Scripts::new();
     let (supervisor, server) = started(shared(&scripts, "turns", Share::All, 1)).await;
     let mut first = tool(&server, client("s1", ASKABLE), &quiz("s1"));
@@ -130,7 +130,7 @@ async fn a_call_waits_while_another_client_session_is_asked_and_lists_do_not() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_while_it_waits_never_runs() {
+async fn a_call_that_is_cancelled_while_it_waits_never_runs() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(shared(&scripts, "turns", Share::All, 1)).await;
     let mut first = tool(&server, client("s1", ASKABLE), &quiz("s1"));
@@ -146,7 +146,7 @@ async fn a_call_that_is_given_up_while_it_waits_never_runs() {
 }
 
 #[tokio::test]
-async fn a_slot_whose_process_is_lost_takes_no_other_with_it() {
+async fn the_loss_of_one_slots_process_ends_no_other() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(shared(&scripts, "slots", Share::All, 2)).await;
     let mut first = tool(&server, client("s1", ASKABLE), &quiz("s1"));
@@ -160,7 +160,7 @@ async fn a_slot_whose_process_is_lost_takes_no_other_with_it() {
 }
 
 #[tokio::test]
-async fn a_shared_session_that_is_lost_ends_every_client_session_that_used_it() {
+async fn a_lost_shared_session_ends_every_client_session_that_used_it() {
     let scripts = Scripts::new();
     let spec = BackendSpec { on_loss: OnLoss::End, ..shared(&scripts, "ends", Share::User, 1) };
     let (_supervisor, server, mut lost) = started_and_lost(spec).await;
@@ -178,7 +178,7 @@ async fn a_shared_session_that_is_lost_ends_every_client_session_that_used_it() 
 }
 
 #[tokio::test]
-async fn what_is_asked_outside_of_calls_goes_to_the_only_listener_or_is_refused() {
+async fn a_server_request_outside_of_calls_goes_to_the_only_listener_or_is_refused() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(shared(&scripts, "late", Share::All, 1)).await;
     let listen = |session| call(&server, client(session, ASKABLE), Method::Listen, &Value::Null);
@@ -194,7 +194,7 @@ async fn what_is_asked_outside_of_calls_goes_to_the_only_listener_or_is_refused(
 }
 
 #[tokio::test]
-async fn a_task_is_asked_for_where_it_was_made_by_its_owner_alone() {
+async fn only_the_owner_reaches_a_task_at_the_process_that_created_it() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(shared(&scripts, "tasks", Share::All, 2)).await;
     let mut first = tool(&server, client("s1", ASKABLE), &quiz("s1"));
@@ -214,7 +214,7 @@ async fn a_task_is_asked_for_where_it_was_made_by_its_owner_alone() {
 }
 
 #[tokio::test]
-async fn slots_that_nobody_uses_are_ended() {
+async fn unused_slots_are_ended() {
     let scripts = Scripts::new();
     let spec = BackendSpec { idle_timeout: Duration::from_millis(100), ..shared(&scripts, "idle", Share::All, 4) };
     let (supervisor, server) = started(spec).await;
@@ -233,7 +233,7 @@ async fn slots_that_nobody_uses_are_ended() {
 }
 
 #[tokio::test]
-async fn what_a_server_asks_outside_of_calls_waits_for_the_next_call_of_a_client_without_sessions() {
+async fn a_server_request_outside_of_calls_waits_for_the_next_call_of_a_client_without_a_session() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("held", &[])).await;
     let client = || Context { requester: request("r"), ..client("none", ASKABLE) };

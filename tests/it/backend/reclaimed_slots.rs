@@ -65,7 +65,7 @@ async fn logged(scripts: &Scripts, name: &str, text: &str) {
 }
 
 #[tokio::test]
-async fn the_oldest_open_question_is_closed_for_a_call_that_waits_and_its_call_goes_on_to_its_end() {
+async fn the_oldest_open_server_request_is_closed_for_a_waiting_call_and_its_own_call_finishes() {
     for (share, waits) in [(Share::Session, "ann"), (Share::User, "ann"), (Share::All, "bob")] {
         let scripts = Scripts::new();
         let (supervisor, server) = started(shared(&scripts, "shared", share, 4)).await;
@@ -100,7 +100,7 @@ async fn the_oldest_open_question_is_closed_for_a_call_that_waits_and_its_call_g
 }
 
 #[tokio::test]
-async fn the_question_of_a_client_with_a_session_is_closed_too_and_its_dialog_withdrawn() {
+async fn the_server_request_to_a_client_with_a_session_is_closed_too_and_its_dialog_withdrawn() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(shared(&scripts, "shared", Share::All, 1)).await;
     let _held = hold_time();
@@ -115,7 +115,7 @@ async fn the_question_of_a_client_with_a_session_is_closed_too_and_its_dialog_wi
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_finish_a_call_whose_question_was_closed_is_cancelled() {
+async fn a_call_that_does_not_finish_after_its_server_request_was_closed_is_cancelled() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(shared(&scripts, "slow", Share::All, 1)).await;
     let _held = hold_time();
@@ -138,7 +138,7 @@ async fn a_server_that_does_not_finish_a_call_whose_question_was_closed_is_cance
 }
 
 #[tokio::test]
-async fn a_question_stays_open_as_long_as_nobody_waits() {
+async fn a_server_request_stays_open_while_no_call_waits() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(shared(&scripts, "patient", Share::All, 1)).await;
     let _held = hold_time();
@@ -155,7 +155,7 @@ async fn a_question_stays_open_as_long_as_nobody_waits() {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_in_vain_tells_progress_and_ends_as_busy() {
+async fn a_call_that_gets_no_slot_reports_progress_and_ends_as_busy() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(shared(&scripts, "busy", Share::All, 1)).await;
     let _held = hold_time();
@@ -176,7 +176,7 @@ async fn a_call_that_waits_in_vain_tells_progress_and_ends_as_busy() {
 }
 
 #[tokio::test]
-async fn what_a_server_asks_after_its_call_was_given_up_is_asked_of_nobody_else() {
+async fn a_server_request_after_its_call_was_cancelled_reaches_no_other_client() {
     let scripts = Scripts::new();
     let spec = shared(&scripts, "belated", Share::All, 1);
     let TransportSpec::Stdio(mut stdio) = spec.transport.clone() else { panic!("a program") };

@@ -52,7 +52,7 @@ fn starts(scripts: &Scripts) -> [usize; 3] {
 }
 
 #[tokio::test]
-async fn a_program_is_not_asked_of_its_era_again() {
+async fn a_known_program_is_not_probed_again() {
     let now = ManualClock::default().now();
     for (mode, of, expected) in [("dual", Era::Modern, [1, 1, 0]), ("dual", Era::Legacy, [1, 0, 1])] {
         let scripts = Scripts::new();
@@ -68,7 +68,7 @@ async fn a_program_is_not_asked_of_its_era_again() {
 }
 
 #[tokio::test]
-async fn a_server_on_the_network_is_not_asked_of_its_era_again() {
+async fn a_known_server_over_http_is_not_probed_again() {
     for (of, first) in [(Era::Modern, "server/discover"), (Era::Legacy, "initialize")] {
         let peer = both().await;
         let (supervisor, _) = knowing(auto(&peer), of, HOUR).await;
@@ -81,7 +81,7 @@ async fn a_server_on_the_network_is_not_asked_of_its_era_again() {
 }
 
 #[tokio::test]
-async fn that_a_server_is_an_older_one_is_believed_for_a_day() {
+async fn a_legacy_verdict_lasts_a_day() {
     for (ago, found) in [(HOUR * 23, EraSource::Cached), (HOUR * 24, EraSource::Probed)] {
         let scripts = Scripts::new();
         let (supervisor, _) = knowing(spec(&scripts, &["code-32601"]), Era::Legacy, ago).await;
@@ -93,7 +93,7 @@ async fn that_a_server_is_an_older_one_is_believed_for_a_day() {
 }
 
 #[tokio::test]
-async fn what_was_found_out_by_a_clock_that_went_wrong_is_not_believed() {
+async fn a_verdict_from_the_future_is_not_used() {
     let scripts = Scripts::new();
     let spec = spec(&scripts, &["modern"]);
     let clock = ManualClock::default();
@@ -105,7 +105,7 @@ async fn what_was_found_out_by_a_clock_that_went_wrong_is_not_believed() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_of_another_era_now_is_found_out_anew() {
+async fn a_program_with_a_changed_era_is_detected_again() {
     for (mode, before, now) in [
         ("code-32601", Era::Modern, Era::Legacy),
         ("exit", Era::Modern, Era::Legacy),
@@ -132,7 +132,7 @@ async fn a_program_that_is_of_another_era_now_is_found_out_anew() {
 }
 
 #[tokio::test]
-async fn a_server_on_the_network_that_opens_no_session_any_more_is_found_out_anew() {
+async fn a_server_over_http_that_rejects_the_handshake_is_detected_again() {
     let error = |code: i64| json!({ "error": { "code": code, "message": "no" } });
     for (code, answer) in [(400, error(-32602)), (404, error(-32601)), (400, error(-32020)), (404, Value::Null)] {
         let introduced = introduction(&["2026-07-28"]);
@@ -148,7 +148,7 @@ async fn a_server_on_the_network_that_opens_no_session_any_more_is_found_out_ane
 }
 
 #[tokio::test]
-async fn a_server_on_the_network_that_opens_sessions_now_is_found_out_anew() {
+async fn a_server_over_http_that_has_sessions_now_is_detected_again() {
     for (code, answer) in [(400, json!({ "error": { "code": -32000, "message": "no session" } })), (404, Value::Null)] {
         let peer = Peer::start(move |seen| match seen.method() {
             "server/discover" => Some(answered(seen, code, &answer)),
@@ -161,7 +161,7 @@ async fn a_server_on_the_network_that_opens_sessions_now_is_found_out_anew() {
 }
 
 #[tokio::test]
-async fn a_server_on_the_network_that_does_not_answer_is_of_the_era_that_it_was() {
+async fn a_server_over_http_that_does_not_answer_keeps_its_era() {
     for (code, of) in [(503, Era::Modern), (401, Era::Modern), (503, Era::Legacy), (401, Era::Legacy)] {
         let peer = Peer::start(move |seen| (seen.verb == Verb::POST).then(|| status(code))).await;
         let (supervisor, server) = knowing(auto(&peer), of, HOUR).await;
@@ -172,7 +172,7 @@ async fn a_server_on_the_network_that_does_not_answer_is_of_the_era_that_it_was(
 }
 
 #[tokio::test]
-async fn who_calls_while_it_is_found_out_anew_is_answered() {
+async fn a_call_during_a_new_detection_is_answered() {
     for (mode, before) in [("code-32601", Era::Modern), ("only", Era::Legacy)] {
         let scripts = Scripts::new();
         let supervisor = beginning(spec(&scripts, &[mode]), before, HOUR);
@@ -184,7 +184,7 @@ async fn who_calls_while_it_is_found_out_anew_is_answered() {
 }
 
 #[tokio::test]
-async fn what_is_known_is_told_and_what_concerns_no_server_is_forgotten() {
+async fn known_eras_are_reported_and_those_of_other_servers_are_dropped() {
     let (found, told, stranger) = (Scripts::new(), Scripts::new(), Digest::sha256("another"));
     let asked = spec(&found, &["dual"]);
     let server = asked.transport.server().unwrap();

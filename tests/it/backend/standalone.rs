@@ -22,7 +22,7 @@ fn lists(seen: &Seen) -> Option<Response> {
 }
 
 #[tokio::test]
-async fn the_first_call_waits_for_the_stream_that_its_server_asks_on() {
+async fn the_first_call_waits_for_the_standalone_stream() {
     let (ask, _) = broadcast::channel::<String>(8);
     let script = move |seen: &Seen| {
         if seen.verb == Verb::GET {
@@ -55,7 +55,7 @@ async fn the_first_call_waits_for_the_stream_that_its_server_asks_on() {
 }
 
 #[tokio::test]
-async fn a_server_whose_stream_comes_late_is_waited_for_once() {
+async fn a_late_standalone_stream_is_awaited_once() {
     let peer = Peer::start_without_streams(lists).await;
     let (_supervisor, server) = started(peer.spec()).await;
     let _held = hold_time();
@@ -69,7 +69,7 @@ async fn a_server_whose_stream_comes_late_is_waited_for_once() {
 }
 
 #[tokio::test]
-async fn a_call_does_not_wait_where_there_is_no_stream_or_nothing_can_be_asked() {
+async fn a_call_does_not_wait_without_a_stream_or_without_capabilities() {
     for refusal in [400, 401, 403, 404, 405, 429, 500] {
         let peer = Peer::start(move |seen| (seen.verb == Verb::GET).then(|| status(refusal))).await;
         let (_supervisor, server) = started(peer.spec()).await;

@@ -19,7 +19,7 @@ fn echo() -> Value {
 }
 
 #[tokio::test]
-async fn a_server_is_introduced_by_its_own_words() {
+async fn server_information_passes_unchanged() {
     let scripts = Scripts::new();
     let (supervisor, server) = started(scripts.spec("files", &[])).await;
     let discovered = result(call(&server, gateway(), Method::Discover, &Value::Null)).await;
@@ -33,7 +33,7 @@ async fn a_server_is_introduced_by_its_own_words() {
 }
 
 #[tokio::test]
-async fn nothing_crosses_before_the_handshake_is_done() {
+async fn nothing_is_sent_before_the_end_of_the_handshake() {
     let scripts = Scripts::new();
     let gate = scripts.path("gate");
     mkfifo(&gate);
@@ -55,7 +55,7 @@ async fn nothing_crosses_before_the_handshake_is_done() {
 }
 
 #[tokio::test]
-async fn every_legacy_version_is_spoken() {
+async fn every_legacy_version_can_be_negotiated() {
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let scripts = Scripts::new();
         let (supervisor, server) = started(scripts.spec("old", &[&format!("speaks={version}")])).await;
@@ -73,7 +73,7 @@ async fn an_unknown_version_is_answered_by_a_lower_offer_on_a_fresh_connection()
 }
 
 #[tokio::test]
-async fn a_server_of_no_known_version_is_given_up_and_says_why() {
+async fn a_server_without_a_known_version_fails_with_a_reason() {
     let scripts = Scripts::new();
     let (supervisor, server) = started(scripts.spec("odd", &["speaks=none", "instead=2026-01-01"])).await;
     let BackendState::Failed { reason } = supervisor.status().remove(0).state else { panic!("a failure") };
@@ -88,7 +88,7 @@ async fn a_server_of_no_known_version_is_given_up_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_server_that_names_its_versions_is_offered_one_of_them() {
+async fn a_server_that_lists_its_versions_gets_an_offer_of_one_of_them() {
     let scripts = Scripts::new();
     let (supervisor, _) = started(scripts.spec("modern", &["refuse=2026-07-28"])).await;
     let BackendState::Failed { reason } = supervisor.status().remove(0).state else { panic!("a failure") };
@@ -98,7 +98,7 @@ async fn a_server_that_names_its_versions_is_offered_one_of_them() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_handshake_is_not_guessed_at() {
+async fn an_invalid_answer_to_the_handshake_fails_the_start() {
     let scripts = Scripts::new();
     for missing in ["protocolVersion", "capabilities"] {
         let (supervisor, _) = started(scripts.spec("wrong", &[&format!("without={missing}")])).await;
@@ -116,7 +116,7 @@ async fn an_answer_that_is_no_handshake_is_not_guessed_at() {
 }
 
 #[tokio::test]
-async fn a_server_that_exits_shows_its_last_words_and_harms_nobody() {
+async fn a_server_that_exits_is_reported_with_its_last_output_and_affects_no_other() {
     let scripts = Scripts::new();
     let specs = vec![scripts.spec("bad", &["stderr=no key, no start", "exit=5"]), scripts.spec("good", &[])];
     let supervisor = start(specs);
@@ -130,7 +130,7 @@ async fn a_server_that_exits_shows_its_last_words_and_harms_nobody() {
 }
 
 #[tokio::test]
-async fn a_missing_command_says_what_to_do() {
+async fn a_missing_command_is_reported_with_the_remedy() {
     let scripts = Scripts::new();
     let mut spec = scripts.spec("missing", &[]);
     let TransportSpec::Stdio(stdio) = &mut spec.transport else { panic!("a command") };
@@ -141,7 +141,7 @@ async fn a_missing_command_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_start_that_takes_too_long_is_ended() {
+async fn a_start_times_out() {
     let scripts = Scripts::new();
     let gate = scripts.path("gate");
     mkfifo(&gate);
@@ -153,14 +153,14 @@ async fn a_start_that_takes_too_long_is_ended() {
 }
 
 #[tokio::test]
-async fn garbage_on_standard_output_is_passed_over() {
+async fn invalid_lines_on_standard_output_are_ignored() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("noisy", &["garbage=1"])).await;
     assert_eq!(text(tool(&server, gateway(), &echo())).await, "hi");
 }
 
 #[tokio::test]
-async fn a_server_whose_version_has_no_word_for_completion_is_asked_whether_it_completes() {
+async fn completion_is_probed_if_the_servers_version_has_no_capability_for_it() {
     let unknown = json!({ "code": -32601, "message": "Method not found" });
     let wrong = json!({ "code": -32602, "message": "Unknown prompt" });
     for (version, declared, answer, completes) in [

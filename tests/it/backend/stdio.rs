@@ -16,7 +16,7 @@ fn echo() -> Value {
 }
 
 #[tokio::test]
-async fn a_child_sees_its_own_variables_and_no_secret_of_the_gateway() {
+async fn a_child_process_gets_its_variables_and_no_secret_of_the_gateway() {
     let scripts = Scripts::new();
     let mut spec = scripts.spec("sees", &[]);
     let lockkeeper::model::TransportSpec::Stdio(stdio) = &mut spec.transport else { panic!("a command") };
@@ -45,7 +45,7 @@ async fn the_whole_process_group_ends_with_the_gateway() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_where_the_supervisor_is_dropped() {
+async fn no_process_survives_the_supervisor() {
     let scripts = Scripts::new();
     let (supervisor, server) = started(scripts.spec("tree", &["grandchild=1"])).await;
     let grandchild = scripts.number("tree", "grandchild").await;
@@ -60,7 +60,7 @@ fn lives(pid: i32) -> bool {
 }
 
 #[tokio::test]
-async fn a_child_that_dies_fails_what_runs_and_is_started_again() {
+async fn an_exiting_child_process_fails_its_calls_and_is_restarted() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("dies", &[])).await;
     let mut listen = call(&server, client("s1", "{}"), Method::Listen, &Value::Null);
@@ -83,7 +83,7 @@ async fn a_child_that_dies_fails_what_runs_and_is_started_again() {
 }
 
 #[tokio::test]
-async fn a_base_session_that_dies_young_is_started_again_after_a_wait() {
+async fn a_base_connection_that_ends_soon_is_restarted_after_a_delay() {
     let scripts = Scripts::new();
     let (supervisor, server) = started(scripts.spec("dies", &[])).await;
     let mut listen = call(&server, gateway(), Method::Listen, &Value::Null);
@@ -100,7 +100,7 @@ async fn a_base_session_that_dies_young_is_started_again_after_a_wait() {
 }
 
 #[tokio::test]
-async fn a_line_without_end_ends_the_session_that_wrote_it() {
+async fn an_endless_line_ends_its_session() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("long", &[])).await;
     let error = failure(tool(&server, client("s1", "{}"), &json!({ "name": "long" }))).await;
@@ -109,7 +109,7 @@ async fn a_line_without_end_ends_the_session_that_wrote_it() {
 }
 
 #[tokio::test]
-async fn a_child_that_does_not_read_stalls_nobody_else() {
+async fn a_child_process_that_does_not_read_blocks_no_other() {
     let scripts = Scripts::new();
     let (supervisor, server) = started(scripts.spec("deaf", &[])).await;
     let mut listen = call(&server, client("s1", "{}"), Method::Listen, &Value::Null);

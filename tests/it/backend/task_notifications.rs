@@ -158,7 +158,7 @@ async fn told(listen: &mut Reply, revision: Revision) -> (String, Value) {
 }
 
 #[tokio::test]
-async fn who_names_tasks_hears_of_those_that_the_server_tells_of_until_they_end() {
+async fn a_listen_gets_notifications_of_its_acknowledged_tasks_until_they_end() {
     let job = Job::new().await;
     let (mut one, honoured) = job.listen("one", &["T1", "U1"]).await;
     assert_eq!(honoured, json!(["T1"]));
@@ -182,7 +182,7 @@ async fn who_names_tasks_hears_of_those_that_the_server_tells_of_until_they_end(
 }
 
 #[tokio::test]
-async fn a_server_without_the_extension_is_asked_for_no_tasks() {
+async fn a_server_without_the_extension_gets_no_tasks_in_a_listen() {
     let job = Job::with(json!({ "tools": { "listChanged": true } })).await;
     let (_listen, honoured) = job.listen("one", &["T1"]).await;
     assert_eq!(honoured, json!([]));
@@ -190,7 +190,7 @@ async fn a_server_without_the_extension_is_asked_for_no_tasks() {
 }
 
 #[tokio::test]
-async fn a_client_with_a_session_hears_how_its_task_ends_and_what_it_came_to_is_kept() {
+async fn a_client_with_a_session_is_notified_of_the_end_of_its_task_and_the_result_is_stored() {
     // N12
     let job = Job::new().await;
     let mut own = call(&job.server, owner("s1"), Method::Listen, &Value::Null);
@@ -217,7 +217,7 @@ async fn a_client_with_a_session_hears_how_its_task_ends_and_what_it_came_to_is_
 }
 
 #[tokio::test]
-async fn a_task_of_a_session_is_told_to_nobody_else() {
+async fn notifications_about_a_task_reach_only_its_session() {
     let job = Job::new().await;
     let mut own = call(&job.server, owner("s1"), Method::Listen, &Value::Null);
     job.made("s1", "T1").await;
@@ -232,7 +232,7 @@ async fn a_task_of_a_session_is_told_to_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_task_whose_end_its_client_knows_is_told_no_more() {
+async fn a_task_whose_end_is_known_to_the_client_is_no_longer_followed() {
     let job = Job::new().await;
     let mut own = call(&job.server, owner("s1"), Method::Listen, &Value::Null);
     for id in ["T1", "T2"] {
@@ -247,7 +247,7 @@ async fn a_task_whose_end_its_client_knows_is_told_no_more() {
 }
 
 #[tokio::test]
-async fn after_a_listen_that_ended_its_tasks_are_named_again_and_asked_for() {
+async fn after_a_listen_ended_its_tasks_are_polled_and_in_the_next_listen() {
     let job = Job::new().await;
     let (mut listen, _) = job.listen("one", &["T1"]).await;
     job.listens.lock().clear();
@@ -266,7 +266,7 @@ async fn after_a_listen_that_ended_its_tasks_are_named_again_and_asked_for() {
 }
 
 #[tokio::test]
-async fn a_task_for_which_the_server_refuses_the_listen_costs_nobody_else_theirs() {
+async fn a_task_for_which_the_server_rejects_the_listen_affects_no_other() {
     let job = Job::new().await;
     let (mut one, _) = job.listen("one", &["T1"]).await;
     let (_other, honoured) = job.listen("other", &["X1"]).await;

@@ -34,7 +34,7 @@ async fn progressed(reply: &mut Reply, progress: u64) {
 }
 
 #[tokio::test]
-async fn the_client_gets_the_result_and_the_progress_of_the_task_and_learns_nothing_of_it() {
+async fn the_client_gets_result_and_progress_of_the_task_without_seeing_it() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("chore", &[])).await;
     let mut listen = call(&server, old("s1"), Method::Listen, &Value::Null);
@@ -50,7 +50,7 @@ async fn the_client_gets_the_result_and_the_progress_of_the_task_and_learns_noth
 }
 
 #[tokio::test]
-async fn what_is_asked_during_the_task_is_asked_in_the_call() {
+async fn server_requests_of_the_task_come_in_the_call() {
     let scripts = Scripts::new();
     // also on a shared connection
     for (name, share) in [("own", Share::Session), ("all", Share::All)] {
@@ -64,7 +64,7 @@ async fn what_is_asked_during_the_task_is_asked_in_the_call() {
 }
 
 #[tokio::test]
-async fn however_the_task_ends_so_does_the_call() {
+async fn the_call_ends_like_its_task() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("chore", &[])).await;
     let failed: Value = serde_json::from_str(&result(called(&server, "fail")).await).unwrap();
@@ -92,7 +92,7 @@ async fn cancelling_the_call_cancels_the_task() {
 }
 
 #[tokio::test]
-async fn a_task_that_is_made_after_its_call_was_cancelled_is_cancelled_too() {
+async fn a_task_created_after_its_call_was_cancelled_is_cancelled_too() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("chore", &[])).await;
     let mut listen = call(&server, old("s1"), Method::Listen, &Value::Null);
@@ -117,7 +117,7 @@ async fn said(listen: &mut Reply, what: &str) {
 }
 
 #[tokio::test]
-async fn a_server_that_is_lost_with_the_task_can_be_tried_again() {
+async fn a_server_that_is_lost_with_the_task_is_a_retryable_error() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("chore", &[])).await;
     let error = failure(called(&server, "die")).await;
@@ -145,7 +145,7 @@ async fn a_client_that_has_tasks_gets_the_task_that_it_asked_for() {
 }
 
 #[tokio::test]
-async fn a_server_of_an_older_version_is_not_asked_for_tasks() {
+async fn an_older_server_gets_no_task_calls() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("older", &["speaks=2025-03-26"])).await;
     insta::assert_snapshot!(failure(called(&server, "answer")).await, @"This tool runs only as a task (-32601)");

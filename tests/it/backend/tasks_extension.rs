@@ -127,7 +127,7 @@ fn owner() -> Context {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_for_a_task_gets_the_one_that_the_server_makes() {
+async fn a_client_that_asks_for_a_task_gets_the_servers_task() {
     let ended = completed(&json!({ "content": [], "isError": true }));
     let job = Job::with(Makes::TasksIfDeclared, vec![task("working"), ended]).await;
     let made = job.made(owner()).await;
@@ -157,7 +157,7 @@ async fn a_client_that_asks_for_no_task_declares_nothing() {
 }
 
 #[tokio::test]
-async fn an_answer_in_the_place_of_a_task_is_a_task_that_is_done() {
+async fn an_immediate_result_becomes_a_completed_task() {
     let job = Job::with(Makes::Answers, vec![]).await;
     let made = job.made(owner()).await;
     assert_eq!((&made["task"]["status"], &made["task"]["ttl"]), (&json!("completed"), &json!(60000)));
@@ -171,7 +171,7 @@ async fn an_answer_in_the_place_of_a_task_is_a_task_that_is_done() {
 }
 
 #[tokio::test]
-async fn a_task_of_another_is_as_if_it_did_not_exist() {
+async fn another_clients_task_is_treated_as_unknown() {
     let job = Job::with(Makes::TasksIfDeclared, vec![task("working")]).await;
     job.made(owner()).await;
     for method in [Method::TasksGet, Method::TasksResult, Method::TasksCancel] {
@@ -182,7 +182,7 @@ async fn a_task_of_another_is_as_if_it_did_not_exist() {
 }
 
 #[tokio::test]
-async fn what_a_task_wants_to_know_is_asked_while_its_result_is_waited_for() {
+async fn input_requests_of_a_task_are_sent_while_its_result_is_awaited() {
     let steps = vec![asking(&["a", "b"]), asking(&["a", "b"]), completed(&text_of("done"))];
     let job = Job::with(Makes::TasksIfDeclared, steps).await;
     job.made(owner()).await;
@@ -224,7 +224,7 @@ async fn a_cancelled_task_stays_cancelled() {
 }
 
 #[tokio::test]
-async fn a_task_that_was_done_before_is_not_cancelled() {
+async fn a_completed_task_is_not_cancelled() {
     let job = Job::with(Makes::TasksIfDeclared, vec![completed(&text_of("done"))]).await;
     job.made(owner()).await;
     let error = failure(job.about(owner(), Method::TasksCancel, "T1")).await;
@@ -233,7 +233,7 @@ async fn a_task_that_was_done_before_is_not_cancelled() {
 }
 
 #[tokio::test]
-async fn a_tool_that_runs_only_as_a_task_is_waited_for() {
+async fn a_tool_that_runs_only_as_a_task_is_awaited() {
     let steps = vec![task("working"), asking(&["a"]), completed(&text_of("done"))];
     let job = Job::with(Makes::TasksAlone, steps).await;
     let mut reply = tool(&job.server, without_tasks(owner()), &json!({ "name": "x" }));
@@ -246,7 +246,7 @@ async fn a_tool_that_runs_only_as_a_task_is_waited_for() {
 }
 
 #[tokio::test]
-async fn however_such_a_task_ends_so_does_the_call() {
+async fn the_call_ends_like_the_awaited_task() {
     let mut failed = task("failed");
     failed["error"] = json!({ "code": -32050, "message": "broken" });
     let mut cancelled = task("cancelled");
@@ -260,7 +260,7 @@ async fn however_such_a_task_ends_so_does_the_call() {
 }
 
 #[tokio::test]
-async fn giving_up_the_call_cancels_the_task() {
+async fn cancelling_the_call_cancels_the_awaited_task() {
     let job = Job::with(Makes::TasksAlone, vec![task("working")]).await;
     let mut running = tokio::task::JoinSet::new();
     running.spawn(tool(&job.server, without_tasks(owner()), &json!({ "name": "x" })).outcome());
@@ -271,7 +271,7 @@ async fn giving_up_the_call_cancels_the_task() {
 }
 
 #[tokio::test]
-async fn a_question_that_cannot_be_answered_ends_the_call_and_the_task() {
+async fn an_unanswerable_input_request_ends_the_call_and_the_task() {
     let mut asks = task("input_required");
     asks["inputRequests"]["s"] = json!({ "method": "roots/list" });
     let job = Job::with(Makes::TasksAlone, vec![asks]).await;
@@ -284,7 +284,7 @@ async fn a_question_that_cannot_be_answered_ends_the_call_and_the_task() {
 }
 
 #[tokio::test]
-async fn the_methods_that_the_extension_lacks_are_not_there() {
+async fn methods_that_the_extension_lacks_are_unknown() {
     let job = Job::with(Makes::TasksIfDeclared, vec![]).await;
     let error = failure(call(&job.server, owner(), Method::TasksList, &json!({}))).await;
     insta::assert_snapshot!(error, @"Method not found: tasks/list (-32601)");

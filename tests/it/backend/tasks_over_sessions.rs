@@ -164,7 +164,7 @@ async fn shown(method: &Method, reply: Reply) -> Value {
 }
 
 #[tokio::test]
-async fn a_task_is_told_with_what_it_came_to() {
+async fn a_task_is_returned_with_its_result() {
     let ends = json!({ "result": related(json!({ "content": [], "isError": true })) });
     let old = Old::with(&["working", "failed"], ends, false).await;
     let made = old.made().await;
@@ -184,14 +184,14 @@ async fn a_task_is_told_with_what_it_came_to() {
 }
 
 #[tokio::test]
-async fn a_call_that_failed_is_told_as_a_failure() {
+async fn a_failed_call_is_returned_as_a_failed_task() {
     let old = Old::with(&["failed"], json!({ "error": { "code": -32050, "message": "broken" } }), false).await;
     let told = old.told().await;
     assert_eq!((&told["status"], &told["error"]), (&json!("failed"), &json!({ "code": -32050, "message": "broken" })));
 }
 
 #[tokio::test]
-async fn what_a_task_wants_to_know_is_told_with_it_and_answered_once() {
+async fn a_task_is_returned_with_its_input_requests_and_they_are_answered_once() {
     let ends = json!({ "result": related(text_of("done")) });
     let old = Old::with(&["input_required", "input_required", "completed"], ends, true).await;
     old.made().await;
@@ -224,7 +224,7 @@ async fn a_task_is_cancelled_with_an_empty_answer() {
 }
 
 #[tokio::test]
-async fn a_task_of_another_user_is_as_if_it_did_not_exist() {
+async fn another_users_task_is_treated_as_unknown() {
     let old = Old::with(&["working"], Value::Null, false).await;
     old.made().await;
     for method in [Method::TasksGet, Method::TasksUpdate, Method::TasksCancel] {
@@ -235,7 +235,7 @@ async fn a_task_of_another_user_is_as_if_it_did_not_exist() {
 }
 
 #[tokio::test]
-async fn who_does_not_declare_the_extension_is_told_to() {
+async fn a_client_must_declare_the_extension() {
     let old = Old::with(&["working"], Value::Null, false).await;
     for method in [Method::TasksGet, Method::TasksUpdate, Method::TasksCancel] {
         let error = failure(old.ask("ann", "{}", method, &json!({ "taskId": "T1" }))).await;
@@ -246,7 +246,7 @@ async fn who_does_not_declare_the_extension_is_told_to() {
 }
 
 #[tokio::test]
-async fn a_client_without_the_extension_waits_for_the_task_that_its_call_had_to_be() {
+async fn a_client_without_the_extension_gets_the_result_of_a_required_task() {
     // X20
     let old = Old::with(&["working"], json!({ "result": related(text_of("done")) }), false).await;
     let called = old.ask("ann", "{}", Method::ToolsCall, &json!({ "name": "x", "task": {} }));

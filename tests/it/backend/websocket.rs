@@ -121,7 +121,7 @@ fn answers(speaks: Speaks, message: &Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn the_era_is_found_and_calls_are_served() {
+async fn the_era_is_detected_and_calls_are_served() {
     for (speaks, version) in [(Speaks::Legacy, "2025-06-18"), (Speaks::Modern, "2026-07-28")] {
         let peer = Server::start(speaks).await;
         let (supervisor, server) = started(peer.spec()).await;
@@ -139,7 +139,7 @@ async fn the_era_is_found_and_calls_are_served() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_is_cancelled_by_a_message() {
+async fn a_cancelled_call_is_cancelled_by_a_message() {
     for speaks in [Speaks::Legacy, Speaks::Modern] {
         let peer = Server::start(speaks).await;
         let (_supervisor, server) = started(peer.spec()).await;
@@ -156,7 +156,7 @@ async fn a_call_that_is_given_up_is_cancelled_by_a_message() {
 }
 
 #[tokio::test]
-async fn a_session_at_a_legacy_server_is_asked_in_its_call() {
+async fn a_server_request_of_a_legacy_server_comes_in_its_call() {
     let peer = Server::start(Speaks::Legacy).await;
     let (_supervisor, server) = started(peer.spec()).await;
     let mut reply = tool(&server, client("one", r#"{"elicitation":{}}"#), &named("ask"));
@@ -172,7 +172,7 @@ async fn a_session_at_a_legacy_server_is_asked_in_its_call() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_lost_is_made_again() {
+async fn a_lost_connection_is_reopened() {
     let peer = Server::start(Speaks::Legacy).await;
     let (_supervisor, server) = started(peer.spec()).await;
     let lost = failure(tool(&server, client("one", "{}"), &named("close"))).await;

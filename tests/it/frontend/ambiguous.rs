@@ -53,7 +53,7 @@ fn asked(world: &World) -> usize {
 }
 
 #[tokio::test]
-async fn a_request_that_can_be_read_in_two_ways_reaches_no_server() {
+async fn an_ambiguous_request_reaches_no_server() {
     let world = World::new().await;
     for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
         let client = world.ready("ann", version).await;
@@ -69,7 +69,7 @@ async fn a_request_that_can_be_read_in_two_ways_reaches_no_server() {
 }
 
 #[tokio::test]
-async fn an_ambiguous_message_in_a_batch_is_refused_alone() {
+async fn only_the_ambiguous_message_of_a_batch_is_refused() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-03-26").await;
     let good = call(1, "echo", json!({ "say": "hi" }));
@@ -101,7 +101,7 @@ async fn an_ambiguous_message_is_refused_on_a_connection_too() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_session_is_refused_before_its_envelope_is_believed() {
+async fn an_ambiguous_request_without_a_session_is_refused_before_its_envelope_counts() {
     let world = World::new().await;
     let modern = Modern::of(&world, "ann", "{}");
     for (method, extra, member) in [
@@ -134,7 +134,7 @@ async fn a_request_without_a_session_is_refused_before_its_envelope_is_believed(
 }
 
 #[tokio::test]
-async fn what_a_client_says_of_itself_can_be_read_in_one_way() {
+async fn an_ambiguous_client_description_is_refused() {
     let world = World::new().await;
     let client = world.client("ann");
     for (extra, member) in [
@@ -174,7 +174,7 @@ async fn an_ambiguous_notification_is_refused_and_does_nothing() {
 }
 
 #[tokio::test]
-async fn what_no_decision_is_made_on_passes_as_it_came() {
+async fn repeated_members_without_meaning_for_the_gateway_pass_unchanged() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-11-25").await;
     client.reader.asks(&json!({ "id": 7, "method": "tools/call" }));

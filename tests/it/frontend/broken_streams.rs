@@ -213,14 +213,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn however_streams_break_off_each_says_everything_once_and_in_order(acts in acts()) {
+    fn broken_streams_deliver_every_message_once_and_in_order(acts in acts()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(play(acts))?;
     }
 }
 
 #[tokio::test]
-async fn a_reader_that_stalls_loses_what_it_can_do_without_and_neither_question_nor_answer() {
+async fn a_stalled_reader_loses_only_dispensable_messages() {
     let world = World::with(FrontendSettings { replay_messages: 8, ..FrontendSettings::default() }).await;
     let mut client = world.client("ann");
     client.open("2025-06-18", json!({ "roots": {} })).await;
@@ -246,7 +246,7 @@ async fn a_reader_that_stalls_loses_what_it_can_do_without_and_neither_question_
 }
 
 #[tokio::test]
-async fn a_reader_that_leaves_too_much_is_cut_off_and_comes_back_for_the_answer() {
+async fn a_reader_that_is_too_slow_is_disconnected_and_resumes_for_the_answer() {
     let world = World::with(FrontendSettings { replay_messages: 8, ..FrontendSettings::default() }).await;
     let client = world.ready("ann", "2025-11-25").await;
     let mut stalled = talk(&world, &client, 1).await;
@@ -267,7 +267,7 @@ async fn a_reader_that_leaves_too_much_is_cut_off_and_comes_back_for_the_answer(
 }
 
 #[tokio::test]
-async fn the_end_of_the_session_is_told_to_a_client_that_came_back() {
+async fn a_resumed_stream_ends_with_its_session() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-11-25").await;
     let mut events = talk(&world, &client, 1).await;
@@ -281,7 +281,7 @@ async fn the_end_of_the_session_is_told_to_a_client_that_came_back() {
 }
 
 #[tokio::test]
-async fn the_stream_of_a_batch_can_be_come_back_to() {
+async fn the_stream_of_a_batch_can_be_resumed() {
     let world = World::new().await;
     let mut client = world.client("ann");
     client.open("2025-03-26", json!({ "roots": {} })).await;
@@ -310,7 +310,7 @@ async fn the_stream_of_a_batch_can_be_come_back_to() {
 }
 
 #[tokio::test]
-async fn streams_begin_as_their_version_says() {
+async fn streams_begin_as_their_version_requires() {
     let world = World::new().await;
     for (version, standalone, call) in [
         ("2025-03-26", ": \n\n", ": \n\n"),

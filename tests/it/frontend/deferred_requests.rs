@@ -49,7 +49,7 @@ async fn settle() {
 }
 
 #[tokio::test]
-async fn a_question_outside_of_any_call_is_asked_in_the_next_call_of_its_client() {
+async fn a_server_request_outside_of_calls_comes_in_the_next_call_of_its_client() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     let (mut events, say) = listening(&world, &client).await;
@@ -85,7 +85,7 @@ async fn a_question_outside_of_any_call_is_asked_in_the_next_call_of_its_client(
 }
 
 #[tokio::test]
-async fn a_question_that_no_call_comes_for_is_refused_in_five_seconds() {
+async fn a_deferred_request_is_refused_after_five_seconds_without_a_call() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     let (mut events, say) = listening(&world, &client).await;
@@ -99,7 +99,7 @@ async fn a_question_that_no_call_comes_for_is_refused_in_five_seconds() {
 }
 
 #[tokio::test]
-async fn what_the_client_did_not_declare_is_refused_at_once() {
+async fn an_undeclared_server_request_is_refused_at_once() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", "{}");
     let (mut events, say) = listening(&world, &client).await;
@@ -113,7 +113,7 @@ async fn what_the_client_did_not_declare_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn a_question_that_is_taken_back_is_not_asked() {
+async fn a_withdrawn_deferred_request_is_not_sent() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     let (mut events, say) = listening(&world, &client).await;

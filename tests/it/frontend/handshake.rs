@@ -22,7 +22,7 @@ async fn each_legacy_version_is_answered_with_itself_and_the_rest_with_the_newes
 }
 
 #[tokio::test]
-async fn initialize_is_answered_from_what_the_server_says_of_itself() {
+async fn initialize_is_answered_with_the_servers_information() {
     let world = World::new().await;
     let response = world.client("ann").send(initialize("2025-06-18", json!({}))).await;
     assert_snapshot!(text(response).await, @r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"logging":{},"tools":{"listChanged":true}},"serverInfo":{"name":"all","version":"1"}}}"#);
@@ -32,7 +32,7 @@ async fn initialize_is_answered_from_what_the_server_says_of_itself() {
 }
 
 #[tokio::test]
-async fn an_initialize_that_cannot_be_read_opens_no_session() {
+async fn an_invalid_initialize_opens_no_session() {
     let world = World::new().await;
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {} });
     let response = world.client("ann").send(message).await;
@@ -43,7 +43,7 @@ async fn an_initialize_that_cannot_be_read_opens_no_session() {
 }
 
 #[tokio::test]
-async fn a_server_that_starts_slowly_is_waited_for_on_a_stream_that_names_the_session() {
+async fn a_slow_start_is_awaited_on_a_stream_that_has_the_session_id() {
     let world = World::new().await;
     *world.server.start.lock() = Start::Slow;
     let mut client = world.client("ann");
@@ -77,7 +77,7 @@ async fn a_second_initialize_in_a_session_is_refused() {
 }
 
 #[tokio::test]
-async fn pings_are_answered_here_and_levels_by_the_server() {
+async fn pings_are_answered_by_the_gateway_and_levels_by_the_server() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     let ask = |method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": 5, "method": method, "params": params });
@@ -92,7 +92,7 @@ async fn pings_are_answered_here_and_levels_by_the_server() {
 type Fault = (fn(&mut HeaderMap), &'static str, StatusCode, i64);
 
 #[tokio::test]
-async fn every_fault_of_a_post_has_its_status() {
+async fn every_invalid_post_has_its_status() {
     const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     fn set(headers: &mut HeaderMap, name: &'static str, value: &'static str) {
         headers.insert(name, HeaderValue::from_static(value));
@@ -128,7 +128,7 @@ async fn every_fault_of_a_post_has_its_status() {
 }
 
 #[tokio::test]
-async fn an_error_without_id_is_written_as_each_version_wants_it() {
+async fn an_error_without_an_id_has_the_form_of_each_version() {
     let world = World::new().await;
     for (version, expected) in
         LEGACY.into_iter().zip([Some(&Value::Null), Some(&Value::Null), Some(&Value::Null), None])
@@ -146,7 +146,7 @@ async fn an_error_without_id_is_written_as_each_version_wants_it() {
 }
 
 #[tokio::test]
-async fn garbage_is_refused_and_breaks_nothing() {
+async fn invalid_input_is_refused_and_the_session_goes_on() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-03-26").await;
     let random: &dyn Random = &SeededRandom::new(7);
@@ -169,7 +169,7 @@ async fn garbage_is_refused_and_breaks_nothing() {
 }
 
 #[tokio::test]
-async fn a_body_beyond_the_bound_is_refused() {
+async fn a_body_above_the_limit_is_refused() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     let response = client.send(call(1, "echo", json!({ "say": "x".repeat(5 * 1024 * 1024) }))).await;
@@ -177,7 +177,7 @@ async fn a_body_beyond_the_bound_is_refused() {
 }
 
 #[tokio::test]
-async fn what_takes_no_answer_is_accepted_without_one() {
+async fn messages_without_an_answer_are_accepted() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-11-25").await;
     for message in [

@@ -47,7 +47,7 @@ impl Connected {
 }
 
 #[tokio::test]
-async fn each_legacy_version_can_be_spoken_on_a_connection() {
+async fn each_legacy_version_can_be_used_on_a_connection() {
     let world = World::new().await;
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let mut connected = Connected::ready(&world, version).await;
@@ -57,7 +57,7 @@ async fn each_legacy_version_can_be_spoken_on_a_connection() {
 }
 
 #[tokio::test]
-async fn that_a_server_does_not_start_is_told_on_the_connection() {
+async fn a_failed_start_is_reported_on_the_connection() {
     let world = World::new().await;
     *world.server.start.lock() = Start::Broken;
     let mut connected = Connected::open(&world, "/sse").await;
@@ -66,7 +66,7 @@ async fn that_a_server_does_not_start_is_told_on_the_connection() {
 }
 
 #[tokio::test]
-async fn one_backend_alone_has_its_own_connection() {
+async fn a_single_backend_has_its_own_connection() {
     let world = World::new().await;
     let mut connected = Connected::open(&world, "/sse/git").await;
     let answer = connected.ask(initialize("2024-11-05", json!({}))).await;
@@ -75,7 +75,7 @@ async fn one_backend_alone_has_its_own_connection() {
 }
 
 #[tokio::test]
-async fn everything_for_the_client_goes_down_the_one_stream() {
+async fn all_messages_for_the_client_come_on_its_only_stream() {
     let world = World::new().await;
     let mut connected = Connected::ready(&world, "2024-11-05").await;
     world.server.wait_for(Method::Listen, 1).await;
@@ -102,7 +102,7 @@ async fn nothing_is_served_before_initialize() {
 }
 
 #[tokio::test]
-async fn losing_the_connection_ends_the_session_and_its_calls() {
+async fn the_end_of_the_connection_ends_the_session_and_its_calls() {
     let world = World::new().await;
     let Connected { client, mut events } = Connected::ready(&world, "2024-11-05").await;
     client.send(call(1, "hold", json!({}))).await;
@@ -155,7 +155,7 @@ async fn the_two_bindings_do_not_share_sessions() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_refused_at_once() {
+async fn an_invalid_message_is_refused_at_once() {
     let world = World::new().await;
     let connected = Connected::ready(&world, "2024-11-05").await;
     assert_eq!(connected.client.post("{").await.status(), StatusCode::BAD_REQUEST);
@@ -172,7 +172,7 @@ async fn a_revoked_credential_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn answers_that_nobody_reads_are_bounded() {
+async fn unread_answers_are_limited() {
     let world = World::with(FrontendSettings { queue: 2, ..FrontendSettings::default() }).await;
     let mut connected = Connected::open(&world, "/sse").await;
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
@@ -210,7 +210,7 @@ async fn draining_ends_connections_and_standalone_streams() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_not_read_ends_with_its_session_once_answers_gather() {
+async fn an_unread_connection_ends_with_its_session_once_too_many_answers_wait() {
     let world = World::with(FrontendSettings { queue: 4, ..FrontendSettings::default() }).await;
     let stalled = Connected::ready(&world, "2024-11-05").await;
     stalled.tell(call(0, "hold", json!({}))).await;

@@ -13,7 +13,7 @@ fn cancel(id: impl Into<Value>) -> Value {
 }
 
 #[tokio::test]
-async fn two_clients_with_the_same_ids_at_once_get_each_their_own_answers() {
+async fn two_clients_with_the_same_ids_get_their_own_answers() {
     let world = World::new().await;
     let (ann, bob) = (world.ready("ann", "2025-06-18").await, world.ready("bob", "2025-11-25").await);
     let calls = (0..20).map(|number| {
@@ -29,7 +29,7 @@ async fn two_clients_with_the_same_ids_at_once_get_each_their_own_answers() {
 }
 
 #[tokio::test]
-async fn one_client_with_one_id_for_everything_gets_each_answer_where_it_asked() {
+async fn a_client_that_reuses_one_id_gets_each_answer_on_its_request() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     let calls = (0..20).map(|number| {
@@ -43,7 +43,7 @@ async fn one_client_with_one_id_for_everything_gets_each_answer_where_it_asked()
 }
 
 #[tokio::test]
-async fn a_client_that_vanishes_does_not_cancel_its_call() {
+async fn a_disconnected_client_does_not_cancel_its_call() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     tokio::time::pause();
@@ -58,7 +58,7 @@ async fn a_client_that_vanishes_does_not_cancel_its_call() {
 }
 
 #[tokio::test]
-async fn a_cancel_ends_the_call_and_nothing_is_answered() {
+async fn a_cancelled_call_gets_no_answer() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     let held = client.send(call("x", "hold", json!({})));
@@ -73,7 +73,7 @@ async fn a_cancel_ends_the_call_and_nothing_is_answered() {
 }
 
 #[tokio::test]
-async fn a_cancel_reaches_a_call_whose_client_vanished() {
+async fn a_call_of_a_disconnected_client_can_be_cancelled() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     tokio::time::pause();
@@ -83,7 +83,7 @@ async fn a_cancel_reaches_a_call_whose_client_vanished() {
 }
 
 #[tokio::test]
-async fn a_cancel_that_could_mean_two_calls_cancels_neither() {
+async fn an_ambiguous_cancellation_cancels_no_call() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     let (one, two) = (client.send(call(1, "hold", json!({}))), client.send(call(1, "hold", json!({}))));
@@ -111,7 +111,7 @@ async fn another_client_cannot_cancel() {
 }
 
 #[tokio::test]
-async fn calls_beyond_the_bound_are_refused_and_told_why() {
+async fn calls_above_the_limit_are_refused_with_the_reason() {
     let world = World::with(FrontendSettings { calls_per_session: 1, ..FrontendSettings::default() }).await;
     let client = world.ready("ann", "2025-06-18").await;
     let beyond = async {
@@ -127,7 +127,7 @@ async fn calls_beyond_the_bound_are_refused_and_told_why() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn in_a_crowd_nothing_is_mixed_up_and_nothing_stays_behind() {
+async fn with_many_clients_no_answer_is_mixed_up_and_no_call_is_left() {
     let world = World::new().await;
     world.server.gate.add_permits(10_000);
     let mut crowd = tokio::task::JoinSet::new();

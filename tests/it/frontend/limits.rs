@@ -11,7 +11,7 @@ fn chosen() -> Value {
 }
 
 #[tokio::test]
-async fn open_listens_take_no_room_from_calls() {
+async fn open_listens_do_not_count_as_calls() {
     let settings = FrontendSettings { calls_per_user: 1, listens_per_user: 2, ..FrontendSettings::default() };
     let world = World::with(settings).await;
     let client = Modern::of(&world, "ann", "{}");
@@ -47,7 +47,7 @@ async fn open_listens_take_no_room_from_calls() {
 }
 
 #[tokio::test]
-async fn suspended_calls_have_a_bound_of_their_own() {
+async fn suspended_calls_have_their_own_limit() {
     let settings = FrontendSettings { calls_per_user: 1, ..FrontendSettings::default() };
     let crossing = crossing::SuspensionLimits { suspended_calls_per_user: 1, ..crossing::SuspensionLimits::default() };
     let world = World::bounded(settings, crossing).await;

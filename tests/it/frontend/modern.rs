@@ -85,7 +85,7 @@ async fn refused(response: Response<Body>) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn a_request_stands_alone_and_its_answer_has_the_form_of_its_version() {
+async fn a_request_is_self_contained_and_its_answer_has_the_form_of_its_version() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", "{}");
     let response = client.tool("a", "echo", json!({ "say": "hi" })).await;
@@ -102,7 +102,7 @@ async fn a_request_stands_alone_and_its_answer_has_the_form_of_its_version() {
 }
 
 #[tokio::test]
-async fn a_result_that_no_server_says_is_its_own_is_the_gateways_and_nobody_is_asked_for_it() {
+async fn a_result_of_the_gateway_itself_needs_no_server() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", "{}");
     let old = Payload::new(Revision::V2025_11_25, r#"{"content":[]}"#.into());
@@ -116,7 +116,7 @@ async fn a_result_that_no_server_says_is_its_own_is_the_gateways_and_nobody_is_a
 }
 
 #[tokio::test]
-async fn what_the_headers_say_must_be_what_the_body_says() {
+async fn headers_must_match_the_body() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", "{}");
     let call = client.message(1, "tools/call", json!({ "name": "echo", "arguments": {} }));
@@ -141,7 +141,7 @@ async fn what_the_headers_say_must_be_what_the_body_says() {
 }
 
 #[tokio::test]
-async fn each_fault_of_the_envelope_has_its_own_error() {
+async fn each_invalid_envelope_has_its_own_error() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", "{}");
     let with = |key: &str, value: Value| {
@@ -174,7 +174,7 @@ async fn each_fault_of_the_envelope_has_its_own_error() {
 }
 
 #[tokio::test]
-async fn notifications_are_taken_and_responses_and_batches_are_not() {
+async fn notifications_are_accepted_and_responses_and_batches_are_refused() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", "{}");
     let told = json!({ "jsonrpc": "2.0", "method": "notifications/x", "params": {} });
@@ -190,7 +190,7 @@ async fn notifications_are_taken_and_responses_and_batches_are_not() {
 }
 
 #[tokio::test]
-async fn progress_comes_under_the_token_and_logs_as_they_were_asked_for() {
+async fn progress_has_the_clients_token_and_logs_have_the_requested_level() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", "{}");
     let log = |level: &str| told(Method::LoggingMessage, &json!({ "level": level, "data": 1 }));
@@ -230,7 +230,7 @@ async fn progress_comes_under_the_token_and_logs_as_they_were_asked_for() {
 }
 
 #[tokio::test]
-async fn whoever_closes_the_answer_cancels_the_request() {
+async fn closing_the_answer_cancels_the_request() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", "{}");
     tokio::time::pause();
@@ -241,7 +241,7 @@ async fn whoever_closes_the_answer_cancels_the_request() {
 }
 
 #[tokio::test]
-async fn a_question_ends_the_request_and_the_next_one_brings_the_answer() {
+async fn a_server_request_ends_the_request_and_the_next_one_brings_the_answer() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     let arguments = json!({ "method": "elicitation/create", "schema": { "type": "object", "properties": {} } });
@@ -273,7 +273,7 @@ async fn a_question_ends_the_request_and_the_next_one_brings_the_answer() {
 }
 
 #[tokio::test]
-async fn what_has_no_answer_is_asked_again_and_what_nobody_asked_is_passed_over() {
+async fn an_unanswered_request_is_sent_again_and_an_unknown_answer_is_ignored() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     let arguments = json!({ "method": "roots/list" });
@@ -292,7 +292,7 @@ async fn what_has_no_answer_is_asked_again_and_what_nobody_asked_is_passed_over(
 }
 
 #[tokio::test]
-async fn a_client_is_asked_nothing_that_it_did_not_declare() {
+async fn a_client_gets_no_undeclared_server_request() {
     let world = World::new().await;
     for (capabilities, method, code) in [
         ("{}", "roots/list", -32601),
@@ -306,7 +306,7 @@ async fn a_client_is_asked_nothing_that_it_did_not_declare() {
 }
 
 #[tokio::test]
-async fn a_first_request_cannot_bring_what_belongs_to_a_later_one() {
+async fn a_first_request_cannot_bring_answers() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     let ask = |more: Value| {
@@ -328,7 +328,7 @@ async fn a_first_request_cannot_bring_what_belongs_to_a_later_one() {
 }
 
 #[tokio::test]
-async fn what_is_asked_in_time_is_asked_together_even_if_it_is_looked_at_late() {
+async fn server_requests_within_the_window_come_together() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     tokio::time::pause();
@@ -352,7 +352,7 @@ async fn what_is_asked_in_time_is_asked_together_even_if_it_is_looked_at_late() 
 }
 
 #[tokio::test]
-async fn the_outcome_of_a_call_whose_question_was_closed_waits_for_the_retry() {
+async fn the_outcome_of_a_call_with_a_closed_server_request_waits_for_the_retry() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     let data = json!({ "reason": "question_closed" });
@@ -385,7 +385,7 @@ async fn the_outcome_of_a_call_whose_question_was_closed_waits_for_the_retry() {
 }
 
 #[tokio::test]
-async fn a_suspended_call_ends_with_the_credential_that_it_rests_on() {
+async fn a_suspended_call_ends_with_its_credential() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     let arguments = json!({ "method": "roots/list" });
@@ -402,7 +402,7 @@ async fn a_suspended_call_ends_with_the_credential_that_it_rests_on() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_come_back_has_closed_its_dialog() {
+async fn a_client_that_does_not_return_counts_as_a_cancelled_dialog() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     let arguments = json!({ "method": "elicitation/create", "schema": { "type": "object", "properties": {} } });
@@ -415,7 +415,7 @@ async fn a_client_that_does_not_come_back_has_closed_its_dialog() {
 }
 
 #[tokio::test]
-async fn a_listen_is_acknowledged_first_and_tells_what_was_chosen() {
+async fn a_listen_is_acknowledged_first_and_gets_only_its_notifications() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", "{}");
     let chosen = json!({ "notifications": { "toolsListChanged": true, "promptsListChanged": true } });
@@ -443,7 +443,7 @@ async fn a_listen_is_acknowledged_first_and_tells_what_was_chosen() {
 }
 
 #[tokio::test]
-async fn a_listen_that_is_no_filter_is_refused() {
+async fn a_listen_with_an_invalid_filter_is_refused() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", "{}");
     for chosen in [json!({}), json!({ "notifications": [] }), json!({ "notifications": { "toolsListChanged": 1 } })] {
@@ -452,7 +452,7 @@ async fn a_listen_that_is_no_filter_is_refused() {
 }
 
 #[tokio::test]
-async fn where_only_clients_without_sessions_are_served_the_others_are_told_which_version_to_speak() {
+async fn a_modern_only_endpoint_names_its_version_to_legacy_clients() {
     let settings = lockkeeper::frontend::FrontendSettings { serves: Serves::ModernAlone, ..Default::default() };
     let world = World::with(settings).await;
     let client = Modern::of(&world, "ann", ALL);
@@ -469,7 +469,7 @@ async fn where_only_clients_without_sessions_are_served_the_others_are_told_whic
 }
 
 #[tokio::test]
-async fn who_did_not_declare_the_extension_may_not_listen_for_tasks() {
+async fn a_listen_for_tasks_needs_the_declared_extension() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", "{}");
     let chosen = |ids: Value| json!({ "notifications": { "taskIds": ids } });
@@ -489,7 +489,7 @@ async fn who_did_not_declare_the_extension_may_not_listen_for_tasks() {
 }
 
 #[tokio::test]
-async fn a_listen_for_tasks_is_acknowledged_with_those_that_the_server_tells_of() {
+async fn a_listen_for_tasks_is_acknowledged_with_the_tasks_that_the_server_acknowledges() {
     let world = World::new().await;
     let (say, heard) = tokio::sync::mpsc::unbounded_channel();
     *world.server.heard.lock() = Some(heard);
@@ -520,7 +520,7 @@ async fn a_listen_for_tasks_is_acknowledged_with_those_that_the_server_tells_of(
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_of_tasks_is_not_waited_for_long() {
+async fn a_server_without_an_acknowledgement_of_tasks_is_not_awaited_for_long() {
     let world = World::new().await;
     let (_silent, heard) = tokio::sync::mpsc::unbounded_channel();
     *world.server.heard.lock() = Some(heard);

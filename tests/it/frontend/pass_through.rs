@@ -54,7 +54,7 @@ fn expired(answer: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn a_server_gets_its_own_state_back_and_every_other_byte_passes_both_ways() {
+async fn a_server_gets_its_state_back_and_every_other_byte_passes() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     let asked = |state: &str| {
@@ -77,7 +77,7 @@ async fn a_server_gets_its_own_state_back_and_every_other_byte_passes_both_ways(
 }
 
 #[tokio::test]
-async fn what_a_server_tells_and_its_errors_pass_as_they_are_written() {
+async fn notifications_and_errors_of_a_server_pass_unchanged() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     let told = r#"{ "progressToken" : 7 ,"progress":1.50,"x":12345678901234567890123, "_meta":{ "x/y":1.0 } }"#;
@@ -94,7 +94,7 @@ async fn what_a_server_tells_and_its_errors_pass_as_they_are_written() {
 }
 
 #[tokio::test]
-async fn where_a_server_has_no_state_none_is_invented() {
+async fn a_server_without_a_state_gets_none() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     for nothing in ["", r#","requestState":null"#] {
@@ -111,7 +111,7 @@ async fn where_a_server_has_no_state_none_is_invented() {
 }
 
 #[tokio::test]
-async fn a_state_is_good_for_its_caller_its_request_and_its_time() {
+async fn a_state_is_valid_for_its_caller_its_request_and_a_limited_time() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     let state = sealed(&world, &client).await;
@@ -143,7 +143,7 @@ async fn a_state_is_good_for_its_caller_its_request_and_its_time() {
 }
 
 #[tokio::test]
-async fn nothing_is_kept_so_that_every_process_on_the_store_can_serve_the_retry_as_often_as_it_comes() {
+async fn every_process_on_the_store_can_serve_a_retry_any_number_of_times() {
     let world = World::new().await;
     let state = sealed(&world, &Modern::of(&world, "ann", ALL)).await;
     let after = world.restarted();
@@ -156,7 +156,7 @@ async fn nothing_is_kept_so_that_every_process_on_the_store_can_serve_the_retry_
 }
 
 #[tokio::test]
-async fn a_call_that_waits_in_another_process_is_lost_with_it() {
+async fn a_suspended_call_is_lost_with_its_process() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     let arguments = json!({ "method": "roots/list" });
@@ -170,7 +170,7 @@ async fn a_call_that_waits_in_another_process_is_lost_with_it() {
 }
 
 #[tokio::test]
-async fn a_state_that_is_too_large_is_a_fault_of_the_server() {
+async fn a_state_that_is_too_large_is_an_error_of_the_server() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     for (length, fits) in [(40_000, true), (60_000, false)] {
@@ -186,7 +186,7 @@ async fn a_state_that_is_too_large_is_a_fault_of_the_server() {
 }
 
 #[tokio::test]
-async fn no_other_request_may_ask() {
+async fn only_some_methods_may_end_with_server_requests() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     world.server.plays.lock().push_back(Reply::done(requires(r#"{"requestState":"ST"}"#)));
@@ -195,7 +195,7 @@ async fn no_other_request_may_ask() {
 }
 
 #[tokio::test]
-async fn what_a_server_says_of_itself_is_kept_but_for_versions_and_tasks() {
+async fn server_information_passes_except_for_versions_and_tasks() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     let about = r#"{"resultType":"complete","supportedVersions":["2026-07-28","2099-01-01"],"capabilities":{ "tools":{"listChanged":true},"tasks":{"list":{}},"extensions":{"io.modelcontextprotocol/tasks":{},"x/ui":{ "a":1.0 }},"odd":[] },"instructions":"\u0041sk","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"b","version":"9"},"x/y":1.50},"ttlMs":9}"#;
@@ -212,7 +212,7 @@ async fn what_a_server_says_of_itself_is_kept_but_for_versions_and_tasks() {
 }
 
 #[tokio::test]
-async fn calls_that_wait_for_their_clients_do_not_hold_up_the_end_of_the_gateway() {
+async fn suspended_calls_do_not_delay_the_end_of_the_gateway() {
     let world = World::new().await;
     let client = Modern::of(&world, "ann", ALL);
     let asked = body(client.tool(1, "ask", json!({ "method": "roots/list" })).await).await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Events, World, body, call};
 
 #[tokio::test]
-async fn an_outcome_that_comes_first_is_json() {
+async fn an_outcome_without_earlier_events_is_json() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     let answer = body(client.send(call("a", "echo", json!({ "say": "hi" }))).await).await;
@@ -94,7 +94,7 @@ async fn a_batch_with_progress_is_answered_with_single_events() {
 }
 
 #[tokio::test]
-async fn a_batch_of_what_takes_no_answer_is_accepted() {
+async fn a_batch_without_requests_is_accepted() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-03-26").await;
     let batch = json!([{ "jsonrpc": "2.0", "method": "notifications/progress", "params": {} }]);
@@ -102,7 +102,7 @@ async fn a_batch_of_what_takes_no_answer_is_accepted() {
 }
 
 #[tokio::test]
-async fn batches_are_bounded_and_belong_to_one_version() {
+async fn batches_are_limited_and_belong_to_one_version() {
     let world = World::new().await;
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
     for version in ["2025-06-18", "2025-11-25"] {

@@ -24,7 +24,7 @@ async fn ticking(world: &World, client: &Client) -> Events {
 }
 
 #[tokio::test]
-async fn a_client_that_lost_the_stream_of_a_call_gets_the_rest_of_it_and_of_no_other() {
+async fn a_resumed_call_stream_has_its_own_rest_and_no_other() {
     let world = World::new().await;
     for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
         let client = world.ready("ann", version).await;
@@ -46,7 +46,7 @@ async fn a_client_that_lost_the_stream_of_a_call_gets_the_rest_of_it_and_of_no_o
 }
 
 #[tokio::test]
-async fn the_connection_that_came_back_is_the_one_that_is_served() {
+async fn the_resuming_connection_replaces_the_old_one() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     let mut before = ticking(&world, &client).await;
@@ -58,7 +58,7 @@ async fn the_connection_that_came_back_is_the_one_that_is_served() {
 }
 
 #[tokio::test]
-async fn a_question_can_be_answered_by_a_client_that_came_back() {
+async fn a_resuming_client_can_answer_a_server_request() {
     let world = World::new().await;
     let mut client = world.client("ann");
     client.open("2025-11-25", json!({ "elicitation": {} })).await;
@@ -72,7 +72,7 @@ async fn a_question_can_be_answered_by_a_client_that_came_back() {
 }
 
 #[tokio::test]
-async fn a_standalone_stream_goes_on_where_it_broke_off() {
+async fn a_standalone_stream_resumes_at_its_last_event() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-11-25").await;
     let mut events = Events::of(client.get().await);
@@ -115,7 +115,7 @@ async fn ids_of_other_sessions_and_processes_open_a_fresh_stream() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_kept_no_more_is_refused() {
+async fn a_stream_that_is_no_longer_kept_is_refused() {
     let world = World::with(FrontendSettings { replay_for: Duration::ZERO, ..FrontendSettings::default() }).await;
     let client = world.ready("ann", "2025-06-18").await;
     let mut events = ticking(&world, &client).await;
@@ -129,7 +129,7 @@ async fn a_stream_that_is_kept_no_more_is_refused() {
 }
 
 #[tokio::test]
-async fn a_reader_that_stalls_keeps_no_cancel_from_its_call() {
+async fn a_stalled_reader_does_not_delay_a_cancellation() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     world.server.gate.add_permits(1);
@@ -139,7 +139,7 @@ async fn a_reader_that_stalls_keeps_no_cancel_from_its_call() {
 }
 
 #[tokio::test]
-async fn a_long_stream_is_closed_toward_clients_that_come_back_by_themselves() {
+async fn a_long_stream_is_closed_for_clients_that_resume_by_themselves() {
     let settings = || FrontendSettings { stream_lifetime: Some(Duration::from_mins(1)), ..FrontendSettings::default() };
     for (version, closed) in [("2025-06-18", false), ("2025-11-25", true)] {
         let world = World::with(settings()).await;
@@ -161,7 +161,7 @@ async fn a_long_stream_is_closed_toward_clients_that_come_back_by_themselves() {
 }
 
 #[tokio::test]
-async fn a_connection_of_the_old_transport_has_no_ids() {
+async fn a_connection_over_http_sse_has_no_event_ids() {
     let world = World::new().await;
     let mut client = world.client("ann");
     client.path = "/sse";
@@ -171,7 +171,7 @@ async fn a_connection_of_the_old_transport_has_no_ids() {
 }
 
 #[tokio::test]
-async fn no_message_comes_twice_however_often_the_stream_breaks_off() {
+async fn no_message_is_repeated_however_often_the_stream_breaks_off() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-11-25").await;
     let mut events = ticking(&world, &client).await;

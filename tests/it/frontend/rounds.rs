@@ -73,7 +73,7 @@ fn got(world: &World) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn each_round_is_asked_on_the_stream_of_the_call_and_the_server_called_again_with_its_answers_alone() {
+async fn each_round_uses_the_stream_of_the_call_and_brings_only_its_own_answers() {
     let world = World::new().await;
     let state =
         |state: &str| Reply::done(requires(&format!(r#"{{"inputRequests":{{"k":{NAME}}},"requestState":{state}}}"#)));
@@ -109,7 +109,7 @@ async fn each_round_is_asked_on_the_stream_of_the_call_and_the_server_called_aga
 }
 
 #[tokio::test]
-async fn the_questions_of_a_round_are_asked_at_once_and_answered_in_any_order() {
+async fn the_requests_of_a_round_are_sent_together_and_answered_in_any_order() {
     let world = World::new().await;
     let replies = [asks(&[("a", NAME), ("b", SAMPLE), ("c", ROOTS)]), Reply::done(finished())];
     let client = playing(&world, replies).await;
@@ -130,7 +130,7 @@ async fn the_questions_of_a_round_are_asked_at_once_and_answered_in_any_order() 
 }
 
 #[tokio::test]
-async fn a_round_with_one_question_that_cannot_be_asked_is_refused_whole() {
+async fn a_round_with_an_unsupported_request_is_refused_whole() {
     let tools = r#"{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1,"tools":[]}}"#;
     for (version, declared, question, feature, required) in [
         ("2025-11-25", r#"{"roots":{}}"#, NAME, "elicitation", json!({ "elicitation": {} })),
@@ -175,7 +175,7 @@ async fn a_round_with_one_question_that_cannot_be_asked_is_refused_whole() {
 }
 
 #[tokio::test]
-async fn an_error_closes_a_dialog_and_ends_the_call_of_any_other_question() {
+async fn an_error_cancels_a_dialog_and_ends_the_call_for_other_requests() {
     let world = World::new().await;
     let replies = [asks(&[("k", NAME)]), Reply::done(finished())];
     let client = playing(&world, replies).await;
@@ -211,7 +211,7 @@ async fn an_error_closes_a_dialog_and_ends_the_call_of_any_other_question() {
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_be_reached_has_closed_its_dialog() {
+async fn an_unreachable_client_counts_as_a_cancelled_dialog() {
     let world = World::new().await;
     world.server.plays.lock().extend([asks(&[("k", NAME)]), Reply::done(finished()), asks(&[("r", ROOTS)])]);
     let mut client = world.client("ann");
@@ -224,7 +224,7 @@ async fn a_client_that_cannot_be_reached_has_closed_its_dialog() {
 }
 
 #[tokio::test]
-async fn cancelling_between_two_calls_withdraws_the_questions_and_calls_no_more() {
+async fn cancelling_between_two_rounds_withdraws_the_requests_and_stops() {
     let world = World::new().await;
     let client = playing(&world, [asks(&[("a", NAME), ("b", ROOTS)]), Reply::done(finished())]).await;
     let mut events = Events::of(play(&client).await);
@@ -242,7 +242,7 @@ async fn cancelling_between_two_calls_withdraws_the_questions_and_calls_no_more(
 }
 
 #[tokio::test]
-async fn cancelling_a_later_call_reaches_the_server() {
+async fn cancelling_a_later_round_reaches_the_server() {
     let world = World::new().await;
     let (gone, mut dropped) = tokio::sync::mpsc::channel::<()>(1);
     let hanging = Reply::new(async_stream::stream! {
@@ -264,7 +264,7 @@ async fn cancelling_a_later_call_reaches_the_server() {
 }
 
 #[tokio::test]
-async fn a_client_whose_stream_breaks_in_a_round_can_still_answer_and_is_asked_the_next_when_it_is_back() {
+async fn a_client_whose_stream_breaks_in_a_round_can_answer_and_gets_the_next_after_resuming() {
     let world = World::new().await;
     let client = playing(&world, [asks(&[("a", ROOTS)]), asks(&[("b", ROOTS)]), Reply::done(finished())]).await;
     let mut events = Events::of(play(&client).await);
@@ -284,7 +284,7 @@ async fn a_client_whose_stream_breaks_in_a_round_can_still_answer_and_is_asked_t
 }
 
 #[tokio::test]
-async fn a_server_that_asks_nothing_and_has_a_state_is_called_again_after_a_rest() {
+async fn a_round_without_requests_is_repeated_after_a_delay() {
     let world = World::new().await;
     let later = |state: &str| Reply::done(requires(&format!(r#"{{"requestState":"{state}"}}"#)));
     let client = playing(&world, [later("1"), later("2"), later("3"), later("4"), Reply::done(finished())]).await;
@@ -298,7 +298,7 @@ async fn a_server_that_asks_nothing_and_has_a_state_is_called_again_after_a_rest
 }
 
 #[tokio::test]
-async fn after_ten_rounds_the_call_is_given_up() {
+async fn a_call_fails_after_ten_rounds() {
     let world = World::new().await;
     let client = playing(&world, (0..12).map(|_| asks(&[("a", ROOTS)]))).await;
     for method in ["tools/call", "prompts/get"] {
@@ -320,7 +320,7 @@ async fn after_ten_rounds_the_call_is_given_up() {
 }
 
 #[tokio::test]
-async fn progress_rises_over_all_calls_and_tells_of_the_wait() {
+async fn progress_rises_over_all_rounds_and_reports_the_wait() {
     let world = World::new().await;
     let replies = [
         Reply::new(futures_util::stream::iter([
@@ -348,7 +348,7 @@ async fn progress_rises_over_all_calls_and_tells_of_the_wait() {
 }
 
 #[tokio::test]
-async fn a_page_that_is_still_waited_for_is_asked_for_again_under_the_same_id() {
+async fn a_pending_url_elicitation_is_repeated_with_the_same_id() {
     let world = World::new().await;
     let client = playing(&world, [asks(&[("a", PAGE)]), asks(&[("a", PAGE)]), Reply::done(finished())]).await;
     let mut events = Events::of(play(&client).await);
@@ -363,7 +363,7 @@ async fn a_page_that_is_still_waited_for_is_asked_for_again_under_the_same_id() 
 }
 
 #[tokio::test]
-async fn an_older_client_is_asked_in_its_own_version_and_a_bound_that_it_breaks_again() {
+async fn an_older_client_gets_its_own_version_and_is_asked_again_outside_of_the_bounds() {
     let world = World::new().await;
     let form = r#"{"method":"elicitation/create","params":{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{"c":{"type":"array","minItems":1,"items":{"type":"string","enum":["R","G"]}}}}}}"#;
     world.server.plays.lock().extend([asks(&[("k", form)]), Reply::done(finished())]);
@@ -380,7 +380,7 @@ async fn an_older_client_is_asked_in_its_own_version_and_a_bound_that_it_breaks_
 }
 
 #[tokio::test]
-async fn what_is_no_round_is_a_fault_of_the_server() {
+async fn an_invalid_round_is_an_error_of_the_server() {
     let world = World::new().await;
     let broken = ["{}", r#"{"inputRequests":{"a":{"method":"ping"}}}"#].map(|text| Reply::done(requires(text)));
     let client = playing(&world, broken).await;

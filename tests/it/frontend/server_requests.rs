@@ -12,7 +12,7 @@ async fn asking(world: &World, capabilities: Value) -> Client {
 }
 
 #[tokio::test]
-async fn a_question_goes_down_the_stream_of_its_call_and_its_answer_comes_back() {
+async fn a_server_request_comes_on_the_stream_of_its_call_and_is_answered() {
     let world = World::new().await;
     let client = asking(&world, json!({ "elicitation": {} })).await;
     for answer in [json!({ "result": { "action": "accept" } }), json!({ "error": { "code": -1, "message": "no" } })] {
@@ -36,7 +36,7 @@ async fn a_question_goes_down_the_stream_of_its_call_and_its_answer_comes_back()
 }
 
 #[tokio::test]
-async fn an_answer_from_another_client_is_not_heard() {
+async fn an_answer_from_another_client_is_ignored() {
     let world = World::new().await;
     let client = asking(&world, json!({ "elicitation": {} })).await;
     let mut events = Events::of(client.send(call(1, "ask", json!({}))).await);
@@ -49,7 +49,7 @@ async fn an_answer_from_another_client_is_not_heard() {
 }
 
 #[tokio::test]
-async fn a_client_is_not_asked_what_it_cannot_answer() {
+async fn a_client_gets_only_server_requests_that_it_declared() {
     let world = World::new().await;
     let client = asking(&world, json!({ "sampling": {} })).await;
     for (method, code) in [("elicitation/create", -32602), ("roots/list", -32601)] {
@@ -59,7 +59,7 @@ async fn a_client_is_not_asked_what_it_cannot_answer() {
 }
 
 #[tokio::test]
-async fn a_client_is_asked_only_in_the_modes_that_it_declared() {
+async fn a_client_gets_only_the_elicitation_modes_that_it_declared() {
     let world = World::new().await;
     for (declared, mode, code) in [
         (json!({}), "url", json!(-32602)),
@@ -76,7 +76,7 @@ async fn a_client_is_asked_only_in_the_modes_that_it_declared() {
 }
 
 #[tokio::test]
-async fn a_client_is_not_asked_before_it_is_initialized() {
+async fn a_client_gets_no_server_request_before_it_is_initialized() {
     let world = World::new().await;
     let mut client = world.client("ann");
     let response = client.send(super::initialize("2025-11-25", json!({ "elicitation": {} }))).await;
@@ -86,7 +86,7 @@ async fn a_client_is_not_asked_before_it_is_initialized() {
 }
 
 #[tokio::test]
-async fn a_withdrawn_question_is_cancelled_at_the_client() {
+async fn a_withdrawn_server_request_is_cancelled_at_the_client() {
     let world = World::new().await;
     let client = asking(&world, json!({ "elicitation": {} })).await;
     let mut events = Events::of(client.send(call(1, "ask", json!({ "withdraw": true }))).await);
@@ -97,7 +97,7 @@ async fn a_withdrawn_question_is_cancelled_at_the_client() {
 }
 
 #[tokio::test]
-async fn cancelling_a_call_withdraws_its_questions() {
+async fn cancelling_a_call_withdraws_its_server_requests() {
     let world = World::new().await;
     let client = asking(&world, json!({ "elicitation": {} })).await;
     let mut events = Events::of(client.send(call(1, "ask", json!({}))).await);
@@ -109,7 +109,7 @@ async fn cancelling_a_call_withdraws_its_questions() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_answers_is_withdrawn_in_its_time() {
+async fn an_unanswered_server_request_is_withdrawn_after_its_timeout() {
     let question_timeout = std::time::Duration::from_millis(20);
     let world = World::with(lockkeeper::frontend::FrontendSettings { question_timeout, ..Default::default() }).await;
     let client = asking(&world, json!({ "elicitation": {} })).await;
@@ -121,7 +121,7 @@ async fn a_question_that_nobody_answers_is_withdrawn_in_its_time() {
 }
 
 #[tokio::test]
-async fn an_older_client_is_asked_in_its_own_version_and_its_answer_is_raised() {
+async fn a_server_request_and_its_answer_are_translated_for_an_older_client() {
     let world = World::new().await;
     let mut client = world.client("ann");
     client.open("2025-06-18", json!({ "elicitation": {} })).await;
@@ -142,7 +142,7 @@ async fn an_older_client_is_asked_in_its_own_version_and_its_answer_is_raised() 
 }
 
 #[tokio::test]
-async fn a_client_of_a_version_without_elicitation_is_not_asked() {
+async fn a_client_of_a_version_without_elicitation_gets_none() {
     let world = World::new().await;
     let mut client = world.client("ann");
     client.open("2025-03-26", json!({ "elicitation": {} })).await;

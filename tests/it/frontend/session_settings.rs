@@ -20,7 +20,7 @@ async fn set(client: &Client, method: &str, params: Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_level_is_told_to_the_server_and_held_here() {
+async fn the_level_is_set_at_the_server_and_filtered_here() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     let mut stream = Events::of(client.get().await);
@@ -34,7 +34,7 @@ async fn the_level_is_told_to_the_server_and_held_here() {
 }
 
 #[tokio::test]
-async fn a_level_that_is_refused_changes_nothing() {
+async fn a_refused_level_changes_nothing() {
     let world = World::with(FrontendSettings { calls_per_session: 1, ..FrontendSettings::default() }).await;
     let client = world.ready("ann", "2025-06-18").await;
     let mut stream = Events::of(client.get().await);
@@ -53,7 +53,7 @@ async fn a_level_that_is_refused_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_session_of_the_process_before_is_brought_to_its_level_and_subscriptions() {
+async fn a_session_of_the_previous_process_gets_its_level_and_subscriptions() {
     let world = World::new().await;
     let mut client = world.ready("ann", "2025-06-18").await;
     set(&client, "logging/setLevel", json!({ "level": "error" })).await;
@@ -74,7 +74,7 @@ async fn a_session_of_the_process_before_is_brought_to_its_level_and_subscriptio
 }
 
 #[tokio::test]
-async fn subscriptions_of_one_session_have_a_bound() {
+async fn subscriptions_of_one_session_are_limited() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     for number in 0..1_000 {
@@ -87,7 +87,7 @@ async fn subscriptions_of_one_session_have_a_bound() {
 }
 
 #[tokio::test]
-async fn what_is_said_before_a_stream_is_open_waits_for_it() {
+async fn messages_before_a_stream_is_open_wait_for_it() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     world.server.wait_for(Method::Listen, 1).await;

@@ -44,7 +44,7 @@ async fn deleting_a_session_ends_its_calls() {
 }
 
 #[tokio::test]
-async fn a_session_of_another_caller_is_answered_as_if_there_were_none() {
+async fn a_session_of_another_caller_is_not_found() {
     let world = World::new().await;
     let ann = world.ready("ann", "2025-06-18").await;
     let mut bob = world.client("bob");
@@ -116,7 +116,7 @@ async fn an_open_stream_and_a_running_call_are_activity() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_is_never_finished_is_given_up() {
+async fn a_session_without_a_finished_handshake_ends() {
     let world = World::new().await;
     let mut client = world.client("ann");
     let response = client.send(initialize("2025-06-18", json!({}))).await;
@@ -154,7 +154,7 @@ async fn sessions_outlive_the_process() {
 }
 
 #[tokio::test]
-async fn what_was_idle_for_too_long_is_not_revived() {
+async fn a_session_that_was_idle_for_too_long_is_not_restored() {
     let world = World::new().await;
     let mut client = world.ready("ann", "2025-06-18").await;
     world.clock.advance(30 * MINUTE);
@@ -163,7 +163,7 @@ async fn what_was_idle_for_too_long_is_not_revived() {
 }
 
 #[tokio::test]
-async fn at_its_bound_a_caller_gives_up_its_own_longest_idle_session() {
+async fn at_the_limit_a_caller_loses_its_longest_idle_session() {
     let world = World::with(FrontendSettings { sessions_per_caller: 2, ..FrontendSettings::default() }).await;
     let other = world.ready("bob", "2025-06-18").await;
     let oldest = world.ready("ann", "2025-06-18").await;
@@ -177,7 +177,7 @@ async fn at_its_bound_a_caller_gives_up_its_own_longest_idle_session() {
 }
 
 #[tokio::test]
-async fn where_nothing_can_be_given_up_no_session_is_opened() {
+async fn at_the_limit_without_an_idle_session_none_is_opened() {
     let world =
         World::with(FrontendSettings { sessions_per_caller: 1, sessions: 2, ..FrontendSettings::default() }).await;
     let ann = world.ready("ann", "2025-06-18").await;
@@ -193,7 +193,7 @@ async fn where_nothing_can_be_given_up_no_session_is_opened() {
 }
 
 #[tokio::test]
-async fn the_status_shows_who_is_there_and_no_whole_id() {
+async fn the_status_shows_sessions_without_their_whole_ids() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     world.clock.advance(MINUTE);
@@ -204,7 +204,7 @@ async fn the_status_shows_who_is_there_and_no_whole_id() {
 }
 
 #[tokio::test]
-async fn closing_ends_what_runs_and_keeps_the_sessions() {
+async fn closing_ends_calls_and_keeps_the_sessions() {
     let world = World::new().await;
     let mut client = world.ready("ann", "2025-06-18").await;
     let mut stream = Events::of(client.get().await);
@@ -234,7 +234,7 @@ async fn the_reaper_sweeps_once_more_when_it_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_gone_is_no_lost_session() {
+async fn a_failed_store_is_no_lost_session() {
     let world = World::new().await;
     let before = world.ready("ann", "2025-06-18").await;
     world.storage.close().await;
@@ -251,7 +251,7 @@ async fn a_store_that_is_gone_is_no_lost_session() {
 }
 
 #[tokio::test]
-async fn who_names_sessions_that_never_were_holds_up_nobody_else() {
+async fn requests_for_unknown_sessions_delay_no_other_caller() {
     let world = World::new().await;
     let mut bob = world.ready("bob", "2025-06-18").await;
     let world = world.restarted();
@@ -284,7 +284,7 @@ async fn who_names_sessions_that_never_were_holds_up_nobody_else() {
 }
 
 #[tokio::test]
-async fn the_look_ups_of_one_caller_are_bounded() {
+async fn the_look_ups_of_one_caller_are_limited() {
     let world = World::with(FrontendSettings { sessions_per_caller: 1, ..FrontendSettings::default() }).await;
     let named = |number: usize| {
         let mut ann = world.client("ann");
@@ -299,7 +299,7 @@ async fn the_look_ups_of_one_caller_are_bounded() {
 }
 
 #[tokio::test]
-async fn a_session_ends_for_good_though_its_client_does_not_wait() {
+async fn a_session_ends_even_if_its_client_does_not_wait() {
     let world = World::new().await;
     let mut client = world.ready("ann", "2025-06-18").await;
     let deleting = client.clone();
@@ -313,7 +313,7 @@ async fn a_session_ends_for_good_though_its_client_does_not_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_is_revived_and_ended_at_the_same_time_stays_ended() {
+async fn a_session_that_is_restored_and_ended_at_the_same_time_stays_ended() {
     let mut world = World::new().await;
     for _ in 0..20 {
         let mut client = world.ready("ann", "2025-06-18").await;
@@ -335,7 +335,7 @@ async fn what_is_revived_and_ended_at_the_same_time_stays_ended() {
 }
 
 #[tokio::test]
-async fn a_revived_session_takes_a_place_among_those_of_its_caller() {
+async fn a_restored_session_counts_against_its_callers_limit() {
     let world = World::new().await;
     let mut before = world.ready("ann", "2025-06-18").await;
     let front = FrontendSettings { sessions_per_caller: 1, ..FrontendSettings::default() };

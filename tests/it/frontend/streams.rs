@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Events, World, call};
 
 #[tokio::test]
-async fn what_servers_say_outside_a_call_reaches_the_newest_stream_alone() {
+async fn notifications_outside_of_calls_reach_only_the_newest_stream() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     let mut old = Events::of(client.get().await);
@@ -23,7 +23,7 @@ async fn what_servers_say_outside_a_call_reaches_the_newest_stream_alone() {
 }
 
 #[tokio::test]
-async fn what_is_said_while_no_stream_is_open_waits_for_one() {
+async fn notifications_without_an_open_stream_wait_for_one() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     drop(Events::of(client.get().await));
@@ -95,7 +95,7 @@ async fn a_revoked_credential_ends_streams_and_calls_at_once() {
 }
 
 #[tokio::test]
-async fn a_revoked_credential_ends_a_call_whose_client_vanished() {
+async fn a_revoked_credential_ends_a_call_of_a_disconnected_client() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     tokio::time::pause();

@@ -110,7 +110,7 @@ fn tools() -> Reply {
 }
 
 #[tokio::test]
-async fn each_legacy_version_lists_calls_and_hears_progress() {
+async fn each_legacy_version_lists_calls_and_gets_progress() {
     let world = World::new().await;
     let gateway = Gateway::of(&world).await;
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
@@ -127,7 +127,7 @@ async fn each_legacy_version_lists_calls_and_hears_progress() {
 }
 
 #[tokio::test]
-async fn a_legacy_client_is_asked_in_mid_call() {
+async fn a_legacy_client_gets_server_requests_during_a_call() {
     let world = World::new().await;
     let gateway = Gateway::of(&world).await;
     let mut socket = gateway.ready("2025-06-18").await;
@@ -139,7 +139,7 @@ async fn a_legacy_client_is_asked_in_mid_call() {
 }
 
 #[tokio::test]
-async fn what_is_said_outside_calls_comes_down_the_same_connection() {
+async fn notifications_outside_of_calls_come_on_the_same_connection() {
     let world = World::new().await;
     let gateway = Gateway::of(&world).await;
     let mut socket = gateway.ready("2025-11-25").await;
@@ -149,7 +149,7 @@ async fn what_is_said_outside_calls_comes_down_the_same_connection() {
 }
 
 #[tokio::test]
-async fn a_cancel_ends_the_call_and_nothing_answers_it() {
+async fn a_cancellation_ends_the_call_without_an_answer() {
     let world = World::new().await;
     let gateway = Gateway::of(&world).await;
     let mut legacy = gateway.ready("2025-06-18").await;
@@ -190,7 +190,7 @@ async fn closing_the_connection_cancels_everything_on_it() {
 }
 
 #[tokio::test]
-async fn requests_without_a_session_run_beside_each_other() {
+async fn requests_without_a_session_run_concurrently() {
     let world = World::new().await;
     let gateway = Gateway::of(&world).await;
     let client = Modern::of(&world, "ann", r#"{"elicitation":{}}"#);
@@ -210,7 +210,7 @@ async fn requests_without_a_session_run_beside_each_other() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_session_is_asked_by_its_result() {
+async fn a_request_without_a_session_gets_server_requests_in_its_result() {
     let world = World::new().await;
     let gateway = Gateway::of(&world).await;
     let client = Modern::of(&world, "ann", r#"{"elicitation":{"form":{},"url":{}}}"#);
@@ -229,7 +229,7 @@ async fn a_request_without_a_session_is_asked_by_its_result() {
 }
 
 #[tokio::test]
-async fn a_listen_without_a_session_ends_by_a_cancel() {
+async fn a_listen_without_a_session_ends_by_a_cancellation() {
     let world = World::new().await;
     let gateway = Gateway::of(&world).await;
     let client = Modern::of(&world, "ann", "{}");
@@ -248,7 +248,7 @@ async fn a_listen_without_a_session_ends_by_a_cancel() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_answered_and_the_connection_goes_on() {
+async fn an_invalid_message_is_answered_and_the_connection_goes_on() {
     let world = World::new().await;
     let gateway = Gateway::of(&world).await;
     let mut socket = gateway.open().await;
@@ -278,7 +278,7 @@ async fn a_connection_ends_with_its_credential_and_with_the_gateway() {
 }
 
 #[tokio::test]
-async fn the_subprotocol_must_be_offered_and_the_endpoint_must_be_there() {
+async fn the_subprotocol_must_be_offered_and_the_endpoint_must_exist() {
     let world = World::new().await;
     let gateway = Gateway::of(&world).await;
     for (path, subprotocol, status) in [

@@ -32,7 +32,7 @@ async fn a_tool_is_called_by_its_own_name_and_every_other_byte_is_kept() {
 }
 
 #[tokio::test]
-async fn a_shortened_name_finds_its_tool_though_nobody_listed() {
+async fn a_shortened_name_finds_its_tool_without_a_list() {
     let (one, _, gateway) = two();
     let long = "x".repeat(90);
     one.set_tools(&["repo.log", &long, "deadbeef_deadbeef"]);
@@ -49,7 +49,7 @@ async fn a_shortened_name_finds_its_tool_though_nobody_listed() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_refused_as_the_specification_says() {
+async fn unknown_names_get_the_errors_of_the_specification() {
     let (one, _, gateway) = two();
     let client = Client::new(gateway.merged());
     for name in ["look", "b3__look", "__look", "B1__look", ""] {
@@ -70,7 +70,7 @@ async fn what_is_not_there_is_refused_as_the_specification_says() {
 }
 
 #[tokio::test]
-async fn what_a_caller_may_not_call_does_not_exist_for_it() {
+async fn tools_without_a_right_are_unknown_to_the_caller() {
     let (one, two, gateway) = two();
     let mut rights = Rights::none();
     rights.backends.allow(&id("b1"), Access::ReadOnly);
@@ -136,7 +136,7 @@ async fn completions_go_to_the_backend_of_the_prompt_or_template() {
 }
 
 #[tokio::test]
-async fn what_comes_back_is_shown_in_the_gateways_names() {
+async fn results_and_events_have_the_gateways_names() {
     let (one, _, gateway) = two();
     *one.answer.lock() = Some(Box::new(|_: &Call| {
         let told = Notification { method: Method::LoggingMessage, params: payload(r#"{"logger":"db","data":1}"#) };
@@ -179,7 +179,7 @@ async fn dropping_the_reply_cancels_the_call_at_the_backend() {
 }
 
 #[tokio::test]
-async fn what_everybody_is_to_hear_reaches_every_allowed_backend() {
+async fn notifications_for_all_reach_every_allowed_backend() {
     let (one, two, gateway) = two();
     let client = Client::new(gateway.merged());
     client.tools().await;
@@ -197,7 +197,7 @@ async fn what_everybody_is_to_hear_reaches_every_allowed_backend() {
 
 // LOG
 #[tokio::test]
-async fn a_level_is_told_to_every_backend_and_never_refused() {
+async fn a_level_reaches_every_backend_and_is_never_refused() {
     let (one, two, gateway) = two();
     *one.about.lock() = r#"{"capabilities":{}}"#.to_owned();
     *one.answer.lock() = Some(Box::new(|_: &Call| Reply::failed(ErrorObject::method_not_found("logging/setLevel"))));
@@ -210,7 +210,7 @@ async fn a_level_is_told_to_every_backend_and_never_refused() {
 }
 
 #[tokio::test]
-async fn a_task_is_known_by_its_backend_wherever_it_is_named() {
+async fn a_task_id_leads_to_its_backend_in_every_message() {
     let (one, two, gateway) = two();
     let requests = r#""requests":{"tools":{"call":{}}}"#;
     for (backend, tasks) in

@@ -18,7 +18,7 @@ async fn settle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_list_is_told_once_and_then_served() {
+async fn a_changed_list_is_reported_once_and_then_served() {
     let (one, two) = (Backend::with_tools(&["a"]), Backend::with_tools(&["b"]));
     let client = Client::new(gateway(vec![mount("b1", &one), mount("b2", &two)]).merged());
     assert_eq!(client.tools().await, "b1__a b2__b");
@@ -38,7 +38,7 @@ async fn a_changed_list_is_told_once_and_then_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_the_same_as_before_is_not_told() {
+async fn an_unchanged_list_is_not_reported() {
     let backend = Backend::with_tools(&["a"]);
     let client = Client::new(gateway(vec![mount("b1", &backend)]).merged());
     client.tools().await;
@@ -51,7 +51,7 @@ async fn a_list_that_is_the_same_as_before_is_not_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_whose_own_backend_session_changed_has_its_own_list() {
+async fn a_session_with_a_changed_backend_session_has_its_own_list() {
     let backend = Backend::with_tools(&["a"]);
     let gateway = gateway(vec![mount("b1", &backend)]);
     let client = Client::new(gateway.merged());
@@ -71,7 +71,7 @@ async fn a_session_whose_own_backend_session_changed_has_its_own_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_was_told_of_a_change_gets_the_new_list_however_slow_its_server_is() {
+async fn a_notified_client_gets_the_new_list_even_from_a_slow_server() {
     let session = Requester::Session(SessionId::new("session-1"));
     for requester in [session, Requester::Request(RequestNumber::new(1))] {
         let backend = Backend::with_tools(&["a"]);
@@ -96,7 +96,7 @@ async fn a_client_that_was_told_of_a_change_gets_the_new_list_however_slow_its_s
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_all_share_changes_for_all() {
+async fn a_shared_list_changes_for_all_clients() {
     let backend = Backend::with_tools(&["a"]);
     let shared = Mount { share: Share::All, ..mount("b1", &backend) };
     let client = Client::new(gateway(vec![shared]).merged()).able(r#"{"roots":{}}"#);
@@ -114,7 +114,7 @@ async fn what_all_share_changes_for_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backend_session_that_is_another_now_is_told_once_for_each_list() {
+async fn a_replaced_backend_session_is_reported_once_for_each_list() {
     let backend = Backend::with_tools(&["a"]);
     let client = Client::new(gateway(vec![mount("b1", &backend)]).merged());
     client.tools().await;
@@ -136,7 +136,7 @@ async fn a_backend_session_that_is_another_now_is_told_once_for_each_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listen_that_a_backend_ends_is_opened_again_with_pauses() {
+async fn a_listen_that_a_backend_ends_is_reopened_with_delays() {
     let backend = Backend::with_tools(&["a"]);
     backend.deaf.store(true, std::sync::atomic::Ordering::SeqCst);
     let client = Client::new(gateway(vec![mount("b1", &backend)]).merged());
@@ -148,7 +148,7 @@ async fn a_listen_that_a_backend_ends_is_opened_again_with_pauses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_allowed_backends_tell_is_passed_on_in_the_gateways_names() {
+async fn notifications_of_allowed_backends_have_the_gateways_names() {
     let (one, two) = (Backend::with_tools(&[]), Backend::with_tools(&[]));
     let gateway = gateway(vec![mount("b1", &one), mount("b2", &two)]);
     let mut rights = Rights::none();
@@ -164,7 +164,7 @@ async fn what_allowed_backends_tell_is_passed_on_in_the_gateways_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_set_of_backends_is_told_and_heard() {
+async fn a_changed_set_of_backends_is_reported_and_listened_to() {
     let (one, two) = (Backend::with_tools(&["a"]), Backend::with_tools(&["b"]));
     let gateway = gateway(vec![mount("b1", &one)]);
     let client = Client::new(gateway.merged());

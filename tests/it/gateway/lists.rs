@@ -80,7 +80,7 @@ async fn a_list_is_served_from_memory() {
 }
 
 #[tokio::test]
-async fn many_who_ask_at_once_cause_one_fetch() {
+async fn concurrent_requests_cause_one_fetch() {
     let (one, _, gateway) = two();
     one.awake.send_replace(false);
     let client = Client::new(gateway.merged()).able(r#"{"sampling":{}}"#);
@@ -93,7 +93,7 @@ async fn many_who_ask_at_once_cause_one_fetch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backend_that_does_not_answer_delays_nobody_for_long_and_is_listed_when_it_does() {
+async fn a_silent_backend_delays_lists_briefly_and_is_listed_once_it_answers() {
     let (one, _, gateway) = two();
     one.awake.send_replace(false);
     let client = Client::new(gateway.merged());
@@ -111,7 +111,7 @@ async fn a_backend_that_does_not_answer_delays_nobody_for_long_and_is_listed_whe
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sole_backend_is_waited_for() {
+async fn a_single_backend_is_awaited() {
     let backend = Backend::with_tools(&["look"]);
     backend.awake.send_replace(false);
     let client = Client::new(gateway(vec![mount("b1", &backend)]).merged());
@@ -122,7 +122,7 @@ async fn a_sole_backend_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backend_that_is_down_is_left_out_and_comes_back_by_itself() {
+async fn a_failed_backend_is_left_out_and_returns_by_itself() {
     // G09
     let (one, two, gateway) = two();
     *one.failure.lock() = Some(ErrorObject::internal("unreachable"));
@@ -139,7 +139,7 @@ async fn a_backend_that_is_down_is_left_out_and_comes_back_by_itself() {
 }
 
 #[tokio::test]
-async fn where_all_fail_the_list_fails() {
+async fn a_list_fails_if_all_backends_fail() {
     let (one, two, gateway) = two();
     for backend in [&one, &two] {
         *backend.failure.lock() = Some(ErrorObject::internal("unreachable"));
@@ -152,7 +152,7 @@ async fn where_all_fail_the_list_fails() {
 }
 
 #[tokio::test]
-async fn what_a_backend_does_not_have_is_not_asked_for() {
+async fn undeclared_lists_are_not_requested() {
     let (one, _, gateway) = two();
     *one.about.lock() = about("tools", "");
     let client = Client::new(gateway.merged());
@@ -199,7 +199,7 @@ async fn a_caller_sees_what_it_may_see() {
 }
 
 #[tokio::test]
-async fn clients_with_other_capabilities_have_a_list_of_their_own() {
+async fn clients_with_other_capabilities_have_their_own_list() {
     let backend = Backend::with_tools(&["look"]);
     let mut user = mount("b1", &backend);
     user.share = Share::User;
@@ -228,7 +228,7 @@ async fn listing_starts_no_backend_session_for_a_client_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn until_a_list_is_there_the_gateways_own_stands_in() {
+async fn a_clients_first_list_is_the_gateways_until_its_own_is_known() {
     let (one, _, gateway) = two();
     *one.sleeps.lock() = |context| context.client.capabilities.can_be_asked();
     one.awake.send_replace(false);
@@ -246,7 +246,7 @@ async fn until_a_list_is_there_the_gateways_own_stands_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_list_is_served_and_refreshed_behind() {
+async fn an_old_list_is_served_and_refreshed_in_the_background() {
     let (one, two, gateway) = two();
     *two.about.lock() = r#"{"capabilities":{"tools":{"listChanged":true}}}"#.to_owned();
     let client = Client::new(gateway.merged());
@@ -309,7 +309,7 @@ async fn the_gateway_says_what_its_backends_can_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_opens_though_a_backend_is_still_starting() {
+async fn a_session_opens_while_a_backend_is_still_starting() {
     let (one, _, gateway) = two();
     one.awake.send_replace(false);
     let client = Client::new(gateway.merged());
@@ -318,7 +318,7 @@ async fn a_session_opens_though_a_backend_is_still_starting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_backend_once_said_of_itself_is_given_at_once_until_it_answers() {
+async fn stored_server_information_is_used_until_the_backend_answers() {
     let backend = Backend::with_tools(&["look"]);
     backend.awake.send_replace(false);
     let before = payload(r#"{"capabilities":{"tools":{}},"instructions":"Look first."}"#);

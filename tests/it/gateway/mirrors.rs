@@ -30,7 +30,7 @@ fn refused(code: i64) -> Reply {
 }
 
 #[tokio::test]
-async fn what_a_tool_wants_mirrored_is_mirrored_for_clients_of_every_version() {
+async fn annotated_parameters_are_mirrored_for_clients_of_every_version() {
     let (backend, gateway) = database();
     Client::new(gateway.merged()).tools().await;
     for revision in Revision::ALL {
@@ -56,7 +56,7 @@ async fn what_a_tool_wants_mirrored_is_mirrored_for_clients_of_every_version() {
 }
 
 #[tokio::test]
-async fn a_tool_that_became_another_is_called_once_more_as_it_is() {
+async fn a_changed_tool_is_called_again_with_its_new_annotations() {
     let (backend, gateway) = database();
     let client = Client::new(gateway.merged());
     client.tools().await;
@@ -75,7 +75,7 @@ async fn a_tool_that_became_another_is_called_once_more_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_call_before_anything_is_known_is_mended_too() {
+async fn a_call_before_the_first_list_is_repeated_too() {
     let (backend, gateway) = database();
     *backend.answer.lock() = Some(Box::new(|call: &Call| match &call.context.mirror {
         Some(_) => Reply::complete(Payload::new(MODERN, "{}".into())),
@@ -86,7 +86,7 @@ async fn a_call_before_anything_is_known_is_mended_too() {
 }
 
 #[tokio::test]
-async fn what_the_gateway_cannot_mend_is_its_own_fault() {
+async fn a_header_error_that_persists_is_reported_as_the_gateways() {
     // `translation` 2.3
     let (backend, gateway) = database();
     let codes = [-32020, -32022, -32600, -32700];
@@ -108,7 +108,7 @@ async fn what_the_gateway_cannot_mend_is_its_own_fault() {
 }
 
 #[tokio::test]
-async fn a_legacy_server_is_told_of_no_headers_and_its_codes_are_its_own() {
+async fn a_legacy_server_gets_no_mirrored_headers_and_its_codes_pass() {
     let backend = Backend::with_tools(&[]);
     backend.set("tools/list", &[&tools("Region")]);
     *backend.answer.lock() = Some(Box::new(|_| {

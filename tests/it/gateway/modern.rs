@@ -23,7 +23,7 @@ fn client(gateway: &Arc<Gateway>, revision: Revision) -> Client {
 }
 
 #[tokio::test]
-async fn a_call_that_ends_with_questions_tells_who_asks_and_is_called_again() {
+async fn a_call_that_ends_with_server_requests_names_their_backend_and_is_repeated() {
     let (one, gateway) = two();
     *one.answer.lock() = Some(Box::new(|call: &Call| {
         let text = if call.params.string("requestState").is_some() {
@@ -67,7 +67,7 @@ async fn refused(gateway: &Arc<Gateway>, revision: Revision, uri: &str) -> Strin
 }
 
 #[tokio::test]
-async fn a_resource_that_is_not_there_has_the_code_of_the_clients_version() {
+async fn an_unknown_resource_has_the_code_of_the_clients_version() {
     // R31, under the URI of the merged endpoint
     let (one, gateway) = two();
     *one.answer.lock() = Some(Box::new(|_| {

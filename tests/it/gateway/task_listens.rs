@@ -38,7 +38,7 @@ async fn acknowledged(reply: Reply) -> (Vec<String>, Reply) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_backend_is_asked_for_its_own_tasks_and_the_answers_are_one() {
+async fn every_backend_gets_its_own_tasks_and_the_acknowledgements_are_merged() {
     let (one, two) = (telling(&["T1", "T2"]), telling(&["T1", "a.b"]));
     let client = Client::new(gateway(vec![mount("b1", &one), mount("b2", &two)]).merged());
     let listen = client.call(Method::Listen, &filter(&["b1.T1", "b1.T9", "b2.a.b", "b3.T1", "T1"]));
@@ -69,7 +69,7 @@ async fn every_backend_is_asked_for_its_own_tasks_and_the_answers_are_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backend_that_does_not_say_is_not_waited_for_long_and_what_comes_meanwhile_is_told_after() {
+async fn a_backend_without_an_acknowledgement_is_not_awaited_for_long_and_notifications_wait() {
     let (one, two) = (telling(&["T1"]), telling(&[]));
     *two.tasks.lock() = None;
     let client = Client::new(gateway(vec![mount("b1", &one), mount("b2", &two)]).merged());
@@ -86,7 +86,7 @@ async fn a_backend_that_does_not_say_is_not_waited_for_long_and_what_comes_meanw
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listen_that_is_opened_again_names_its_tasks_again() {
+async fn a_reopened_listen_names_its_tasks_again() {
     let backend = telling(&["T1"]);
     backend.deaf.store(true, Ordering::SeqCst);
     let client = Client::new(gateway(vec![mount("b1", &backend)]).merged());
@@ -106,7 +106,7 @@ async fn a_listen_that_is_opened_again_names_its_tasks_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_a_servers_own_endpoint_ids_are_as_they_are() {
+async fn at_the_endpoint_of_one_backend_ids_are_unchanged() {
     let backend = telling(&["b1.T1"]);
     let client = Client::new(gateway(vec![mount("b1", &backend)]).single(&id("b1")).unwrap());
     let (honoured, rest) = acknowledged(client.call(Method::Listen, &filter(&["b1.T1", "T2"]))).await;
@@ -117,7 +117,7 @@ async fn at_a_servers_own_endpoint_ids_are_as_they_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_backend_is_asked_for_its_own_resources_and_they_are_acknowledged_as_the_client_names_them() {
+async fn every_backend_gets_its_own_resources_and_they_are_acknowledged_under_the_clients_names() {
     let (one, two) = (telling(&[]), telling(&[]));
     for backend in [&one, &two] {
         *backend.about.lock() =

@@ -33,7 +33,7 @@ async fn asked(client: &Client, method: Method, params: &str) -> Value {
 }
 
 #[tokio::test]
-async fn tools_say_that_they_can_be_called_as_tasks_where_that_must_be_said() {
+async fn tools_declare_task_support_for_clients_that_need_it() {
     let (_, gateway) = jobs();
     for server in [gateway.merged(), gateway.single(&id("b1")).unwrap()] {
         for revision in Revision::ALL {
@@ -48,7 +48,7 @@ async fn tools_say_that_they_can_be_called_as_tasks_where_that_must_be_said() {
 }
 
 #[tokio::test]
-async fn ids_of_tasks_lead_back_to_their_server() {
+async fn task_ids_lead_to_their_server() {
     let (backend, gateway) = jobs();
     let client = Client::new(gateway.merged());
     assert_eq!(asked(&client, Method::ToolsCall, r#"{"name":"b1__job","task":{}}"#).await["taskId"], "b1.T1");
@@ -62,7 +62,7 @@ async fn ids_of_tasks_lead_back_to_their_server() {
 }
 
 #[tokio::test]
-async fn a_client_that_has_the_extension_too_speaks_with_the_server_through_the_merged_endpoint() {
+async fn a_client_with_the_extension_uses_it_at_the_merged_endpoint() {
     let (backend, gateway) = jobs();
     let client = Client::new(gateway.merged()).speaking(Revision::V2026_07_28);
     assert_eq!(asked(&client, Method::ToolsCall, r#"{"name":"b1__job"}"#).await["taskId"], "b1.T1");
@@ -88,7 +88,7 @@ async fn a_tool_may_have_a_member_of_the_same_name() {
 }
 
 #[tokio::test]
-async fn the_merged_endpoint_has_what_one_of_its_servers_has() {
+async fn the_merged_endpoint_declares_the_extension_of_any_server() {
     let (_, gateway) = jobs();
     let about = asked(&Client::new(gateway.merged()), Method::Discover, "").await;
     assert_eq!(about["capabilities"]["tasks"], json!({ "cancel": {}, "requests": { "tools": { "call": {} } } }));

@@ -55,14 +55,14 @@ async fn each_client_reads_a_merged_list_in_its_own_version() {
 }
 
 #[tokio::test]
-async fn a_strict_client_is_shown_no_member_that_its_version_lacks() {
+async fn a_strict_client_gets_only_members_of_its_version() {
     let mut client = Client::new(mixed().merged()).speaking(Revision::V2025_03_26);
     client.context.profile = translate::Profile::Strict;
     assert_snapshot!(client.ask(Method::ToolsList, "").await, @r#"{"tools":[{ "name":"b1__look","inputSchema":{"type":"object","properties":{"a":{}}}},{"name":"b2__b", "inputSchema":{"type":"object"}}]}"#);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_merged_list_is_kept_no_longer_and_no_wider_than_each_part() {
+async fn a_merged_list_has_the_narrowest_cache_hints_of_its_parts() {
     let long = hinted("a", r#""ttlMs":300000,"cacheScope":"public""#);
     let short = hinted("b", r#""ttlMs":60000,"cacheScope":"public""#);
     let asked = |other: &Arc<Backend>| {
@@ -81,7 +81,7 @@ async fn a_merged_list_is_kept_no_longer_and_no_wider_than_each_part() {
 }
 
 #[tokio::test]
-async fn what_depends_on_the_rights_of_the_caller_is_the_callers_alone() {
+async fn a_list_that_depends_on_rights_is_private() {
     let (one, two) =
         (hinted("look", r#""ttlMs":9,"cacheScope":"public""#), hinted("b", r#""ttlMs":9,"cacheScope":"public""#));
     let gateway = gateway(vec![mount("b1", &one), mount("b2", &two)]);
@@ -100,7 +100,7 @@ async fn what_depends_on_the_rights_of_the_caller_is_the_callers_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_pages_of_a_list_say_who_may_keep_it_alike() {
+async fn all_pages_of_a_list_have_the_same_cache_scope() {
     let one = Backend::speaking(MODERN, r#"{"tools":[{"name":"a"},{"name":"b"}],"ttlMs":9,"cacheScope":"public"}"#);
     let settings = GatewaySettings { page_size: 1, ..GatewaySettings::default() };
     let client = Client::new(gateway_with(settings, vec![mount("b1", &one)]).merged()).speaking(MODERN);
@@ -117,7 +117,7 @@ async fn all_pages_of_a_list_say_who_may_keep_it_alike() {
 }
 
 #[tokio::test]
-async fn a_page_of_one_servers_list_is_in_its_name() {
+async fn a_page_of_one_servers_list_names_that_server() {
     let old = Backend::with_tools(&["a", "b"]);
     let about = r#"{"capabilities":{"tools":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"srv"}}}"#;
     *old.about.lock() = about.to_owned();
@@ -129,7 +129,7 @@ async fn a_page_of_one_servers_list_is_in_its_name() {
 }
 
 #[tokio::test]
-async fn a_modern_server_says_itself_what_it_can_do() {
+async fn the_capabilities_of_a_modern_server_pass_unchanged() {
     let (one, two, old) = (new(), new(), Backend::with_tools(&["old"]));
     *one.about.lock() = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{"mimeTypes":["a"]},"x/y":{"a":1,"b":2},"x/z":{}},"experimental":7},"ttlMs":9,"cacheScope":"public"}"#.to_owned();
     *two.about.lock() = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"x/y":{"b":2,"a":1},"x/z":{"b":1},"io.modelcontextprotocol/tasks":{}}}}"#.to_owned();
@@ -145,7 +145,7 @@ async fn a_modern_server_says_itself_what_it_can_do() {
 }
 
 #[tokio::test]
-async fn pages_of_a_modern_server_are_one_list() {
+async fn pages_of_a_modern_server_are_merged_into_one_list() {
     let one = new();
     let page = |name: &str, more: &str| {
         format!(r#"{{"resultType":"complete","tools":[{{"name":"{name}","inputSchema":{{}}}}]{more}}}"#)
@@ -168,7 +168,7 @@ async fn called(gateway: &Arc<Gateway>, revision: Revision, name: &str) -> Strin
 }
 
 #[tokio::test]
-async fn a_result_is_wrapped_where_the_schema_was_that_it_is_to_fit() {
+async fn a_result_is_wrapped_if_its_schema_was() {
     let one = Backend::speaking(
         MODERN,
         r#"{"resultType":"complete","tools":[{"name":"any","inputSchema":{},"outputSchema":{"anyOf":[{"type":"object"}]}},{"name":"object","inputSchema":{},"outputSchema":{"type":"object"}}]}"#,
@@ -188,7 +188,7 @@ async fn a_result_is_wrapped_where_the_schema_was_that_it_is_to_fit() {
 }
 
 #[tokio::test]
-async fn a_result_waits_for_the_list_that_tells_where_nothing_is_at_hand() {
+async fn a_result_of_an_unknown_tool_waits_for_the_list() {
     let one = new();
     *one.answer.lock() = Some(Box::new(|call: &Call| {
         let structured =

@@ -40,45 +40,45 @@ impl Graph {
     }
 
     /// The groups of files in one top-level module that depend on each other.
-    pub(super) fn circles_in(&self, room: &str) -> Vec<Vec<String>> {
-        let of_room: Vec<&String> = self.edges.keys().filter(|path| room_of(path) == room).collect();
-        let next = |path: &String| self.edges[path].iter().filter(|to| room_of(to) == room).cloned().collect();
-        circles(&of_room, &next)
+    pub(super) fn cycles_in(&self, module: &str) -> Vec<Vec<String>> {
+        let of_module: Vec<&String> = self.edges.keys().filter(|path| module_of(path) == module).collect();
+        let next = |path: &String| self.edges[path].iter().filter(|to| module_of(to) == module).cloned().collect();
+        cycles(&of_module, &next)
     }
 
     /// The groups of top-level modules that depend on each other.
-    pub(super) fn circles_between_rooms(&self) -> Vec<Vec<String>> {
-        let rooms: BTreeSet<String> = self.edges.keys().map(|path| room_of(path).to_owned()).collect();
-        let next = |room: &String| {
-            let files = self.edges.iter().filter(|(path, _)| room_of(path) == room);
-            files.flat_map(|(_, to)| to).map(|to| room_of(to).to_owned()).filter(|to| to != room).collect()
+    pub(super) fn cycles_between_modules(&self) -> Vec<Vec<String>> {
+        let modules: BTreeSet<String> = self.edges.keys().map(|path| module_of(path).to_owned()).collect();
+        let next = |module: &String| {
+            let files = self.edges.iter().filter(|(path, _)| module_of(path) == module);
+            files.flat_map(|(_, to)| to).map(|to| module_of(to).to_owned()).filter(|to| to != module).collect()
         };
-        circles(&rooms.iter().collect::<Vec<_>>(), &next)
+        cycles(&modules.iter().collect::<Vec<_>>(), &next)
     }
 
     /// All top-level modules.
-    pub(super) fn rooms(&self) -> BTreeSet<String> {
-        self.edges.keys().map(|path| room_of(path).to_owned()).collect()
+    pub(super) fn modules(&self) -> BTreeSet<String> {
+        self.edges.keys().map(|path| module_of(path).to_owned()).collect()
     }
 }
 
 /// The top-level module of a file.
-pub(super) fn room_of(path: &str) -> &str {
+pub(super) fn module_of(path: &str) -> &str {
     path.split(['/', '.']).next().unwrap_or_default()
 }
 
 /// The groups of nodes that reach each other.
-fn circles(nodes: &[&String], next: &dyn Fn(&String) -> BTreeSet<String>) -> Vec<Vec<String>> {
+fn cycles(nodes: &[&String], next: &dyn Fn(&String) -> BTreeSet<String>) -> Vec<Vec<String>> {
     let reached: BTreeMap<&String, BTreeSet<String>> = nodes.iter().map(|node| (*node, reach(node, next))).collect();
-    let circle = |node: &String| -> Vec<String> {
+    let cycle = |node: &String| -> Vec<String> {
         reached[node]
             .iter()
             .filter(|other| reached.get(other).is_some_and(|back| back.contains(node)))
             .cloned()
             .collect()
     };
-    let all: BTreeSet<Vec<String>> = nodes.iter().map(|node| circle(node)).collect();
-    all.into_iter().filter(|circle| circle.len() > 1).collect()
+    let all: BTreeSet<Vec<String>> = nodes.iter().map(|node| cycle(node)).collect();
+    all.into_iter().filter(|cycle| cycle.len() > 1).collect()
 }
 
 fn reach(from: &str, next: &dyn Fn(&String) -> BTreeSet<String>) -> BTreeSet<String> {
@@ -223,6 +223,6 @@ fn paths_are_read_as_the_compiler_reads_them() {
     assert_eq!(to("a/c.rs"), ["a.rs", "a/b.rs", "x.rs"]);
     assert_eq!(to("a/c/d.rs"), ["a/c.rs"]);
     assert_eq!(to("x.rs"), ["a/c/d.rs"]);
-    assert_eq!(graph.circles_in("a"), [["a.rs", "a/b.rs", "a/c.rs"]]);
-    assert_eq!(graph.circles_between_rooms(), [["a", "x"]]);
+    assert_eq!(graph.cycles_in("a"), [["a.rs", "a/b.rs", "a/c.rs"]]);
+    assert_eq!(graph.cycles_between_modules(), [["a", "x"]]);
 }

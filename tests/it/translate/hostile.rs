@@ -63,7 +63,7 @@ fn in_time(kind: Kind, method: &Method, from: Revision, to: Revision, json: Stri
 }
 
 #[test]
-fn odd_texts_are_no_danger() {
+fn unusual_texts_are_handled() {
     let odd = [
         "",
         "null",
@@ -90,7 +90,7 @@ fn odd_texts_are_no_danger() {
 }
 
 #[test]
-fn a_repeated_member_hides_nothing_from_its_rule() {
+fn a_rule_applies_to_repeated_members_too() {
     let json = r#"{"tools":[{"execution":1,"outputSchema":true}],"tools":[{"execution":1,"execution":2}],"\u0074ools":[{"execution":3}]}"#;
     let facts = Facts::new(Kind::Result, &Method::ToolsList);
     let carried =
@@ -99,7 +99,7 @@ fn a_repeated_member_hides_nothing_from_its_rule() {
 }
 
 #[test]
-fn errors_of_any_form_are_no_danger() {
+fn errors_of_any_form_are_handled() {
     for text in [
         r#"{"code":-32042,"message":7,"data":{"elicitations":[7,{}]}}"#,
         r#"{"code":-32042,"message":"\ud800"}"#,
@@ -120,7 +120,7 @@ fn errors_of_any_form_are_no_danger() {
 }
 
 #[test]
-fn depth_costs_no_more_than_length() {
+fn the_cost_of_depth_is_linear() {
     let deep = |open: &str, close: &str, levels| format!("{}0{}", open.repeat(levels), close.repeat(levels));
     for nested in [deep("[", "]", 100_000), deep("{\"content\":", "}", 100_000), deep("{\"properties\":", "}", 100_000)]
     {
@@ -137,7 +137,7 @@ fn depth_costs_no_more_than_length() {
 }
 
 #[test]
-fn width_costs_no_more_than_length() {
+fn the_cost_of_width_is_linear() {
     let wide = |element: &str| vec![element; 25_000].join(",");
     let numbered = |make: fn(usize) -> String| (0..12_500).map(make).collect::<Vec<_>>().join(",");
     let (newest, third) = (Revision::V2026_07_28, Revision::V2025_06_18);
@@ -173,7 +173,7 @@ fn width_costs_no_more_than_length() {
 }
 
 #[test]
-fn a_choice_of_many_comes_back_in_time() {
+fn a_choice_of_many_options_is_converted_in_time() {
     let options: Vec<String> = (0..50_000).map(|n| format!("o{n}")).collect();
     let question =
         json!({ "requestedSchema": { "properties": { "f": { "type": "array", "items": { "enum": options } } } } });
@@ -188,7 +188,7 @@ fn a_choice_of_many_comes_back_in_time() {
 }
 
 #[test]
-fn ten_megabytes_in_one_string_are_carried() {
+fn a_string_of_ten_megabytes_is_translated() {
     let data = "QUJD".repeat(2_500_000);
     let sound = format!(r#"{{"content":[{{"type":"audio","data":"{data}","mimeType":"audio/wav"}}]}}"#);
     let carried =
@@ -200,7 +200,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_text_makes_it_panic(text in any::<String>()) {
+    fn no_text_causes_a_panic(text in any::<String>()) {
         everywhere(&text);
         everywhere(&json!({ "content": [{ "type": text }], "structuredContent": text, "tools": [{ "title": text }] }).to_string());
     }

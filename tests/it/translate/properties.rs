@@ -50,7 +50,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn data_comes_back_over_every_step_up_and_down(bytes in vec(any::<u8>(), 0..120)) {
+    fn data_survives_every_round_trip(bytes in vec(any::<u8>(), 0..120)) {
         for pair in Revision::ALL.windows(2) {
             for (from, over) in [(pair[0], pair[1]), (pair[1], pair[0])] {
                 for (kind, method) in METHODS {
@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_valid_arrives_valid_or_is_refused(bytes in vec(any::<u8>(), 0..120)) {
+    fn a_valid_message_arrives_valid_or_is_refused(bytes in vec(any::<u8>(), 0..120)) {
         thread_local!(static SCHEMAS: RefCell<Schemas> = RefCell::default());
         let client = client();
         for from in Revision::ALL {

@@ -56,7 +56,7 @@ const SHAPES_OF_THE_ERA: &[&str] = &[
 ];
 
 #[test]
-fn every_shape_vector_comes_out_as_expected() {
+fn every_shape_vector_is_translated_as_expected() {
     let mut schemas = Schemas::default();
     let mut wrong = Vec::new();
     for vector in vector::own() {
@@ -77,7 +77,7 @@ fn every_shape_vector_comes_out_as_expected() {
 }
 
 #[test]
-fn further_vectors_come_out_as_expected_where_the_steps_can_judge_them() {
+fn further_vectors_are_translated_as_expected() {
     let mut schemas = Schemas::default();
     let mut wrong = Vec::new();
     // those between legacy versions run through the gateway, with its steps

@@ -93,14 +93,14 @@ async fn called(way: Way) -> (Outcome, Vec<Method>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_is_waited_for_again_where_only_the_connection_was_cut() {
+async fn the_wait_for_a_result_is_repeated_after_a_broken_connection() {
     let (outcome, asked) = called(Way::CutAfter(Duration::from_mins(1))).await;
     assert!(matches!(outcome, Outcome::Complete(_)), "{outcome:?}");
     assert_eq!(asked, [Method::ToolsCall, Method::TasksResult, Method::TasksResult]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_cut_at_once_is_not_tried_for_ever() {
+async fn a_connection_that_breaks_at_once_is_not_retried_forever() {
     let (outcome, asked) = called(Way::CutAfter(Duration::from_secs(1))).await;
     let Outcome::Failed(error) = outcome else { panic!("a failure") };
     assert!(error.is_retryable(), "{error}");
@@ -108,7 +108,7 @@ async fn a_connection_that_is_cut_at_once_is_not_tried_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_server_is_asked_whether_it_is_still_at_it() {
+async fn a_silent_server_is_asked_for_the_status_of_the_task() {
     use Method::{TasksCancel, TasksGet, TasksResult, ToolsCall};
     let (outcome, asked) = called(Way::Slow).await;
     assert!(matches!(outcome, Outcome::Complete(_)), "{outcome:?}");

@@ -46,7 +46,7 @@ fn at(status: &str, second: u8) -> Value {
 }
 
 #[tokio::test]
-async fn what_the_server_tells_is_told_with_what_the_task_came_to() {
+async fn a_status_notification_reaches_the_client_with_the_result_of_the_task() {
     // N11
     let old = Old::with(&["working"], json!({ "result": related(text_of("done")) }), false).await;
     old.made().await;
@@ -63,7 +63,7 @@ async fn what_the_server_tells_is_told_with_what_the_task_came_to() {
 }
 
 #[tokio::test]
-async fn a_server_that_tells_nothing_is_asked() {
+async fn a_server_without_status_notifications_is_polled() {
     let ends = json!({ "error": { "code": -32050, "message": "broken" } });
     let old = Old::with(&["working", "failed"], ends, false).await;
     old.made().await;
@@ -77,7 +77,7 @@ async fn a_server_that_tells_nothing_is_asked() {
 }
 
 #[tokio::test]
-async fn a_task_that_is_over_when_the_listen_begins_is_told_at_once() {
+async fn a_task_that_has_ended_before_the_listen_is_reported_at_once() {
     let old = Old::with(&["cancelled"], Value::Null, false).await;
     old.made().await;
     let (mut listen, _) = old.listened("ann", &["T1"]).await;
@@ -85,7 +85,7 @@ async fn a_task_that_is_over_when_the_listen_begins_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn what_a_task_wants_to_know_is_told_and_then_what_it_came_to() {
+async fn input_requests_of_a_task_are_reported_and_then_its_result() {
     let ends = json!({ "result": related(text_of("done")) });
     let old = Old::with(&["input_required", "completed"], ends, true).await;
     old.made().await;
@@ -98,7 +98,7 @@ async fn what_a_task_wants_to_know_is_told_and_then_what_it_came_to() {
 }
 
 #[tokio::test]
-async fn of_tasks_of_others_and_those_that_nobody_made_nothing_is_told() {
+async fn unknown_tasks_and_those_of_others_are_not_reported() {
     let old = Old::with(&["working"], json!({ "result": related(text_of("done")) }), false).await;
     old.made().await;
     let (mut other, honoured) = old.listened("bob", &["T1", "T9"]).await;
@@ -112,7 +112,7 @@ async fn of_tasks_of_others_and_those_that_nobody_made_nothing_is_told() {
 }
 
 #[tokio::test]
-async fn who_listens_no_more_lets_the_server_be() {
+async fn the_end_of_a_listen_ends_the_polling() {
     let (asked, mut asking) = mpsc::unbounded_channel();
     let (gone, mut over) = mpsc::unbounded_channel();
     let peer = Peer::start(move |seen| {
@@ -153,7 +153,7 @@ async fn who_listens_no_more_lets_the_server_be() {
 }
 
 #[tokio::test]
-async fn who_listens_for_a_task_is_still_the_one_who_can_be_asked_outside_of_calls() {
+async fn a_listen_for_a_task_does_not_change_who_gets_server_requests_outside_of_calls() {
     let old = Old::with(&["working"], Value::Null, false).await;
     old.made().await;
     let (mut listen, _) = old.listened("ann", &["T1"]).await;
