@@ -50,7 +50,7 @@ impl ExternalBackend {
         slot.set(SlotState::Ready(Arc::clone(&connection)));
         if self.era.now() != Some(connection.era()) {
             // the connection was being opened while those of the other era were ended
-            connection.end("the server was found to be of another era");
+            connection.end("the server's protocol era has changed");
         }
         // a level that was set a moment ago did not reach this connection
         self.settings.apply_effective_level(key, &connection).await;
@@ -66,7 +66,7 @@ impl ExternalBackend {
         let base = self.pool.base();
         if matches!(error, StartError::OtherEra(_)) && !self.era.is_configured() && base.era() == era {
             self.era.doubt();
-            base.end("the server seems to be of another era than it was");
+            base.end("the server's protocol era seems to have changed");
         }
     }
 

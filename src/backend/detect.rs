@@ -103,7 +103,7 @@ impl Detection<'_> {
             | StartError::Incompatible { .. }
             | StartError::Refused(_)
             | StartError::Malformed(_) => {
-                tracing::info!(backend = %self.opener.spec.id, reason = %failure.error, "it is found out anew of which era the server is");
+                tracing::info!(backend = %self.opener.spec.id, reason = %failure.error, "the server's protocol era is detected again");
                 self.detect(client).await
             }
             StartError::Unreachable(_) | StartError::TimedOut(_) if self.opener.spec.is_channel() => {
@@ -164,7 +164,7 @@ impl Detection<'_> {
         match told {
             DiscoverOutcome::Modern(info) => Ok(self.is_modern(spare, info)),
             DiscoverOutcome::Legacy(reason) | DiscoverOutcome::Ended(reason) => {
-                tracing::debug!(backend = %self.opener.spec.id, reason, "the server is taken for one with a handshake");
+                tracing::debug!(backend = %self.opener.spec.id, reason, "the server counts as one with a handshake");
                 drop(spare);
                 match self.opener.open_session(&ConnectionKey::base(), client).await {
                     Ok(session) => Ok(self.is_legacy(session)),

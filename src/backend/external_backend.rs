@@ -87,9 +87,7 @@ impl ExternalBackend {
     pub(super) fn not_begun(&self, error: DispatchError) -> ErrorObject {
         match error {
             DispatchError::Unavailable(error) => error,
-            DispatchError::EraChanged(_) => {
-                self.unavailable("it was found to be of another era in this moment; try again")
-            }
+            DispatchError::EraChanged(_) => self.unavailable("its protocol era has just changed; try again"),
         }
     }
 }

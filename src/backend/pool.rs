@@ -159,7 +159,7 @@ impl Pool {
         let slots = self.slots.lock();
         for connection in slots.values().chain([&self.base]).filter_map(|slot| slot.connection()) {
             if connection.era() != era {
-                connection.end("the server was found to be of another era");
+                connection.end("the server's protocol era has changed");
             }
         }
     }

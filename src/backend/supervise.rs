@@ -135,7 +135,7 @@ impl Supervision {
         self.0.lost(base);
         let stderr_tail = connection.stderr_tail();
         if self.0.era.is_doubted() {
-            tracing::info!(backend = %self.0.spec.id, reason, "it is found out anew of which era the server is");
+            tracing::info!(backend = %self.0.spec.id, reason, "the server's protocol era is detected again");
             return SessionEnded::EraChanged(Failure { error: StartError::Unreachable(reason), stderr_tail });
         }
         if began.elapsed() < SHORT_LIFE {
@@ -159,7 +159,7 @@ enum SessionEnded {
 }
 
 fn late() -> StartError {
-    StartError::Unreachable("the server was slow to say of which era it is".to_owned())
+    StartError::Unreachable("the answer to the era probe came late".to_owned())
 }
 
 /// 1, 2, 4 … 60 seconds (`translation` 6.4).

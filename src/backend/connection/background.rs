@@ -60,7 +60,7 @@ impl BackgroundSender {
                 match sent {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => tracing::debug!(%backend, %error, "a message was not delivered"),
-                    Err(_) => tracing::debug!(%backend, "a message was not taken in time"),
+                    Err(_) => tracing::debug!(%backend, "a message was not accepted in time"),
                 }
             }
             drop(permit);

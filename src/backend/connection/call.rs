@@ -99,7 +99,7 @@ impl ServerConnection {
                 if connection.context.abilities.delivery == Delivery::Channel {
                     connection.end("the server no longer speaks 2026-07-28");
                 }
-                Err(NotSent("the server speaks another version now".to_owned()))
+                Err(NotSent("the server uses another version now".to_owned()))
             }
             Ok(event) => Ok(event),
             Err(error) => match error.of_call(&connection.context.backend) {

@@ -33,7 +33,7 @@ impl ServerRequests {
                 continue;
             }
             metrics::counter!("lockkeeper_backend_questions_closed_total").increment(1);
-            tracing::debug!(backend = %self.backend(), call, "a question was closed since other calls wait");
+            tracing::debug!(backend = %self.backend(), call, "a server request was closed since other calls wait");
             self.calls().change(call, |call| call.request_closed = Some(Instant::now()));
             self.sender().send_in_order(answers);
         }

@@ -115,7 +115,7 @@ fn refused(error: &ErrorObject) -> DiscoverOutcome {
     match (error.code(), supported(error)) {
         (ErrorObject::UNSUPPORTED_VERSION, Some(names)) => match Versions::among(&names) {
             Versions::Modern(_) => DiscoverOutcome::Unusable(StartError::Malformed(
-                "it refuses 2026-07-28, which it says it speaks".to_owned(),
+                "it rejects 2026-07-28, although it lists that version".to_owned(),
             )),
             Versions::Legacy => DiscoverOutcome::Legacy("it names versions with a handshake alone".to_owned()),
             Versions::Foreign(versions) => DiscoverOutcome::Unusable(incompatible(versions)),

@@ -129,7 +129,7 @@ impl ListenFanIn {
                 Some(Ok(Event::Done(_)) | Err(_)) | None => {
                     let mut heard = FanInEvent::Ended;
                     if let Some(Ok(Event::Done(Outcome::Failed(error)))) = event {
-                        tracing::debug!(%error, "the server does not let itself be listened to");
+                        tracing::debug!(%error, "the server rejected `subscriptions/listen`");
                         // an error of the server itself, not a lost connection
                         if error.revision().is_some() {
                             heard = FanInEvent::Refused;

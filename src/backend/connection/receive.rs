@@ -104,7 +104,7 @@ impl ServerConnection {
             if let Some(call) = call {
                 self.calls.answered_late(call);
             }
-            tracing::debug!(backend = %self.context.backend, "an answer to no open request is passed over");
+            tracing::debug!(backend = %self.context.backend, "an answer without an open request is ignored");
             metrics::counter!("lockkeeper_backend_stray_answers_total").increment(1);
             return None;
         };

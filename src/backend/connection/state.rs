@@ -115,7 +115,7 @@ pub(crate) trait Protocol: Send + Sync {
     /// The outcome of a call that the server answered with `error`, under this id.
     fn failure(&self, connection: &ServerConnection, id: Option<&RequestId>, error: ErrorObject) -> Outcome;
 
-    /// True if an error says that the call was not acted on, since the server speaks another version now.
+    /// True if an error says that the call was not acted on, since the server uses another version now.
     fn is_of_another_version(&self, error: &ErrorObject) -> bool;
 
     /// Handles a notification other than progress; `on` is the call on whose exchange it came. Returns the call that it

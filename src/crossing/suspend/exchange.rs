@@ -157,7 +157,7 @@ impl SuspendedExchange {
         };
         let id = calls.id();
         let Some(state) = self.shared.sealer.seal(&State::Suspended(id), &self.binding()) else {
-            let reason = "the request is too large to be gone on with later".to_owned();
+            let reason = "the request is too large to be continued later".to_owned();
             return Err(Box::new(NotSuspended { call, reason }));
         };
         let result = call.input_required(&state);
