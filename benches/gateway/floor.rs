@@ -18,7 +18,12 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo},
     service::TowerToHyperService,
 };
-use tokio::{net::TcpStream, sync::mpsc, task::JoinSet};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    sync::mpsc,
+    task::JoinSet,
+};
 
 /// The server behind the floor.
 #[derive(Clone)]
@@ -48,19 +53,32 @@ fn start_thread(backend: u16) -> mpsc::UnboundedSender<std::net::TcpStream> {
 }
 
 async fn serve_sockets(mut sockets: mpsc::UnboundedReceiver<std::net::TcpStream>, backend: u16) -> Result<()> {
-    let mut connector = HttpConnector::new();
-    connector.set_nodelay(true);
-    let upstream = Upstream { client: Client::builder(TokioExecutor::new()).build(connector), port: backend };
-    let router = Router::new().fallback(forward).with_state(upstream);
+    let router = router(backend);
     let mut connections = JoinSet::new();
     while let Some(socket) = sockets.recv().await {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
-        let socket = TokioIo::new(TcpStream::from_std(socket)?);
-        connections.spawn(http1::Builder::new().serve_connection(socket, TowerToHyperService::new(router.clone())));
+        connections.spawn(serve_connection(TcpStream::from_std(socket)?, router.clone()));
         while connections.try_join_next().is_some() {}
     }
     Ok(())
+}
+
+/// A router that forwards to the server on port `backend` of loopback.
+pub(crate) fn router(backend: u16) -> Router {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    let upstream = Upstream { client: Client::builder(TokioExecutor::new()).build(connector), port: backend };
+    Router::new().fallback(forward).with_state(upstream)
+}
+
+/// Serves one connection to its end.
+pub(crate) async fn serve_connection<S>(stream: S, router: Router) -> Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = TowerToHyperService::new(router);
+    Ok(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await?)
 }
 
 async fn forward(State(upstream): State<Upstream>, mut request: Request) -> Response {

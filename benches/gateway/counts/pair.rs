@@ -1,4 +1,4 @@
-//! The pairs that are counted.
+//! The pairs that are counted, and the floor under them.
 
 use std::fmt;
 
@@ -17,6 +17,8 @@ pub(crate) struct Pair {
 pub(crate) enum Transport {
     Stdio,
     Http,
+    /// HTTP, through the floor in the gateway's place.
+    Floor,
 }
 
 // === impl Pair ===
@@ -29,25 +31,37 @@ impl Pair {
 
     fn all() -> impl Iterator<Item = Self> {
         let transports = [Transport::Stdio, Transport::Http].into_iter();
-        transports.flat_map(|transport| {
+        let pairs = transports.flat_map(|transport| {
             [Era::Legacy, Era::Modern].into_iter().flat_map(move |client| {
                 [Era::Legacy, Era::Modern].into_iter().map(move |server| Self { client, transport, server })
             })
-        })
+        });
+        let floors =
+            [Era::Legacy, Era::Modern].map(|era| Self { client: era, transport: Transport::Floor, server: era });
+        pairs.chain(floors)
     }
 
     /// Whether the pair of this name is counted over sockets. The kernel's timing is in such counts: they fail nothing.
     pub(crate) fn is_over_sockets(name: &str) -> bool {
-        Self::all().any(|pair| pair.transport == Transport::Http && pair.to_string() == name)
+        Self::all().any(|pair| pair.transport != Transport::Stdio && pair.to_string() == name)
+    }
+
+    /// The tool that is called.
+    pub(crate) fn tool(self) -> String {
+        match self.transport {
+            Transport::Floor => "pass".to_owned(),
+            Transport::Stdio | Transport::Http => format!("{}__pass", self.backend()),
+        }
     }
 
     /// The backend's name in the gateway's configuration.
-    pub(crate) fn backend(self) -> &'static str {
+    fn backend(self) -> &'static str {
         match (self.transport, self.server) {
             (Transport::Stdio, Era::Legacy) => "stdio-legacy",
             (Transport::Stdio, Era::Modern) => "stdio-modern",
             (Transport::Http, Era::Legacy) => "http-legacy",
             (Transport::Http, Era::Modern) => "http-modern",
+            (Transport::Floor, _) => "floor",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The program that is counted: the gateway and everything around it in one thread.
+//! The program that is counted: the gateway, or the floor in its place, and everything around it in one thread.
 
 use std::{fmt::Write as _, fs, hint::black_box, io, net::SocketAddr, path::PathBuf};
 
@@ -17,9 +17,12 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{pair::Pair, wire};
+use super::{
+    pair::{Pair, Transport},
+    wire,
+};
 use crate::{
-    client, load,
+    client, floor, load,
     peers::Era,
     process::{Gateway, this_program},
 };
@@ -43,12 +46,14 @@ pub(crate) struct Arguments {
 /// Client streams, as the bench opens them.
 struct Streams(mpsc::UnboundedReceiver<DuplexStream>);
 
-/// A gateway that serves streams in memory.
+/// A gateway that serves streams in memory, and the servers behind it.
 struct Served {
     connect: mpsc::UnboundedSender<DuplexStream>,
     key: String,
+    /// The ports of the servers over HTTP: legacy, modern.
+    ports: [u16; 2],
     _app: App,
-    _tasks: JoinSet<Result<()>>,
+    tasks: JoinSet<Result<()>>,
 }
 
 /// A client on one connection.
@@ -63,10 +68,10 @@ struct Client {
 
 /// Makes the calls of every pair, and [`mark`]s the ends of both halves.
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
-    let served = Served::start(&arguments).await?;
+    let mut served = Served::start(&arguments).await?;
     for pair in Pair::named(&arguments.only) {
-        let mut client = Client::open(&served, pair.client).await.with_context(|| pair.to_string())?;
-        let tool = format!("{}__pass", pair.backend());
+        let mut client = Client::open(&mut served, pair).await.with_context(|| pair.to_string())?;
+        let tool = pair.tool();
         for half in 0..2 {
             for _ in 0..arguments.calls {
                 client.call(&tool).await.with_context(|| pair.to_string())?;
@@ -98,7 +103,7 @@ impl Accept for Streams {
 
 impl Served {
     async fn start(arguments: &Arguments) -> Result<Self> {
-        let mut tasks = JoinSet::new();
+        let (mut tasks, mut ports) = (JoinSet::new(), [0; 2]);
         let mut configuration = String::new();
         for era in [Era::Legacy, Era::Modern] {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -109,6 +114,7 @@ impl Served {
                 configuration,
                 "[backends.stdio-{name}]\ncommand = {program:?}\nargs = [\"stdio\", {name:?}]\n"
             );
+            ports[usize::from(era == Era::Modern)] = port;
             tasks.spawn(wire::serve(listener, era));
         }
         let folder = &arguments.folder;
@@ -141,16 +147,27 @@ impl Served {
             serving.await;
             Ok(())
         });
-        Ok(Self { connect, key, _app: app, _tasks: tasks })
+        Ok(Self { connect, key, ports, _app: app, tasks })
+    }
+
+    /// A stream that the gateway serves, or the floor.
+    fn stream(&mut self, pair: Pair) -> Result<DuplexStream> {
+        let (stream, other) = duplex(STREAM);
+        if pair.transport == Transport::Floor {
+            let port = self.ports[usize::from(pair.server == Era::Modern)];
+            self.tasks.spawn(floor::serve_connection(other, floor::router(port)));
+        } else {
+            self.connect.send(other).ok().context("the gateway ended")?;
+        }
+        Ok(stream)
     }
 }
 
 // === impl Client ===
 
 impl Client {
-    async fn open(served: &Served, era: Era) -> Result<Self> {
-        let (stream, other) = duplex(STREAM);
-        served.connect.send(other).ok().context("the gateway ended")?;
+    async fn open(served: &mut Served, pair: Pair) -> Result<Self> {
+        let (stream, era) = (served.stream(pair)?, pair.client);
         let fields = format!(
             "host: 127.0.0.1\r\naccept: application/json, text/event-stream\r\ncontent-type: application/json\r\nauthorization: Bearer {}\r\n",
             served.key
