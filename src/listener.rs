@@ -29,7 +29,6 @@ mod connection;
 pub mod descriptors;
 mod drive;
 mod exchange;
-mod handler_waker;
 mod handover;
 mod io;
 mod refuse;

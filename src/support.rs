@@ -1,9 +1,11 @@
-//! Shared helpers: time, randomness, secrets, digests, printable text, and the context of log events. Knows nothing of
+//! Shared helpers: time, randomness, secrets, digests, printable text, streams of bytes, and the context of log events. Knows nothing of
 //! MCP, OAuth or HTTP.
 
 pub mod clock;
 pub mod digest;
+pub mod gather;
 pub mod log_context;
+pub mod own_waker;
 pub mod panics;
 pub mod printable;
 pub mod random;

@@ -25,11 +25,11 @@ use super::{
     admission::Admitted,
     body::ResponseBody,
     connection::{Connection, ConnectionEnd, DriverStep},
-    handler_waker::HandlerWaker,
     io::Observed,
     service,
     socket::Accept,
 };
+use crate::support::own_waker::OwnWaker;
 
 /// Bytes of the head of one request, beyond which it is answered 431.
 const MAX_HEAD: usize = 64 * 1024;
@@ -80,7 +80,7 @@ pub(super) async fn connection<A: Accept>(
     let connection = Arc::new(Connection::new(admitted.entry(), timeouts));
     let stream = TokioIo::new(Observed::new(stream, Arc::clone(&connection), admitted));
     let handle = {
-        let (connection, waker) = (Arc::clone(&connection), Arc::<HandlerWaker>::default());
+        let (connection, waker) = (Arc::clone(&connection), Arc::<OwnWaker>::default());
         let connection = move || (Arc::clone(&connection), Arc::clone(&waker));
         service_fn(move |request| service::answer(inner.clone(), request, peer, connection()))
     };

@@ -14,9 +14,9 @@ use super::{
     Serve,
     body::{Invitation, RequestBody, ResponseBody},
     connection::Connection,
-    handler_waker::{HandlerWaker, Woken},
     table::Evicted,
 };
+use crate::support::own_waker::{OwnWaker, Woken};
 use futures_util::FutureExt as _;
 
 /// The answer to a body that comes too slowly (RFC 9110 15.5.9), in the form of the other refusals.
@@ -27,7 +27,7 @@ pub(super) async fn answer(
     mut service: impl Serve,
     request: http::Request<Incoming>,
     peer: SocketAddr,
-    (connection, waker): (Arc<Connection>, Arc<HandlerWaker>),
+    (connection, waker): (Arc<Connection>, Arc<OwnWaker>),
 ) -> Result<http::Response<ResponseBody>, Evicted> {
     connection.begin(request.body())?;
     let mut response = {

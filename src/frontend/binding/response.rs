@@ -21,7 +21,7 @@ use crate::{
     },
     mcp::{ErrorObject, Message},
     resource::StreamLease,
-    support::Timestamp,
+    support::{Timestamp, gather::gather},
     wire::{headers, sse},
 };
 
@@ -151,7 +151,7 @@ pub(super) fn stream(
     options: StreamOptions,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> Response {
-    let events = events(source, options, end);
+    let events = gather(events(source, options, end));
     let mut response = Response::new(Body::from_stream(events.map(Ok::<_, Infallible>)));
     let fields = response.headers_mut();
     fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(sse::MEDIA_TYPE));

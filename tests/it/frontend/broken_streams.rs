@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use futures_util::{FutureExt as _, future::poll_immediate};
 use http::StatusCode;
 use lockkeeper::{
     frontend::FrontendSettings,
@@ -77,6 +76,16 @@ async fn settle() {
     }
 }
 
+/// The output of `future` if all tasks together bring it about; `None` if it waits for something else.
+async fn while_settling<T>(future: impl Future<Output = T>) -> Option<T> {
+    settle().await;
+    tokio::select! {
+        biased;
+        output = future => Some(output),
+        () = settle() => None,
+    }
+}
+
 async fn talk(world: &World, client: &Client, id: usize) -> Events {
     let name = id.to_string();
     let send = client.send(call(id, "talk", json!({ "name": name })));
@@ -93,9 +102,8 @@ impl Line {
     /// Reads available events, at most `most`.
     async fn read(&mut self, most: usize) {
         for _ in 0..most {
-            settle().await;
             let Some(events) = &mut self.events else { return };
-            let Some(event) = poll_immediate(events.numbered()).await else { return };
+            let Some(event) = while_settling(events.numbered()).await else { return };
             let Some((id, data)) = event else {
                 self.events = None;
                 return;
@@ -152,9 +160,8 @@ impl Play {
             }
             Act::Read(line, most) => self.lines[line].read(most).await,
             Act::Lose(line) => {
-                settle().await;
                 if let Some(mut events) = self.lines[line].events.take() {
-                    events.raw().now_or_never();
+                    while_settling(events.raw()).await;
                 }
             }
             Act::Break(line) => self.lines[line].events = None,
@@ -256,6 +263,7 @@ async fn a_reader_that_is_too_slow_is_disconnected_and_resumes_for_the_answer() 
         world.server.say("1", told(Method::ResourceUpdated, &params));
     }
     settle().await;
+    assert_eq!(stalled.message().await.unwrap()["params"]["progress"], 0, "it came with the first event");
     assert!(stalled.message().await.is_none(), "it is cut off");
     world.server.say("1", done());
     let mut again = Events::of(client.resume(&start).await);

@@ -4,7 +4,6 @@
 use std::{collections::HashMap, sync::Arc};
 
 use axum::body::{Body, BodyDataStream};
-use bytes::Bytes;
 use futures_util::StreamExt as _;
 use http::{Response, StatusCode};
 use http_body_util::BodyExt as _;
@@ -15,7 +14,12 @@ use serde_json::Value;
 use crate::support::strict;
 
 /// A body that is read by event.
-pub(super) struct Events(BodyDataStream, Reader);
+pub(super) struct Events {
+    body: BodyDataStream,
+    /// The events that came and were not read yet.
+    came: String,
+    reader: Reader,
+}
 
 /// The requests of one client, to identify answers. Attached to each response.
 #[derive(Debug, Clone, Default)]
@@ -56,14 +60,20 @@ impl Events {
         assert_eq!(response.headers()["x-accel-buffering"], "no");
         assert_eq!(response.headers()["cache-control"], "no-cache");
         let reader = Reader::of(&response);
-        Self(response.into_body().into_data_stream(), reader)
+        Self { body: response.into_body().into_data_stream(), came: String::new(), reader }
     }
 
     /// The next event or comment, verbatim; `None` at the end.
     pub(super) async fn raw(&mut self) -> Option<String> {
-        let chunk: Bytes = self.0.next().await?.unwrap();
-        let text = String::from_utf8(chunk.to_vec()).unwrap();
-        text.lines().filter_map(|line| line.strip_prefix("data: ")).for_each(|data| self.1.reads(data));
+        let end = loop {
+            match self.came.find("\n\n") {
+                Some(end) => break end + 2,
+                None => self.came.push_str(std::str::from_utf8(&self.body.next().await?.unwrap()).unwrap()),
+            }
+        };
+        let rest = self.came.split_off(end);
+        let text = std::mem::replace(&mut self.came, rest);
+        text.lines().filter_map(|line| line.strip_prefix("data: ")).for_each(|data| self.reader.reads(data));
         Some(text)
     }
 
