@@ -12,6 +12,7 @@
 //! | `pass_through` | a reply that stays as it is up to the event that needs a decorator |
 //! | `window` | the time in which requests are collected, so that the client is asked once |
 
+mod collection_window;
 mod deferred;
 mod listens;
 mod pairs;
@@ -20,7 +21,6 @@ mod repeat;
 mod suspend;
 mod suspension_limits;
 pub(crate) mod tasks;
-mod window;
 
 use std::{fmt, sync::Arc};
 

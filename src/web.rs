@@ -17,8 +17,8 @@ mod same_origin;
 mod session;
 mod start;
 mod state;
+mod texts;
 mod visitor;
-mod words;
 
 use std::sync::Arc;
 

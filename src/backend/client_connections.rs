@@ -7,7 +7,7 @@ use super::{
     connection_key::ConnectionKey,
     error::StartError,
     external_backend::ExternalBackend,
-    open::{Failure, Succession},
+    opener::{Failure, Succession},
     pool::{Slot, SlotState},
 };
 use crate::mcp::{ClientInfo, Era, Method, Notification, Payload, Revision, observer::LifecycleEvent};

@@ -22,7 +22,7 @@ pub(crate) struct ConnectionKey {
 /// Sharer of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SharingScope {
-    /// The gateway, and clients that cannot be asked anything where all users share: lists and status.
+    /// The base connection: of the gateway, and of clients that need no other.
     Base,
     /// The gateway, for lists that it serves to all clients with the same capabilities.
     Catalog,

@@ -12,7 +12,7 @@ use super::{
     error::{DispatchError, StartError},
     health::Health,
     listens::Listens,
-    open::Opener,
+    opener::Opener,
     pool::Pool,
     slots::QuestionSlots,
     subscriptions::Subscriptions,

@@ -13,7 +13,7 @@ use super::{
     external_backend::ExternalBackend,
     server::BackendServer,
     slots::SlotLimits,
-    supervise::Supervision,
+    supervision::Supervision,
     task_group::TaskGroup,
     transport::{self, http::ClientError},
 };

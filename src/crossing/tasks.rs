@@ -1,23 +1,23 @@
 //! Tasks between sides that differ (`translation` 3.5): each side has tasks of 2025-11-25, the tasks extension of
 //! 2026-07-28, or none. The steps of `translate` convert shapes; this module supplies what only one side has.
 
-mod awaited;
+mod awaited_tasks;
 mod core_over_extension;
 mod core_tasks;
 mod extension_over_core;
 mod extension_tasks;
 mod following;
-pub(crate) mod listed;
 mod notifications;
 mod pending_input;
 mod polling;
 mod progress;
 mod session_tasks;
-mod shared;
+mod shared_tasks;
+pub(crate) mod task_support;
 mod tool_modes;
 mod user_tasks;
 
-pub(crate) use self::shared::Spawn;
+pub(crate) use self::shared_tasks::Spawn;
 
 use std::{
     future::ready,
@@ -30,8 +30,8 @@ use std::{
 
 use futures_util::StreamExt as _;
 
-pub(super) use self::awaited::AwaitedTasks;
-use self::{core_over_extension::CoreOverExtension, extension_over_core::ExtensionOverCore, shared::SharedTasks};
+pub(super) use self::awaited_tasks::AwaitedTasks;
+use self::{core_over_extension::CoreOverExtension, extension_over_core::ExtensionOverCore, shared_tasks::SharedTasks};
 use crate::{
     mcp::{Call, Era, Event, Feature, Method, Outcome, Reply, Revision, Server, json::Object, meta},
     model::{BackendId, Requester},

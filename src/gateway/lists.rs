@@ -13,7 +13,7 @@ use super::{
     shared::GatewayState,
 };
 use crate::{
-    crossing::tasks::listed,
+    crossing::tasks::task_support,
     mcp::{Call, ClientInfo, Context, ErrorObject, Feature, Outcome, Payload, Revision, json, meta},
     model::Access,
 };
@@ -95,7 +95,7 @@ pub(crate) async fn serve(
 /// The backends whose tools are marked for this client: those with the tasks extension.
 async fn marked(seen: &[VisibleBackend], given: &[Gathered<List>], kind: ListKind, context: &Context) -> Vec<bool> {
     let mut marked = vec![false; seen.len()];
-    if kind != ListKind::Tools || !listed::are_marked_for(&context.client) {
+    if kind != ListKind::Tools || !task_support::are_marked_for(&context.client) {
         return marked;
     }
     for ((mark, one), list) in marked.iter_mut().zip(seen).zip(given) {
@@ -148,7 +148,7 @@ impl ListQuery<'_> {
         let valid = list.entries.iter().all(|entry| entry.valid_in.has(revision));
         let fits = valid && !self.is_filtered(one) && list.len() <= most;
         let whole = list.whole.as_ref().filter(|whole| fits && whole.string("nextCursor").is_none())?;
-        Some(if self.marked[0] { listed::all_marked(whole) } else { whole.clone() })
+        Some(if self.marked[0] { task_support::all_marked(whole) } else { whole.clone() })
     }
 
     /// True if the caller is not to see some of what this backend lists.
@@ -203,7 +203,7 @@ impl ListQuery<'_> {
                     return (page, Some(Position { backend, entry, ..start }));
                 }
                 let shown = shown.as_ref().map_or_else(|| Some(offered.raw.clone()), |shown| shown[entry].clone());
-                page.extend(shown.map(|tool| if self.marked[backend] { listed::marked(&tool) } else { tool }));
+                page.extend(shown.map(|tool| if self.marked[backend] { task_support::marked(&tool) } else { tool }));
             }
         }
         (page, None)

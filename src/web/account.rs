@@ -17,8 +17,8 @@ use super::{
     posted_form::PostedForm,
     problem::Problem,
     state::WebState,
+    texts,
     visitor::Visitor,
-    words,
 };
 use crate::{
     model::{
@@ -127,7 +127,7 @@ fn backend_row(backend: &BackendStatus, holder: &KeyHolder) -> pages::BackendIte
             let counts = backend.counts;
             let offers = [(counts.tools, "tool"), (counts.prompts, "prompt"), (counts.resources, "resource")];
             let offers =
-                offers.iter().filter(|(number, _)| *number > 0).map(|(number, thing)| words::count(*number, thing));
+                offers.iter().filter(|(number, _)| *number > 0).map(|(number, thing)| texts::count(*number, thing));
             (BackendHealth::Ready, offers.collect::<Vec<_>>().join(", "))
         }
         BackendState::Starting => (BackendHealth::Starting, "is starting".to_owned()),
@@ -147,12 +147,12 @@ fn grant_row(view: &GrantView, now: Timestamp) -> pages::GrantItem {
     pages::GrantItem {
         id: grant.id.to_string(),
         client: view.client_name.clone(),
-        destination: words::destination(&view.redirect),
-        permissions: words::permissions(&grant.scopes),
+        destination: texts::destination(&view.redirect),
+        permissions: texts::permissions(&grant.scopes),
         endpoint: grant.endpoint.to_string(),
         key: (!grant.user.is_of_key()).then(|| view.key_name.clone()),
-        created: words::ago(now.since(grant.created)),
-        used: grant.last_used.map_or_else(|| "never".to_owned(), |used| words::ago(now.since(used))),
+        created: texts::ago(now.since(grant.created)),
+        used: grant.last_used.map_or_else(|| "never".to_owned(), |used| texts::ago(now.since(used))),
     }
 }
 
@@ -161,7 +161,7 @@ fn client_row(client: &SessionStatus) -> pages::ClientItem {
         name: client.client.clone(),
         endpoint: client.endpoint.clone(),
         protocol_version: client.protocol_version.clone(),
-        used: words::ago(Duration::from_secs(client.idle_seconds)),
+        used: texts::ago(Duration::from_secs(client.idle_seconds)),
     }
 }
 

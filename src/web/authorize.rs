@@ -17,8 +17,8 @@ use super::{
     posted_form::PostedForm,
     problem::Problem,
     state::WebState,
+    texts,
     visitor::Visitor,
-    words,
 };
 use crate::{
     oauth::{
@@ -177,10 +177,10 @@ async fn ask(state: &WebState, visitor: &mut Visitor, id: &TransactionId) -> Res
         token: visitor.token(Purpose::Transaction(id.as_str())).await?,
         transaction: id.as_str(),
         client: &pending.client_name,
-        destination: words::destination(&pending.redirect),
-        permissions: words::permissions(&pending.scopes_for(&holder)),
+        destination: texts::destination(&pending.redirect),
+        permissions: texts::permissions(&pending.scopes_for(&holder)),
         resource: &pending.resource,
-        lifetime: words::span(pending.grant_lifetime),
+        lifetime: texts::span(pending.grant_lifetime),
         user: holder.user_name(),
     };
     Ok(PageResponse(StatusCode::OK, page).into_response())

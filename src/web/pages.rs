@@ -7,7 +7,7 @@ use http::StatusCode;
 use super::{
     assets, problem,
     state::WebSettings,
-    words::{Destination, Permission, Sensitivity},
+    texts::{Destination, Permission, Sensitivity},
 };
 
 /// Data that every page shows.

@@ -7,11 +7,11 @@
 
 mod answers_to_client;
 mod answers_to_server;
-mod canned;
 mod client;
 mod compare;
 mod conversation;
 mod forwarding;
+mod implied_messages;
 mod inputs;
 mod leaving;
 mod listening;

@@ -14,9 +14,9 @@ use super::{
 };
 use crate::{
     crossing::{
+        collection_window::Window,
         deferred::{Deferred, Respondent, refuse},
         pass_through::Takeover,
-        window::Window,
     },
     mcp::{
         Call, ErrorObject, Event, Method, Notification, Outcome, Payload, Question, Reply,

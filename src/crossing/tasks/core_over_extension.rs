@@ -19,7 +19,7 @@ use super::{
     following,
     polling::{self, Polling, WaitEnd},
     session_tasks::CACHED,
-    shared::SharedTasks,
+    shared_tasks::SharedTasks,
 };
 use crate::crossing::pass_through::{self, Takeover};
 use crate::mcp::{

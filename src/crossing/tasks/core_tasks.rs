@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::FutureExt as _;
 use tokio::time::timeout;
 
-use super::{pending_input::PendingInput, shared::SharedTasks, user_tasks::UserTask};
+use super::{pending_input::PendingInput, shared_tasks::SharedTasks, user_tasks::UserTask};
 use crate::mcp::{
     Call, Context, Event, Method, Outcome, Payload, Reply, Server,
     json::{self, Object},

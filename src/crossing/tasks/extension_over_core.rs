@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{core_tasks::CoreTasks, notifications::Notifications, shared::SharedTasks, tool_modes::ToolMode};
+use super::{core_tasks::CoreTasks, notifications::Notifications, shared_tasks::SharedTasks, tool_modes::ToolMode};
 use crate::{
     mcp::{
         Call, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server, json::Object, listen,

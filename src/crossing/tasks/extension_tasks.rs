@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::shared::SharedTasks;
+use super::shared_tasks::SharedTasks;
 use crate::mcp::{
     Call, Context, ErrorObject, Method, Outcome, Payload, Reply, Server, listen,
     task::{self, DetailedTask},

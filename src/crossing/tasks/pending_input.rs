@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, time::timeout};
 
 use crate::{
-    crossing::window::Window,
+    crossing::collection_window::Window,
     mcp::{
         ClientInfo, ErrorObject, Facts, Outcome, Payload, Question, Revision,
         json::{Object, quote},

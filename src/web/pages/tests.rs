@@ -1,7 +1,7 @@
 //! Every template, rendered once with what a hostile client would put on it.
 
 use super::*;
-use crate::{model::Scopes, oauth::RedirectTarget, web::words};
+use crate::{model::Scopes, oauth::RedirectTarget, web::texts};
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
 
@@ -48,7 +48,7 @@ fn consent(client: &str, target: &RedirectTarget) -> String {
         token: "token".to_owned(),
         transaction: "t1",
         client,
-        destination: words::destination(target),
+        destination: texts::destination(target),
         permissions: permissions(),
         resource: "https://mcp.example.com/mcp",
         lifetime: "180 days".to_owned(),
@@ -110,7 +110,7 @@ fn layout() -> Layout {
 }
 
 fn permissions() -> Vec<Permission> {
-    words::permissions(&Scopes::parse("mcp:use mcp:git:read mcp:admin").unwrap())
+    texts::permissions(&Scopes::parse("mcp:use mcp:git:read mcp:admin").unwrap())
 }
 
 fn backends() -> Vec<BackendItem> {
@@ -126,7 +126,7 @@ fn grant(client: &str) -> GrantItem {
     GrantItem {
         id: "g1".to_owned(),
         client: client.to_owned(),
-        destination: words::destination(&RedirectTarget::App("cursor".to_owned())),
+        destination: texts::destination(&RedirectTarget::App("cursor".to_owned())),
         permissions: permissions(),
         endpoint: "/mcp".to_owned(),
         key: Some(HOSTILE.to_owned()),

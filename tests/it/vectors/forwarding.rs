@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{
-    canned,
     client::Client,
     compare::{At, as_minted, same, same_headers},
+    implied_messages,
     plan::MODERN,
     rounds,
     scene::Scene,
@@ -110,7 +110,7 @@ async fn answered(scene: &mut Scene<'_>, client: &mut Client, mut given: Value) 
     let vector = scene.vector;
     let method = vector.answered().ok_or("what is answered?")?;
     let call = scene.call(client, &json!("call")).await?;
-    let params = canned::question(vector, method, &vector.to);
+    let params = implied_messages::question(vector, method, &vector.to);
     let id = expected(vector)?["id"].clone();
     given["id"] = ask(scene, client, &call, method, params).await?["id"].clone();
     client.post(&given).await?;
@@ -153,7 +153,7 @@ pub(super) async fn to_client(mut scene: Scene<'_>) -> Result<(), String> {
 /// The server's answer to a request.
 async fn answer(scene: Scene<'_>) -> Result<(), String> {
     let vector = scene.vector;
-    let mut method = vector.answered().unwrap_or(canned::METHOD);
+    let mut method = vector.answered().unwrap_or(implied_messages::METHOD);
     if method == "initialize" && vector.to == MODERN {
         method = "server/discover";
     } else if method == "initialize" {

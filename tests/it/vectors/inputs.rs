@@ -4,9 +4,9 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    canned,
     client::Client,
     compare::{At, same},
+    implied_messages,
     scene::Scene,
     servers::Heard,
 };
@@ -90,7 +90,7 @@ impl Scene<'_> {
         let responses = &vector.message()["params"]["inputResponses"];
         let inputs = vector.ctx["task_inputs"].as_object().into_iter().flatten();
         let question = |(key, input): (&String, &Value)| {
-            let mut question = canned::asked(vector, &responses[key], false);
+            let mut question = implied_messages::asked(vector, &responses[key], false);
             question["jsonrpc"] = json!("2.0");
             question["id"] = input["backend_request_id"].clone();
             question["params"]["_meta"] = json!({ "io.modelcontextprotocol/related-task": { "taskId": task } });

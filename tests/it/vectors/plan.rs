@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json, value::RawValue};
 
-use super::{canned, conversation::Conversation, vector::Vector};
+use super::{conversation::Conversation, implied_messages, vector::Vector};
 
 /// The version without a handshake.
 pub(super) const MODERN: &str = "2026-07-28";
@@ -87,7 +87,7 @@ impl Plan {
             (method, Some(_))
                 if vector.conversation() == Some(Conversation::ToClient) && message.get("id").is_some() =>
             {
-                plan.learn(method.unwrap_or(canned::METHOD), vector.given.get());
+                plan.learn(method.unwrap_or(implied_messages::METHOD), vector.given.get());
                 plan.status = given["http"]["status"].as_u64().and_then(|status| status.try_into().ok()).unwrap_or(200);
             }
             _ => {}

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{
-    canned,
     client::Client,
     compare::{At, as_minted, same},
     forwarding::expected,
+    implied_messages,
     scene::Scene,
 };
 
@@ -32,7 +32,7 @@ pub(super) async fn answered(scene: &mut Scene<'_>, client: &mut Client, mut giv
     client.post(&call).await?;
     let heard = scene.heard(|message| message["method"] == again["method"]).await?;
     let key = again["params"]["inputResponses"].as_object().and_then(|all| all.keys().next()).ok_or("no responses")?;
-    let question = json!({ "method": method, "params": canned::question(vector, method, &vector.to) });
+    let question = json!({ "method": method, "params": implied_messages::question(vector, method, &vector.to) });
     heard.ask(&json!({ key: question }), &again["params"]["requestState"]);
     let asked = client.next().await?;
     if asked["method"] != *method {
@@ -57,7 +57,7 @@ pub(super) async fn comes_back(mut scene: Scene<'_>) -> Result<(), String> {
     let heard = scene.heard(|message| message["method"] == given["method"]).await?;
     let responses = again["params"]["inputResponses"].as_object().into_iter().flatten();
     let by_url = scene.card.capabilities["elicitation"].get("url").is_some();
-    let questions = responses.map(|(key, answer)| (key.clone(), canned::asked(vector, answer, by_url)));
+    let questions = responses.map(|(key, answer)| (key.clone(), implied_messages::asked(vector, answer, by_url)));
     heard.ask(&Value::Object(questions.collect()), &again["params"]["requestState"]);
     let (_, asked) = client.answer(&json!("first")).await?;
     let state = &asked["result"]["requestState"];

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc::UnboundedReceiver, time::timeout};
 
 use super::{
-    canned,
     client::{Card, Client, SOON},
     compare::{At, same},
+    implied_messages,
     plan::MODERN,
     servers::{Came, Heard},
     stage::{STRICT, Stage},
@@ -72,7 +72,7 @@ impl<'a> Scene<'a> {
 
     /// The parameters of a request whose answer the vector has.
     pub(super) fn request(&self, method: &str) -> Value {
-        canned::request(self.vector, method, (&self.prefix.0, &self.prefix.1))
+        implied_messages::request(self.vector, method, (&self.prefix.0, &self.prefix.1))
     }
 
     /// The next message to the server that is `wanted`; others are skipped.

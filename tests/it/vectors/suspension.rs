@@ -4,9 +4,9 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    canned,
     client::Client,
     compare::{At, as_minted, same},
+    implied_messages,
     scene::Scene,
     servers::Heard,
     vector::Vector,
@@ -54,9 +54,9 @@ fn questions(vector: &Vector) -> Vec<(String, Value, Value)> {
     let first = named.into_iter().find(|id| !id.is_null()).cloned().unwrap_or_else(|| json!("s1"));
     let asked = keys.into_iter().enumerate().map(|(index, key)| {
         let question = match responses.get(&key) {
-            Some(answer) => canned::asked(vector, answer, false),
+            Some(answer) => implied_messages::asked(vector, answer, false),
             None if still[&key].is_object() => still[&key].clone(),
-            None => canned::asked(vector, &json!({ "action": "accept" }), false),
+            None => implied_messages::asked(vector, &json!({ "action": "accept" }), false),
         };
         let id = if index == 0 { first.clone() } else { json!(format!("s-{index}")) };
         (key, question, id)

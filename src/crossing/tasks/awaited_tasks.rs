@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{progress::OwnToken, shared::SharedTasks, tool_modes::ToolMode};
+use super::{progress::OwnToken, shared_tasks::SharedTasks, tool_modes::ToolMode};
 use crate::mcp::{
     Call, CancelReason, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server, listen,
     task::{self, TaskStatus},

@@ -6,10 +6,10 @@ use tokio::time::{Instant, interval, sleep};
 
 use super::{
     connection_key::ConnectionKey,
-    detect::{Detection, Opened},
+    detection::{Detection, Opened},
     error::StartError,
     external_backend::ExternalBackend,
-    open::Failure,
+    opener::Failure,
     pool::SlotState,
     transport,
 };

@@ -17,7 +17,7 @@ use super::{
     connection_key::ConnectionKey,
     era::{BackendEra, Verdict},
     error::StartError,
-    open::{Failure, Opener, Succession},
+    opener::{Failure, Opener, Succession},
     pool::Pool,
 };
 use crate::mcp::{ClientInfo, Era};
