@@ -1,8 +1,8 @@
-//! The application: builds every part in order, and the service. The only room where all parts meet.
+//! The application: builds every part in order, and the service. The only module that knows all parts.
 //!
-//! The order is the order of need: the socket (so that the port is known), the store, the authorization server, the
-//! backends, the gateway in front of them, the clients' side, the pages, the guard and the gate. What is spawned is owned by one
-//! tracker and ended by one token.
+//! The order is that of dependencies: the socket (so that the port is known), the store, the authorization server, the
+//! backends, the gateway, the client side, the pages, the guard and the gate. One tracker owns all tasks, and one token
+//! ends them.
 
 mod control;
 mod events;
@@ -56,13 +56,13 @@ pub struct App {
     shutdown: Duration,
 }
 
-/// The work on events in the background.
+/// Background tasks that act on events.
 struct Background {
     known_servers: KnownServers,
     lost: mpsc::Receiver<SessionId>,
 }
 
-/// The parts that run beside the requests, and have to be ended.
+/// The parts that run beside the requests and have to be ended.
 struct Parts {
     storage: Storage,
     oauth: OAuth,
@@ -87,7 +87,7 @@ struct World {
     cancel: CancellationToken,
 }
 
-/// The foundation of the other parts.
+/// The parts that the others are built on.
 struct Foundation<'a> {
     config: &'a Config,
     public_url: &'a PublicUrl,
@@ -97,7 +97,7 @@ struct Foundation<'a> {
     oauth: OAuth,
     state_key: SealingKey,
     known: ServerRecords,
-    /// The bound of client connections.
+    /// Maximum number of client connections.
     connections: usize,
 }
 
@@ -149,7 +149,7 @@ impl App {
         };
         let (service, parts, background) = foundation.assemble(world)?;
         tell_shared_users(&parts.oauth).await?;
-        // last of all: a key that is made must be shown, and so nothing may fail between the two
+        // last, since a new key must be shown: nothing may fail between its creation and its display
         let first_key = parts.oauth.keys().first().await?;
         let data_dir = config.data_dir;
         Ok(Self {
@@ -166,12 +166,12 @@ impl App {
         })
     }
 
-    /// The URL under which clients reach it, without a slash at the end.
+    /// The URL for clients, without a trailing slash.
     pub fn public_url(&self) -> &PublicUrl {
         &self.public_url
     }
 
-    /// What answers requests, to be served on other streams than the listening socket's.
+    /// The service that answers requests, to be served on other streams than the listening socket's.
     pub fn service(&self) -> HttpService {
         self.service.clone()
     }
@@ -181,8 +181,9 @@ impl App {
         self.first_key.take()
     }
 
-    /// Serves on a thread for each core until `stop`; then no new connection is accepted, running calls get the configured
-    /// time, and everything is ended in the order of its making, backwards. A thread that panics ends it too.
+    /// Serves on a thread for each core until `stop`; then no new connection is accepted, running calls get the
+    /// configured time, and all parts are ended in the reverse order of their creation. A panic of a thread ends it
+    /// too.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
         let Self { listener, service, connections, control, data_dir, parts, background, shutdown, .. } = self;
         let threads = listener::WorkerThreads::start(settings::workers())?;
@@ -244,7 +245,7 @@ impl Parts {
     }
 }
 
-/// Tells the operator, once, which keys share a user since the time when that was the default.
+/// Reports once to the operator which keys share a user since the time when that was the default.
 async fn tell_shared_users(oauth: &OAuth) -> Result<(), oauth::OAuthError> {
     for (user, keys) in oauth.keys().take_shared_users().await? {
         tracing::warn!(%user, keys, "{keys} API keys share the user `{user}`, as keys did that were created without --user: \
@@ -255,7 +256,7 @@ async fn tell_shared_users(oauth: &OAuth) -> Result<(), oauth::OAuthError> {
     Ok(())
 }
 
-/// Ends each client session whose state at a backend is gone, if the operator wants it so (`on_loss = "end"`).
+/// Ends each client session whose state at a backend is lost, if the operator wants it (`on_loss = "end"`).
 async fn end_lost(frontend: Frontend, mut lost: mpsc::Receiver<SessionId>) {
     while let Some(session) = lost.recv().await {
         frontend.end_session(&session).await;
@@ -367,7 +368,7 @@ impl Foundation<'_> {
         Frontend::new(routes, settings::frontend(self.config, self.connections), deps)
     }
 
-    /// Tells the state of the world whenever it is asked.
+    /// Returns the status of the gateway, computed on each request.
     fn status(
         &self,
         supervisor: &Arc<Supervisor>,

@@ -1,11 +1,11 @@
 //! One server made of many (`translation` section 5): policy, routing, merging. Knows nothing of transports and sessions.
 //!
-//! Each call goes to exactly one backend, with the backend's own names, and what comes back is shown in the gateway's.
+//! Each call goes to exactly one backend, under the backend's own names; results and events get the gateway's names.
 //! Lists are served from a catalog in memory, so that no backend delays another. Every byte that is no name and no URI
-//! stays as it was written.
+//! stays unchanged.
 //!
-//! The backends of one moment are one immutable set behind an atomic pointer: a call takes no lock, and
-//! [`Gateway::replace`] puts another set in place while calls run.
+//! The current backends are one immutable set behind an atomic pointer: a call takes no lock, and [`Gateway::replace`]
+//! installs another set while calls run.
 
 mod backend_call;
 mod backends;

@@ -1,7 +1,7 @@
 //! The protocol: messages, revisions and calls as values. Knows nothing of transports, sessions and storage.
 //!
-//! The narrow waist of the gateway is here: a [`Server`] takes a [`Call`] and gives a [`Reply`]. The gateway is a server
-//! made of servers; a scripted test double is one too.
+//! The narrow waist of the gateway: a [`Server`] takes a [`Call`] and returns a [`Reply`]. The gateway is a server made
+//! of servers; so is a scripted test double.
 
 pub mod call;
 pub mod cancel_reason;

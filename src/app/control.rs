@@ -1,5 +1,5 @@
-//! The control file: how the running gateway is reached on this machine by whoever may read its data. Written at the
-//! start, removed at the end. Knows nothing of what is asked.
+//! Control file: address and token of the running gateway, for readers of its data folder. Written at the start,
+//! removed at the end. Knows nothing of the requests.
 
 use std::{
     fs, io,

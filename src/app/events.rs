@@ -1,4 +1,4 @@
-//! The events of all parts, and the actions on them. Knows nothing of when they happen.
+//! Lifecycle events of all parts, and the actions on them. Knows nothing of their causes.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -12,27 +12,27 @@ use crate::{
     model::{KnownEra, SessionId},
 };
 
-/// The bound of lost sessions that wait for their end.
+/// Maximum number of lost sessions that wait for their end.
 const MAX_LOST: usize = 1_024;
 
-/// The actions on events.
+/// Handler of lifecycle events.
 pub(super) struct EventHandler {
-    /// The parts that hold something for requesters, once they are built.
+    /// Parts with state of requesters, once they are built.
     holders: OnceLock<(Weak<Supervisor>, Weak<Gateway>)>,
     known: watch::Sender<ServerRecords>,
     lost: mpsc::Sender<SessionId>,
 }
 
-/// The events that are acted on later.
+/// Events that are handled later.
 pub(super) struct Inbox {
-    /// What is known of the servers; what came between two looks is not kept.
+    /// Records of the servers; only the latest state counts.
     pub(super) known: watch::Receiver<ServerRecords>,
     /// The client sessions to end.
     pub(super) lost: mpsc::Receiver<SessionId>,
 }
 
 impl EventHandler {
-    /// No events yet.
+    /// Creates a handler without events.
     pub(super) fn new() -> (Arc<Self>, Inbox) {
         let (known, changes) = watch::channel(ServerRecords::default());
         let (lost, lost_sessions) = mpsc::channel(MAX_LOST);
@@ -46,14 +46,14 @@ impl EventHandler {
         Observer::new(move |event| events.act(event))
     }
 
-    /// Sets the parts that hold something for requesters. They are not kept alive.
+    /// Sets the parts with state of requesters. They are not kept alive.
     pub(super) fn set_holders(&self, supervisor: &Arc<Supervisor>, gateway: &Arc<Gateway>) {
         let _ = self.holders.set((Arc::downgrade(supervisor), Arc::downgrade(gateway)));
     }
 
-    /// Begins with the eras that the backends know; later ones come as events.
+    /// Starts with the eras that the backends know; later ones come as events.
     pub(super) fn set_eras(&self, eras: impl FnOnce() -> Vec<KnownEra>) {
-        // no event comes in between
+        // no event can come in between
         self.known.send_modify(|known| known.eras = eras());
     }
 

@@ -1,5 +1,5 @@
-//! Everything that is served over HTTP, as one service: the guard, then the gate and the MCP endpoints, or the other routes.
-//! Knows nothing of what is on a route.
+//! The HTTP service of a gateway: the guard, then the gate and the MCP endpoints, or the other routes. Knows nothing of
+//! the handlers.
 
 use std::{
     convert::Infallible,
@@ -46,7 +46,7 @@ impl HttpService {
     ) -> Self {
         // axum's own limit of 2 MB is lifted: the guard has one
         let others = others.layer(DefaultBodyLimit::disable());
-        // once, and not for each request: prepares the routes of a router without state
+        // once and not for each request: prepares the routes of a router without state
         let (endpoints, others) = (endpoints.with_state(()), others.with_state(()));
         Self(Arc::new(ServiceRoutes { guard, gate, streamable, endpoints, others }))
     }

@@ -1,6 +1,6 @@
-//! The records of the servers in the store, from one start to the next: their eras, so that they are not detected again, and
-//! their descriptions of themselves, so that clients need not wait for a slow server (`translation` 6.7). Knows nothing of
-//! their meaning.
+//! Records of the servers in the store, for the next start: their eras, so that they are not detected again, and their
+//! server information, so that clients need not wait for a slow server (`translation` 6.7). Knows nothing of their
+//! meaning.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::{
     support::Digest,
 };
 
-/// The longest description that is stored, in bytes.
+/// Maximum size of stored server information, in bytes.
 const MAX_DESCRIPTION: usize = 1 << 20;
 
 /// The records of all servers.
@@ -22,7 +22,7 @@ const MAX_DESCRIPTION: usize = 1 << 20;
 pub(super) struct ServerRecords {
     /// Their eras.
     pub(super) eras: Vec<KnownEra>,
-    /// The last description of each by itself, its answer to `server/discover`.
+    /// The last server information of each: its answer to `server/discover`.
     pub(super) descriptions: HashMap<BackendId, Payload>,
 }
 
@@ -38,14 +38,14 @@ pub(super) struct KnownServers {
 // === impl ServerRecords ===
 
 impl ServerRecords {
-    /// Notes the era of a server.
+    /// Stores the era of a server.
     pub(super) fn set_era(&mut self, era: KnownEra) {
         self.eras.retain(|known| known.server != era.server);
         self.eras.push(era);
     }
 
-    /// Loads the rows of the backends that are configured as they were; those of others are deleted. Nothing if they cannot
-    /// be read: then the servers are asked again.
+    /// Loads the rows of unchanged backends, and deletes those of others. If they cannot be read, there are none, and
+    /// the servers are asked again.
     pub(super) async fn load(storage: &Storage, specs: &[BackendSpec]) -> Self {
         let eras = storage.backend_eras().list().await.unwrap_or_else(|error| {
             tracing::warn!(%error, "the eras of backends cannot be read; they are detected again");
@@ -82,7 +82,7 @@ fn servers(specs: &[BackendSpec]) -> HashMap<BackendId, Digest> {
 // === impl KnownServers ===
 
 impl KnownServers {
-    /// Stores the news of these backends; the store has these eras.
+    /// Creates the writer for these backends; the store has these eras.
     pub(super) fn new(
         storage: Storage,
         specs: &[BackendSpec],
@@ -93,8 +93,7 @@ impl KnownServers {
         Self { storage, servers: servers(specs), news, stored }
     }
 
-    /// Stores every change until `end`, those before it included. A change that cannot be written is tried again with the
-    /// next one.
+    /// Stores every change until `end`, including those before it. A failed write is repeated with the next change.
     pub(super) async fn run(mut self, end: CancellationToken) {
         let mut is_over = false;
         loop {

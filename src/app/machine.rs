@@ -1,4 +1,4 @@
-//! The endpoints for machines: health, readiness, metrics and status. Decides who may see which of them.
+//! Endpoints for machines: health, readiness, metrics and status. Decides about access to them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,11 +28,11 @@ pub(super) struct Machine {
     pub(super) status: StatusSource,
     pub(super) telemetry: Telemetry,
     pub(super) gate: Gate,
-    /// The digest of the token in the control file, which opens everything to whoever may read the data folder.
+    /// Digest of the token in the control file, which opens everything to readers of the data folder.
     pub(super) control: Digest,
 }
 
-/// The routes without their gate, and who may go around it.
+/// Routes without their gate, and the access that bypasses it.
 #[derive(Clone)]
 struct SideDoor {
     open: Router,
@@ -53,8 +53,8 @@ pub(super) fn router(machine: Machine) -> Router {
         .merge(gated.route_layer(from_fn_with_state(door, side_door)))
 }
 
-/// Ready once every backend has come to an end of its first start, well or not: one that is sick does not take the
-/// others out of service.
+/// Ready once the first start of every backend has ended, well or not: a failed backend does not take the others out of
+/// service.
 async fn readiness(State(machine): State<Machine>) -> Response {
     if machine.supervisor.ready(Duration::ZERO).await {
         "ready\n".into_response()
@@ -80,7 +80,7 @@ async fn side_door(State(door): State<SideDoor>, request: Request, next: Next) -
     }
 }
 
-/// Returns `true` if a process of this machine asks by itself. A proxy on this machine adds one of these headers.
+/// True for a request from a process on this machine. A proxy on this machine adds one of these headers.
 fn is_local(request: &Request) -> bool {
     const FORWARDED: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
     let from = request.extensions().get::<ClientIp>();

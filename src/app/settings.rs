@@ -1,4 +1,4 @@
-//! From the configuration to the settings of each room. Knows nothing of running parts.
+//! Settings of each module, from the configuration. Knows nothing of running parts.
 
 use std::{net::SocketAddr, num::NonZero, sync::Arc, thread};
 
@@ -14,7 +14,7 @@ use crate::{
     support::Random,
 };
 
-/// The authorization server's.
+/// Those of the authorization server.
 pub(super) fn oauth(config: &Config, public_url: &PublicUrl) -> oauth::OAuthSettings {
     let mut settings = oauth::OAuthSettings::new(public_url.as_str());
     settings.policy = config.auth.clone();
@@ -23,29 +23,29 @@ pub(super) fn oauth(config: &Config, public_url: &PublicUrl) -> oauth::OAuthSett
     settings
 }
 
-/// The gate's.
+/// Those of the gate.
 pub(super) fn gate(config: &Config) -> resource::GateSettings {
     resource::GateSettings { query_key: config.http.query_api_key }
 }
 
-/// The gateway's.
+/// Those of the gateway.
 pub(super) fn gateway(config: &Config) -> gateway::GatewaySettings {
     gateway::GatewaySettings { naming: config.naming, ..gateway::GatewaySettings::default() }
 }
 
-/// The backends' limits on question slots.
+/// The limits of question slots.
 pub(super) fn slots(config: &Config) -> backend::SlotLimits {
     let config::LimitsConfig { question_slot_time, slot_wait, .. } = config.limits;
     backend::SlotLimits { question_slot_time, slot_wait }
 }
 
-/// The bounds of what crossings keep.
+/// The limits of suspended calls.
 pub(super) fn crossing(config: &Config) -> crossing::SuspensionLimits {
     let config::LimitsConfig { suspended_calls_per_user, suspended_calls, question_timeout, .. } = config.limits;
     crossing::SuspensionLimits { suspended_calls_per_user, suspended_calls, question_timeout }
 }
 
-/// The frontend's, for this bound of client connections.
+/// Those of the frontend, for this maximum number of client connections.
 pub(super) fn frontend(config: &Config, connections: usize) -> frontend::FrontendSettings {
     let limits = &config.limits;
     frontend::FrontendSettings {
@@ -55,7 +55,7 @@ pub(super) fn frontend(config: &Config, connections: usize) -> frontend::Fronten
         calls_per_session: limits.calls_per_session,
         calls_per_user: limits.calls_per_user,
         listens_per_user: limits.listens_per_user,
-        // each holds a connection that never makes room: a quarter is left for calls
+        // each holds a connection that is never evicted: a quarter is left for calls
         listens: limits.listens.unwrap_or(connections / 4 * 3),
         question_timeout: limits.question_timeout,
         stream_lifetime: limits.stream_lifetime,
@@ -67,7 +67,7 @@ pub(super) fn frontend(config: &Config, connections: usize) -> frontend::Fronten
     }
 }
 
-/// The HTTP layers'.
+/// Those of the HTTP layers.
 pub(super) fn http(
     config: &Config,
     public_url: Url,
@@ -86,7 +86,8 @@ pub(super) fn http(
     }
 }
 
-/// The connections'. Raises the limit on open descriptors, since the bound derives from it.
+/// Those of the connections. Raises the limit of open descriptors, since the maximum number of connections derives from
+/// it.
 pub(super) fn listener(config: &Config) -> listener::ListenerSettings {
     let limits = &config.limits;
     let possible = descriptors::connections(descriptors::raise(), reserved(config));

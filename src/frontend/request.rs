@@ -1,6 +1,5 @@
-//! One request of a client without a session (2026-07-28): its place among those of its user, and the messages of its
-//! answer. Whoever closes the answer cancels the request. Knows nothing of transports, and of calls that wait for their
-//! client between two requests.
+//! One request of a client without a session (2026-07-28): its permit, and the messages of its answer. Closing the
+//! answer cancels the request. Knows nothing of transports and of suspended calls.
 
 mod discover;
 mod envelope;
@@ -28,12 +27,12 @@ use crate::{
     model::Requester,
 };
 
-/// The messages of an answer, the response last. Dropping them cancels the request.
+/// Messages of an answer, the response last. Dropping them cancels the request.
 pub(crate) type RequestMessages = Pin<Box<dyn Stream<Item = Message> + Send>>;
 
-/// One request, its envelope read and checked.
+/// A request with a checked envelope.
 pub(crate) struct StatelessRequest<'a> {
-    /// The servers, and the bounds of the users.
+    /// The servers, and the limits of the users.
     pub(crate) state: &'a FrontendState,
     /// The client.
     pub(crate) sender: &'a Sender,
@@ -57,30 +56,30 @@ pub(crate) enum Served {
     Listen(RequestMessages),
 }
 
-/// A request that runs: its reply, turned into messages for its client.
+/// A running request: its reply, as messages for its client.
 struct RequestExchange {
     /// The id that the response carries.
     id: RequestId,
     /// The method.
     method: Method,
-    /// The lowest level of log messages that it wants, if any.
+    /// The minimum level of log messages, if it wants any.
     level: Option<Level>,
-    /// The wish for progress notifications.
+    /// Progress notifications.
     progress: Progress,
     /// The translator into the client's version.
     translator: ClientTranslator,
 }
 
-/// The wish of a request for progress notifications.
+/// Progress notifications of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
-    /// It gave a token.
+    /// It has a token.
     Wanted,
-    /// It gave none.
+    /// It has none.
     Unwanted,
 }
 
-/// The causes that end a request from outside.
+/// Events that end a request from outside.
 struct Stop {
     /// The credential was revoked.
     revoked: Arc<CancellationToken>,
@@ -181,7 +180,7 @@ impl RequestExchange {
                         question.answer.give(Err(error));
                     }
                     Some(Event::Done(outcome)) => {
-                        // whoever reads the answer finds what the call held free
+                        // the call has released everything before the client reads its answer
                         drop((reply, permit));
                         yield self.response(outcome);
                         return;
@@ -200,7 +199,7 @@ impl RequestExchange {
         let wanted = match notification.method {
             Method::LoggingMessage => self.level.is_some_and(|lowest| level_of(&notification) >= Some(lowest)),
             Method::Progress => self.progress == Progress::Wanted,
-            // the server's own, as unknown members
+            // custom notifications of the server pass
             Method::Other(_) => true,
             _ => false,
         };

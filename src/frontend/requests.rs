@@ -1,5 +1,5 @@
-//! The requests of clients without sessions: how many each user has running, and which clients sent some. Requests of
-//! different users share nothing but a read of the table; those of one user share counters. Knows nothing of how a request
+//! Requests of clients without sessions: the number of each user's running requests, and the recent clients. Requests
+//! of different users share only a read of the table; those of one user share counters. Knows nothing of how a request
 //! is served.
 
 mod recent_clients;
@@ -25,10 +25,10 @@ use crate::{
     support::Timestamp,
 };
 
-/// The kinds of requests that are counted apart, so that none takes the room of another.
+/// Kinds of requests with separate limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
-    /// Requests that run.
+    /// A call.
     Call,
     /// Open `subscriptions/listen`.
     Listen,
@@ -38,13 +38,13 @@ pub(super) enum RequestKind {
 pub(crate) struct StatelessRequests {
     users: DashMap<UserId, Arc<User>>,
     shared: Arc<RequestCounters>,
-    /// The time that a client is shown after its last request.
+    /// Time for which a client is shown after its last request.
     shown_for: Duration,
     /// The observer of each listen that ended.
     pub(super) observer: Observer,
     /// The number of the last request, which identifies it at the backends.
     last: AtomicU64,
-    /// Ends everything that runs, when the gateway does.
+    /// Ends all requests when the gateway stops.
     pub(super) closed: CancellationToken,
 }
 
@@ -53,16 +53,16 @@ pub(crate) struct StatelessRequests {
 struct RequestCounters {
     calls: RequestBound,
     listens: RequestBound,
-    /// The number of clients that are remembered.
+    /// Number of known clients.
     clients: AtomicUsize,
 }
 
-/// The bound of one kind.
+/// The limit of one kind.
 #[derive(Debug)]
 struct RequestBound {
     /// The option of the configuration, and its value.
     each: (&'static str, usize),
-    /// The same for all users together; `None` if only each user's own number is bounded.
+    /// The same for all users together; `None` if only each user is limited.
     all: Option<(&'static str, usize)>,
     /// The number of all users, if `all` bounds it.
     count: AtomicUsize,
@@ -77,7 +77,7 @@ pub(super) struct User {
     clients: RecentClients,
 }
 
-/// A request that is counted. Dropping it makes room for another.
+/// The permit of a counted request. Dropping it frees its place.
 #[derive(Debug)]
 pub(super) struct RequestPermit {
     user: Arc<User>,
@@ -99,7 +99,7 @@ impl StatelessRequests {
         }
     }
 
-    /// The user of this id.
+    /// The user with this id.
     pub(super) fn user(&self, id: &UserId) -> Arc<User> {
         if let Some(user) = self.users.get(id) {
             return Arc::clone(&user);
@@ -108,23 +108,23 @@ impl StatelessRequests {
         Arc::clone(&self.users.entry(id.clone()).or_insert_with(user))
     }
 
-    /// The number of one more request.
+    /// A new request number.
     pub(super) fn number(&self) -> RequestNumber {
         RequestNumber::new(self.last.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Forgets the clients that were away for long, and the users that have nothing left.
+    /// Removes clients without recent requests, and users without anything left.
     pub(crate) fn sweep(&self, now: Timestamp) {
         let since = now - self.shown_for;
         self.users.retain(|_, user| {
             let gone = user.clients.forget(since);
             self.shared.clients.fetch_sub(gone, Ordering::Relaxed);
-            // whoever is about to begin something holds it
+            // held during a request
             Arc::strong_count(user) > 1 || !user.clients.is_empty()
         });
     }
 
-    /// The recent clients, for status pages: the first of them first.
+    /// The recent clients for status pages, oldest first.
     pub(crate) fn status(&self, now: Timestamp) -> Vec<SessionStatus> {
         let since = now - self.shown_for;
         let users: Vec<_> = self.users.iter().map(|user| Arc::clone(&user)).collect();
@@ -133,7 +133,7 @@ impl StatelessRequests {
         all.into_iter().map(|(_, status)| status).collect()
     }
 
-    /// Ends everything that runs.
+    /// Ends all requests.
     pub(crate) fn close(&self) {
         self.closed.cancel();
     }
@@ -147,7 +147,7 @@ impl User {
         Self { shared, calls: none(), listens: none(), clients: RecentClients::default() }
     }
 
-    /// Notes a request of this caller, who is this user, and returns its client.
+    /// Records a request of this caller, who is this user, and returns its client.
     pub(super) fn note(
         &self,
         caller: &Caller,
@@ -162,7 +162,7 @@ impl User {
     ///
     /// # Errors
     ///
-    /// `-32603`, which names the limit, if the user or the gateway has as many as allowed.
+    /// `-32603` with the name of the limit, if the user or the gateway has reached it.
     pub(super) fn begin(self: &Arc<Self>, kind: RequestKind) -> Result<RequestPermit, ErrorObject> {
         let bound = self.shared.bound(kind);
         if !try_add(self.count(kind), bound.each.1) {
@@ -200,7 +200,7 @@ impl Drop for RequestPermit {
 impl RequestCounters {
     fn new(settings: &FrontendSettings) -> Self {
         let bound = |each, all| RequestBound { each, all, count: AtomicUsize::new(0) };
-        // one user alone cannot take all of them
+        // one user cannot take all of them
         let listens = settings.listens_per_user.min((settings.listens / 2).max(1));
         Self {
             calls: bound(("calls_per_user", settings.calls_per_user), None),
@@ -232,7 +232,7 @@ fn try_add(count: &AtomicUsize, max: usize) -> bool {
     false
 }
 
-/// The error that names the limit and says what to do.
+/// The error with the limit and the remedy.
 fn refusal(kind: RequestKind, whose: &str, (option, max): (&'static str, usize)) -> ErrorObject {
     metrics::counter!("lockkeeper_frontend_limited_total", "limit" => option).increment(1);
     let (what, remedy) = match kind {

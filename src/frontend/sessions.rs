@@ -1,7 +1,7 @@
-//! The table of sessions: their owners, their bounds, and their ends (design rule 9). Knows nothing of HTTP.
+//! Table of sessions: owners, limits and ends (design rule 9). Knows nothing of HTTP.
 //!
-//! Sessions of Streamable HTTP have a row in the store and outlive the process: one that is not in memory is looked up
-//! there once. Those of HTTP+SSE are their connection and have none. An opening and an ending are written at once, activity
+//! Sessions of Streamable HTTP have a row in the store and survive the process: one that is not in memory is looked up
+//! there once. Those of HTTP+SSE are their connection and have no row. A start and an end are written at once, activity
 //! by the sweep.
 //!
 //! A session that ended never comes back. It is marked as ended before it leaves the memory, and the mark stays until its

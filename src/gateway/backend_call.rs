@@ -67,8 +67,8 @@ impl CalledTool {
         Some(Self { seen, shown, own })
     }
 
-    /// Checks the call against its `mirror` by the list at hand; `None` if there is none. A tool that is not listed is for its
-    /// server to judge.
+    /// Checks the call against its `mirror` by the cached list; `None` if there is none. The server decides about an
+    /// unlisted tool.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ fn arguments(params: &Payload) -> Value {
     params.member("arguments").and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-/// The same event; what only the gateway can mend is told as its fault (`translation` 2.3).
+/// Reports an error that only the gateway could prevent as the gateway's (`translation` 2.3).
 fn without_leg_fault(backend: &BackendId, event: Event) -> Event {
     match event {
         Event::Done(Outcome::Failed(error)) if error.is_leg_fault() => {
@@ -115,7 +115,7 @@ fn without_leg_fault(backend: &BackendId, event: Event) -> Event {
     }
 }
 
-/// True if the server says that the headers do not mirror the call. It has not run then.
+/// True if the server reports that the headers do not match the call. It has not run then.
 fn mismatches(event: Option<&Event>) -> bool {
     let Some(Event::Done(Outcome::Failed(error))) = event else { return false };
     error.is_leg_fault() && error.code() == ErrorObject::HEADER_MISMATCH
@@ -140,14 +140,14 @@ impl BackendToolCall {
         })
     }
 
-    /// What is to be mirrored of this call, as far as this list tells.
+    /// The parameters of this call to mirror, as far as the list shows.
     fn mirrored_in(&self, list: &List) -> Option<Arc<Mirror>> {
         let mirror = list.mirrored(&self.name)?.of_call(&arguments(&self.call.params));
         (!mirror.is_empty()).then(|| Arc::new(mirror))
     }
 
-    /// Asks what the tool is now, since it is another than it was at hand (2026-07-28, transports, *Client Behavior*);
-    /// whether that changes what is mirrored.
+    /// Fetches the list again, since the tool has changed (2026-07-28, transports, *Client Behavior*). Returns true if
+    /// the mirrored parameters change.
     async fn mirrors_anew(&mut self) -> bool {
         let list = self.seen.entry.catalog.renewed(&self.call.context, ListKind::Tools).await;
         let Some(mirror) = list.map(|list| self.mirrored_in(&list)) else { return false };
@@ -174,7 +174,7 @@ impl BackendToolCall {
         is_wrapped && json::may_hold(result.json(), &STRUCTURED) && result.member("structuredContent").is_some()
     }
 
-    /// True if the list says so. It is waited for only where what is at hand does not tell.
+    /// True if the list says so. Waits for a list only if the cached one does not know the tool.
     async fn is_wrapped(&self) -> bool {
         if let Some(wrapped) = self.at_hand().and_then(|list| list.wraps_output_of(&self.name)) {
             return wrapped;
@@ -183,7 +183,7 @@ impl BackendToolCall {
         lookup.wait().await.is_ok_and(|list| list.wraps_output_of(&self.name) == Some(true))
     }
 
-    /// The tools as this client sees them, where they are known.
+    /// The tools as this client sees them, if they are cached.
     fn at_hand(&self) -> Option<Arc<List>> {
         self.seen.entry.catalog.list(&self.call.context, ListKind::Tools).at_hand()
     }

@@ -54,14 +54,14 @@ pub(crate) struct BackendEntry {
 pub(crate) struct VisibleBackend {
     pub(crate) entry: Arc<BackendEntry>,
     pub(crate) access: Access,
-    /// True if it is one of several, so that a question must say who asks.
+    /// True if there are several, so that a server request must name its backend.
     several: bool,
 }
 
 // === impl Backends ===
 
 impl Backends {
-    /// These backends. Of two with one name the first counts; the configuration does not let it come to that.
+    /// Creates the set. Of two with one name the first counts; the configuration prevents that.
     pub(crate) fn new(entries: Vec<Arc<BackendEntry>>, naming: Naming) -> Self {
         let index = entries.iter().enumerate().rev().map(|(at, entry)| (entry.id.to_string(), at)).collect();
         Self { entries, index, naming }
@@ -93,12 +93,12 @@ impl Backends {
         (view, seen)
     }
 
-    /// The backend of this name, whoever may see it.
+    /// The backend with this name, regardless of rights.
     pub(crate) fn find(&self, name: &str) -> Option<&Arc<BackendEntry>> {
         self.index.get(name).map(|at| &self.entries[*at])
     }
 
-    /// The backend of this name, where the caller may see it.
+    /// The backend with this name, if the caller may see it.
     pub(crate) fn visible(&self, caller: &Caller, name: &str) -> Option<VisibleBackend> {
         self.see(caller, self.find(name)?)
     }

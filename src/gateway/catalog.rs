@@ -44,9 +44,9 @@ use crate::{
     model::{BackendId, Caller, Requester, SessionId, Share},
 };
 
-/// The most caches of one backend; the least recently used one goes when there are more.
+/// Maximum number of caches of one backend; beyond it the least recently used one is removed.
 const MAX_CACHES: usize = 1_000;
-/// The time for which a change is told to those who begin to listen after it.
+/// Time for which a change is still reported to new listens.
 const JUST_CHANGED: Duration = Duration::from_mins(1);
 
 /// The lists of one backend.
@@ -82,8 +82,8 @@ impl Catalog {
         Self { source, has_plain_calls, share, caches: RwLock::default(), uses: AtomicU64::new(0) }
     }
 
-    /// A context of the gateway's own that can be asked what `capabilities` say. Without any it is the one whose backend
-    /// session is always held; with some it stands for all clients that have the same.
+    /// A context of the gateway with these capabilities. Without any, it uses the base connection; with some, it
+    /// represents all clients with the same.
     pub(crate) fn base_context(capabilities: &Capabilities) -> Context {
         Context {
             caller: Arc::new(Caller::gateway()),
@@ -111,19 +111,19 @@ impl Catalog {
         self.source.mirrors_params.load(Ordering::Relaxed)
     }
 
-    /// A whole list; a fetch is started where it is due.
+    /// The whole list; starts a fetch if it is due.
     pub(crate) fn list(&self, context: &Context, kind: ListKind) -> Lookup<List> {
         let cache = self.cache(context);
         cache.want(kind);
         let alike = ListCacheKey { owner: CacheOwner::Base, ..cache.key.clone() };
         let alike = self.caches.read().get(&alike).and_then(|alike| alike.list(kind).value());
         let fallback = alike.or_else(|| self.base()?.list(kind).value());
-        // at a backend with a process per session, nobody has a cache before a change was told
+        // with a process for each session, a session has its own cache only after a change
         let is_told = self.share == Share::Session && cache.key.owner != CacheOwner::Base;
         Lookup { cached: Arc::clone(cache.list(kind)), freshness: self.source.list(&cache, kind), fallback, is_told }
     }
 
-    /// A whole list, asked for anew because the backend answered as if it were another; `None` where it cannot be had.
+    /// The whole list, fetched again because the backend behaved as if it had changed; `None` if it cannot be fetched.
     pub(crate) async fn renewed(&self, context: &Context, kind: ListKind) -> Option<Arc<List>> {
         let cache = self.cache(context);
         let cached = cache.list(kind);
@@ -156,13 +156,13 @@ impl Catalog {
         }
     }
 
-    /// The backend says, in its session with this context, that the lists of these kinds changed. Gives whether the
-    /// client is to be told at once; else it is told when the list has come and is another.
+    /// Handles a change of these lists in the backend's session for this context. Returns true if the client is
+    /// notified at once; otherwise once the list has been fetched and differs.
     pub(crate) fn changed_for(&self, context: &Context, kinds: &[ListKind]) -> bool {
         if let (Share::Session, Some(owner)) = (self.share, self.own_owner(context)) {
             let capabilities = context.client.capabilities.key().to_owned();
             let key = ListCacheKey { owner, capabilities };
-            // a new one each time: whoever asks because of it waits for what is there now
+            // replaced, so that a request that follows the notification waits for the new list
             self.caches.write().remove(&key);
             self.open(key, context);
             return true;
@@ -170,15 +170,15 @@ impl Catalog {
         let cache = self.cache(context);
         cache.invalidate(kinds);
         for kind in kinds {
-            // the server's word counts where there is nothing yet to tell a change by
+            // without an earlier list to compare, the server's notification counts
             cache.list(*kind).notify_later(None);
             self.source.list(&cache, *kind);
         }
         false
     }
 
-    /// The backend says so in its session with the gateway itself: what everybody sees is fetched again, if somebody
-    /// looked at it since the last change was told; what single users and sessions see, when they ask.
+    /// Handles a change in the base connection: shared lists are fetched again if they were read since the last change;
+    /// those of users and sessions on demand.
     pub(crate) fn changed(&self, kinds: &[ListKind]) {
         let caches: Vec<_> = self.caches.read().values().cloned().collect();
         for cache in caches {

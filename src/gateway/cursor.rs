@@ -16,12 +16,12 @@ const MAX_CURSOR: usize = 256;
 pub(crate) struct Cursors(SealingKey);
 
 impl Cursors {
-    /// Cursors under a key of this process alone.
+    /// Cursors with a key of this process.
     pub(crate) fn new(random: &dyn Random) -> Self {
         Self(SealingKey::ephemeral(random))
     }
 
-    /// A cursor for the entry at `position`, good in the same `setting` alone.
+    /// A cursor for the entry at `position`, valid only in the same `setting`.
     pub(crate) fn seal(&self, position: u64, setting: &[u8], random: &dyn Random) -> String {
         let sealed = self.0.seal_text(&position.to_be_bytes(), setting, random).unwrap_or_default();
         format!("{PREFIX}{sealed}")

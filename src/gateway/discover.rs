@@ -64,7 +64,7 @@ fn capabilities(given: &[Gathered<DiscoverInfo>]) -> Value {
             union.insert(name.to_owned(), json!({}));
         }
     }
-    // which of its parts a backend has that has not answered yet cannot be guessed
+    // the parts of a backend that has not answered yet are unknown
     let known: Vec<&DiscoverInfo> = given.iter().filter_map(|one| one.as_deref().ok()).collect();
     if let Some(tasks) = tasks(&known) {
         union.insert("tasks".to_owned(), tasks);

@@ -1,4 +1,4 @@
-//! The endpoints of the gateway: each a [`Server`] of its own. Dispatches by method, and knows nothing of what is done.
+//! Endpoints of the gateway, each a [`Server`]. Dispatches by method, and knows nothing of the handlers.
 
 use std::sync::Arc;
 
@@ -136,7 +136,7 @@ fn send(one: &VisibleBackend, call: Call) -> Reply {
     }
 }
 
-/// The reply where the caller can see no backend.
+/// The reply if the caller can see no backend.
 fn absent(call: &Call) -> Reply {
     match call.params.string("name") {
         Some(name) if call.method == Method::ToolsCall => Reply::failed(route::unknown(ListKind::Tools, &name)),
@@ -145,7 +145,7 @@ fn absent(call: &Call) -> Reply {
     }
 }
 
-/// A backend is not asked for what it says it does not have.
+/// A backend is not asked for a list that it does not declare.
 fn own_list(shared: &Arc<GatewayState>, one: VisibleBackend, kind: ListKind, call: Call) -> Reply {
     let shared = Arc::clone(shared);
     Reply::later(async move {

@@ -8,8 +8,7 @@ use tokio::time::timeout;
 use super::{backends::VisibleBackend, shared::GatewayState};
 use crate::mcp::{Call, Payload, Reply, Revision};
 
-/// Tells every backend that the caller may see. Those that do not take it within the cold budget are left out: nothing
-/// that is told is waited for.
+/// Notifies every backend that the caller may see. Those that do not accept it within the cold budget are skipped.
 pub(crate) fn notify(shared: &Arc<GatewayState>, call: Call) -> Reply {
     let shared = Arc::clone(shared);
     Reply::later(async move {

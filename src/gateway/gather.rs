@@ -24,7 +24,7 @@ pub(crate) enum WaitPolicy {
     UntilOne,
 }
 
-/// The value of each look-up, in their order. A change is told when a missing one comes.
+/// The values of the look-ups, in order. A missing one is reported as a change when it arrives.
 pub(crate) async fn gather<T: PartialEq>(
     asked: Vec<Lookup<T>>,
     budget: Duration,
@@ -42,7 +42,7 @@ pub(crate) async fn gather<T: PartialEq>(
 async fn wait<T: PartialEq>(asked: &[Lookup<T>], budget: Duration, policy: WaitPolicy) {
     let here = |one: &Lookup<T>| one.freshness.value.is_some() || one.fallback.is_some();
     let mut some_here = asked.iter().any(here);
-    // One that failed before is waited for only where there is nothing else to give.
+    // A failed one is awaited only if there is nothing else to return.
     let waits = |one: &&Lookup<T>| one.freshness.value.is_none() && (one.freshness.failure.is_none() || !some_here);
     let waiting: Vec<_> = asked.iter().filter(waits).filter(|one| one.freshness.began.is_some()).collect();
     let Some(latest) = waiting.iter().filter_map(|one| one.freshness.began).max() else { return };

@@ -56,7 +56,7 @@ impl CacheHints {
 // === impl CacheScope ===
 
 impl CacheScope {
-    /// The word on the wire.
+    /// The value on the wire.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Public => "public",

@@ -1,5 +1,5 @@
-//! `subscriptions/listen` in front of many backends: what they tell, as one reply that never ends by itself. Knows
-//! nothing of how the lists are kept.
+//! `subscriptions/listen` for many backends: their notifications in one reply that does not end by itself. Knows
+//! nothing of how lists are cached.
 //!
 //! A listen with a filter begins with the one acknowledgement of what the backends together tell: each is asked for its own
 //! tasks and resources. A backend's `list_changed` is passed on when its list has come and is another than the one that was
@@ -68,13 +68,13 @@ struct ListenSources {
     resources: BTreeMap<BackendId, Vec<(String, String)>>,
 }
 
-/// The parts of a filter that need not be asked for at the backends, and the owners of the others.
+/// The parts of a filter that need no request to the backends, and the owners of the others.
 struct Prepared {
     lists: BTreeSet<&'static str>,
     resources: BTreeMap<BackendId, Vec<(String, String)>>,
 }
 
-/// The lists whose change is to be told, and when.
+/// Lists with a change to report, and the time of the report.
 #[derive(Default)]
 struct PendingChanges {
     methods: Vec<Method>,
@@ -145,7 +145,7 @@ impl ListenSources {
         while !is_prepared || waiting > 0 {
             let due = end.unwrap_or_else(Instant::now);
             let events = tokio::select! {
-                // before anything is asked for that it could tell of
+                // before any request whose result it could concern
                 biased;
                 events = self.hear() => events,
                 prepared = &mut preparing, if !is_prepared => {
@@ -178,7 +178,7 @@ impl ListenSources {
         early
     }
 
-    /// The listen that keeps up the subscriptions at a backend, if there are any: acknowledged in the client's names.
+    /// The listen with the subscriptions at a backend, if there are any: acknowledged in the client's names.
     fn subscriptions(&self, one: &VisibleBackend) -> Option<BackendEvents> {
         let uris = self.resources.get(&one.entry.id)?.clone();
         let own: Vec<&str> = uris.iter().map(|(own, _)| own.as_str()).collect();
@@ -189,7 +189,7 @@ impl ListenSources {
                 Event::Notified(told) if told.method == Method::SubscriptionsAcknowledged => {
                     listen::resources(&told.params)
                 }
-                // updates come on the listen that is told of everything
+                // updates come on the listen for all notifications
                 _ => return ready(None),
             };
             let shown = uris.iter().filter(|(own, _)| honoured.contains(own)).map(|(_, shown)| shown.clone());
@@ -300,7 +300,7 @@ async fn prepare(
     prepared
 }
 
-/// The listen as this backend is asked for it: for its own tasks, and for everything that needs not be asked for.
+/// The listen for this backend: its own tasks and resources, and everything that needs no request.
 fn part(seen: &VisibleBackend, view: NameView, call: &Call) -> Call {
     let ids = listen::task_ids(&call.params);
     let own = ids.iter().filter_map(|shown| match view {

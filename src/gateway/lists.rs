@@ -18,7 +18,7 @@ use crate::{
     model::Access,
 };
 
-/// A list that is asked for, and what there is of it.
+/// A requested list, and its available parts.
 struct ListQuery<'a> {
     view: NameView,
     kind: ListKind,
@@ -54,7 +54,7 @@ struct Page {
     server: Option<Bytes>,
 }
 
-/// The bit of a packed position that is set where everybody may keep the list.
+/// The bit of a packed position that marks a public list.
 const PUBLIC: u64 = 1 << 63;
 
 /// One page of the list of `seen`, in their order.
@@ -99,14 +99,14 @@ async fn marked(seen: &[VisibleBackend], given: &[Gathered<List>], kind: ListKin
         return marked;
     }
     for ((mark, one), list) in marked.iter_mut().zip(seen).zip(given) {
-        // a server whose tools were listed has said before what it is
+        // a server whose tools were listed has reported its information before
         *mark =
             list.is_ok() && one.entry.catalog.server_info(context).wait().await.is_ok_and(|info| info.extends_tasks());
     }
     marked
 }
 
-/// The error where there is something to ask and nothing to give: a sole backend's own, or one that names them all.
+/// The error if there are backends and no list: a single backend's own, or one that names them all.
 fn none_of(seen: &[VisibleBackend], given: &[Gathered<List>]) -> Option<ErrorObject> {
     match given {
         [] => None,
@@ -121,7 +121,7 @@ fn none_of(seen: &[VisibleBackend], given: &[Gathered<List>]) -> Option<ErrorObj
     }
 }
 
-/// The cursor that a request carries; an error where it is no string.
+/// The cursor of a request; an error if it is no string.
 fn cursor(params: &Payload) -> Option<Result<String, ErrorObject>> {
     let object = params.object()?;
     let text = object.get("cursor").filter(|text| *text != "null")?;
@@ -141,7 +141,7 @@ fn setting(view: NameView, seen: &[VisibleBackend], kind: ListKind, call: &Call)
 // === impl ListQuery ===
 
 impl ListQuery<'_> {
-    /// A backend's own list as it came, where one page of at most `most` entries holds it all and the caller sees it all.
+    /// A backend's own list unchanged, if one page of at most `most` entries holds all of it and the caller sees all.
     fn whole(&self, most: usize) -> Option<Payload> {
         let (NameView::Own, [one], [Ok(list)]) = (self.view, self.seen, self.given.as_slice()) else { return None };
         let revision = self.call.context.client.revision;
@@ -156,7 +156,7 @@ impl ListQuery<'_> {
         self.kind == ListKind::Tools && one.access != Access::Full
     }
 
-    /// The version that the list is written in: the client's where several backends share it.
+    /// The version of the list: the client's if several backends share it.
     fn revision(&self) -> Revision {
         match (self.view, self.given.as_slice()) {
             (NameView::Own, [Ok(list)]) => list.revision.unwrap_or(Revision::NEWEST_LEGACY),
@@ -174,8 +174,7 @@ impl ListQuery<'_> {
         hints.within(if limited { CacheScope::Private } else { CacheScope::Public })
     }
 
-    /// In whose name the list is: the gateway's own where it is of several, else the backend's. Clients of 2026-07-28 alone
-    /// are told.
+    /// The server named in the list: the gateway if it is merged, else the backend's. Only for clients of 2026-07-28.
     async fn server(&self) -> Option<Bytes> {
         match (self.view, self.seen) {
             _ if !self.call.context.client.revision.has(Feature::NamedServers) => None,
@@ -187,7 +186,7 @@ impl ListQuery<'_> {
         }
     }
 
-    /// At most `most` entries from `start` on, and where the next page begins.
+    /// At most `most` entries from `start` on, and the start of the next page.
     fn page(&self, start: Position, most: usize) -> (Vec<Bytes>, Option<Position>) {
         let mut page = Vec::new();
         let client = (self.call.context.client.revision, self.call.context.profile);

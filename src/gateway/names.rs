@@ -1,5 +1,5 @@
-//! Names, URIs and task ids on the merged endpoint, and the way back (`translation` section 5). Knows nothing of lists and
-//! calls.
+//! Names, URIs and task ids on the merged endpoint, and their reversal (`translation` section 5). Knows nothing of
+//! lists and calls.
 //!
 //! - **Names** of tools and prompts: `<backend>__<name>`, always of `[A-Za-z0-9_-]{1,64}`, which every client accepts. A
 //!   backend's name holds no `_`, so the first `__` ends it. A name that does not fit is shortened and marked with 8
@@ -20,9 +20,9 @@ const UI: &str = "ui://";
 pub(crate) enum UriOwner<'a> {
     /// The backend of this name, which knows the resource by this URI.
     Backend(&'a str, String),
-    /// A web address: the lists must tell.
+    /// A web address: the lists decide.
     Listed,
-    /// Nobody.
+    /// Unknown.
     Unknown,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn split_name(name: &str) -> Option<(&str, &str)> {
     name.split_once("__")
 }
 
-/// True if the rest of a merged name may be a shortened one, so that the list must tell.
+/// True if the rest of a merged name may be shortened, so that the list decides.
 pub(crate) fn may_be_short(rest: &str) -> bool {
     let Some(at) = rest.len().checked_sub(9) else { return false };
     let tail = &rest.as_bytes()[at..];

@@ -42,7 +42,7 @@ const TASK: Paths = &[
 const READ_RESULT: Paths = &[&[Key("contents"), Each, URI]];
 const PROMPT_RESULT: Paths =
     &[&[Key("messages"), Each, Key("content"), URI], &[Key("messages"), Each, Key("content"), RESOURCE, URI]];
-/// In a question for a sample: tool results among its messages (2025-11-25), which hold content of their own.
+/// In a sampling request: tool results in its messages (2025-11-25), with content of their own.
 const SAMPLING: Paths = &[
     &[Key("messages"), Each, Key("content"), RESOURCE, URI],
     &[Key("messages"), Each, Key("content"), Key("content"), Each, URI],
@@ -91,7 +91,7 @@ pub(crate) const fn uris_from_server(method: &Method) -> Paths {
     }
 }
 
-/// The places of task ids in this result of a request. A tool may have a `taskId` of its own that means something else.
+/// The places of task ids in this result. A tool may have a custom `taskId` with another meaning.
 pub(crate) fn task_ids_in_result(method: &Method, result: &Payload) -> Paths {
     match method {
         Method::ToolsCall if result.string("resultType").as_deref() == Some("task") => &[TASK_ID, RELATED],

@@ -15,7 +15,7 @@ use crate::{
     model::BackendId,
 };
 
-/// The `_meta` key that names the backend which asks.
+/// The `_meta` key with the backend of a server request.
 const BACKEND_KEY: &str = "lockkeeper/backend";
 
 /// Path of requests inside a result.
@@ -26,7 +26,7 @@ const INPUT_REQUESTS: paths::Paths = &[&[At::Key("inputRequests"), At::Member]];
 pub(crate) struct Rewriter {
     /// Backend of the messages.
     pub(crate) backend: BackendId,
-    /// Its title, where the client has to be told which of several servers asks.
+    /// Its title, if the client has to see which of several servers sends a request.
     pub(crate) asks_as: Option<Arc<str>>,
 }
 
@@ -38,7 +38,7 @@ impl Rewriter {
             Event::Asked(question) => Event::Asked(self.question(question)),
             Event::Done(Outcome::Complete(result)) => {
                 let result = self.uris(result, || paths::uris_in_result(method));
-                // what a task of the extension wants to know (2026-07-28) is asked like any question
+                // input requests of a task of the extension (2026-07-28) are rewritten like server requests
                 let result = if *method == Method::TasksGet { self.input_requests(&result) } else { result };
                 Event::Done(Outcome::Complete(
                     self.task_ids(result, |result| paths::task_ids_in_result(method, result)),
@@ -51,7 +51,7 @@ impl Rewriter {
         }
     }
 
-    /// A notification: its URI, or its logger, which becomes `<backend>/<logger>`, or `<backend>` where it has none.
+    /// A notification: rewrites its URI, or its logger to `<backend>/<logger>`, or `<backend>` if it has none.
     pub(crate) fn notification(&self, told: Notification) -> Notification {
         let Notification { method, params } = told;
         let params = if method == Method::LoggingMessage {
@@ -84,12 +84,12 @@ impl Rewriter {
         payload.rewrite(places(), |text| self.uri(text))
     }
 
-    /// The JSON text of a URI, rewritten; `None` where it stays.
+    /// The rewritten JSON text of a URI; `None` if it stays.
     pub(crate) fn uri(&self, text: &str) -> Option<String> {
         names::merged_uri(&self.backend, &json::unquote(text)?).map(|uri| json::quote(&uri))
     }
 
-    /// A question.
+    /// A server request.
     fn question(&self, question: Question) -> Question {
         let Question { method, params, answer } = question;
         Question { params: self.asked(&method, &params), method, answer }
@@ -99,7 +99,7 @@ impl Rewriter {
         result.rewrite(INPUT_REQUESTS, |request| self.input_request(request, result.revision))
     }
 
-    /// A question among those that end a call (2026-07-28, MRTR); `None` where it stays.
+    /// A server request in a result (2026-07-28, MRTR); `None` if it stays.
     fn input_request(&self, text: &str, revision: Revision) -> Option<String> {
         let request = Payload::new(revision, Bytes::copy_from_slice(text.as_bytes()));
         let method = Method::parse(&request.string("method")?);
@@ -113,8 +113,8 @@ impl Rewriter {
         Some(String::from_utf8_lossy(request.json()).into_owned())
     }
 
-    /// Parameters of a request to the client. A client must show which server asks and sees only the gateway, so the
-    /// message of an elicitation names it, and so does `_meta`.
+    /// Parameters of a request to the client. A client must show which server sends it and sees only the gateway, so
+    /// the message of an elicitation names the server, as does `_meta`.
     fn asked(&self, method: &Method, params: &Payload) -> Payload {
         let params = self.task_ids(self.uris(params.clone(), || paths::uris_from_server(method)), |_| {
             paths::task_ids_from_server(method)

@@ -18,7 +18,7 @@ use crate::mcp::{
     json::{self, At, Found, Object},
 };
 
-/// A call, and where it names what it is for: the parameters are parsed once.
+/// A call and the name in it: the parameters are parsed once.
 struct AddressedCall {
     call: Call,
     found: Found,
@@ -44,8 +44,7 @@ pub(crate) fn by_name(backends: &Backends, kind: ListKind, place: &[At], call: C
     addressed.send_named(&seen, kind, &shown, rest)
 }
 
-/// The name that `shown` was made of, where it was shortened. The backend's list is waited for only where what is at hand
-/// does not have it.
+/// The full name of a shortened `shown`. Waits for the backend's list only if the cached one does not have it.
 async fn long(seen: &VisibleBackend, kind: ListKind, context: &Context, shown: &str) -> Option<String> {
     let lookup = seen.entry.catalog.list(context, kind);
     if let Some(name) = lookup.at_hand().as_ref().and_then(|list| list.unshorten(shown)) {
@@ -105,7 +104,7 @@ pub(crate) fn by_task(shared: &Arc<GatewayState>, call: Call) -> Reply {
     }
 }
 
-/// The error for a tool or prompt that is not there, or not there for this caller: nobody can tell which.
+/// The error for a tool or prompt that does not exist, or not for this caller: both are alike.
 pub(crate) fn unknown(kind: ListKind, name: &str) -> ErrorObject {
     metrics::counter!("lockkeeper_gateway_unknown_names_total").increment(1);
     let what = if kind == ListKind::Prompts { "prompt" } else { "tool" };

@@ -35,7 +35,7 @@ pub struct GatewaySettings {
     pub naming: Naming,
     /// Maximum number of entries on one page.
     pub page_size: usize,
-    /// The time that a list waits for backends that have not been listed yet, where others have.
+    /// Maximum wait of a list for backends that have not been listed yet, if others have.
     pub cold_budget: Duration,
     /// The age at which a list is refreshed in the background.
     pub refresh: Duration,

@@ -12,7 +12,7 @@ use super::{
     settings::{GatewayDeps, GatewaySettings, Mount},
 };
 
-/// The number of changes that a listen may be behind before it is told that everything changed.
+/// Maximum number of changes that a listen may lag behind before everything counts as changed.
 const MAX_CHANGES_BEHIND: usize = 256;
 
 /// The state.
@@ -41,8 +41,8 @@ impl GatewayState {
         }
     }
 
-    /// Puts other backends in place and gives those that were not there before. What is known of a backend whose server
-    /// stays the same object is kept; the others are stopped.
+    /// Installs other backends, and returns the new ones. State of a backend whose server object stays is kept; the
+    /// others are stopped.
     pub(crate) fn replace(&self, mounts: Vec<Mount>) -> Vec<Arc<BackendEntry>> {
         let old = self.backends.load_full();
         let settings = CatalogSettings {

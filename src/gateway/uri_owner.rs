@@ -43,8 +43,8 @@ fn keys(list: &Gathered<List>) -> impl Iterator<Item = &str> {
     list.iter().flat_map(|list| list.entries.iter().map(|entry| entry.key.as_str()))
 }
 
-/// The number of characters of `uri` that stand literally at the beginning of the RFC 6570 template; `None` if it is none
-/// of its expansions, as far as its beginning and end tell.
+/// The number of literal characters at the start of the RFC 6570 template; `None` if `uri` does not match its start and
+/// end.
 fn fits(template: &str, uri: &str) -> Option<usize> {
     if template == uri {
         return Some(uri.len());

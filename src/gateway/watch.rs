@@ -1,4 +1,4 @@
-//! The gateway's own listen at one backend: keeps the catalog true. Knows nothing of clients.
+//! The gateway's own listen at one backend, which keeps the catalog up to date. Knows nothing of clients.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ pub(crate) async fn watch(entry: Arc<BackendEntry>) {
     .await;
 }
 
-/// Keeps asking for what could not be had: a backend that starts late is listed without anybody asking.
+/// Retries missing lists, so that a backend that starts late is listed without a request.
 async fn warm(catalog: &Catalog) {
     loop {
         catalog.warm();
@@ -48,7 +48,7 @@ async fn follow(entry: &BackendEntry) {
         tracing::debug!(backend = %entry.id, ?error, "a backend ended the gateway's listen");
         pause = if began.elapsed() > PAUSE.1 { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
         sleep(pause).await;
-        // what changed meanwhile was not heard
+        // changes without an open listen are unknown
         entry.catalog.changed(&ListKind::ALL);
     }
 }
@@ -66,7 +66,7 @@ async fn hear(catalog: &Catalog, mut reply: Reply) -> Option<ErrorObject> {
                     }
                     changed.extend(ListKind::changed_by(&told.method));
                 }
-                // Nobody is there to be asked: dropping the question says so.
+                // No client can answer: dropping the server request refuses it.
                 Some(Event::Asked(_)) => {}
                 Some(Event::Done(Outcome::Failed(error))) => return Some(error),
                 Some(Event::Done(_)) | None => return None,

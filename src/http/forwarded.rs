@@ -1,5 +1,5 @@
-//! Limit of concurrent requests that a trusted proxy forwards for one client: the proxy's connections say nothing about
-//! its clients. Knows nothing of the requests.
+//! Limit of concurrent requests that a trusted proxy forwards for one client, since the proxy's connections are not its
+//! clients'. Knows nothing of the requests.
 
 use std::{
     pin::Pin,

@@ -15,7 +15,7 @@ pub const BODY_LIMIT: usize = 16 * 1024 * 1024;
 pub struct GuardSettings {
     /// The public URL, against which `Host` and `Origin` are checked (`OA-137`).
     pub public_url: Url,
-    /// Where the gateway listens.
+    /// The listen address.
     pub bound: Bound,
     /// Further accepted host names, without port.
     pub hosts: Vec<String>,
@@ -31,7 +31,7 @@ pub struct GuardSettings {
     pub random: Arc<dyn Random>,
 }
 
-/// Where the gateway listens.
+/// Kind of listen address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
     /// A loopback address: loopback names are accepted hosts.

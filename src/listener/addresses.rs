@@ -1,5 +1,4 @@
-//! How much each client address holds at once: connections, or requests that came through a proxy. Knows nothing of
-//! either.
+//! Counts of each client address: connections, or requests through a proxy. Knows nothing of either.
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 

@@ -59,8 +59,8 @@ impl Admission {
         }
     }
 
-    /// A place for a connection of `peer`. Where there is none, a connection of the same address or of any makes room:
-    /// see [`super::state::ConnectionState::eviction_rank`].
+    /// A place for a connection of `peer`. If there is none, another connection of the same address, or of any, is
+    /// closed: see [`super::state::ConnectionState::eviction_rank`].
     pub(super) async fn admit(&mut self, peer: IpAddr) -> Result<Admitted, AdmissionRefusal> {
         let permit = match self.counted(peer) {
             Some(client) => Some(self.permit(client).await?),
@@ -106,7 +106,7 @@ impl Admission {
         self.make_room(same, |_| self.addresses.enter(client)).await.ok_or(AdmissionRefusal::Address)
     }
 
-    /// Ends one of the connections that `which` accepts, and waits until `take` finds room.
+    /// Ends one of the connections that `which` accepts, and waits until `take` succeeds.
     async fn make_room<T>(
         &self,
         which: impl Fn(&Tenant) -> bool,

@@ -21,12 +21,13 @@ pub(super) struct RequestBody {
     connection: Arc<Connection>,
 }
 
-/// Whether the client waits to be asked for the body (`Expect: 100-continue`, RFC 9110 10.1.1).
+/// State of `Expect: 100-continue` (RFC 9110 10.1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Invitation {
-    /// The client sends the body by itself, or was asked for it.
+    /// The client sends the body without waiting, or was told to.
     Given,
-    /// The client waits. Asked is who reads; who answers without that cannot know whether the body follows.
+    /// The client waits. Reading the body tells it to send; after an answer without that, it is unknown whether the
+    /// body follows.
     Awaited,
 }
 

@@ -1,5 +1,5 @@
-//! What happens on one connection, and what is due next. Shared by its socket, its request, its response and its driver.
-//! Knows nothing of hyper's connection, which [`super::drive`] polls.
+//! State and deadlines of one connection, shared by its socket, its request, its response and its driver. Knows nothing
+//! of hyper's connection, which [`super::drive`] polls.
 
 use std::{
     pin::Pin,
@@ -36,7 +36,7 @@ pub(super) struct Connection {
     entry: SlotStatus,
     timeouts: Timeouts,
     born: Instant,
-    /// Set where the driver has to look.
+    /// Set if the driver has to check.
     changed: AtomicBool,
     /// Bytes came since the last request began.
     received: AtomicBool,
@@ -71,7 +71,7 @@ pub(super) enum ConnectionEnd {
     Body,
     /// The client reads nothing.
     Write,
-    /// It is closed to make room.
+    /// Closed in favour of another connection.
     Evicted,
 }
 
@@ -92,12 +92,12 @@ impl Connection {
         }
     }
 
-    /// Whether something changed since the last call.
+    /// True if something changed since the last call.
     pub(super) fn take_changed(&self) -> bool {
         self.changed.load(Ordering::Relaxed) && self.changed.swap(false, Ordering::Acquire)
     }
 
-    /// Whether part of a request's body was not read: a close would destroy an answer that is on its way.
+    /// True if a part of a request's body is unread: a close would destroy an answer on its way.
     pub(super) fn has_unread_body(&self) -> bool {
         !matches!(self.exchange.lock().intake, Intake::Whole)
     }
@@ -205,7 +205,7 @@ impl Connection {
         self.replace_intake(Intake::Abandoned);
     }
 
-    /// Whether the client sends the body too slowly.
+    /// True if the client sends the body too slowly.
     pub(super) fn is_overdue(&self) -> bool {
         matches!(self.exchange.lock().intake, Intake::Overdue)
     }
@@ -243,7 +243,7 @@ impl Connection {
     }
 }
 
-/// The driver asks.
+/// For the driver.
 impl Connection {
     /// Takes note of all that happened until `now`, and says what comes next.
     pub(super) fn advance(&self, cx: &mut Context<'_>, now: Instant) -> DriverStep {

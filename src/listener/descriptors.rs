@@ -2,16 +2,17 @@
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Connections without a configured bound, where descriptors are plenty: their buffers take memory too.
+/// Maximum number of connections without a configured limit, however many descriptors there are: their buffers need
+/// memory too.
 pub const MAX_CONNECTIONS: usize = 16_384;
 
-/// Descriptors that are kept for the listener, the runtime, the logs, the store, refusals and the resolver.
+/// Descriptors reserved for the listener, the runtime, the logs, the store, refusals and the resolver.
 const BASE: u64 = 128;
 
 /// Descriptors of the runtime of one worker.
 const WORKER: u64 = 8;
 
-/// The bound where the process may open fewer descriptors than it keeps back.
+/// The limit if the process may open fewer descriptors than are reserved.
 const MIN_CONNECTIONS: u64 = 16;
 
 /// Descriptors for backends and workers.
@@ -21,11 +22,11 @@ pub struct Reserved {
     pub processes: usize,
     /// Threads that serve connections.
     pub workers: usize,
-    /// Whether each request may open a connection of its own to a server.
+    /// Outbound connections of requests.
     pub outbound: Outbound,
 }
 
-/// Whether there are servers that are reached over HTTP.
+/// Outbound connections of requests: with servers over HTTP, each request may open one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Outbound {
     /// There are none.
@@ -45,8 +46,8 @@ pub fn raise() -> u64 {
     soft
 }
 
-/// The connections that `descriptors` leave room for: what the backends may take is kept back, up to half of all, and
-/// half of the rest where requests open connections of their own.
+/// The number of connections for `descriptors`: those of the backends are reserved, up to half of all, and half of the
+/// rest if requests open outbound connections.
 pub fn connections(descriptors: u64, reserved: Reserved) -> usize {
     let processes = u64::try_from(reserved.processes).unwrap_or(u64::MAX).saturating_mul(4);
     let workers = u64::try_from(reserved.workers).unwrap_or(u64::MAX).saturating_mul(WORKER);

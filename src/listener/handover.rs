@@ -1,5 +1,5 @@
-//! The way of a connection from the accept loop to a worker. One that a busy worker leaves lying goes to another. Knows
-//! nothing of what connections are.
+//! Handover of a connection from the accept loop to a worker. One that a busy worker does not take goes to another.
+//! Knows nothing of connections.
 
 use std::{collections::VecDeque, pin::pin, sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ pub(super) struct Handover {
     pending: VecDeque<Pending>,
 }
 
-/// A connection, until one of the workers that it was handed to takes it.
+/// A connection, until one of its workers takes it.
 struct Pending {
     start: Arc<Mutex<Option<Start>>>,
     due: Instant,

@@ -26,11 +26,11 @@ pub struct ListenerSettings {
     pub connections_per_address: usize,
     /// The proxies whose connections carry the requests of many clients.
     pub proxies: Vec<IpNet>,
-    /// How long each step may take.
+    /// Timeouts of each step.
     pub timeouts: Timeouts,
 }
 
-/// How long each step of a connection may take.
+/// Timeouts of the steps of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
     /// From the first byte of a request (of the first one: from the connection) to the end of its head.

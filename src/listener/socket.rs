@@ -37,7 +37,7 @@ impl Accept for TcpListener {
     async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, peer) = Self::accept(self).await?;
         if let Err(error) = set_options(&stream) {
-            // the peer may be gone already, which the first read tells
+            // the peer may be gone already, which the first read reports
             tracing::debug!(%error, "the options of an accepted socket cannot be set");
         }
         Ok((stream, peer))

@@ -36,7 +36,7 @@ pub(super) struct Table {
     started: Instant,
 }
 
-/// The place of one open connection. Dropping it frees the place, so it lives exactly as long as the socket.
+/// The slot of one open connection. Dropping it frees the slot, so it lasts exactly as long as the socket.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot(SlotStatus);
 
@@ -47,7 +47,7 @@ pub(super) struct SlotStatus {
     index: usize,
 }
 
-/// The connection is being closed to make room for another.
+/// The connection is closed in favour of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the connection is closed to make room for another")]
 pub(super) struct Evicted;

@@ -1,4 +1,4 @@
-//! Connections over streams in memory, under a clock that stands still while anybody has work.
+//! Connections over streams in memory, with a paused clock.
 
 mod places;
 mod steps;
@@ -174,14 +174,14 @@ impl Client {
         self.send(format!("GET {path} HTTP/1.1\r\nhost: h\r\n\r\n")).await;
     }
 
-    /// What comes until the end of the stream.
+    /// The input until the end of the stream.
     async fn rest(&mut self) -> String {
         let mut text = Vec::new();
         self.stream.read_to_end(&mut text).await.unwrap();
         String::from_utf8(text).unwrap()
     }
 
-    /// What comes until `end` does, or the stream ends.
+    /// The input until `end`, or until the end of the stream.
     async fn until(&mut self, end: &str) -> String {
         let mut text = Vec::new();
         while !text.ends_with(end.as_bytes()) {

@@ -17,25 +17,25 @@ use crate::{
     support::printable_name,
 };
 
-/// Whoever answers calls: a backend, the gateway made of them, a scripted test double.
+/// Answers calls: a backend, the gateway, or a scripted test double.
 pub trait Server: Send + Sync {
-    /// Serves one call. Nothing is done before the reply is asked for its first step, and dropping the reply cancels the
-    /// call, all the way to the backend. The reply to a notification ends with an absent payload.
+    /// Serves one call. Nothing is done before the reply is polled, and dropping the reply cancels the call, all the
+    /// way to the backend. The reply to a notification ends with an absent payload.
     fn call(&self, call: Call) -> Reply;
 }
 
 /// One self-contained call.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// What is asked for.
+    /// The method.
     pub method: Method,
     /// Its parameters.
     pub params: Payload,
-    /// Who asks, and how.
+    /// The caller and the client.
     pub context: Context,
 }
 
-/// Who asks, and how. Cheap to clone.
+/// Caller and client of a call. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Context {
     /// In whose name.
@@ -44,29 +44,29 @@ pub struct Context {
     pub requester: Requester,
     /// The client itself.
     pub client: Arc<ClientInfo>,
-    /// What the client's transport mirrored of the parameters of this call; `None` where it mirrors none. From the gateway
-    /// on, what is to be mirrored toward the server, whatever the client's version.
+    /// Parameters that the client's transport mirrored; `None` if it mirrors none. From the gateway on, the parameters
+    /// to mirror toward the server, whatever the client's version.
     pub mirror: Option<Arc<Mirror>>,
-    /// What becomes of members of its messages that the server's version does not define.
+    /// Treatment of members that the server's version does not define.
     pub profile: Profile,
-    /// What the server is told where the call is given up.
+    /// The reason that the server gets if the call is cancelled.
     pub cancel_reason: CancelReason,
     /// Cancelled when the credential is revoked; `None` if nothing outlives the request that rests on it.
     pub revoked: Option<Arc<CancellationToken>>,
 }
 
-/// What a client said of itself: in `initialize`, or in the envelope of a 2026-07-28 request.
+/// The client's description of itself: from `initialize`, or from the envelope of a 2026-07-28 request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientInfo {
     /// The version that is spoken with it.
     pub revision: Revision,
     /// The text of its `Implementation` object.
     pub implementation: Bytes,
-    /// What it can be asked.
+    /// Its capabilities.
     pub capabilities: Capabilities,
 }
 
-/// What a client can be asked: the text of its capabilities, compared by what matters to a server.
+/// A client's capabilities, as text, compared by what matters to a server.
 #[derive(Debug, Clone)]
 pub struct Capabilities {
     json: Bytes,
@@ -100,7 +100,7 @@ impl ClientInfo {
         Object::parse(&self.implementation)?.string("name")
     }
 
-    /// Whether a task can be the answer to what it asks: its version has tasks, or it declares the extension for them.
+    /// True if a task can be the answer to its call: its version has tasks, or it declares the extension.
     pub fn takes_tasks(&self) -> bool {
         self.revision.has(Feature::CoreTasks)
             || self.revision.era() == Era::Modern && self.capabilities.extends(meta::TASKS_EXTENSION)
@@ -112,8 +112,8 @@ impl ClientInfo {
         Self { capabilities: self.capabilities.without("tasks"), ..self.clone() }
     }
 
-    /// What stands for several clients that can be asked the same (`translation` 4b.1): the gateway, which executes no tasks
-    /// in their name.
+    /// A description for several clients with the same capabilities (`translation` 4b.1): the gateway, which runs no
+    /// tasks for them.
     #[must_use]
     pub fn of_many(&self) -> Self {
         let capabilities = self.capabilities.without("tasks").without_extension(meta::TASKS_EXTENSION);
@@ -149,7 +149,7 @@ impl Capabilities {
         Self { json, key, mirrored: OnceLock::new() }
     }
 
-    /// Whether the extension `name` is declared.
+    /// True if the extension `name` is declared.
     pub fn extends(&self, name: &str) -> bool {
         let all = Object::parse(&self.json);
         let extensions = all.and_then(|all| Object::parse(all.get("extensions")?.as_bytes()));
@@ -162,13 +162,13 @@ impl Capabilities {
         if self.has(name) { Self::new(crate::mcp::json::without_member(&self.json, name)) } else { self.clone() }
     }
 
-    /// Whether of the two modes of elicitation only the one by URL is declared, which versions before 2025-11-25 would take
-    /// for the one by form (`translation` 3.6).
+    /// True if only elicitation by URL is declared, which versions before 2025-11-25 would take for elicitation by form
+    /// (`translation` 3.6).
     pub fn is_elicited_by_url_alone(&self) -> bool {
         self.key.split(' ').any(|part| part == "elicitation(url)")
     }
 
-    /// The same capabilities without the extension `id`, and without a word of extensions where it was the only one.
+    /// The same capabilities without the extension `id`, and without `extensions` if it was the only one.
     #[must_use]
     fn without_extension(&self, id: &str) -> Self {
         let text = String::from_utf8_lossy(&self.json).into_owned();
@@ -189,24 +189,24 @@ impl Capabilities {
         &self.json
     }
 
-    /// The object as servers of any revision are told it: what the client can be asked is mirrored exactly. Tasks are the
-    /// gateway's own business, and roots that change cannot be told across the eras.
+    /// The object for servers of any revision: the client's capabilities are mirrored exactly. Tasks are the gateway's
+    /// own business, and changes of roots cannot be reported across the eras.
     pub fn mirrored(&self) -> &Bytes {
         self.mirrored.get_or_init(|| mirrored(&self.json))
     }
 
-    /// The capabilities that let a server ask, in a fixed spelling: what keys sessions and catalogs, since servers show
-    /// other tools to clients with other capabilities. Empty where there are none.
+    /// The capabilities that allow server requests, in a canonical form: a key of sessions and catalogs, since servers
+    /// show other tools to clients with other capabilities. Empty if there are none.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Whether a server can ask this client anything.
+    /// True if a server can send this client requests.
     pub fn can_be_asked(&self) -> bool {
         !self.key.is_empty()
     }
 
-    /// Whether the capability `name` (`sampling`, `elicitation`, `roots`) is declared.
+    /// True if the capability `name` (`sampling`, `elicitation`, `roots`) is declared.
     pub fn has(&self, name: &str) -> bool {
         Object::parse(&self.json).is_some_and(|object| object.get(name).is_some())
     }

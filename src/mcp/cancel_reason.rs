@@ -1,11 +1,11 @@
-//! Why a call was given up, for its server to read (all versions, cancellation). Dropping a reply says nothing by itself.
+//! Reason for a cancelled call, for its server (all versions, cancellation). Dropping a reply carries none by itself.
 
 use std::sync::{Arc, OnceLock};
 
 /// The longest reason that is passed on, in characters.
 const LONGEST: usize = 1_000;
 
-/// What whoever gives up a call says about it. All clones are one.
+/// The reason of whoever cancels a call. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct CancelReason {
     said: Arc<OnceLock<Box<str>>>,
@@ -13,12 +13,12 @@ pub struct CancelReason {
 }
 
 impl CancelReason {
-    /// The reason is `otherwise`, unless another is said.
+    /// Creates a reason that is `otherwise` by default.
     pub fn new(otherwise: &'static str) -> Self {
         Self { said: Arc::default(), otherwise }
     }
 
-    /// Says why; what is said first counts.
+    /// Sets the reason; the first one counts.
     pub fn say(&self, reason: &str) {
         let _ = self.said.set(reason.chars().take(LONGEST).collect());
     }

@@ -1,7 +1,7 @@
 //! Translation of messages to a client into its version, and of its answers into the server's. Knows nothing of streams.
 //!
-//! What the client's version has no form for ends as `translation` 4.6 says: the side that can act on it gets an error, a
-//! notification is dropped; each is counted, and logged the first time.
+//! A message without a form in the client's version ends as `translation` 4.6 requires: the side that can act on it
+//! gets an error, a notification is dropped; each is counted, and logged the first time.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ pub(crate) struct ClientTranslator {
 /// A client's answer in the version of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TranslatedAnswer {
-    /// The answer, which goes to the server.
+    /// The answer for the server.
     Answer(Result<Payload, ErrorObject>),
-    /// The answer breaks a bound that the lowered form could not express: the request with the bound in its message, and the
-    /// error for the server if the client is not asked again.
+    /// The answer breaks a bound that the lowered form could not express: the request with the bound in its message,
+    /// and the error for the server if the client is not asked again.
     AskAgain(Payload, ErrorObject),
 }
 
@@ -80,7 +80,7 @@ impl ClientTranslator {
         asked.err().inspect(Untranslatable::report)
     }
 
-    /// The client's answer to the request `asked`, which is given as its server wrote it.
+    /// Translates the client's answer to the request `asked`, which is in the server's form.
     pub(crate) fn answer(
         &self,
         method: &Method,

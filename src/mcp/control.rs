@@ -3,8 +3,8 @@
 //! the message is refused. Knows nothing of the decisions.
 //!
 //! Names are compared by Unicode simple folding, as Go's `encoding/json` compares them with those of a struct. A member
-//! that folds to a control member is refused alone too: the gateway may add the one that it stands for. Members beside
-//! these, and everything inside `arguments`, are not compared.
+//! that folds to a control member is refused even if it is the only one: the gateway may add the real one. Other
+//! members, and everything inside `arguments`, are not compared.
 
 use super::{
     Method,

@@ -55,7 +55,7 @@ pub(crate) fn can_be_asked(client: &ClientInfo, method: &Method, params: &Payloa
     })
 }
 
-/// 2025-11-25 elicitation: a client that names no mode has `form` alone, as has every client before.
+/// 2025-11-25 elicitation: a client that declares no mode supports only `form`, as all earlier clients do.
 fn missing_mode(client: &ClientInfo, params: &Payload) -> Option<&'static str> {
     let has = |mode| declares(client, "elicitation", mode);
     match params.string("mode").as_deref() {

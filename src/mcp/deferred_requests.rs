@@ -1,5 +1,5 @@
-//! Requests of servers that wait for a call to ride on (`translation` 4b.2 (v)): sent outside of any call, to clients that
-//! can be asked in calls alone. Knows nothing of clients and connections.
+//! Server requests that wait for a call to carry them (`translation` 4b.2 (v)): sent outside of any call, to clients
+//! that get requests only in calls. Knows nothing of clients and connections.
 
 use std::{
     future::poll_fn,
@@ -66,8 +66,8 @@ impl<K> DeferredRequests<K> {
         Arc::new(Self { limits, held, count: AtomicUsize::new(0) })
     }
 
-    /// Holds a request. Returns its wait, which has to be driven: it ends after 5 s with the request if nobody took it, and
-    /// with `None` if somebody did or the server withdrew it. Dropping the wait drops the request.
+    /// Stores a request. Returns its wait, which has to be polled: it ends after 5 s with the request if no call took
+    /// it, and with `None` if one did or the server withdrew it. Dropping the wait drops the request.
     ///
     /// # Errors
     ///
@@ -95,12 +95,12 @@ impl<K> DeferredRequests<K> {
         })
     }
 
-    /// Whether none is held: no lock.
+    /// True if there is none. Takes no lock.
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Whether one is held under a key for which this holds.
+    /// True if there is one under a key for which `is_for` holds.
     pub(crate) fn holds(&self, is_for: impl Fn(&K) -> bool) -> bool {
         !self.is_empty() && self.held.lock().entries.iter().any(|entry| is_for(&entry.key))
     }

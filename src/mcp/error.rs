@@ -28,13 +28,13 @@ pub struct Unavailable<'a> {
     pub backend: &'a BackendId,
     /// Why, for people.
     pub reason: &'a str,
-    /// Whether the same request may be sent again.
+    /// Retry advice for the client.
     pub retry: Retry,
-    /// The protocol versions that the server offers, where none of them is known here.
+    /// The versions that the server supports, if none of them is known here.
     pub supported: &'a [String],
 }
 
-/// Whether the same request may be sent again.
+/// Retry advice: whether the same request may be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     /// It may: what is wrong may pass.
@@ -73,7 +73,7 @@ impl ErrorObject {
         Self::build(code, &data!({ "code": code, "message": message, "data": data }))
     }
 
-    /// The error object that a peer sent; `None` where it has no integral code and no message.
+    /// The error object of a peer; `None` if it has no integral code and no message.
     pub fn read(json: Bytes) -> Option<Self> {
         #[derive(Deserialize)]
         struct View {
@@ -92,7 +92,7 @@ impl ErrorObject {
         Self { revision: Some(revision), ..self }
     }
 
-    /// The same error with its object edited; as it was where `json` is no error object.
+    /// The same error with an edited object; unchanged if `json` is no error object.
     #[must_use]
     pub fn edited(self, json: Bytes) -> Self {
         match Self::read(json) {
@@ -116,8 +116,8 @@ impl ErrorObject {
         Self::new(Self::METHOD_NOT_FOUND, &format!("Method not found: {method}"))
     }
 
-    /// `-32601` for a server that asks a client for roots which has not declared them, as the pages of 2024-11-05 to
-    /// 2025-11-25 write it (client, roots, *Error Handling*).
+    /// `-32601` for a server that requests roots from a client which has not declared them, as the pages of 2024-11-05
+    /// to 2025-11-25 require (client, roots, *Error Handling*).
     pub fn roots_not_supported() -> Self {
         let data = data!({ "reason": "Client does not have roots capability" });
         Self::with_data(Self::METHOD_NOT_FOUND, "Roots not supported", &data)
@@ -139,8 +139,8 @@ impl ErrorObject {
         Self::with_data(Self::INTERNAL_ERROR, message, &data!({ "retryable": true }))
     }
 
-    /// `-32603` for a call that a backend does not serve. The data names the backend and the reason, says whether the same
-    /// request may be sent again, and names the versions that the server offers where they are why (`translation` 4.6).
+    /// `-32603` for a call that a backend does not serve. The data has the backend's name, the reason, whether the same
+    /// request may be sent again, and the server's versions if they are the reason (`translation` 4.6).
     pub fn unavailable(message: &str, unavailable: &Unavailable<'_>) -> Self {
         let Unavailable { backend, reason, retry, supported } = unavailable;
         let mut data = data!({ "backend": backend.as_str(), "reason": reason });
@@ -153,13 +153,13 @@ impl ErrorObject {
         Self::with_data(Self::INTERNAL_ERROR, message, &data)
     }
 
-    /// The same error with the backend's name in its data, where the data can have one.
+    /// The same error with the backend's name in its data, if the data is an object.
     #[must_use]
     pub fn naming_backend(self, backend: &BackendId) -> Self {
         self.with_datum("backend", &json::quote(backend.as_str()))
     }
 
-    /// The same error with a member of its data, where there is no such member and the data can have one.
+    /// The same error with a member of its data, if there is no such member and the data is an object.
     #[must_use]
     pub(super) fn with_datum(self, name: &str, value: &str) -> Self {
         let text = String::from_utf8_lossy(&self.json).into_owned();
@@ -176,19 +176,19 @@ impl ErrorObject {
         self.edited(edited.into())
     }
 
-    /// Whether it is one of the gateway's own for a connection that was lost: see [`ErrorObject::retryable`].
+    /// True for an error of the gateway about a lost connection: see [`ErrorObject::retryable`].
     pub fn is_retryable(&self) -> bool {
         let told = || serde_json::from_slice::<Value>(&self.json).ok().map(|error| error["data"]["retryable"] == true);
         self.revision.is_none() && told() == Some(true)
     }
 
-    /// Whether it is about the message as such, not about what was asked.
+    /// True if it is about the message as such, not about the request.
     pub const fn is_of_the_frame(&self) -> bool {
         matches!(self.code, Self::PARSE_ERROR | Self::INVALID_REQUEST)
     }
 
-    /// Whether a server of 2026-07-28 says that its leg was served wrong: the message as such, what the headers said, or the
-    /// version. It is between it and the gateway, and no client can do anything about it.
+    /// True if a server of 2026-07-28 rejects what the gateway puts around a call: the form of the message, the
+    /// headers, or the version. The client cannot do anything about it.
     pub fn is_leg_fault(&self) -> bool {
         let modern = self.revision.is_some_and(|revision| revision.era() == Era::Modern);
         let of_headers = matches!(self.code, Self::HEADER_MISMATCH | Self::UNSUPPORTED_VERSION);
@@ -200,7 +200,7 @@ impl ErrorObject {
         self.code
     }
 
-    /// The message; empty where it is no string.
+    /// The message; empty if it is no string.
     pub fn message(&self) -> String {
         serde_json::from_slice::<Value>(&self.json)
             .ok()

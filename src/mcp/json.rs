@@ -20,10 +20,10 @@ use serde_json::value::RawValue;
 
 use self::scan::Members;
 
-/// One step on the way to values inside a JSON text.
+/// One step of a path into a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
-    /// The member of this name of an object; every one of them where the name is repeated.
+    /// The member with this name; all of them if the name is repeated.
     Key(&'static str),
     /// Each element of an array.
     Each,
@@ -39,8 +39,7 @@ pub struct Object<'a>(Vec<(Cow<'a, str>, &'a str)>);
 #[derive(Debug, Default)]
 pub struct Edits(Vec<(Range<usize>, Vec<u8>)>);
 
-/// Where the values at the end of one path stand in a text, so that they can be read first and replaced later without
-/// parsing it twice.
+/// Positions of values in a text, so that they can be read first and replaced later without a second parse.
 #[derive(Debug, Clone, Default)]
 pub struct Found(Vec<Range<usize>>);
 
@@ -54,12 +53,12 @@ impl<'a> Object<'a> {
         is_object(text).then(|| Self(Members::of(text).map(|(name, value)| (name_of(name), value)).collect()))
     }
 
-    /// The text of the member `key`; the last one where the name is repeated, as JavaScript reads it.
+    /// The text of the member `key`; the last one if the name is repeated, as in JavaScript.
     pub fn get(&self, key: &str) -> Option<&'a str> {
         self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| *value)
     }
 
-    /// The member `key` where it is a string.
+    /// The member `key`, if it is a string.
     pub fn string(&self, key: &str) -> Option<String> {
         self.get(key).and_then(unquote)
     }
@@ -70,7 +69,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// A member name, borrowed where it holds no escapes. A lone surrogate in it is read as U+FFFD, so that one hostile name
+/// A member name, borrowed if it holds no escapes. A lone surrogate in it is read as U+FFFD, so that one hostile name
 /// does not hide the other members.
 struct Name<'a>(Cow<'a, str>);
 
@@ -107,7 +106,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
 // === impl Edits ===
 
 impl Edits {
-    /// Whether nothing is to be changed.
+    /// True if there are no replacements.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -121,8 +120,8 @@ impl Edits {
         self.visit_all(text, &[path], change);
     }
 
-    /// The same for several paths in one pass: parts that two paths share are read once. Where one path is the beginning
-    /// of another, the shorter one counts.
+    /// Like [`Self::visit`], for several paths in one pass: shared parts are read once. If one path is the beginning of
+    /// another, the shorter one counts.
     pub fn visit_all<F>(&mut self, text: &[u8], paths: &[&[At]], change: &mut F)
     where
         F: FnMut(&str) -> Option<String>,
@@ -169,8 +168,7 @@ impl Edits {
         }
     }
 
-    /// The text with every replacement made. Where nothing changes it is the same buffer. Replacements must not overlap;
-    /// one that does is passed over.
+    /// The text with all replacements; the same buffer if there are none. An overlapping replacement is skipped.
     pub fn apply(mut self, text: &Bytes) -> Bytes {
         if self.0.is_empty() {
             return text.clone();
@@ -206,7 +204,7 @@ impl Found {
         Self(found)
     }
 
-    /// How many there are: more than one where a name is repeated.
+    /// The number of positions: more than one if a name is repeated.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -216,12 +214,12 @@ impl Found {
         if let [only] = &*self.0 { Some(only) } else { None }
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The last of them, as JavaScript reads repeated members, where it is a string. `text` is the one that was looked at.
+    /// The last of them, as in JavaScript, if it is a string. `text` is the text that was searched.
     pub fn string(&self, text: &[u8]) -> Option<String> {
         unquote(std::str::from_utf8(text.get(self.0.last()?.clone())?).ok()?)
     }
@@ -239,7 +237,7 @@ impl Found {
     }
 }
 
-/// What is left of the paths whose first step is taken.
+/// The rests of the paths after their first step.
 fn after<'a>(paths: &[&'a [At]], taken: impl Fn(&At) -> bool) -> Vec<&'a [At]> {
     paths.iter().filter_map(|path| path.split_first()).filter(|(step, _)| taken(step)).map(|(_, rest)| rest).collect()
 }
@@ -260,8 +258,8 @@ pub fn with_member(text: &Bytes, key: &str, value: &str) -> Bytes {
     edits.apply(text)
 }
 
-/// Removes every member `key` from the object `text`, with the comma that goes with it. Text around the other members
-/// stays; where nothing is removed the buffer is the same.
+/// Removes every member `key` from the object `text`, with its comma. Text around the other members stays; without such
+/// a member the buffer is the same.
 pub fn without_member(text: &Bytes, key: &str) -> Bytes {
     let Some(object) = Object::parse(text) else { return text.clone() };
     if object.0.iter().all(|(name, _)| name != key) {
@@ -300,15 +298,15 @@ pub(crate) fn first_member<'a>(text: &'a [u8], key: &str) -> Option<&'a str> {
     Members::of(text).find(|(name, _)| is_named(name, key)).map(|(_, value)| value)
 }
 
-/// Whether an object in `text` can have a member of this name, which is made of letters. Far faster than to look for the
-/// member, which most messages do not have.
+/// True if an object in `text` may have a member with this name of letters. Far faster than a search for the member,
+/// which most messages do not have.
 pub(crate) fn may_hold(text: &[u8], name: &Finder<'_>) -> bool {
-    // a letter is written otherwise by its number alone
+    // a letter can only be escaped by its number
     static NUMBER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(r"\u"));
     name.find(text).is_some() || NUMBER.find(text).is_some()
 }
 
-/// Whether the name that is written so, with its quotes, is `name`.
+/// True if the name, written with its quotes, is `name`.
 pub(crate) fn is_named(written: &str, name: &str) -> bool {
     // escapes are longer than what they stand for
     match written.len().cmp(&(name.len() + 2)) {
@@ -326,7 +324,7 @@ pub(crate) fn name_of(written: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether the JSON text `text` is an object.
+/// True if the JSON text is an object.
 pub(crate) fn is_object(text: &str) -> bool {
     text.bytes().find(|byte| !byte.is_ascii_whitespace()) == Some(b'{')
 }
@@ -337,13 +335,13 @@ pub fn quote(text: &str) -> String {
         // writing a string to memory never fails
         return serde_json::to_string(text).unwrap_or_default();
     }
-    // with room for a colon
+    // with space for a colon
     let mut quoted = String::with_capacity(text.len() + 3);
     quoted.extend(["\"", text, "\""]);
     quoted
 }
 
-/// The string that a JSON text is; `None` where it is something else.
+/// The string that the JSON text is; `None` if it is something else.
 pub fn unquote(text: &str) -> Option<String> {
     // most strings have nothing in them that is written otherwise than it is read
     let plain = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
@@ -361,7 +359,7 @@ fn comma_after(text: &[u8], from: usize) -> usize {
     text[from..].iter().position(|byte| *byte == b',').map_or(text.len(), |at| from + at)
 }
 
-/// Where `part` lies in `whole`; it must be a slice of it.
+/// The position of `part` in `whole`, of which it is a slice.
 fn span(whole: &str, part: &str) -> Range<usize> {
     offset(whole.as_bytes(), part)
 }

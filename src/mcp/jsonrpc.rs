@@ -13,7 +13,7 @@ use super::{
     spelling,
 };
 
-/// The id of a request: a string or a number, kept as it was written so that it can be echoed exactly.
+/// The id of a request: a string or a number, kept verbatim so that it can be echoed exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RequestId(Bytes);
 
@@ -22,16 +22,16 @@ pub struct RequestId(Bytes);
 pub enum Message {
     /// A method with an id.
     Request {
-        /// What the answer must carry.
+        /// The id that the answer has to carry.
         id: RequestId,
-        /// What is asked for.
+        /// The method.
         method: Method,
         /// The text of `params`; empty where absent.
         params: Bytes,
     },
     /// A method without an id.
     Notification {
-        /// What is told.
+        /// The method.
         method: Method,
         /// The text of `params`; empty where absent.
         params: Bytes,
@@ -45,7 +45,7 @@ pub enum Message {
     },
 }
 
-/// What came in one frame.
+/// The content of one frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
     /// One message.
@@ -60,18 +60,18 @@ pub enum Malformed {
     /// It is no JSON: `-32700`.
     #[error("Parse error: the text is not JSON")]
     NotJson,
-    /// It is JSON and no message: `-32600`. The id is given where it could be read.
+    /// Valid JSON that is no message: `-32600`, with the id if it is readable.
     #[error("Invalid Request: {reason}")]
     NotAMessage {
-        /// What is wrong.
+        /// The error.
         reason: Cow<'static, str>,
-        /// The id, where it could be read.
+        /// The id, if it is readable.
         id: Option<RequestId>,
     },
     /// A member of its parameters that the gateway decides on can be read in two ways: `-32602`.
     #[error("Invalid params: {reason}")]
     Ambiguous {
-        /// Which member, and why.
+        /// The member, and the reason.
         reason: String,
         /// The id; `None` for a notification.
         id: Option<RequestId>,
@@ -81,7 +81,7 @@ pub enum Malformed {
 // === impl RequestId ===
 
 impl RequestId {
-    /// What stands in the place of an id that could not be read (JSON-RPC 2.0, section 5); no request has it.
+    /// The id in place of an unreadable one (JSON-RPC 2.0, section 5); no request has it.
     pub const NULL: Self = Self(Bytes::from_static(b"null"));
 
     /// An id of the gateway's own.
@@ -94,7 +94,7 @@ impl RequestId {
         Self(json::quote(id).into())
     }
 
-    /// Reads the JSON text of an id; `None` where it is neither a string nor a number.
+    /// Reads the JSON text of an id; `None` if it is neither a string nor a number.
     pub fn read(text: &Bytes) -> Option<Self> {
         let first = *text.first()?;
         (first == b'"' || first == b'-' || first.is_ascii_digit()).then(|| Self(text.clone()))
@@ -116,7 +116,7 @@ impl RequestId {
 /// The members of an envelope that JSON-RPC names.
 const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// An envelope as it came. Present members are told from absent ones, `null` included.
+/// An envelope as it came. Absent members differ from those that are `null`.
 #[derive(Default)]
 struct Envelope<'a> {
     /// The texts of [`MEMBERS`], in their order.
@@ -128,7 +128,7 @@ struct Envelope<'a> {
 }
 
 impl Message {
-    /// Reads one message; what it keeps are slices of `text`.
+    /// Reads one message, as slices of `text`.
     pub fn parse(text: &Bytes) -> Result<Self, Malformed> {
         let checked = std::str::from_utf8(text).map_err(|_| Malformed::NotJson)?;
         let mut envelope = Envelope::default();
@@ -181,7 +181,7 @@ impl Message {
         let (method, params, id) = match &self {
             Self::Request { id, method, params } => (method, params, Some(id)),
             Self::Notification { method, params } => (method, params, None),
-            // what a client answers is for the server that asked to judge
+            // the server that sent the request decides about the answer
             Self::Response { .. } => return Ok(self),
         };
         match control::ambiguity(method, params) {
@@ -223,7 +223,7 @@ impl<'a> Envelope<'a> {
         if let Some(name) = self.repeated {
             return refuse(&format!("`{name}` is there more than once"));
         }
-        // what a message without a method holds beside its members means nothing to anybody
+        // other members of a message without a method mean nothing
         if let (Some(name), Some(_)) = (self.misspelled, method) {
             return refuse(&format!("a member can be read as `{name}`; names are case-sensitive, send `{name}` alone"));
         }
@@ -298,7 +298,7 @@ impl Malformed {
         ErrorObject::new(code, &self.to_string())
     }
 
-    /// The id of the request, where it could be read.
+    /// The id of the request, if it is readable.
     pub fn id(&self) -> Option<&RequestId> {
         match self {
             Self::NotJson => None,

@@ -1,6 +1,6 @@
 //! The levels of log messages (all versions, logging; RFC 5424 6.2.1).
 
-/// How grave a log message is; ordered.
+/// Severity of a log message; ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// For those who mend the server.
@@ -15,7 +15,7 @@ pub enum Level {
     Error,
     /// A part of the server failed.
     Critical,
-    /// Somebody must act at once.
+    /// Immediate action is needed.
     Alert,
     /// The server cannot be used.
     Emergency,

@@ -1,8 +1,9 @@
-//! What each version lacks against the newest, and what the specification has deprecated, with its dates. Data alone.
+//! Features that each version lacks against the newest, and deprecations of the specification with their dates. Only
+//! data.
 
 use super::{Revision, json::Object};
 
-/// What each version introduced that a server may offer or a client may use, by the names that people know it by.
+/// Features that each version introduced, by their common names.
 const INTRODUCED: [(Revision, &[&str]); 4] = [
     (Revision::V2025_03_26, &["Streamable HTTP", "audio", "tool annotations", "messages in progress"]),
     (Revision::V2025_06_18, &["structured output", "elicitation", "resource links", "titles", "context in completion"]),
@@ -13,7 +14,7 @@ const INTRODUCED: [(Revision, &[&str]); 4] = [
     ),
 ];
 
-/// What the specification has deprecated and a server can be seen to use (2026-07-28, deprecated).
+/// Deprecated features whose use by a server is visible (2026-07-28, deprecated).
 const DEPRECATED: [Deprecation; 1] = [Deprecation {
     capability: "logging",
     since: Revision::V2026_07_28,
@@ -32,7 +33,7 @@ struct Deprecation {
 }
 
 impl Revision {
-    /// What the newest version has and this one has not, oldest first.
+    /// Features of the newest version that this one lacks, oldest first.
     pub fn lacks(self) -> Vec<&'static str> {
         INTRODUCED
             .iter()
@@ -47,8 +48,8 @@ impl Revision {
     }
 }
 
-/// What an operator should know of a server that speaks `revision` and declares `capabilities`: how old the version is,
-/// and what it uses that may be removed, with the dates.
+/// Notices for the operator about a server that uses `revision` and declares `capabilities`: the age of the version,
+/// and deprecated features in use, with the dates.
 pub fn notices(revision: Revision, capabilities: &Object<'_>) -> Vec<String> {
     let superseded = revision.successor().map(|successor| {
         let newest = Revision::ALL.into_iter().max().unwrap_or(Revision::NEWEST_LEGACY);

@@ -1,8 +1,8 @@
-//! The filter of `subscriptions/listen` and of its acknowledgement (2026-07-28, subscriptions; tasks extension, *Task Status
-//! Notifications*). Data alone.
+//! Filter of `subscriptions/listen` and of its acknowledgement (2026-07-28, subscriptions; tasks extension, *Task
+//! Status Notifications*). Only data.
 //!
-//! A listen without parameters is told of everything and not acknowledged, as the stream of a session is. One with a filter
-//! begins with its acknowledgement.
+//! A listen without parameters gets all notifications and no acknowledgement, like the stream of a session. One with a
+//! filter begins with its acknowledgement.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub const TASK_IDS: &str = "taskIds";
 /// The member of the filter that names the resources whose updates are listened to.
 pub const RESOURCES: &str = "resourceSubscriptions";
 
-/// The member of the filter that names the methods, used inside the gateway alone.
+/// The member of the filter with the methods, used only inside the gateway.
 const METHODS: &str = "methods";
 
 /// The bounds of one listen: resources, and the bytes of each URI.
@@ -125,7 +125,7 @@ impl Filter {
         Event::Notified(Notification { method: Method::SubscriptionsAcknowledged, params: self.params() })
     }
 
-    /// Whether a notification is one that was chosen. An update may be of something beneath a resource that was.
+    /// True if the filter includes a notification. An update may be of a sub-resource.
     pub fn tells(&self, method: &Method, params: &Payload) -> bool {
         match method {
             Method::ResourceUpdated => {
@@ -138,46 +138,46 @@ impl Filter {
     }
 }
 
-/// The tasks that the filter of a listen names, or that of its acknowledgement; none where it is malformed.
+/// The tasks in the filter of a listen or of its acknowledgement; none if it is malformed.
 pub fn task_ids(params: &Payload) -> Vec<String> {
     let params: Value = params.view().unwrap_or_default();
     strings(&params["notifications"][TASK_IDS])
 }
 
-/// The resources that the filter of a listen names, or that of its acknowledgement; none where it is malformed.
+/// The resources in the filter of a listen or of its acknowledgement; none if it is malformed.
 pub fn resources(params: &Payload) -> Vec<String> {
     let params: Value = params.view().unwrap_or_default();
     strings(&params["notifications"][RESOURCES])
 }
 
-/// The parameters of a listen inside the gateway that keeps up subscriptions: it is told of nothing but its
-/// acknowledgement, and ends with an error if the server cannot be listened to. Updates come on the listens of the same
-/// client that are told of everything.
+/// Parameters of a listen inside the gateway that holds subscriptions: it gets only its acknowledgement, and ends with
+/// an error if the server rejects `subscriptions/listen`. Updates come on the same client's listens for all
+/// notifications.
 pub fn for_resources(uris: &[&str]) -> Payload {
     let methods = [Method::SubscriptionsAcknowledged.as_str()];
     Payload::of(Revision::V2026_07_28, &json!({ "notifications": { RESOURCES: uris, METHODS: methods } }))
 }
 
-/// The parameters of a listen inside the gateway that is told of these methods alone and asked nothing. It begins with an
+/// Parameters of a listen inside the gateway for these methods, without server requests. It begins with an
 /// acknowledgement.
 pub fn for_methods(methods: &[Method]) -> Payload {
     let names: Vec<&str> = methods.iter().map(Method::as_str).collect();
     Payload::of(Revision::V2026_07_28, &json!({ "notifications": { METHODS: names } }))
 }
 
-/// The methods that a listen is told of alone; none if it is told of all.
+/// The methods of a listen; none if it gets all.
 pub fn methods(params: &Payload) -> Vec<Method> {
     let params: Value = params.view().unwrap_or_default();
     strings(&params["notifications"][METHODS]).iter().map(|name| Method::parse(name)).collect()
 }
 
-/// The strings among the elements of an array; none where it is no array.
+/// The strings among the elements of an array; none if it is no array.
 pub fn strings(array: &Value) -> Vec<String> {
     array.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// The parameters of a listen for these tasks, and for everything that needs not be asked for; absent where there are none.
-/// Who is asked so begins the reply with the one acknowledgement of [`honouring`].
+/// The parameters of a listen for these tasks, and for everything that needs no request; absent if there are none. A
+/// server with tasks begins its reply with the acknowledgement of [`honouring`].
 pub fn for_tasks<'a>(ids: impl IntoIterator<Item = &'a String>) -> Payload {
     let ids: Vec<&String> = ids.into_iter().collect();
     if ids.is_empty() {
@@ -186,14 +186,14 @@ pub fn for_tasks<'a>(ids: impl IntoIterator<Item = &'a String>) -> Payload {
     Payload::of(Revision::V2026_07_28, &json!({ "notifications": { TASK_IDS: ids } }))
 }
 
-/// The acknowledgement that names the tasks whose status will be told.
+/// The acknowledgement of these tasks.
 pub fn honouring<'a>(ids: impl IntoIterator<Item = &'a str>) -> Event {
     let ids: Vec<&str> = ids.into_iter().collect();
     let params = Payload::of(Revision::V2026_07_28, &json!({ "notifications": { TASK_IDS: ids } }));
     Event::Notified(Notification { method: Method::SubscriptionsAcknowledged, params })
 }
 
-/// The acknowledgement that names the resources and the tasks that will be told of, in this order.
+/// The acknowledgement of these resources and tasks, in this order.
 pub fn acknowledging<'a>(resources: impl Iterator<Item = &'a str>, tasks: impl Iterator<Item = &'a str>) -> Event {
     let (resources, tasks): (Vec<&str>, Vec<&str>) = (resources.collect(), tasks.collect());
     let filter = json!({ "notifications": { RESOURCES: resources, TASK_IDS: tasks } });
@@ -201,7 +201,7 @@ pub fn acknowledging<'a>(resources: impl Iterator<Item = &'a str>, tasks: impl I
     Event::Notified(Notification { method: Method::SubscriptionsAcknowledged, params })
 }
 
-/// The same reply to a listen of these parameters, by who tells of no task.
+/// The reply to a listen with these parameters, from a server without tasks.
 #[must_use]
 pub fn without_tasks(params: &Payload, reply: Reply) -> Reply {
     if task_ids(params).is_empty() {

@@ -16,13 +16,13 @@ pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// The client's `Implementation`, in a request of 2026-07-28.
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-/// What the client can be asked in this request of 2026-07-28.
+/// The client's capabilities for this request of 2026-07-28.
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// Which log messages this request of 2026-07-28 is to give; none where it is absent.
+/// The minimum level of log messages for this request of 2026-07-28; none if it is absent.
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// Which subscription a notification of 2026-07-28 belongs to.
+/// The subscription that a notification of 2026-07-28 belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-/// Which task a message belongs to (2025-11-25, tasks).
+/// The task that a message belongs to (2025-11-25, tasks).
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// The tasks extension, in the member `extensions` of capabilities.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -35,22 +35,22 @@ static TOKEN: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("progressToken
 static VERSION: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("protocolVersion"));
 static LEVEL: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("logLevel"));
 
-/// The JSON text of the progress token that a request carries; `None` where there is none. A token is a string or an
-/// integer (all versions, progress).
+/// The JSON text of a request's progress token, if there is one. A token is a string or an integer (all versions,
+/// progress).
 pub fn progress_token(params: &Payload) -> Option<Bytes> {
     let token = json::member(meta_with(params, &TOKEN)?.as_bytes(), "progressToken")?;
     let first = token.as_bytes().first()?;
     (*first == b'"' || *first == b'-' || first.is_ascii_digit()).then(|| Bytes::copy_from_slice(token.as_bytes()))
 }
 
-/// Which log messages a request of 2026-07-28 is to give; `None` where it does not say.
+/// The minimum level of log messages for a request of 2026-07-28; `None` if it has none.
 pub fn log_level(params: &Payload) -> Option<Level> {
     let level = json::member(meta_with(params, &LEVEL)?.as_bytes(), LOG_LEVEL)?;
     Level::parse(&json::unquote(level)?)
 }
 
-/// The text of `_meta` if it is the envelope of a request of 2026-07-28: it names a version, which alone makes a request one
-/// without a session.
+/// The text of `_meta` if it is the envelope of a request of 2026-07-28: it has a version, which by itself makes a
+/// request one without a session.
 pub fn envelope(params: &Payload) -> Option<Bytes> {
     let text = meta_with(params, &VERSION)?;
     json::first_member(text.as_bytes(), PROTOCOL_VERSION)?;
@@ -62,13 +62,13 @@ fn meta_with<'a>(params: &'a Payload, letters: &Finder<'_>) -> Option<&'a str> {
     json::may_hold(params.json(), letters).then(|| params.member(META)).flatten()
 }
 
-/// The same parameters with their progress token, where there is one, replaced by the JSON text `token`.
+/// The same parameters with their progress token, if there is one, replaced by the JSON text `token`.
 #[must_use]
 pub fn with_progress_token(params: &Payload, token: &str) -> Payload {
     params.rewrite(&[PROGRESS_TOKEN], |_| Some(token.to_owned()))
 }
 
-/// The same request, which asks for log messages of this level (2026-07-28, logging).
+/// The same request with this minimum level of log messages (2026-07-28, logging).
 #[must_use]
 pub fn with_log_level(params: &Payload, level: Level) -> Payload {
     let text = String::from_utf8_lossy(params.json());

@@ -7,7 +7,7 @@ use super::{Era, Revision, spelling};
 /// Declares the methods with their names on the wire.
 macro_rules! methods {
     ($($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?) => {
-        /// A method of a request or notification. A name that no version knows is kept as it came.
+        /// A method of a request or notification. An unknown name is kept as it came.
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         pub enum Method {
             $(#[doc = concat!("`", $name, "`.")] $(#[$doc])* $variant,)*
@@ -78,13 +78,13 @@ methods! {
 }
 
 impl Method {
-    /// Whether some readers take its name, which no version knows, for that of a method which a version knows.
+    /// True if some readers take this unknown name for that of a known method.
     pub fn is_misspelled(&self) -> bool {
         let Self::Other(name) = self else { return false };
         Self::NAMES.iter().any(|known| spelling::is_other_spelling(name, known))
     }
 
-    /// Whether it is one of the task methods of 2025-11-25, which servers of other legacy versions do not know.
+    /// True for the task methods of 2025-11-25, which servers of other legacy versions do not know.
     pub const fn is_of_core_tasks(&self) -> bool {
         matches!(self, Self::TasksGet | Self::TasksResult | Self::TasksList | Self::TasksCancel)
     }
@@ -100,13 +100,13 @@ impl Method {
         }
     }
 
-    /// Whether 2026-07-28 alone has it, so that nobody may ask for it in a session.
+    /// True if only 2026-07-28 has it, so that it is invalid in a session.
     pub const fn is_sessionless(&self) -> bool {
         matches!(self, Self::Discover | Self::Listen | Self::TasksUpdate)
     }
 
-    /// Whether a server may ask its client something while it serves a request of this method. Lists and settings are not
-    /// among them, nor are the task methods but the one that waits for the result.
+    /// True if a server may send its client requests while it serves a request of this method. Lists and settings do
+    /// not allow it, nor do the task methods except the one that waits for the result.
     pub const fn may_ask(&self) -> bool {
         matches!(
             self,
@@ -119,13 +119,13 @@ impl Method {
         )
     }
 
-    /// Whether a server of 2026-07-28 may end a request of this method with questions (2026-07-28, multi round-trip
-    /// requests).
+    /// True if a server of 2026-07-28 may end a request of this method with server requests (2026-07-28, multi
+    /// round-trip requests).
     pub const fn may_require_input(&self) -> bool {
         matches!(self, Self::ToolsCall | Self::PromptsGet | Self::ResourcesRead)
     }
 
-    /// Whether messages of this method have no answer.
+    /// True if messages of this method have no answer.
     pub fn is_notification(&self) -> bool {
         self.as_str().starts_with("notifications/")
     }

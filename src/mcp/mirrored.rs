@@ -12,19 +12,19 @@ const KEYWORD: &str = "x-mcp-header";
 /// The deepest parameter that is looked at.
 const DEEPEST: usize = 32;
 
-/// What is mirrored, by the name of the header after `Mcp-Param-` in lower case, and before it is encoded for its header;
-/// `None` for what came and cannot be read.
+/// Mirrored values, by the name of the header after `Mcp-Param-` in lower case, before the encoding for the header;
+/// `None` for an unreadable one.
 pub type Mirror = BTreeMap<String, Option<String>>;
 
-/// The parameters of one tool that are mirrored: under which name, in lower case, and where each stands.
+/// The mirrored parameters of one tool: name in lower case, and path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirrored(Vec<(String, Vec<String>)>);
 
 impl Mirrored {
-    /// Those of a tool as `tools/list` gives it; `None` where there are none, or where their annotations are invalid, so
-    /// that no client calls it.
+    /// Those of a tool in `tools/list`; `None` if there are none, or if their annotations are invalid, so that no
+    /// client calls it.
     pub fn of_tool(tool: &[u8]) -> Option<Self> {
-        // most tools are told by one look over the text
+        // a single search rules out most tools
         memchr::memmem::find(tool, KEYWORD.as_bytes())?;
         let tool: Value = serde_json::from_slice(tool).ok()?;
         let mut found = Vec::new();
@@ -34,8 +34,8 @@ impl Mirrored {
         (unique && !found.is_empty()).then_some(Self(found))
     }
 
-    /// What a client mirrors of a call with these arguments: of each parameter that is there and not `null` the string
-    /// itself, the integer in decimal, `true` or `false` (*Value Encoding*).
+    /// The mirrored values of a call with these arguments, for each parameter that is present and not `null`: the
+    /// string, the integer in decimal, `true` or `false` (*Value Encoding*).
     pub fn of_call(&self, arguments: &Value) -> Mirror {
         let stated = self.0.iter().filter_map(|(name, path)| Some((name.clone(), Some(stated(at(arguments, path)?)?))));
         stated.collect()
@@ -45,7 +45,7 @@ impl Mirrored {
     ///
     /// # Errors
     ///
-    /// `-32020` where a header is missing, cannot be read, is there without a value in the call, or says something else.
+    /// `-32020` if a header is missing, unreadable, without a value in the call, or different.
     pub fn check(&self, arguments: &Value, mirror: &Mirror) -> Result<(), ErrorObject> {
         for (name, path) in &self.0 {
             let reason = match (at(arguments, path), mirror.get(name)) {
@@ -63,8 +63,8 @@ impl Mirrored {
     }
 }
 
-/// Finds the annotated properties beneath `schema`, which stands at `path`; `None` where one is not a name at a string,
-/// integer or boolean.
+/// Finds the annotated properties below `schema` at `path`; `None` if one is not a name at a string, integer or
+/// boolean.
 fn find(schema: &Value, path: &mut Vec<String>, found: &mut Vec<(String, Vec<String>)>) -> Option<()> {
     if path.len() > DEEPEST {
         return None;
@@ -82,12 +82,12 @@ fn find(schema: &Value, path: &mut Vec<String>, found: &mut Vec<(String, Vec<Str
     Some(())
 }
 
-/// The value at this place, where there is one.
+/// The value at this path, if there is one.
 fn at<'a>(arguments: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(arguments, |value, key| value.get(key)).filter(|value| !value.is_null())
 }
 
-/// What a header says of this value; `None` for what no parameter of these types is.
+/// The text of this value in a header; `None` for a value of another type.
 fn stated(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -101,7 +101,7 @@ fn stated(value: &Value) -> Option<String> {
     }
 }
 
-/// Whether a header says this value; numbers are compared as numbers.
+/// True if a header has this value; numbers are compared as numbers.
 fn says(stated: &str, value: &Value) -> bool {
     match value {
         Value::String(text) => text == stated,

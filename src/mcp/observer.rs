@@ -25,7 +25,7 @@ pub enum LifecycleEvent<'a> {
 pub struct Observer(Arc<dyn Fn(LifecycleEvent<'_>) + Send + Sync>);
 
 impl Observer {
-    /// An observer that acts at once, in the place where an event happens: it must not wait.
+    /// Creates an observer that acts at once, in the place of the event: it must not block.
     pub fn new(act: impl Fn(LifecycleEvent<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(act))
     }

@@ -19,7 +19,7 @@ pub struct Payload {
     origin: Option<BackendId>,
     /// The `Implementation` of the server that wrote it.
     server: Option<Arc<str>>,
-    /// How the client was shown the schema that it is to fit.
+    /// The form of the output schema at the client.
     schema: OutputSchema,
     json: Bytes,
     /// Places of its members, from the first look-up on; `None` in it if they are too many.
@@ -38,7 +38,7 @@ impl PartialEq for Payload {
 
 impl Eq for Payload {}
 
-/// How a tool's output schema was shown to the client.
+/// Form of a tool's output schema at the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OutputSchema {
     /// As the server wrote it, or not at all.
@@ -50,8 +50,8 @@ pub enum OutputSchema {
 }
 
 impl Payload {
-    /// What was read from the wire; `json` must be one JSON value, as the envelope's parser has made sure, or empty where
-    /// the member was absent.
+    /// Creates a payload from the wire; `json` must be one JSON value, as the envelope's parser has ensured, or empty
+    /// if the member was absent.
     pub fn new(revision: Revision, json: Bytes) -> Self {
         let (schema, index) = (OutputSchema::AsWritten, OnceLock::new());
         Self { revision, origin: None, server: None, schema, json, index }
@@ -63,8 +63,8 @@ impl Payload {
         Self { origin: Some(backend.clone()), ..self }
     }
 
-    /// The same payload, known to be written by the server with this `Implementation`, as JSON text: toward a client of
-    /// 2026-07-28 a result is in its name, where it does not say so itself. Edits keep the mark.
+    /// The same payload, marked with the `Implementation` of its server, as JSON text: toward a client of 2026-07-28 a
+    /// result has that name, unless it has one itself. Edits keep the mark.
     #[must_use]
     pub fn of_server(self, implementation: Arc<str>) -> Self {
         Self { server: Some(implementation), ..self }
@@ -78,7 +78,7 @@ impl Payload {
         Self { schema: OutputSchema::Wrapped, ..self }
     }
 
-    /// How the client was shown the output schema that the result is to fit.
+    /// The form of the output schema that the result has to fit.
     pub const fn schema(&self) -> OutputSchema {
         self.schema
     }
@@ -88,7 +88,7 @@ impl Payload {
         self.origin.as_ref()
     }
 
-    /// The `Implementation` of the server that wrote it, where it was marked with one.
+    /// The `Implementation` of the server that wrote it, if it is marked.
     pub fn server(&self) -> Option<&str> {
         self.server.as_deref()
     }
@@ -113,27 +113,27 @@ impl Payload {
         Self { revision, origin: None, server: None, schema, json: Bytes::from_static(json), index: OnceLock::new() }
     }
 
-    /// The JSON text; empty where absent.
+    /// The JSON text; empty if absent.
     pub const fn json(&self) -> &Bytes {
         &self.json
     }
 
-    /// The JSON text alone.
+    /// The JSON text.
     pub fn into_json(self) -> Bytes {
         self.json
     }
 
-    /// Whether there is no payload at all.
+    /// True if there is no payload.
     pub fn is_absent(&self) -> bool {
         self.json.is_empty()
     }
 
-    /// Reads the parts that `T` names, borrowed where it can be. `None` where they are not there or of another shape.
+    /// Reads the parts in `T`, borrowed if possible. `None` if they are missing or of another shape.
     pub fn view<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
         serde_json::from_slice(&self.json).ok()
     }
 
-    /// The members, where the payload is an object.
+    /// The members, if the payload is an object.
     pub fn object(&self) -> Option<Object<'_>> {
         Object::parse(&self.json)
     }
@@ -146,7 +146,7 @@ impl Payload {
         }
     }
 
-    /// The member `key` where it is a string.
+    /// The member `key`, if it is a string.
     pub fn string(&self, key: &str) -> Option<String> {
         self.member(key).and_then(json::unquote)
     }
@@ -164,7 +164,7 @@ impl Payload {
         self.rewritten(json::without_member(&self.json, key))
     }
 
-    /// Where the values at the end of `path` stand.
+    /// The positions of the values at the end of `path`.
     pub fn find(&self, path: &[At]) -> Found {
         match (path, self.index()) {
             ([At::Key(key)], Some(index)) => index.find(&self.json, key),
@@ -185,8 +185,8 @@ impl Payload {
         Self { index: index.map_or_else(OnceLock::new, |index| OnceLock::from(Some(Arc::new(index)))), ..edited }
     }
 
-    /// The same payload with every value at the end of one of `paths` replaced by what `change` makes of it. One
-    /// pass over the text, whatever the number of paths.
+    /// The same payload with every value at the end of one of `paths` replaced by the result of `change`. One pass over
+    /// the text, whatever the number of paths.
     #[must_use]
     pub fn rewrite<F>(&self, paths: &[&[At]], mut change: F) -> Self
     where

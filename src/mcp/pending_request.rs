@@ -8,7 +8,7 @@ use super::{
     meta,
 };
 
-/// How often a client is sent the same request if its answers break a bound.
+/// Maximum number of attempts of one request whose answers break a bound.
 const MAX_TRIES: u8 = 3;
 
 /// A request of a server on its way to the client.
@@ -48,7 +48,7 @@ impl PendingRequest {
         &self.shown
     }
 
-    /// The server that asks, as its `Implementation`, if known.
+    /// The `Implementation` of the server, if it is known.
     pub(crate) fn server(&self) -> Option<&str> {
         self.asked.server()
     }
@@ -63,26 +63,26 @@ impl PendingRequest {
         self.answer.progress(params);
     }
 
-    /// Tells a server that gave a progress token that its client is still busy: it would give up the request after a while
-    /// (`translation` 4b.6). `turn` rises.
+    /// Sends progress to a server that gave a token, since it would time out otherwise (`translation` 4b.6). `turn`
+    /// rises.
     pub(crate) fn reassure(&self, turn: u32) {
         let Some(token) = meta::progress_token(&self.asked) else { return };
         let params = format!(r#"{{"progressToken":{},"progress":{turn}}}"#, String::from_utf8_lossy(&token));
         self.answer.progress(Payload::new(self.asked.revision, params.into()));
     }
 
-    /// Tells the server that the client is not asked.
+    /// Refuses the request.
     pub(crate) fn refuse(self, error: ErrorObject) {
         metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
         self.fail(error);
     }
 
-    /// Tells the server that there is no answer.
+    /// Answers with an error.
     pub(crate) fn fail(self, error: ErrorObject) {
         self.answer.give(Err(error));
     }
 
-    /// Tells the server that the client has gone: a dialog was closed, anything else fails (`translation` 4b.6).
+    /// Answers for a client that has gone: a dialog is cancelled, anything else fails (`translation` 4b.6).
     pub(crate) fn abandon(self) {
         self.answer.give(match self.method {
             Method::Elicit => Ok(Payload::new(self.asked.revision, Bytes::from_static(br#"{"action":"cancel"}"#))),
@@ -90,7 +90,7 @@ impl PendingRequest {
         });
     }
 
-    /// Forwards the client's answer; the request again if the client has to be asked again.
+    /// Forwards the client's answer; returns the request if the client has to be asked again.
     pub(crate) fn answered(self, given: Result<Payload, ErrorObject>) -> Option<Box<Self>> {
         match self.translator.answer(&self.method, &self.asked, given) {
             TranslatedAnswer::Answer(answer) => {

@@ -1,4 +1,4 @@
-//! What becomes of members that a client's version does not define. Knows nothing of them.
+//! Treatment of members that a client's version does not define. Knows none of them.
 
 /// The treatment of members that the target version does not define.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

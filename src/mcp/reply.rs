@@ -1,4 +1,4 @@
-//! The reply to a call: any number of notifications and questions, then exactly one outcome.
+//! The reply to a call: any number of notifications and server requests, then exactly one outcome.
 
 use std::{
     fmt,
@@ -16,46 +16,46 @@ use super::{
 };
 use crate::model::BackendId;
 
-/// How much progress of the client's waits for a server that is slow to take it; what comes beyond is dropped.
+/// Maximum number of the client's progress notifications that wait for a slow server; further ones are dropped.
 const MOST_PROGRESS: usize = 16;
 
-/// The reply to one call. It is driven by whoever reads it, and **dropping it cancels the call**.
+/// The reply to one call. It is driven by its reader, and **dropping it cancels the call**.
 pub struct Reply(Pin<Box<dyn Stream<Item = Event> + Send>>);
 
-/// What a reply gave, and the rest of it.
+/// An item of a reply, and the rest of it.
 #[derive(Debug)]
 pub enum Step {
-    /// Something was told on the way.
+    /// A notification.
     Notified(Notification, Reply),
-    /// The server asks its client something, in the midst of the call.
+    /// A server request during the call.
     Asked(Question, Reply),
     /// The end.
     Done(Outcome),
 }
 
-/// What the maker of a reply yields; nothing after [`Event::Done`] is read.
+/// An item of the stream that makes a reply; nothing after [`Event::Done`] is read.
 #[derive(Debug)]
 pub enum Event {
-    /// Something is told on the way.
+    /// A notification.
     Notified(Notification),
-    /// The server asks its client something.
+    /// A server request.
     Asked(Question),
     /// The end.
     Done(Outcome),
 }
 
-/// How a call ended.
+/// End of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// With a result.
     Complete(Payload),
-    /// With questions that the client answers by calling again (2026-07-28).
+    /// With server requests that the client answers by the next call (2026-07-28).
     InputRequired(Payload),
     /// With an error.
     Failed(ErrorObject),
 }
 
-/// Something that was told.
+/// A notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notification {
     /// Its method, one of `notifications/…`.
@@ -64,32 +64,32 @@ pub struct Notification {
     pub params: Payload,
 }
 
-/// Something that a server asks its client.
+/// A request of a server to its client.
 #[derive(Debug)]
 pub struct Question {
     /// `sampling/createMessage`, `elicitation/create` or `roots/list`.
     pub method: Method,
     /// Its parameters.
     pub params: Payload,
-    /// Where the answer goes.
+    /// The receiver of the answer.
     pub answer: Answer,
 }
 
-/// Where the answer to a question goes, once. Dropping it without an answer tells the server that there will be none.
+/// Receiver of the answer to a server request. Dropping it without an answer tells the server that there will be none.
 #[derive(Debug)]
 pub struct Answer {
     answer: oneshot::Sender<Result<Payload, ErrorObject>>,
     progress: mpsc::Sender<Payload>,
 }
 
-/// The side of a question that waits for its answer. Dropping it withdraws the question.
+/// The side of a server request that waits for the answer. Dropping it withdraws the request.
 #[derive(Debug)]
 pub struct Answered {
     answer: oneshot::Receiver<Result<Payload, ErrorObject>>,
     progress: mpsc::Receiver<Payload>,
 }
 
-/// What the client says to a question.
+/// A message of the client about a server request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heard {
     /// It is still at it: the parameters of `notifications/progress`, under the server's own token.
@@ -101,7 +101,7 @@ pub enum Heard {
 // === impl Reply ===
 
 impl Reply {
-    /// A reply that yields `events`. Where they end without an outcome, the call fails.
+    /// A reply that yields `events`. If they end without an outcome, the call fails.
     pub fn new(events: impl Stream<Item = Event> + Send + 'static) -> Self {
         Self(Box::pin(events))
     }
@@ -136,7 +136,7 @@ impl Reply {
         }
     }
 
-    /// The next event, for who keeps the reply; `None` where it is over.
+    /// The next event; `None` at the end.
     pub async fn next_event(&mut self) -> Option<Event> {
         self.0.next().await
     }
@@ -147,7 +147,7 @@ impl Reply {
         Self(Box::pin(self.0.map(change)))
     }
 
-    /// Reads to the end, letting notifications go by; questions are refused by being dropped.
+    /// Reads to the end, ignoring notifications; server requests are dropped, which refuses them.
     pub async fn outcome(mut self) -> Outcome {
         loop {
             match self.next().await {
@@ -176,7 +176,7 @@ impl fmt::Debug for Reply {
 // === impl Outcome ===
 
 impl Outcome {
-    /// Whether the server ended the call so; an error of the gateway's own says that it gave up.
+    /// True if the server ended the call this way; an error of the gateway means that it gave up.
     pub(crate) fn is_of_server(&self) -> bool {
         match self {
             Self::Complete(_) | Self::InputRequired(_) => true,
@@ -184,8 +184,8 @@ impl Outcome {
         }
     }
 
-    /// How a call ended that a server answered with `result`: what is no object is the server's fault, `-32603` that names
-    /// it (JSON-RPC results are objects in every schema of MCP).
+    /// The outcome of a call that a server answered with `result`. A result that is no object is the server's error,
+    /// `-32603` with its name (JSON-RPC results are objects in every schema of MCP).
     pub fn of_result(backend: &BackendId, result: Payload) -> Self {
         if result.json().trim_ascii_start().starts_with(b"{") {
             return Self::Complete(result);
@@ -197,10 +197,10 @@ impl Outcome {
         Self::Failed(ErrorObject::unavailable(&message, &broken).written_in(result.revision))
     }
 
-    /// How a call of `method` ended that a server of 2026-07-28 answered with `result`. A result without a type is complete,
-    /// as results of earlier versions are; `task` is a result of the tasks extension.
+    /// The outcome of a call of `method` that a server of 2026-07-28 answered with `result`. A result without a type is
+    /// complete, as results of earlier versions are; `task` is a result of the tasks extension.
     ///
-    /// Questions where none can be, and types that nobody declared, are the server's fault: `-32603`.
+    /// Server requests in other methods, and undeclared types, are the server's error: `-32603`.
     pub fn of_modern(method: &Method, result: Payload) -> Self {
         let kind = result.member("resultType").map(json::unquote);
         // required by the schema: clients refuse a result without one, though servers leave it out
@@ -221,7 +221,7 @@ impl Outcome {
 // === impl Question ===
 
 impl Question {
-    /// A question, and the side that waits for its answer.
+    /// Creates a server request, and the side that waits for its answer.
     pub fn new(method: Method, params: Payload) -> (Self, Answered) {
         let (answer, answered) = oneshot::channel();
         let (progress, progressed) = mpsc::channel(MOST_PROGRESS);
@@ -231,20 +231,20 @@ impl Question {
 }
 
 impl Answer {
-    /// Gives the answer. It is lost, as it should be, where the question was withdrawn.
+    /// Sends the answer. It is lost, as it should be, if the request was withdrawn.
     pub fn give(self, answer: Result<Payload, ErrorObject>) {
         let _ = self.answer.send(answer);
     }
 
-    /// Passes on the client's progress with the question: parameters that carry the token of the question's own
-    /// `_meta`. Dropped where the server does not keep up.
+    /// Forwards the client's progress on the request: parameters with the token of the request's own `_meta`. Dropped
+    /// if the server is too slow.
     pub fn progress(&self, params: Payload) {
         if self.progress.try_send(params).is_err() {
             metrics::counter!("lockkeeper_progress_dropped_total").increment(1);
         }
     }
 
-    /// Waits until the server withdraws the question.
+    /// Waits until the server withdraws the request.
     pub async fn withdrawn(&mut self) {
         self.answer.closed().await;
     }
@@ -256,8 +256,8 @@ impl Answer {
 }
 
 impl Answered {
-    /// What the client says next; `None` where nobody will answer. Nothing is lost when the wait is dropped. Not to be
-    /// called again after [`Heard::Answer`] or `None`.
+    /// The client's next message; `None` if there will be no answer. Cancel safe. Must not be called again after
+    /// [`Heard::Answer`] or `None`.
     pub async fn next(&mut self) -> Option<Heard> {
         tokio::select! {
             biased;
@@ -266,7 +266,7 @@ impl Answered {
         }
     }
 
-    /// Waits for the answer, letting progress go by; `None` where nobody will give one.
+    /// Waits for the answer, ignoring progress; `None` if there will be none.
     pub async fn wait(mut self) -> Option<Result<Payload, ErrorObject>> {
         loop {
             if let Heard::Answer(answer) = self.next().await? {

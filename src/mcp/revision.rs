@@ -1,4 +1,5 @@
-//! The protocol versions and what each can do. The only place, beside the translation steps, that compares them.
+//! Protocol versions, and the features of each. Decisions by version are made here and in the translation steps; other
+//! modules ask for a [`Feature`], and order versions only to offer one in a handshake.
 
 use std::fmt;
 
@@ -22,21 +23,21 @@ pub enum Revision {
 /// A rule of the protocol that some versions have and others do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feature {
-    /// Arrays of messages are accepted (2025-03-26 alone).
+    /// Arrays of messages are accepted (only 2025-03-26).
     Batches,
     /// Clients send `MCP-Protocol-Version` after the handshake (2025-06-18 and later).
     ProtocolVersionHeader,
     /// An error whose request cannot be read has no `id` member, instead of `null` (2025-11-25 and later).
     IdlessErrors,
-    /// Streams begin with an empty event that carries an id (2025-11-25 alone).
+    /// Streams begin with an empty event that carries an id (only 2025-11-25).
     PrimingEvent,
     /// `completions` is a declared server capability (2025-03-26 and later).
     CompletionsCapability,
     /// Elicitation has modes, of which one leads to a page (2025-11-25 and later).
     UrlElicitation,
-    /// Lists say how long and by whom they may be kept (2026-07-28 and later).
+    /// Lists have cache hints (2026-07-28 and later).
     CacheHints,
-    /// Tasks are a part of the core protocol, `tasks` a capability (2025-11-25 alone).
+    /// Tasks are a part of the core protocol, `tasks` a capability (only 2025-11-25).
     CoreTasks,
     /// Client and server share a session (up to 2025-11-25).
     Sessions,
@@ -46,7 +47,7 @@ pub enum Feature {
     NamedServers,
     /// Parameters of calls are mirrored in headers (2026-07-28 and later).
     MirroredParams,
-    /// Structured output of tools is any value, not an object alone (2026-07-28 and later).
+    /// Structured output of tools is any value, not only an object (2026-07-28 and later).
     AnyOutput,
 }
 
@@ -70,7 +71,7 @@ impl Revision {
     /// The newest version without a handshake.
     pub const NEWEST_MODERN: Self = Self::V2026_07_28;
 
-    /// The version that a server assumes where the HTTP header is absent (2025-06-18 and 2025-11-25, transports).
+    /// The version that a server assumes if the HTTP header is absent (2025-06-18 and 2025-11-25, transports).
     pub const ASSUMED: Self = Self::V2025_03_26;
 
     /// The version of this exact name. Version strings are identifiers: nothing else is understood.
@@ -89,7 +90,7 @@ impl Revision {
         }
     }
 
-    /// Who keeps the state in this version.
+    /// The era of this version.
     pub const fn era(self) -> Era {
         match self {
             Self::V2026_07_28 => Era::Modern,
@@ -97,18 +98,18 @@ impl Revision {
         }
     }
 
-    /// The answer to an `initialize` that asks for `requested`: a known legacy version is answered with itself, anything
-    /// else with the newest legacy one.
+    /// The answer to an `initialize` with `requested`: a known legacy version is answered with itself, anything else
+    /// with the newest legacy one.
     pub fn negotiate(requested: &str) -> Self {
         Self::parse(requested).filter(|revision| revision.era() == Era::Legacy).unwrap_or(Self::NEWEST_LEGACY)
     }
 
-    /// Whether this version has tasks as a part of the core protocol.
+    /// True if this version has tasks as a part of the core protocol.
     pub fn has_core_tasks(self) -> bool {
         self.has(Feature::CoreTasks)
     }
 
-    /// Whether this version has `feature`.
+    /// True if this version has `feature`.
     pub fn has(self, feature: Feature) -> bool {
         match feature {
             Feature::Batches => self == Self::V2025_03_26,

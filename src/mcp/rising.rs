@@ -5,27 +5,27 @@ use serde::Deserialize;
 
 use super::{Method, Notification, Payload, Revision, json};
 
-/// How little a wait counts: what the server tells next may well be more.
+/// Progress that a wait adds: small, since the server's next value may be higher.
 const LITTLE: f64 = 0.001;
 
 /// The progress of one call of a client.
 #[derive(Debug)]
 pub(crate) struct Rising {
-    /// The last that the client was told.
+    /// The last value that the client got.
     last: Option<f64>,
-    /// The last that a server told.
+    /// The last value of a server.
     base: f64,
     leg: Leg,
 }
 
-/// What becomes of the progress of the call that runs.
+/// Progress of the running call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Leg {
     /// It passes as it is.
     First,
-    /// It has told nothing yet.
+    /// No progress yet.
     Silent,
-    /// It is told with so much added.
+    /// Increased by this amount.
     Shifted(f64),
 }
 
@@ -38,12 +38,12 @@ struct ProgressView {
 // === impl Rising ===
 
 impl Rising {
-    /// Nothing was told yet.
+    /// Creates a state without progress.
     pub(crate) const fn new() -> Self {
         Self { last: None, base: 0.0, leg: Leg::First }
     }
 
-    /// From now on another call tells.
+    /// Starts the next call.
     pub(crate) fn next_call(&mut self) {
         self.leg = Leg::Silent;
     }
@@ -57,8 +57,8 @@ impl Rising {
         }
     }
 
-    /// A notification as the client is told it; `None` where it would not rise. Those of the first call pass untouched,
-    /// as do those of a later one that goes on above the last.
+    /// The notification for the client; `None` if it would not rise. Those of the first call pass unchanged, as do
+    /// those of a later one that continues above the last value.
     pub(crate) fn pass(&mut self, told: Notification) -> Option<Notification> {
         if told.method != Method::Progress {
             return Some(told);
@@ -86,7 +86,7 @@ impl Rising {
         Some(Notification { params, ..told })
     }
 
-    /// That something is waited for, under the JSON text of the client's token; `None` where no number can say so.
+    /// Progress that reports a wait, under the JSON text of the client's token; `None` if no number can.
     pub(crate) fn waiting(&mut self, token: &str, message: &str) -> Option<Notification> {
         let value = self.last.map_or(0.0, |last| last + LITTLE);
         if self.last.is_some_and(|last| value <= last) {
@@ -98,7 +98,7 @@ impl Rising {
         Some(Notification { method: Method::Progress, params: Payload::new(Revision::V2026_07_28, text.into()) })
     }
 
-    /// What is added to the progress of a call that begins with `first`.
+    /// The amount to add to the progress of a call that begins with `first`.
     fn shift(&self, first: f64) -> f64 {
         let Some(last) = self.last.filter(|last| first <= *last) else { return 0.0 };
         if self.base + first > last { self.base } else { self.base + 1.0 - first }

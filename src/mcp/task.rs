@@ -1,5 +1,5 @@
-//! Tasks as messages name them: the `Task` of 2025-11-25 and the `DetailedTask` of the extension. Views alone; knows nothing
-//! of who asks.
+//! Tasks in messages: the `Task` of 2025-11-25 and the `DetailedTask` of the extension. Only views; knows nothing of
+//! requesters.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::support::Timestamp;
 
-/// The polling interval: if the server names none, the shortest and the longest.
+/// Interval of polling: default, minimum and maximum.
 const POLL_INTERVAL: (Duration, Duration, Duration) =
     (Duration::from_secs(1), Duration::from_millis(50), Duration::from_mins(1));
-/// How many input requests are taken at once; the others are asked when these are answered.
+/// Maximum number of input requests at once; further ones follow when these are answered.
 const MAX_INPUT_REQUESTS: usize = 64;
 
 /// A task of the extension: a `CreateTaskResult`, or a `DetailedTask`.
@@ -24,33 +24,33 @@ const MAX_INPUT_REQUESTS: usize = 64;
 pub(crate) struct DetailedTask {
     /// Its id.
     pub(crate) id: String,
-    /// How it is.
+    /// Its status.
     pub(crate) status: TaskStatus,
-    /// How long to wait before it is asked for again.
+    /// Delay before the next poll.
     pub(crate) poll_interval: Duration,
-    /// All of it, as it was written.
+    /// The whole object, verbatim.
     pub(crate) payload: Payload,
 }
 
 /// The status of a task, the same in both forms (2025-11-25, tasks, *Task Status*; extension, *Task Status*).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskStatus {
-    /// It goes on.
+    /// It is running.
     Working,
     /// It waits for answers.
     InputRequired,
     /// It has its result.
     Completed,
-    /// It ended with an error of the protocol.
+    /// It ended with a protocol error.
     Failed,
-    /// It was given up.
+    /// It was cancelled.
     Cancelled,
 }
 
 /// One of the `inputRequests` of a task.
 #[derive(Debug, Clone)]
 pub(crate) struct InputRequest {
-    /// Its key, which the answer goes under.
+    /// Its key, for the answer.
     pub(crate) key: String,
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub(crate) method: Method,
@@ -61,7 +61,7 @@ pub(crate) struct InputRequest {
 // === impl TaskStatus ===
 
 impl TaskStatus {
-    /// The status of this name.
+    /// The status with this name.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "working" => Self::Working,
@@ -73,7 +73,7 @@ impl TaskStatus {
         })
     }
 
-    /// Whether nothing comes after it.
+    /// True if no other status follows.
     pub(crate) const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
@@ -93,7 +93,7 @@ impl TaskStatus {
 // === impl DetailedTask ===
 
 impl DetailedTask {
-    /// Reads what `tasks/get` gave; `None` where it is no task.
+    /// Reads the result of `tasks/get`; `None` if it is no task.
     pub(crate) fn read(payload: &Payload) -> Option<Self> {
         let object = payload.object()?;
         let poll_interval = poll_interval(object.get("pollIntervalMs")).unwrap_or(POLL_INTERVAL.0);
@@ -105,29 +105,29 @@ impl DetailedTask {
         })
     }
 
-    /// Reads the result of a call that made a task; `None` where it made none (extension, *Polymorphic Results*).
+    /// Reads the result of a call that created a task; `None` if it created none (extension, *Polymorphic Results*).
     pub(crate) fn created(result: &Payload) -> Option<Self> {
         let kind = if may_hold_task(result) { result.string("resultType") } else { None };
         if kind? == "task" { Self::read(result) } else { None }
     }
 
-    /// What the task came to.
+    /// The result of the task.
     pub(crate) fn result(&self) -> Option<Payload> {
         let result = self.member("result").filter(|text| text.starts_with('{'))?;
         Some(self.part(Bytes::from(result)))
     }
 
-    /// The error that it ended with.
+    /// The error of the task.
     pub(crate) fn error(&self) -> Option<ErrorObject> {
         Some(ErrorObject::read(self.member("error")?.into())?.written_in(self.payload.revision))
     }
 
-    /// What the server says of it in words.
+    /// The server's status message.
     pub(crate) fn message(&self) -> Option<String> {
         self.payload.string("statusMessage")
     }
 
-    /// Its input requests; what is no request is left out.
+    /// Its input requests, without invalid ones.
     pub(crate) fn input_requests(&self) -> Vec<InputRequest> {
         let Some(requests) = self.member("inputRequests") else { return Vec::new() };
         let Some(requests) = Object::parse(requests.as_bytes()) else { return Vec::new() };
@@ -141,7 +141,7 @@ impl DetailedTask {
         requests.iter().filter_map(read).take(MAX_INPUT_REQUESTS).collect()
     }
 
-    /// The same task, given up.
+    /// The same task, cancelled.
     pub(crate) fn cancelled(&self) -> Self {
         let mut payload = self.payload.with("status", "\"cancelled\"");
         for outcome in ["result", "error", "inputRequests"] {
@@ -163,24 +163,24 @@ impl DetailedTask {
     }
 }
 
-/// The parameters of a request about the task of this id.
+/// The parameters of a request about the task with this id.
 pub(crate) fn params(id: &str) -> Payload {
     Payload::of(Revision::NEWEST_LEGACY, &serde_json::json!({ "taskId": id }))
 }
 
-/// The id of the task that a call made, if it made one (2025-11-25, tasks).
+/// The id of the task that a call created, if any (2025-11-25, tasks).
 pub(crate) fn created(result: &Payload) -> Option<String> {
     let task = if may_hold_task(result) { result.member("task") } else { None };
     json::unquote(json::member(task?.as_bytes(), "taskId")?)
 }
 
-/// Whether a result can have the id of a task in it: few have.
+/// True if a result may hold the id of a task: few do.
 fn may_hold_task(result: &Payload) -> bool {
     static ID: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("taskId"));
     json::may_hold(result.json(), &ID)
 }
 
-/// A task of this status as the extension tells of it, made at this time and kept for `ttl`, without a bound if `None`.
+/// A task of the extension with this status, created at this time, with the lifetime `ttl`, unlimited if `None`.
 pub(crate) fn extended(id: &str, status: TaskStatus, at: Timestamp, ttl: Option<Duration>) -> Payload {
     let ttl = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
     let (status, at) = (status.as_str(), at.to_string());
@@ -189,13 +189,13 @@ pub(crate) fn extended(id: &str, status: TaskStatus, at: Timestamp, ttl: Option<
     Payload::of(Revision::V2026_07_28, &task)
 }
 
-/// The polling interval that a server names in milliseconds; `None` if it names none.
+/// The polling interval that a server names in milliseconds, if any.
 pub(crate) fn poll_interval(millis: Option<&str>) -> Option<Duration> {
     let millis = millis?.parse::<f64>().ok().filter(|millis| millis.is_finite() && *millis >= 0.0)?;
     Some(Duration::from_secs_f64((millis / 1000.0).min(1e6)))
 }
 
-/// The same payload, said to belong to this task (2025-11-25, tasks, *Related Task Metadata*).
+/// The same payload, marked as belonging to this task (2025-11-25, tasks, *Related Task Metadata*).
 pub(crate) fn related(payload: &Payload, id: &str) -> Payload {
     let held = payload.member(meta::META).map(str::to_owned);
     let held = Bytes::from(held.filter(|text| text.starts_with('{')).unwrap_or_else(|| "{}".to_owned()));
@@ -203,7 +203,7 @@ pub(crate) fn related(payload: &Payload, id: &str) -> Payload {
     payload.with(meta::META, &String::from_utf8_lossy(&named))
 }
 
-/// Whether a call failed because its client did not declare the extension (extension, *Capability Negotiation*).
+/// True if a call failed because its client did not declare the extension (extension, *Capability Negotiation*).
 pub(crate) fn demands_tasks(error: &ErrorObject) -> bool {
     error.code() == ErrorObject::MISSING_CAPABILITY
         && serde_json::from_slice::<serde_json::Value>(error.json())

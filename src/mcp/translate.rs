@@ -1,14 +1,14 @@
-//! Payloads from one revision to another: the steps between neighbours, folded. Knows nothing of peers, sessions and who
-//! keeps state.
+//! Translation of payloads between revisions: the steps between neighbours, folded. Knows nothing of peers, sessions
+//! and state.
 //!
-//! Each step is a revision and what it introduced, as facets. Its `down` lowers them for a target below it, its `up` adds
-//! what it requires. A payload is lowered by every step above its target, whatever its own tag says, since a peer may be
-//! newer in practice than it negotiated, and raised by every step between tag and target. So only what the target lacks
-//! is lowered, once, straight from how it was written.
+//! Each step is a revision and what it introduced, as facets. Its `down` lowers them for an older target, its `up` adds
+//! what it requires. A payload is lowered by every step above its target, whatever its own tag, since a peer may be
+//! newer than the version that it negotiated; it is raised by every step between tag and target. So only features that
+//! the target lacks are lowered, once, directly from the original.
 //!
-//! Three kinds of vocabulary are told apart. *Control* (`resultType`, cache hints, the envelope, tasks) is consumed and
-//! never crosses. *Data* passes, even to revisions that do not define it, since their schemas are open; only the
-//! [`Profile::Strict`] takes it out. *Closed unions* are converted, and what cannot be is [`Untranslatable`].
+//! There are three kinds of vocabulary. *Control* (`resultType`, cache hints, the envelope, tasks) is consumed and
+//! never forwarded. *Data* passes, even to revisions that do not define it, since their schemas are open; only
+//! [`Profile::Strict`] removes it. *Closed unions* are converted, and a value that cannot be is [`Untranslatable`].
 
 mod content;
 mod elicitation;
@@ -62,12 +62,12 @@ const STEPS: [RevisionStep; 4] = [
 // === impl Payload ===
 
 impl Payload {
-    /// The same payload as `target` writes it. Equal revisions take no step and give the same buffer; so does a payload
-    /// that no rule touches.
+    /// The same payload in the form of `target`. Equal revisions take no step and return the same buffer; so does a
+    /// payload without a matching rule.
     ///
     /// # Errors
     ///
-    /// Where the target has no form for it.
+    /// An error if the target has no form for it.
     pub fn into_revision(self, target: Revision, facts: &Facts<'_>) -> Result<Self, Untranslatable> {
         if self.revision == target {
             return Ok(self);
@@ -87,7 +87,7 @@ impl Payload {
         let emptied = facts.kind != Kind::Result && facts.kind != Kind::Answer && draft.is_empty();
         Ok(match draft.is_changed() {
             _ if absent && draft.is_empty() => self.in_revision(target, Bytes::new()),
-            // the last member was of the protocol's own: `params` is optional wherever it can be empty
+            // the last member was one of the protocol: `params` is optional wherever it can be empty
             true if emptied => self.in_revision(target, Bytes::new()),
             true => self.in_revision(target, draft.text().into()),
             false => self.in_revision(target, json.clone()),
@@ -98,12 +98,12 @@ impl Payload {
 // === impl Outcome ===
 
 impl Outcome {
-    /// The same end of a call as a client of `target` gets it. Questions stay as they were asked: whoever serves the
-    /// client's manner takes them one by one.
+    /// The same outcome for a client of `target`. Server requests stay as they were sent: the client side translates
+    /// them one by one.
     ///
     /// # Errors
     ///
-    /// Where the target has no form for the result.
+    /// An error if the target has no form for the result.
     pub fn into_revision(self, target: Revision, facts: &Facts<'_>) -> Result<Self, Untranslatable> {
         match self {
             Self::Complete(result) => result.into_revision(target, facts).map(Self::Complete),

@@ -1,6 +1,6 @@
-//! What the URIs of resources say of each other. Knows nothing of their schemes.
+//! Relations between URIs of resources. Knows nothing of their schemes.
 
-/// Whether `uri` is `parent` or lies beneath it (all versions, resources: an update may be of a sub-resource).
+/// True if `uri` is `parent` or below it (all versions, resources: an update may be of a sub-resource).
 pub fn covers(parent: &str, uri: &str) -> bool {
     let Some(rest) = uri.strip_prefix(parent) else { return false };
     rest.is_empty() || parent.ends_with('/') || rest.starts_with(['/', '?', '#'])

@@ -30,14 +30,14 @@ use crate::{
     model::HttpSpec,
 };
 
-/// How long the last request of a session, its DELETE, may take.
+/// Maximum time of the last request of a session, its DELETE.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The connection to one endpoint: one session of it, or none where the server keeps none.
+/// A connection to one endpoint: a session of it, or none if the server has none.
 #[derive(Clone)]
 pub(crate) struct HttpTransport(Arc<Endpoint>);
 
-/// Prepares a connection; nothing is sent before the first request. `late` is shared by all connections to this server.
+/// Creates a connection; nothing is sent before the first request. `late` is shared by all connections to this server.
 pub(crate) fn connect(
     client: &Client,
     spec: &HttpSpec,
@@ -59,7 +59,7 @@ impl Transport for HttpTransport {
     fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>> {
         let endpoint = Arc::clone(&self.0);
         async move {
-            // 2026-07-28 transports: nothing but requests is posted, and closing the answer is what cancels one
+            // 2026-07-28 transports: only requests are posted, and closing the response is what cancels one
             if endpoint.is_sessionless() {
                 return Ok(());
             }
@@ -91,7 +91,7 @@ impl Transport for HttpTransport {
         let endpoint = Arc::clone(&self.0);
         async move {
             if endpoint.session.get().is_some() {
-                // 405 and everything else is as good: the server keeps its own time then
+                // 405 and any other status will do: the server then expires the session itself
                 let end = endpoint.send(Verb::DELETE, endpoint.headers("*/*"), Bytes::new());
                 let _ = timeout(DELETE_TIMEOUT, end).await;
             }

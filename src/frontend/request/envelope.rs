@@ -1,6 +1,6 @@
-//! The envelope of a request without a session: its version, its client, and what the client can be asked. Knows nothing of
-//! transports; one that mirrors the body in headers compares the two between [`RequestEnvelope::read`] and [`RequestEnvelope::check`]
-//! (the order of `translation` 2.8).
+//! Envelope of a request without a session: version, client and capabilities. Knows nothing of transports; one that
+//! mirrors the body in headers compares the two between [`RequestEnvelope::read`] and [`RequestEnvelope::check`] (the
+//! order of `translation` 2.8).
 
 use bytes::Bytes;
 
@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct RequestEnvelope {
     /// The client's description of itself.
     pub(crate) client: ClientDescription,
-    /// The lowest level of log messages that it wants; `None`: no log messages (2026-07-28, logging).
+    /// The minimum level of log messages; `None`: no log messages (2026-07-28, logging).
     pub(crate) level: Option<Level>,
     /// The version as it is written.
     pub(crate) version: String,
@@ -45,9 +45,9 @@ impl RequestEnvelope {
         let version =
             meta.string(meta::PROTOCOL_VERSION).ok_or_else(|| malformed(meta::PROTOCOL_VERSION, "a string"))?;
         let client = ClientDescription {
-            // one that is not served ends with the check
+            // an unsupported one ends with the check
             revision: served(&version).unwrap_or(Revision::NEWEST),
-            // a client need not say who it is
+            // a client need not identify itself
             implementation: object(meta::CLIENT_INFO)?.unwrap_or_else(unnamed),
             capabilities: object(meta::CLIENT_CAPABILITIES)?.ok_or_else(|| missing(meta::CLIENT_CAPABILITIES))?,
         };
@@ -70,7 +70,7 @@ impl RequestEnvelope {
     }
 }
 
-/// The methods that sessions alone have, and those that a server asks. A name that no version knows may be a server's own.
+/// False for the methods that only sessions have, and those of servers. An unknown method may be a custom one.
 const fn is_known(method: &Method) -> bool {
     !matches!(
         method,
@@ -104,8 +104,8 @@ fn served(version: &str) -> Option<Revision> {
     Revision::MODERN.into_iter().find(|revision| revision.as_str() == version)
 }
 
-/// The error that names the versions without sessions, so that the client can choose (2026-07-28, versioning). Versions with
-/// a handshake are not among them, or a client would ask for them in this way again and again.
+/// The error with the versions without sessions, so that the client can choose (2026-07-28, versioning). Versions with
+/// a handshake are left out, or a client would request them this way again and again.
 pub(crate) fn unsupported(requested: &str) -> ErrorObject {
     let data = serde_json::json!({ "supported": Revision::MODERN.map(Revision::as_str), "requested": requested });
     ErrorObject::with_data(ErrorObject::UNSUPPORTED_VERSION, "Unsupported protocol version", &data)

@@ -1,4 +1,4 @@
-//! `subscriptions/listen` (2026-07-28): what the client chose to hear, on one stream, acknowledged first and tagged. Knows
+//! `subscriptions/listen` (2026-07-28): the chosen notifications on one stream, acknowledged first and tagged. Knows
 //! nothing of HTTP.
 
 use std::{sync::Arc, time::Duration};
@@ -21,12 +21,12 @@ use crate::{
     model::Requester,
 };
 
-/// The time in which the gateway has to acknowledge; it takes less itself.
+/// Maximum wait for a server's acknowledgement.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// One listen.
 pub(super) struct Listen {
-    /// The id of the request, which tags what comes.
+    /// The id of the request, which tags the notifications.
     pub(super) id: RequestId,
     /// The client, and its caller.
     pub(super) context: Context,
@@ -38,7 +38,7 @@ pub(super) struct Listen {
     pub(super) observer: Observer,
 }
 
-/// Reports the end of a listen, however it ends: the servers hold nothing for it any more.
+/// Reports the end of a listen to the servers, however it ends.
 struct EndReport(Observer, Requester);
 
 impl Drop for EndReport {
@@ -50,7 +50,7 @@ impl Drop for EndReport {
 // === impl Listen ===
 
 impl Listen {
-    /// The messages: the acknowledgement, what was chosen, and the result when the gateway ends it.
+    /// The messages: the acknowledgement, the chosen notifications, and the result if the gateway ends it.
     pub(super) fn messages(
         self,
         chosen: Filter,
@@ -62,7 +62,7 @@ impl Listen {
             let end = EndReport(self.observer.clone(), self.context.requester.clone());
             let call = Call { method: Method::Listen, params: chosen.params(), context: self.context.clone() };
             let mut reply = self.server.call(call);
-            // the first that comes is the acknowledgement; a server that says nothing tells of nothing
+            // the first notification is the acknowledgement; a server without one notifies about nothing
             let first = tokio::select! {
                 biased;
                 () = drained.cancelled() => None,
@@ -87,7 +87,7 @@ impl Listen {
                             yield message;
                         }
                     }
-                    // nothing can be asked in a listen: being dropped refuses it
+                    // a listen has no server requests; dropping one refuses it
                     Some(Event::Asked(_)) => {}
                     Some(Event::Done(_)) | None => break,
                 }
@@ -104,7 +104,7 @@ impl Listen {
         honoured.tells(&method, &params).then(|| self.tagged(method, &params))
     }
 
-    /// The result, which the gateway gives of its own accord.
+    /// The result, if the gateway ends the listen.
     fn ended(&self) -> Bytes {
         let (id, gateway) = (String::from_utf8_lossy(self.id.json()), ClientInfo::gateway_implementation());
         let (subscription, server) = (meta::SUBSCRIPTION_ID, meta::SERVER_INFO);
@@ -112,7 +112,7 @@ impl Listen {
         format!(r#"{{"resultType":"complete","_meta":{{"{subscription}":{id},"{server}":{gateway}}}}}"#).into()
     }
 
-    /// A notification that tells which listen it belongs to.
+    /// A notification with the id of its listen.
     fn tagged(&self, method: Method, params: &Payload) -> Message {
         let text =
             if params.is_absent() { "{}".to_owned() } else { String::from_utf8_lossy(params.json()).into_owned() };

@@ -1,8 +1,8 @@
-//! The recent clients of one user: for status pages, and so that a client that comes again is not read again. Knows nothing
-//! of their requests.
+//! Recent clients of one user: for status pages, and to parse the description of a returning client only once. Knows
+//! nothing of their requests.
 //!
-//! A table of its own, since the bounds are its own: a user with many clients evicts none of another user, the eviction is by
-//! last use, and the time is the gateway's clock.
+//! Separate from other tables because of its limits: a user with many clients evicts only its own, by last use, on the
+//! gateway's clock.
 
 use std::{
     collections::HashMap,
@@ -22,11 +22,11 @@ use crate::{
     support::Timestamp,
 };
 
-/// The bound of the clients of one user: one more takes the place of the one that was here longest ago.
+/// Maximum number of clients of one user; a further one evicts the least recently used.
 const MAX_PER_USER: usize = 100;
-/// The bound of the clients of all users; beyond, a user that has none remembered is not shown.
+/// Maximum number of clients of all users; beyond it, a user without known clients is not shown.
 const MAX_CLIENTS: usize = 10_000;
-/// The longest description that is remembered, in bytes; a longer one is read with each request.
+/// Maximum size of a stored description in bytes; a longer one is parsed with each request.
 const MAX_DESCRIPTION: usize = 4 * 1024;
 
 /// A client's description of itself, as slices of its request.
@@ -66,7 +66,7 @@ struct RecentClient {
 // === impl ClientDescription ===
 
 impl ClientDescription {
-    /// Reads the description; the request's text can be let go.
+    /// Parses the description; the request's text can be dropped.
     fn read(&self) -> Arc<ClientInfo> {
         Arc::new(ClientInfo {
             revision: self.revision,
@@ -75,7 +75,7 @@ impl ClientDescription {
         })
     }
 
-    /// Returns `true` if reading it yields `info`.
+    /// True if parsing it yields `info`.
     fn is(&self, info: &ClientInfo) -> bool {
         self.revision == info.revision
             && self.capabilities == *info.capabilities.json()
@@ -86,7 +86,7 @@ impl ClientDescription {
 // === impl RecentClients ===
 
 impl RecentClients {
-    /// Notes a request of this caller, and returns its client. `all` counts the clients of all users.
+    /// Records a request of this caller, and returns its client. `all` counts the clients of all users.
     pub(super) fn note(
         &self,
         (caller, endpoint): (&Caller, &Endpoint),
@@ -134,7 +134,7 @@ impl RecentClients {
         info
     }
 
-    /// Forgets those that were not here after `since`; gives their number.
+    /// Removes those without a request after `since`; returns their number.
     pub(super) fn forget(&self, since: Timestamp) -> usize {
         let mut clients = self.clients.write();
         let before = clients.len();
@@ -142,12 +142,12 @@ impl RecentClients {
         before - clients.len()
     }
 
-    /// Returns `true` if there is none.
+    /// True if there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.clients.read().is_empty()
     }
 
-    /// Those that were here after `since`, with when they came first.
+    /// Those with a request after `since`, with the time of their first one.
     pub(super) fn status(&self, since: Timestamp, now: Timestamp) -> Vec<(Timestamp, SessionStatus)> {
         let clients = self.clients.read();
         let status = |client: &RecentClient| SessionStatus {

@@ -1,11 +1,11 @@
 //! One call in a session: the server's reply as messages for the client. Knows nothing of HTTP.
 //!
-//! An exchange is a stream that is driven by its reader: no task and no channel stand behind it. If the client disconnects
-//! during a call, the exchange continues as a task, since a disconnect is no cancellation in the legacy versions
+//! An exchange is a stream that is driven by its reader, without a task and a channel. If the client disconnects during
+//! a call, the exchange continues as a task, since a disconnection is no cancellation in the legacy versions
 //! (2025-03-26 to 2025-11-25, transports, *Sending Messages*).
 //!
-//! Nothing is buffered here: an exchange that is not read does not read its reply. Messages of the server wait, or are
-//! dropped, where they are read from the wire.
+//! Nothing is buffered here: an unread exchange does not read its reply. Messages of the server wait, or are dropped,
+//! at the connection to the server.
 
 mod server_messages;
 
@@ -33,7 +33,7 @@ use crate::mcp::{
 #[derive(Debug)]
 pub(crate) struct SessionExchange(ExchangeState);
 
-/// The fate of a call whose reader goes away.
+/// Behaviour of a call whose reader disconnects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnDisconnect {
     /// It ends: the connection is the session (2024-11-05), or the gateway alone reads it.
@@ -57,7 +57,7 @@ pub(crate) struct ExchangeContext {
 
 #[derive(Debug)]
 enum ExchangeState {
-    /// One message and nothing else.
+    /// A single message.
     Message(Message),
     /// A reply.
     Call(Pin<Box<Driven>>),
@@ -70,7 +70,7 @@ enum ExchangeState {
 enum ExchangeSubject {
     /// A request, answered under this id.
     Request(RequestId),
-    /// Everything that belongs to no request; the client is asked if a standalone stream is open.
+    /// Everything outside of requests; server requests are sent if a standalone stream is open.
     Listen,
 }
 
@@ -226,7 +226,7 @@ impl Driven {
             }
             let Some(reply) = &mut call.reply else { return Poll::Ready(None) };
             let message = match reply.poll_next_unpin(cx) {
-                // watched only by those who wait: most replies wait once
+                // watched only while the reply is pending: most replies are pending once
                 Poll::Pending if this.revoked.as_mut().poll(cx).is_ready() => continue,
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(event)) => call.receive(event),
@@ -242,7 +242,7 @@ impl Driven {
 // === impl CallInProgress ===
 
 impl CallInProgress {
-    /// The message that an event leads to; more may be ready.
+    /// The message for an event; more may be ready.
     fn receive(&mut self, event: Event) -> Option<Message> {
         match event {
             Event::Notified(notification) => self.notification(notification),

@@ -1,5 +1,5 @@
-//! Messages of a client with a session, turned into calls: pings, cancellations and answers end here, everything else goes
-//! on to the server. Knows nothing of transports.
+//! Messages of a client with a session as calls: pings, cancellations and answers end here, everything else goes to the
+//! server. Knows nothing of transports.
 
 use std::{future::poll_fn, sync::Arc};
 
@@ -52,11 +52,11 @@ impl Inbound<'_> {
         None
     }
 
-    /// Begins to serve a batch (2025-03-26 alone): its requests run at the same time, each answered for itself.
+    /// Starts a batch (only 2025-03-26): its requests run concurrently, each with its own answer.
     ///
     /// # Errors
     ///
-    /// The refusal of a batch that this session cannot have.
+    /// The refusal of a batch that is invalid in this session.
     pub(crate) async fn batch(
         &self,
         messages: Vec<Result<Message, Malformed>>,
@@ -105,7 +105,7 @@ impl Inbound<'_> {
                 let message = "Invalid Request: the session begins with initialize";
                 refuse(id, ErrorObject::new(ErrorObject::INVALID_REQUEST, message))
             }
-            // the gateway's own calls by these names are not for clients to make
+            // these names are reserved for the gateway's own calls
             (method, Some(_)) if method.is_sessionless() => refuse(id, ErrorObject::method_not_found(method.as_str())),
             (Method::SetLevel, Some(client)) => self.set_level(id, Payload::new(client.revision, params), client),
             (method @ (Method::ResourcesSubscribe | Method::ResourcesUnsubscribe), Some(client)) => {
@@ -115,7 +115,7 @@ impl Inbound<'_> {
         }
     }
 
-    /// Serves a notification. One for the server is on its way when this returns, and may not have arrived.
+    /// Serves a notification. It may not have reached the server when this returns.
     async fn notification(&self, method: Method, params: Bytes) {
         let Some(client) = self.session.client() else { return };
         match method {
@@ -123,7 +123,7 @@ impl Inbound<'_> {
                 if self.session.set_initialized() {
                     self.state.sessions.save(self.session).await;
                 }
-                // what is said before the client opens a stream waits for it
+                // notifications before the client opens a stream wait for it
                 self.listen();
             }
             Method::Cancelled => self.session.calls.cancel_named(&params),
@@ -136,7 +136,7 @@ impl Inbound<'_> {
         }
     }
 
-    /// Forwards an answer to the server that asked.
+    /// Forwards an answer to the server that sent the request.
     fn response(&self, id: Option<&RequestId>, outcome: Result<Bytes, ErrorObject>) {
         let revision = self.session.revision();
         if let Some(id) = id {

@@ -1,5 +1,5 @@
-//! The handshake of a session: the client's description of itself, and the server's for the client. Knows nothing of
-//! transports.
+//! The handshake of a session: the client's description of itself, and the server information for the client. Knows
+//! nothing of transports.
 
 use std::sync::Arc;
 
@@ -39,11 +39,11 @@ impl Inbound<'_> {
         }
     }
 
-    /// Opens the session for this client: asks the server for its description.
+    /// Opens the session for this client: asks the server for its information.
     pub(crate) fn open(&self, id: RequestId, client: ClientInfo) -> SessionExchange {
         let revision = client.revision;
-        // a task that the client executes has an id of the client's own making: among many servers nobody could tell whose
-        // it is; and in a version without tasks the word means something else
+        // a task that the client runs has an id of the client's making, ambiguous among many servers; and in a version
+        // without tasks the capability has another meaning
         let has_tasks = self.session.endpoint.target != Target::Merged && revision.has(Feature::CoreTasks);
         let client = if has_tasks { client } else { client.without_tasks() };
         if !self.session.set_client(client, &self.state.settings) {
@@ -52,7 +52,7 @@ impl Inbound<'_> {
         let Some(client) = self.session.client() else { return empty(id) };
         tracing::info!(session = ?self.session.id, revision = %revision, user = %self.sender.admission.caller.user,
             client = %client.display(), "a client opens a session");
-        // the session begins with the answer: until then the server is asked outside of it
+        // the session begins with the answer: until then the gateway asks the server for itself
         let context = Context { requester: Requester::Gateway, ..self.context(client) };
         let call = Call { method: Method::Discover, params: Payload::absent(revision), context };
         let translator =
@@ -69,7 +69,7 @@ impl Inbound<'_> {
                 Outcome::Failed(error) => error,
                 Outcome::InputRequired(_) => ErrorObject::internal("the server asks before it says who it is"),
             };
-            // a session that is its connection ends with that: the error has yet to go down it
+            // a session that is its connection ends with it: the error has to be sent first
             if !session.is_connection() {
                 state.sessions.forget(&session);
             }
@@ -91,7 +91,7 @@ pub(crate) fn read_client(params: &Bytes) -> Result<ClientInfo, ErrorObject> {
         match () {
             () if !text.starts_with('{') => Err(refuse(&format!("`{name}` is no object"))),
             () if text.len() > longest => Err(refuse(&format!("`{name}` is longer than {longest} bytes"))),
-            // a copy, so that the rest of the request can be let go
+            // a copy, so that the rest of the request can be dropped
             () => Ok(Bytes::copy_from_slice(text.as_bytes())),
         }
     };
@@ -102,9 +102,9 @@ pub(crate) fn read_client(params: &Bytes) -> Result<ClientInfo, ErrorObject> {
     })
 }
 
-/// The `InitializeResult` that a 2026-07-28 `DiscoverResult` comes to for a client of `revision`: capabilities,
-/// instructions and the server's name pass as they are; capabilities that this version cannot use are left out. What the
-/// server says of itself is of no older version, so the payload is of the newest that has a handshake.
+/// The `InitializeResult` for a client of `revision`, from a 2026-07-28 `DiscoverResult`: capabilities, instructions
+/// and the server's name pass unchanged; capabilities that this version cannot use are left out. The payload is of the
+/// newest version with a handshake, since server information may have any later member.
 fn result(discovered: &Payload, revision: Revision) -> Payload {
     let object = discovered.object();
     let member = |name| object.as_ref().and_then(|object| object.get(name));

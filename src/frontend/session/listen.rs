@@ -1,4 +1,4 @@
-//! The listen of a session: everything that servers send outside any call, to the session's queue (design rule 13). Knows
+//! The listen of a session: all messages of servers outside of calls, for the session's queue (design rule 13). Knows
 //! nothing of streams.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::mcp::{Call, Method, Payload};
 // === impl Inbound ===
 
 impl Inbound<'_> {
-    /// Opens the session's listen, unless it is open for this very caller.
+    /// Opens the session's listen, unless it is open for the same caller.
     pub(crate) fn listen(&self) {
         let Some(client) = self.session.client() else { return };
         let mut slot = self.session.listen.lock();

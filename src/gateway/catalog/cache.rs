@@ -36,7 +36,7 @@ pub(crate) struct ListCache {
     pub(super) context: Context,
     pub(super) server_info: Arc<Cached<DiscoverInfo>>,
     lists: [Arc<Cached<List>>; 4],
-    /// True if a client looked at the list since a change of it was told.
+    /// True if a client read the list since its last reported change.
     wanted: [AtomicBool; 4],
     pub(super) used: AtomicU64,
 }
@@ -94,7 +94,7 @@ impl ListCache {
         self.key == ListCacheKey::OWN
     }
 
-    /// True if a change of this list is fetched before somebody asks.
+    /// True if a change of this list is fetched without waiting for a request.
     pub(super) fn is_followed(&self, kind: ListKind) -> bool {
         self.is_own() || self.key.owner == CacheOwner::Base && self.wanted[kind as usize].load(Ordering::Relaxed)
     }
@@ -111,7 +111,7 @@ impl ListCache {
 // === impl Change ===
 
 impl Change {
-    /// The notification that tells of it.
+    /// The notification of its changes.
     pub(crate) const fn method(&self) -> Method {
         self.kind.change()
     }

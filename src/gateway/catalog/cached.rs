@@ -1,7 +1,7 @@
-//! One thing that a backend was asked for and that is served from memory. Knows nothing of what it is.
+//! A value that is fetched from a backend and served from memory. Knows nothing of the value.
 //!
-//! One fetch runs at a time, however many wait for it. A failure leaves the old value in place: what a backend offered
-//! is offered still while it is started again.
+//! At most one fetch runs at a time, for all that wait. A failure keeps the old value: a backend that restarts still
+//! offers it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::mcp::ErrorObject;
 /// The pause after which a failed fetch is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Something that is fetched, kept and fetched again.
+/// A value that is fetched, cached and refreshed.
 pub(crate) struct Cached<T> {
     state: Mutex<CachedState<T>>,
     /// Counts the fetches that ended.
@@ -23,19 +23,19 @@ pub(crate) struct Cached<T> {
 struct CachedState<T> {
     value: Option<Arc<T>>,
     failure: Option<ErrorObject>,
-    /// When the running fetch began.
+    /// Start of the running fetch.
     began: Option<Instant>,
-    /// When the last fetch ended.
+    /// End of the last fetch.
     ended: Option<Instant>,
-    /// When a fetch last gave another value than was given out before.
+    /// Time of the last fetch with a value other than the one handed out before.
     changed: Option<Instant>,
-    /// True if the backend said that the value changed since the running, or the last, fetch began.
+    /// True if the backend reported a change since the running or last fetch started.
     stale: bool,
-    /// What was given out in the place of the value that was not there: nothing, or another one.
+    /// The substitute that was handed out for a missing value: nothing, or another value.
     to_notify: Option<Substitute<T>>,
 }
 
-/// The stand-in that somebody was given for a value that was not there.
+/// Substitute for a missing value.
 enum Substitute<T> {
     Nothing,
     Another(Arc<T>),
@@ -43,11 +43,11 @@ enum Substitute<T> {
 
 /// The content of a [`Cached`], and how fresh it is.
 pub(crate) struct Freshness<T> {
-    /// The value, where there is one, however old.
+    /// The value, however old, if there is one.
     pub(crate) value: Option<Arc<T>>,
-    /// How the last fetch failed, where it did.
+    /// The failure of the last fetch, if any.
     pub(crate) failure: Option<ErrorObject>,
-    /// When the running fetch began, where one runs.
+    /// Start of the running fetch, if any.
     pub(crate) began: Option<Instant>,
     /// True if it is to be fetched.
     pub(crate) due: bool,
@@ -55,13 +55,13 @@ pub(crate) struct Freshness<T> {
 
 /// Something that was looked up.
 pub(crate) struct Lookup<T> {
-    /// Its place, where a running fetch will put it.
+    /// The cache that a running fetch will fill.
     pub(crate) cached: Arc<Cached<T>>,
-    /// What is there now.
+    /// Its present state.
     pub(crate) freshness: Freshness<T>,
-    /// What the gateway itself sees, for the time until it is there.
+    /// The gateway's own list, until it is filled.
     pub(crate) fallback: Option<Arc<T>>,
-    /// True if it is looked up because it changed: then only what it is now will do, where nobody else is kept waiting.
+    /// True if it is read after a change: then only the new value will do, unless others would have to wait.
     pub(crate) is_told: bool,
 }
 
@@ -91,7 +91,7 @@ impl<T: PartialEq> Cached<T> {
         Self { state: Mutex::new(state), rounds: watch::Sender::new(0) }
     }
 
-    /// What is there. A value is due again where it is stale or older than `refresh`; a failure after a second.
+    /// The present state. A value is due if it is stale or older than `refresh`; a failure after a second.
     pub(crate) fn look(&self, refresh: Duration) -> Freshness<T> {
         let state = self.state.lock();
         let rested = |pause| state.ended.is_none_or(|ended| ended.elapsed() >= pause);
@@ -104,7 +104,7 @@ impl<T: PartialEq> Cached<T> {
         Freshness { value: state.value.clone(), failure: state.failure.clone(), began: state.began, due }
     }
 
-    /// Marks a fetch as running; false where one runs already.
+    /// Marks a fetch as running; false if one is running already.
     pub(crate) fn begin(&self) -> bool {
         let mut state = self.state.lock();
         if state.began.is_some() {
@@ -145,14 +145,14 @@ impl<T: PartialEq> Cached<T> {
                 if changed {
                     state.changed = state.ended;
                 }
-                // values that are the same to a client may differ in what is said of them
+                // values that are equal for clients may differ in metadata
                 state.value = Some(Arc::new(value));
                 FetchEnd { changed, again }
             }
         }
     }
 
-    /// Notes that somebody was given `instead`, or nothing, because the value is not there.
+    /// Records that `instead`, or nothing, was handed out for the missing value.
     pub(crate) fn notify_later(&self, instead: Option<Arc<T>>) {
         let mut state = self.state.lock();
         if state.value.is_none() {
@@ -170,7 +170,7 @@ impl<T: PartialEq> Cached<T> {
         self.state.lock().changed.is_some_and(|changed| changed.elapsed() < time)
     }
 
-    /// The value, where there is one.
+    /// The value, if there is one.
     pub(crate) fn value(&self) -> Option<Arc<T>> {
         self.state.lock().value.clone()
     }
@@ -189,7 +189,7 @@ impl<T: PartialEq> Cached<T> {
 // === impl Lookup ===
 
 impl<T: PartialEq> Lookup<T> {
-    /// What is known now.
+    /// The present value.
     pub(crate) fn at_hand(&self) -> Option<Arc<T>> {
         self.freshness.value.clone().or_else(|| self.fallback.clone())
     }
@@ -202,7 +202,7 @@ impl<T: PartialEq> Lookup<T> {
         self.take()
     }
 
-    /// The value, or its stand-in, as far as it is there. Whoever is given less is notified when it comes.
+    /// The value or its substitute. A reader that gets less is notified later.
     pub(crate) fn take(self) -> Result<Arc<T>, ErrorObject> {
         if let Some(value) = self.cached.value() {
             return Ok(value);

@@ -1,4 +1,4 @@
-//! The four lists of a server, and the words of each. Knows nothing of entries.
+//! The four lists of a server, and their names in the protocol. Knows nothing of entries.
 
 use crate::mcp::Method;
 

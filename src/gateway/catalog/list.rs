@@ -26,11 +26,11 @@ use crate::{
 pub(crate) struct List {
     /// The entries, in the backend's order.
     pub(crate) entries: Vec<ListEntry>,
-    /// The version that they are written in; `None` where the backend was not asked for any.
+    /// The version of the entries; `None` if the backend was not asked.
     pub(crate) revision: Option<Revision>,
     /// Cache hints; `None` if the backend was not asked.
     pub(crate) hints: Option<CacheHints>,
-    /// The result as it came, where one page held all entries.
+    /// The unchanged result, if one page held all entries.
     pub(crate) whole: Option<Payload>,
     conversions: Conversions,
     /// The place of each entry whose merged name was shortened.
@@ -71,8 +71,8 @@ impl List {
         Self::default()
     }
 
-    /// Adds the entries of one more page. Where the backend took to another version between two pages, the list stays in
-    /// that of the first.
+    /// Adds the entries of another page. If the backend changed its version between two pages, the list stays in that
+    /// of the first.
     pub(crate) fn add(&mut self, kind: ListKind, backend: &BackendId, page: &Payload) {
         let hints = CacheHints::of(page);
         self.hints = Some(self.hints.map_or(hints, |before| before.and(hints)));
@@ -161,12 +161,12 @@ impl List {
         self.short.get(shown).map(|at| self.entries[*at].key.as_str())
     }
 
-    /// The parameters of a tool that clients mirror, where it has any.
+    /// The mirrored parameters of a tool, if it has any.
     pub(crate) fn mirrored(&self, name: &str) -> Option<&Mirrored> {
         self.mirrored.get(name)
     }
 
-    /// True if the output schema of the tool of this own name is shown wrapped to clients whose structured output is an object; `None` where
+    /// True if the output schema of this tool is wrapped for clients whose structured output is an object; `None` if
     /// there is no such tool.
     pub(crate) fn wraps_output_of(&self, name: &str) -> Option<bool> {
         self.wrapped.contains(name).then_some(true).or_else(|| self.has(name).then_some(false))
@@ -183,7 +183,7 @@ impl List {
     }
 }
 
-/// Two lists are the same where a client cannot tell them apart.
+/// Two lists are equal if a client cannot distinguish them.
 impl PartialEq for List {
     fn eq(&self, other: &Self) -> bool {
         let alike = |(one, other): (&ListEntry, &ListEntry)| one.raw == other.raw;

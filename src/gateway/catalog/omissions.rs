@@ -11,13 +11,13 @@ use parking_lot::Mutex;
 use super::kind::ListKind;
 use crate::{mcp::translate::LeftOut, model::BackendId};
 
-/// The most entries of one backend that the log names; further ones are counted alone.
+/// Maximum number of entries of one backend that are logged by name; further ones are only counted.
 const MAX_LOGGED: usize = 1_000;
 
 /// The omissions of one backend.
 #[derive(Debug, Default)]
 pub(super) struct Omissions {
-    /// True if any list ever left out a tool: the path of a call looks no further where none did.
+    /// True if any list left out a tool; otherwise the path of a call skips the rest.
     tools: AtomicBool,
     logged: Mutex<HashSet<(ListKind, LeftOut)>>,
 }

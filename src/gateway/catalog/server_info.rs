@@ -1,4 +1,4 @@
-//! What a backend says of itself: its `server/discover` result. Knows nothing of fetching.
+//! Server information of a backend: its `server/discover` result. Knows nothing of fetching.
 
 use bytes::Bytes;
 
@@ -12,11 +12,11 @@ use crate::mcp::{Payload, json::Object, meta};
 pub(crate) struct DiscoverInfo {
     /// As it came.
     pub(crate) result: Payload,
-    /// True if tools can be called as tasks: known beforehand, since calls ask it.
+    /// True if tools can be called as tasks; precomputed, since calls need it.
     tasks: bool,
     /// True if the server has the tasks extension of 2026-07-28.
     extension: bool,
-    /// The capabilities under which the server tells changes: calls ask this too.
+    /// Capabilities with change notifications; precomputed, since calls need them.
     changing: Vec<&'static str>,
 }
 
@@ -41,7 +41,7 @@ impl DiscoverInfo {
         self.flag("resources", "subscribe")
     }
 
-    /// True if the server promises to tell when its lists under this capability change.
+    /// True if the server declares change notifications for the lists of this capability.
     pub(crate) fn tells_changes(&self, capability: &str) -> bool {
         self.changing.contains(&capability)
     }
@@ -56,7 +56,7 @@ impl DiscoverInfo {
         named
     }
 
-    /// The server's `Implementation`, where it gives one.
+    /// The server's `Implementation`, if there is one.
     pub(crate) fn server(&self) -> Option<Bytes> {
         let object = self.result.object()?;
         let meta = Object::parse(object.get(meta::META)?.as_bytes())?;

@@ -1,4 +1,4 @@
-//! A backend as the source of lists: asks it page by page to the end. Knows nothing of who looks at them.
+//! A backend as the source of lists: fetches them by page to the end. Knows nothing of readers.
 
 use std::{
     sync::{
@@ -36,7 +36,7 @@ use crate::{
 const FETCH_TIMEOUT: Duration = Duration::from_mins(5);
 /// The rest between two fetches of a list that went stale meanwhile.
 const REST: Duration = Duration::from_millis(100);
-/// The factor by which a list is trusted longer if the server promises to tell its changes.
+/// Factor for the lifetime of a list whose server declares change notifications.
 const TRUST: u32 = 10;
 /// The most pages of one list.
 const MAX_PAGES: usize = 1_000;
@@ -45,7 +45,7 @@ const MAX_ENTRIES: usize = 100_000;
 /// The most bytes of one list.
 const MAX_BYTES: usize = 64 << 20;
 
-/// A backend that is asked what it offers.
+/// A backend that is asked for its lists.
 pub(super) struct ListSource {
     pub(super) backend: BackendId,
     server: Arc<dyn Server>,
@@ -60,7 +60,7 @@ pub(super) struct ListSource {
     introduction: RwLock<Option<Arc<DiscoverInfo>>>,
 }
 
-/// The settings of a catalog, and where it tells of changes.
+/// Settings of a catalog, and the channel of its changes.
 #[derive(Clone)]
 pub(crate) struct CatalogSettings {
     /// The age at which a list is refreshed in the background.
@@ -78,7 +78,7 @@ pub(crate) struct CatalogSettings {
 // === impl ListSource ===
 
 impl ListSource {
-    /// This backend, with what it said of itself before.
+    /// Creates the source, with stored server information.
     pub(super) fn new(
         backend: BackendId,
         server: Arc<dyn Server>,
@@ -124,7 +124,7 @@ impl ListSource {
         cached.look(refresh)
     }
 
-    /// Notes what a page or a list tells about calls.
+    /// Records facts for calls from a page or a list.
     fn note_calls(&self) {
         let plain = !self.mirrors_params.load(Ordering::Relaxed) && !self.omissions.may_have_tools();
         self.has_plain_calls.store(plain, Ordering::Relaxed);
@@ -158,15 +158,15 @@ async fn fetch_server_info(source: Arc<ListSource>, cache: Arc<ListCache>) {
     }
 }
 
-/// Fetches a list until it is not stale, and tells of a change.
+/// Fetches a list until it is not stale, and reports a change.
 async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKind) {
     loop {
         let asked = bounded(&source, whole(&source, &cache, kind)).await;
-        // what keeps the backend from saying what it offers was told already
+        // a failure of the backend was already reported
         let known =
             cache.server_info.look(Duration::MAX).failure.or_else(|| cache.list(kind).look(Duration::MAX).failure);
         note(&source, &kind.method(), asked.as_ref().err().filter(|error| known.as_ref() != Some(error)));
-        // before the change is told, so that nobody is forgotten who looks because of it
+        // before the change is reported, so that readers that follow it count
         let wanted = cache.take_wanted(kind);
         if let Ok(list) = &asked {
             source.omissions.note(&source.backend, kind, list.left_out());
@@ -178,7 +178,7 @@ async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKi
         }
         if settled.changed {
             let change = Change { backend: source.backend.clone(), cache: cache.key.clone(), kind };
-            // nobody listens: nobody is told
+            // nothing to do without a listener
             let _ = source.settings.changes.send(change);
         }
         if !settled.again || !cache.list(kind).begin() {
@@ -241,7 +241,7 @@ async fn whole(source: &Arc<ListSource>, cache: &Arc<ListCache>, kind: ListKind)
         pages += 1;
         list.add(kind, &source.backend, &page);
         let next = page.string("nextCursor");
-        // A server that gives the same cursor again would be asked for ever.
+        // A server that repeats a cursor would be asked forever.
         if next.is_none() || next == cursor {
             break;
         }

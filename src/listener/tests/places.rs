@@ -1,4 +1,4 @@
-//! Who is admitted, who makes room, and how all of it ends.
+//! Admission, eviction and the end of connections.
 
 use std::{io, time::Duration};
 

@@ -1,4 +1,4 @@
-//! How long each step of a connection may take, and what becomes of it after an early answer.
+//! Timeouts of each step of a connection, and its state after an early answer.
 
 use std::{sync::atomic::Ordering, time::Duration};
 

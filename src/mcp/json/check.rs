@@ -1,5 +1,4 @@
-//! A text read to its end, to tell whether it is JSON (RFC 8259): each byte is looked at once, whatever the depth. Knows
-//! nothing of MCP.
+//! JSON validation (RFC 8259): each byte is read once, whatever the depth. Knows nothing of MCP.
 
 use std::ops::Range;
 
@@ -17,7 +16,7 @@ struct Reader<'a> {
     levels: Levels,
 }
 
-/// The open objects and arrays. A bit tells which of both a level is; the inner ones are in `word`.
+/// The open objects and arrays: one bit for each level; the inner levels are in `word`.
 #[derive(Default)]
 struct Levels {
     depth: usize,
@@ -185,8 +184,8 @@ impl Levels {
     }
 }
 
-/// Where the first byte is that a string cannot hold as it is: a quote, a backslash, a control character. The bytes are
-/// looked at by eight.
+/// The position of the first byte that a string cannot contain unescaped: a quote, a backslash, a control character.
+/// Reads eight bytes at a time.
 pub(super) fn special(bytes: &[u8]) -> Option<usize> {
     let (words, rest) = bytes.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
@@ -214,7 +213,7 @@ mod tests {
 
     use super::*;
 
-    /// What JSON is made of, and what is close to it.
+    /// Parts of JSON, valid and nearly valid.
     const PARTS: &[&str] = &[
         "{",
         "}",

@@ -1,5 +1,5 @@
-//! A JSON text that is being edited: opened level by level where a rule looks, written back with every other byte as it
-//! was. Knows nothing of MCP.
+//! A JSON text that is being edited: parsed by level where a rule looks, written back with every other byte unchanged.
+//! Knows nothing of MCP.
 //!
 //! Opening a level scans what is below it once, so a rule that looks a fixed number of levels deep is linear. What is not
 //! opened is never parsed into a tree.
@@ -28,14 +28,14 @@ struct DraftLevel<'a> {
     items: Vec<DraftItem<'a>>,
     /// The white space in an empty one.
     inner: Cow<'a, str>,
-    /// Whether items were added, removed or renamed.
+    /// True if items were added, removed or renamed.
     edited: bool,
 }
 
 /// A member or an element, with the text around it.
 #[derive(Debug, Clone)]
 struct DraftItem<'a> {
-    /// What stands before the value: white space, and in an object the name and the colon.
+    /// The text before the value: white space, and in an object the name and the colon.
     head: Cow<'a, str>,
     /// The name; empty in an array.
     name: Cow<'a, str>,
@@ -57,7 +57,7 @@ impl<'a> Draft<'a> {
         Self(Node::Text(Cow::Owned(text.into())))
     }
 
-    /// Whether anything differs from what was read.
+    /// True if anything differs from the original.
     pub fn is_changed(&self) -> bool {
         match &self.0 {
             Node::Text(text) => matches!(text, Cow::Owned(_)),
@@ -74,7 +74,7 @@ impl<'a> Draft<'a> {
         text
     }
 
-    /// Whether it is an object.
+    /// True for an object.
     pub fn is_object(&self) -> bool {
         match &self.0 {
             Node::Text(text) => text.starts_with('{'),
@@ -83,7 +83,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Whether it is an array.
+    /// True for an array.
     pub fn is_array(&self) -> bool {
         match &self.0 {
             Node::Text(text) => text.starts_with('['),
@@ -92,12 +92,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Whether it is an object without members or an array without elements.
+    /// True for an object without members, or an array without elements.
     pub fn is_empty(&mut self) -> bool {
         self.level().is_some_and(|level| level.items.is_empty())
     }
 
-    /// The string that it is; `None` where it is something else.
+    /// The string; `None` if it is something else.
     pub fn string(&self) -> Option<String> {
         match &self.0 {
             Node::Text(text) => unquote(text),
@@ -105,17 +105,17 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Whether it is this string.
+    /// True if it is this string.
     pub fn is(&self, text: &str) -> bool {
         self.string().is_some_and(|string| string == text)
     }
 
-    /// Whether it is this literal: `true`, `false`, `null`, or a number as it is written.
+    /// True if it is this literal: `true`, `false`, `null`, or a number as it is written.
     pub fn is_literal(&self, literal: &str) -> bool {
         matches!(&self.0, Node::Text(text) if text == literal)
     }
 
-    /// The member `key`; the last one where the name is repeated, as JavaScript reads it.
+    /// The member `key`; the last one if the name is repeated, as in JavaScript.
     pub fn get(&mut self, key: &str) -> Option<&mut Self> {
         self.members().filter(|(name, _)| *name == key).last().map(|(_, value)| value)
     }
@@ -130,18 +130,18 @@ impl<'a> Draft<'a> {
         self.get(key).map(|value| value.text())
     }
 
-    /// The member `key` where it is a string.
+    /// The member `key`, if it is a string.
     pub fn member_string(&mut self, key: &str) -> Option<String> {
         self.get(key).and_then(|value| value.string())
     }
 
-    /// The members in order; none where it is no object.
+    /// The members in order; none if it is no object.
     pub fn members(&mut self) -> impl Iterator<Item = (&str, &mut Self)> {
         let items = if self.is_object() { self.level().map(|level| &mut level.items) } else { None };
         items.into_iter().flatten().map(|item| (item.name.as_ref(), &mut item.value))
     }
 
-    /// The elements in order; none where it is no array.
+    /// The elements in order; none if it is no array.
     pub fn elements(&mut self) -> impl Iterator<Item = &mut Self> {
         let items = if self.is_array() { self.level().map(|level| &mut level.items) } else { None };
         items.into_iter().flatten().map(|item| &mut item.value)
@@ -191,14 +191,14 @@ impl<'a> Draft<'a> {
         level.edited = true;
     }
 
-    /// Keeps the members that `keep` says yes to.
+    /// Keeps the members that `keep` selects.
     pub fn retain_members(&mut self, mut keep: impl FnMut(&str, &mut Self) -> bool) {
         if self.is_object() {
             self.retain_items(|name, value| keep(name, value));
         }
     }
 
-    /// Keeps the elements that `keep` says yes to.
+    /// Keeps the elements that `keep` selects.
     pub fn retain_elements(&mut self, mut keep: impl FnMut(&mut Self) -> bool) {
         if self.is_array() {
             self.retain_items(|_, value| keep(value));
@@ -266,7 +266,7 @@ impl<'a> Draft<'a> {
         removed
     }
 
-    /// Opens it, where it is an object or an array.
+    /// Parses one level, if it is an object or an array.
     fn level(&mut self) -> Option<&mut DraftLevel<'a>> {
         if let Node::Text(text) = &self.0 {
             self.0 = match text {
@@ -323,7 +323,7 @@ impl<'a> Node<'a> {
     fn into_owned<'b>(self) -> Node<'b> {
         match self {
             Node::Text(text) => Node::Text(Cow::Owned(text.into_owned())),
-            // what comes of an owned text differs from what was read, so it counts as edited
+            // an owned text differs from the original, so it counts as edited
             Node::Object(level) => Node::Object(level.into_owned()),
             Node::Array(level) => Node::Array(level.into_owned()),
         }
@@ -400,7 +400,7 @@ impl<'a> DraftLevel<'a> {
     }
 }
 
-/// What stands before the value of a member that is added.
+/// The text before the value of an added member.
 fn head_of(key: &str) -> String {
     let mut head = quote(key);
     head.push(':');

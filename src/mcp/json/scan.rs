@@ -1,4 +1,4 @@
-//! JSON read token by token in one pass: whatever its depth, the cost is its length. Knows nothing of MCP.
+//! JSON tokens in one pass: the cost is the length, whatever the depth. Knows nothing of MCP.
 
 use std::ops::Range;
 
@@ -19,14 +19,14 @@ pub enum Token<'a> {
     Scalar(&'a str),
 }
 
-/// The tokens of a JSON text, with where they lie. A text that is no JSON gives some tokens and ends.
+/// The tokens of a JSON text, with their positions. Invalid JSON yields some tokens and ends.
 #[derive(Debug)]
 pub struct Tokens<'a> {
     text: &'a str,
     at: usize,
     /// For each open level whether it is an object.
     levels: Vec<bool>,
-    /// Whether a string would be a member name.
+    /// True if a string would be a member name.
     name_next: bool,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Iterator for Members<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let bytes = self.text.as_bytes();
-        // between two members are a comma and white space alone
+        // only a comma and white space stand between two members
         let name = self.at + bytes.get(self.at..)?.iter().position(|byte| *byte == b'"')?;
         let name = name..end_of_string(bytes, name);
         let between = |byte: &u8| matches!(byte, b':' | b' ' | b'\t' | b'\r' | b'\n');
@@ -156,7 +156,7 @@ impl Measure {
         Self { value: serde_json::from_str(text).ok(), compact: compact(text) }
     }
 
-    /// Whether `text` is the same value. Costs no more than the length of `text`.
+    /// True if `text` is the same value. Costs no more than the length of `text`.
     pub fn is(&self, text: &str) -> bool {
         match (&self.value, serde_json::from_str(text)) {
             (Some(value), Ok(other)) => same(value, &other),
@@ -236,7 +236,7 @@ fn end_of_word(bytes: &[u8], start: usize) -> usize {
     bytes[start..].iter().position(ends).map_or(bytes.len(), |length| start + length)
 }
 
-/// Where the string that begins at `start` ends, its closing quote included.
+/// The end of the string that begins at `start`, including its closing quote.
 fn end_of_string(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(found) = bytes.get(at..).and_then(quote_or_escape) {
@@ -248,8 +248,8 @@ fn end_of_string(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// Where the first quote or backslash is. The first bytes are looked at by eight: most strings are short, and the faster
-/// search takes time to begin.
+/// The position of the first quote or backslash. The first bytes are read eight at a time: most strings are short, and
+/// the faster search has a start-up cost.
 fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
     let (words, _) = bytes.as_chunks::<8>();
     for (index, word) in words.iter().take(FIRST_WORDS).enumerate() {

@@ -1,4 +1,4 @@
-//! Content blocks: where they are, and what becomes of a kind that the target does not know.
+//! Content blocks: their places, and the conversion of kinds that the target does not know.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::support::digest::Digest;
 
-/// Shows every content block of a server's result to `change`.
+/// Passes every content block of a server's result to `change`.
 pub(super) fn each_block(draft: &mut Draft<'_>, translation: &Translation<'_>, change: fn(&mut Draft<'_>)) {
     if translation.facts.kind != Kind::Result {
         return;
@@ -30,8 +30,8 @@ pub(super) fn each_block(draft: &mut Draft<'_>, translation: &Translation<'_>, c
     }
 }
 
-/// Audio (2025-03-26) as an embedded resource that holds the same bytes. Its URI is made of their digest, so that equal
-/// sounds have equal names.
+/// Converts audio (2025-03-26) to an embedded resource with the same bytes. Its URI holds their digest, so equal audio
+/// has equal names.
 pub(super) fn audio_to_resource(block: &mut Draft<'_>) {
     if !is_kind(block, "audio") {
         return;
@@ -50,7 +50,7 @@ pub(super) fn audio_to_resource(block: &mut Draft<'_>) {
     block.set("resource", format!("{{\"uri\":{},{kind}\"blob\":{data}}}", quote(&uri)));
 }
 
-/// A resource link (2025-06-18) as text that holds the whole link as JSON, so that a program can read it back.
+/// Converts a resource link (2025-06-18) to a text with the whole link as JSON, so that a program can read it back.
 pub(super) fn link_to_text(block: &mut Draft<'_>) {
     if !is_kind(block, "resource_link") {
         return;
@@ -63,7 +63,7 @@ pub(super) fn link_to_text(block: &mut Draft<'_>) {
     block.set("text", quote(&text));
 }
 
-/// Whether a block is of this kind, whichever of repeated members is read.
+/// True if a block is of this kind, whichever of repeated members is read.
 pub(super) fn is_kind(block: &mut Draft<'_>, kind: &str) -> bool {
     block.each("type").any(|name| name.is(kind))
 }
@@ -77,7 +77,7 @@ pub(super) fn push_text(result: &mut Draft<'_>, value: &str) {
     result.each("content").for_each(|content| content.push(block.clone()));
 }
 
-/// Whether a text block of a tool's result is the JSON text of `value`.
+/// True if a text block of a tool's result is the JSON text of `value`.
 pub(super) fn says(result: &mut Draft<'_>, value: &str) -> bool {
     let measure = scan::Measure::of(value);
     result.get("content").is_some_and(|content| {
@@ -85,7 +85,7 @@ pub(super) fn says(result: &mut Draft<'_>, value: &str) -> bool {
     })
 }
 
-/// Whether a tool's result has a text block.
+/// True if a tool's result has a text block.
 pub(super) fn has_text(result: &mut Draft<'_>) -> bool {
     result.get("content").is_some_and(|content| content.elements().any(|block| is_kind(block, "text")))
 }

@@ -1,7 +1,7 @@
 //! Forms: the enumerations of 2025-11-25 in the schema of 2025-06-18, and the answers back.
 //!
-//! A field that takes several of a list becomes one yes-or-no field for each choice. Which fields those are follows from
-//! the question alone, so nothing is remembered beside it.
+//! A multiple-choice field becomes one yes-or-no field for each choice. The fields follow from the request alone, so
+//! nothing has to be stored.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -12,16 +12,16 @@ use super::{
 };
 use crate::support::digest::Digest;
 
-/// The longest name and title that is repeated for each choice of a field, in bytes and characters.
+/// Maximum length of a name (in bytes) or title (in characters) that is repeated for each choice of a field.
 const LONGEST_LABEL: usize = 200;
 
-/// A field that takes several of a list.
+/// A multiple-choice field.
 struct Choices {
-    /// What its yes-or-no fields are called, before their number.
+    /// The prefix of its yes-or-no fields, before their number.
     prefix: String,
-    /// What is chosen from: the JSON text of each value, and its title.
+    /// The choices: JSON text of the value, and title.
     options: Vec<(String, String)>,
-    /// How few and how many may be chosen.
+    /// Minimum and maximum number of choices.
     least: Option<usize>,
     most: Option<usize>,
 }
@@ -44,7 +44,7 @@ pub(super) fn lower_form(question: &mut Draft<'_>) {
     }
 }
 
-/// Puts the answers to yes-or-no fields together again, as the question asked for them.
+/// Reassembles the answers to yes-or-no fields, as the request asked for them.
 pub(super) fn raise_answer(
     answer: &mut Draft<'_>,
     question: &str,
@@ -87,7 +87,7 @@ fn name_values(property: &mut Draft<'_>) {
     property.set("enumNames", format!("[{}]", texts.1.join(",")));
 }
 
-/// The values of a list of `{ const, title }`; `None` where it is something else.
+/// The values of a list of `{ const, title }`; `None` if it is something else.
 fn titled(list: &mut Draft<'_>) -> Option<Vec<(String, String)>> {
     if !list.is_array() {
         return None;
@@ -101,7 +101,7 @@ fn titled(list: &mut Draft<'_>) -> Option<Vec<(String, String)>> {
         .collect()
 }
 
-/// The fields of a form that take several of a list, by their names.
+/// The multiple-choice fields of a form, by name.
 fn choices(schema: &mut Draft<'_>) -> HashMap<String, Choices> {
     let Some(properties) = schema.get("properties") else { return HashMap::new() };
     let names: BTreeSet<String> = properties.members().map(|(name, _)| name.to_owned()).collect();
@@ -159,7 +159,7 @@ impl Choices {
         self.options.iter().enumerate().map(lower).collect()
     }
 
-    /// The JSON text of the list of what was chosen.
+    /// The JSON text of the list of choices made.
     fn raise(
         &self,
         field: &str,

@@ -1,7 +1,7 @@
-//! Entries of lists: what each revision requires of a tool, prompt, resource and resource template, and what an entry can
-//! be given without a change of its meaning. Knows nothing of pages, servers and clients.
+//! Entries of lists: the requirements of each revision for tools, prompts, resources and resource templates, and
+//! additions that do not change an entry's meaning. Knows nothing of pages, servers and clients.
 //!
-//! Clients refuse a whole list where one entry breaks the schema. So an entry is checked once, when it is listed: a valid
+//! Clients refuse a whole list if one entry breaks the schema. So an entry is checked once, when it is listed: a valid
 //! one stays byte for byte, one that lacks only what its meaning implies is completed, any other one is left out.
 
 mod form;
@@ -13,19 +13,19 @@ use super::{
     schema,
 };
 
-/// An entry that clients are not shown, and why.
+/// An entry that is left out, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LeftOut {
-    /// The entry's name or URI; empty where it has none.
+    /// The entry's name or URI; empty if it has none.
     pub name: String,
-    /// The member that breaks the schema, and how.
+    /// The member that breaks the schema, and the violation.
     pub reason: String,
 }
 
 /// A page of a list whose entries are valid in the revision that it is written in.
 #[derive(Debug)]
 pub struct Checked {
-    /// The page: the same buffer where every entry was valid.
+    /// The page: the same buffer if every entry was valid.
     pub page: Payload,
     /// The entries that were removed.
     pub left_out: Vec<LeftOut>,
@@ -53,8 +53,8 @@ pub fn checked(method: &Method, page: Payload) -> Checked {
     Checked { page, left_out }
 }
 
-/// Leaves an entry that is valid in every revision as it is, and completes one that can be completed. The reason is given
-/// where it stays invalid in the revision that it is written in.
+/// Keeps an entry that is valid in every revision, and completes one that can be completed. Returns the reason if it
+/// stays invalid in the revision that it is written in.
 fn settle(listed: Listed, entry: &mut Draft<'_>, written: Revision) -> Result<(), LeftOut> {
     let before = listed.valid_in(&entry.text(), written);
     if before == ValidIn::ALL {
@@ -76,8 +76,8 @@ fn settle(listed: Listed, entry: &mut Draft<'_>, written: Revision) -> Result<()
 
 // === completion ===
 
-/// Adds what an entry implies: an absent member for a null one, the schema of an object where arguments are one by
-/// definition, a resource's title or URI for its name.
+/// Adds members that an entry implies: none in place of a null one, the schema of an object if arguments are one by
+/// definition, a resource's title or URI as its name.
 fn complete(shape: Shape, entry: &mut Draft<'_>, era: Era) {
     for Member(name, _, _, form) in shape {
         if entry.get(name).is_some_and(|value| value.is_literal("null")) {
@@ -101,7 +101,8 @@ fn complete(shape: Shape, entry: &mut Draft<'_>, era: Era) {
     }
 }
 
-/// A resource is found by its URI, and its name is only shown. What stands for a tool's or prompt's name is not known.
+/// A resource is identified by its URI, and its name is only for display. A missing name of a tool or prompt cannot be
+/// guessed.
 fn name_by_uri(entry: &mut Draft<'_>) {
     let uri = ["uri", "uriTemplate"].into_iter().find_map(|key| entry.member_string(key));
     if let Some(uri) = uri {

@@ -1,5 +1,5 @@
-//! What 2026-07-28 puts around each message: the client's description of itself in requests, the result type, cache hints
-//! and the server's name in results. Control vocabulary all of it, added and consumed here.
+//! The envelope that 2026-07-28 puts around each message: the client's description of itself in requests; result type,
+//! cache hints and the server's name in results. All of it is control vocabulary, added and consumed here.
 
 use bytes::Bytes;
 
@@ -18,16 +18,16 @@ use super::{
     translation::{Translation, consume_meta},
 };
 
-/// What kind of result it is, in its member `resultType`.
+/// The kind of a result, from its member `resultType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResultType {
     Complete,
     Task,
 }
 
-/// Takes the envelope off a request, and what answers questions of 2026-07-28, whichever request of the protocol it is in:
-/// an answer reaches a legacy server as a message of its own. What it means in a method that no version knows is that
-/// method's business.
+/// Removes the envelope of a request, and answers to server requests of 2026-07-28, whichever protocol request has
+/// them: an answer reaches a legacy server as a separate message. In an unknown method these members may have another
+/// meaning, and stay.
 pub(super) fn open_request(request: &mut Draft<'_>, method: &Method) {
     consume_meta(request, &[PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL]);
     if !matches!(method, Method::Other(_)) {
@@ -35,15 +35,15 @@ pub(super) fn open_request(request: &mut Draft<'_>, method: &Method) {
     }
 }
 
-/// Takes what marks its stream off a notification.
+/// Removes the stream's tag from a notification.
 pub(super) fn open_notification(notification: &mut Draft<'_>) {
     consume_meta(notification, &[SUBSCRIPTION_ID]);
 }
 
-/// Puts a request into the envelope, as far as the client is known.
+/// Adds the envelope to a request, as far as the client is known.
 pub(super) fn seal_request(request: &mut Draft<'_>, translation: &Translation<'_>) {
     consume_meta(request, &[RELATED_TASK]);
-    // the extension, *Error Handling*: who does not declare it may not ask about its tasks either
+    // the extension, *Error Handling*: a client without it may not ask about its tasks either
     let asks_for_task = match translation.facts.method {
         Method::ToolsCall => request.remove("task"),
         Method::Listen => request.get("notifications").is_some_and(|filter| filter.get(TASK_IDS).is_some()),
@@ -57,8 +57,8 @@ pub(super) fn seal_request(request: &mut Draft<'_>, translation: &Translation<'_
     }
 }
 
-/// The parameters of a request of 2026-07-28 in their envelope: what `client` says of itself is written where the version
-/// is missing, as it is in requests of the gateway's own. What has its envelope is the same buffer.
+/// The parameters of a request of 2026-07-28 in their envelope: the description of `client` is written if the version
+/// is missing, as it is in requests of the gateway itself. Parameters with an envelope are the same buffer.
 #[must_use]
 pub fn with_envelope(params: Payload, client: &ClientInfo) -> Payload {
     if meta::envelope(&params).is_some() {
@@ -70,7 +70,7 @@ pub fn with_envelope(params: Payload, client: &ClientInfo) -> Payload {
     params.rewritten(request.text().into())
 }
 
-/// Writes what `client` says of itself in `_meta`.
+/// Writes the description of `client` into `_meta`.
 fn write_envelope(request: &mut Draft<'_>, client: &ClientInfo, capabilities: &str) {
     let implementation = String::from_utf8_lossy(&client.implementation);
     let version = quote(Revision::V2026_07_28.as_str());
@@ -91,7 +91,7 @@ fn write_meta(draft: &mut Draft<'_>, members: &[(&str, &str)]) {
     }
 }
 
-/// The object of these members, whose names have nothing to be escaped.
+/// The object with these members, whose names need no escapes.
 fn object(members: &[(&str, &str)]) -> String {
     let mut text =
         String::with_capacity(members.iter().map(|(key, value)| key.len() + value.len() + 4).sum::<usize>() + 1);
@@ -113,18 +113,18 @@ fn with_tasks(capabilities: &Bytes) -> String {
     capabilities.text()
 }
 
-/// Takes the envelope off a result and tells what kind it was. A stray type of a legacy server means nothing.
+/// Removes the envelope of a result, and returns its kind. A stray type of a legacy server means nothing.
 pub(super) fn open_result(result: &mut Draft<'_>, translation: &Translation<'_>) -> Result<ResultType, Untranslatable> {
     let kind = result.member("resultType");
     let kind = match kind.as_deref() {
         None | Some("\"complete\"") => ResultType::Complete,
         _ if translation.from < Revision::V2026_07_28 => ResultType::Complete,
         Some("\"task\"") => ResultType::Task,
-        // questions are the business of whoever keeps the state; other kinds belong to extensions nobody declared
+        // the side that keeps the state handles server requests; other kinds belong to undeclared extensions
         Some(_) => return Err(translation.refuse("resultType", Cause::Result)),
     };
     result.remove("resultType");
-    // a stray hint of a legacy server is not looked for where the member could be another's
+    // a stray hint of a legacy server is not removed if the member may have another meaning
     if is_cacheable(translation.facts.method) {
         result.remove("ttlMs");
         result.remove("cacheScope");
@@ -133,7 +133,7 @@ pub(super) fn open_result(result: &mut Draft<'_>, translation: &Translation<'_>)
     Ok(kind)
 }
 
-/// Puts a result into the envelope.
+/// Adds the envelope to a result.
 pub(super) fn seal_result(result: &mut Draft<'_>, kind: ResultType, translation: &Translation<'_>) {
     consume_meta(result, &[RELATED_TASK]);
     result.set("resultType", if kind == ResultType::Task { "\"task\"" } else { "\"complete\"" });
@@ -145,8 +145,8 @@ pub(super) fn seal_result(result: &mut Draft<'_>, kind: ResultType, translation:
     write_meta(result, &[(meta::SERVER_INFO, server)]);
 }
 
-/// What a legacy result must be beside its facets: the handshake names the version of the receiver, and an empty result
-/// is empty, since deployed peers refuse any member there.
+/// Requirements of a legacy result beside its facets: the handshake has the receiver's version, and an empty result is
+/// empty, since deployed peers refuse any member there.
 pub(super) fn settle_legacy_result(result: &mut Draft<'_>, translation: &Translation<'_>) {
     if translation.facts.kind != Kind::Result || translation.to > Revision::NEWEST_LEGACY {
         return;

@@ -1,4 +1,4 @@
-//! Error codes that mean something in one revision only. Some errors become results: a model can act on a tool error.
+//! Error codes with a meaning in one revision only. Some errors become results: a model can act on a tool error.
 
 use serde_json::Value;
 
@@ -17,9 +17,9 @@ const URL_ELICITATION_REQUIRED: i64 = -32042;
 // === impl ErrorObject ===
 
 impl ErrorObject {
-    /// The error of a server as a client of `target` gets it: an error, or a result where the call ends better with one.
-    /// Errors of the gateway's own, and those with which a client answers a question, pass as they are. Equal revisions,
-    /// and codes that mean the same, give the same buffer.
+    /// The error of a server for a client of `target`: an error, or a result if that ends the call better. Errors of
+    /// the gateway, and those with which a client answers a server request, pass unchanged. Equal revisions, and codes
+    /// with the same meaning, return the same buffer.
     pub fn into_revision(self, target: Revision, facts: &Facts<'_>) -> Outcome {
         let Some(from) = self.revision().filter(|from| *from != target && facts.kind == Kind::Result) else {
             return Outcome::Failed(self);
@@ -27,7 +27,7 @@ impl ErrorObject {
         let (of_modern, modern) = (from > Revision::NEWEST_LEGACY, target > Revision::NEWEST_LEGACY);
         match self.code() {
             Self::RESOURCE_NOT_FOUND if modern => match facts.uri {
-                // 2026-07-28 tells it from other invalid parameters by the URI alone
+                // 2026-07-28 marks it among invalid parameters only by the URI
                 Some(uri) => self.with_datum("uri", &json::quote(uri)).recoded(Self::INVALID_PARAMS),
                 None => self.recoded(Self::INVALID_PARAMS),
             },
@@ -40,7 +40,7 @@ impl ErrorObject {
             Self::MISSING_CAPABILITY if of_modern && *facts.method == Method::ToolsCall => {
                 Outcome::Complete(refusal::tool_error(target, &self.message()))
             }
-            // in one era they mean something between neighbours, in the other nothing or whatever the server likes
+            // in one era these codes are between neighbours; in the other they have no meaning, or any
             Self::HEADER_MISMATCH | Self::UNSUPPORTED_VERSION | Self::MISSING_CAPABILITY if of_modern != modern => {
                 Outcome::Failed(self.hidden())
             }
@@ -55,7 +55,7 @@ impl ErrorObject {
         Outcome::Failed(self.edited(json))
     }
 
-    /// `-32603` with the same message and data, and the code that it had: a fault between gateway and server.
+    /// `-32603` with the same message and data, and the original code: an error between gateway and server.
     #[must_use]
     pub fn hidden(self) -> Self {
         let code = self.code();
@@ -71,7 +71,8 @@ impl ErrorObject {
         self.edited(edited.into())
     }
 
-    /// 2026-07-28 has no code of its own for a resource that does not exist: it is one where the URI was the one asked for.
+    /// True for the code of an unknown resource: 2026-07-28 has none of its own, so it is one if its URI is the
+    /// requested one.
     fn is_resource_not_found(&self, facts: &Facts<'_>) -> bool {
         let data = self.data();
         *facts.method == Method::ResourcesRead && facts.uri.is_some() && data["uri"].as_str() == facts.uri
@@ -83,7 +84,7 @@ impl ErrorObject {
         let elicitations = data["elicitations"].take();
         let pages = elicitations.as_array().map_or(&[][..], Vec::as_slice);
         let asked = facts.client_has("elicitation", "url") && !pages.is_empty();
-        // 2026-07-28, MRTR: these three results alone may ask
+        // 2026-07-28, MRTR: only these three results may have server requests
         let asks = matches!(facts.method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
         if modern && asked && asks {
             return Outcome::InputRequired(ask(pages));
@@ -104,13 +105,13 @@ impl ErrorObject {
         Outcome::Complete(refusal::tool_error(target, &text))
     }
 
-    /// The data; `null` where there is none, or none that can be read.
+    /// The data; `null` if there is none, or if it is unreadable.
     fn data(&self) -> Value {
         serde_json::from_slice::<Value>(self.json()).map(|mut error| error["data"].take()).unwrap_or_default()
     }
 }
 
-/// The elicitations of a `-32042` as questions of 2026-07-28. There is no state: the client's retry is the call again.
+/// The elicitations of a `-32042` as requests of 2026-07-28. There is no state: the client's retry is the call again.
 fn ask(pages: &[Value]) -> Payload {
     let question = |page: &Value| {
         serde_json::json!({

@@ -7,45 +7,45 @@ use crate::mcp::{ClientInfo, Method, Payload, json::draft::Draft, payload::Outpu
 /// The facts that a rule needs beside the payload.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// What the payload is.
+    /// The kind of the payload.
     pub kind: Kind,
-    /// The method that it belongs to: its own, or that of the request or question which it answers.
+    /// Its method: its own, or that of the request which it answers.
     pub method: &'a Method,
-    /// What becomes of members that the target does not define.
+    /// Treatment of members that the target does not define.
     pub profile: Profile,
-    /// How the output schema of the called tool was shown to the client, where the payload does not say itself that it was
-    /// wrapped ([`Payload::of_wrapped_output`]).
+    /// The form of the called tool's output schema at the client, unless the payload is marked as wrapped itself
+    /// ([`Payload::of_wrapped_output`]).
     pub schema: OutputSchema,
-    /// What carries the messages of the backend.
+    /// The transport of the backend.
     pub transport: Transport,
-    /// The URI that the answered `resources/read` asked for.
+    /// The URI of the answered `resources/read`.
     pub uri: Option<&'a str>,
-    /// The client: its capabilities bound what it can be asked, and are declared with each request of 2026-07-28. A request
-    /// that is raised there without it gets no envelope.
+    /// The client: its capabilities limit server requests, and are declared with each request of 2026-07-28. A request
+    /// that is raised without it gets no envelope.
     pub client: Option<&'a ClientInfo>,
-    /// The `Implementation` that results toward 2026-07-28 are in the name of, where the payload does not say itself which
-    /// server wrote it ([`Payload::of_server`]).
+    /// The `Implementation` for results toward 2026-07-28, unless the payload is marked with its server
+    /// ([`Payload::of_server`]).
     pub server: Option<&'a Bytes>,
-    /// The question as its server asked it, where the payload answers one.
+    /// The request as its server sent it, if the payload answers one.
     pub question: Option<&'a Payload>,
-    /// The id to give to a URL elicitation toward 2025-11-25; absent, one is derived from the question.
+    /// The id of a URL elicitation toward 2025-11-25; absent, one is derived from the request.
     pub elicitation_id: Option<&'a str>,
 }
 
 /// The kind of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The parameters of what a client asks a server.
+    /// Parameters of a client's request to a server.
     Request,
-    /// What a server answered.
+    /// A server's result.
     Result,
-    /// The parameters of what a server tells its client.
+    /// Parameters of a server's notification.
     Notification,
-    /// The parameters of what a client tells a server.
+    /// Parameters of a client's notification.
     ClientNotification,
-    /// The parameters of what a server asks its client.
+    /// Parameters of a server's request to its client.
     Question,
-    /// What a client answered to it.
+    /// A client's answer to it.
     Answer,
 }
 
@@ -62,7 +62,7 @@ pub enum Transport {
 // === impl Facts ===
 
 impl<'a> Facts<'a> {
-    /// What is known of a payload of this kind and method, and no more.
+    /// Only the kind and the method of a payload.
     pub fn new(kind: Kind, method: &'a Method) -> Self {
         Self {
             kind,
@@ -78,7 +78,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Whether the client declares the part `part` of the capability `name`.
+    /// True if the client declares the part `part` of the capability `name`.
     pub(super) fn client_has(&self, name: &str, part: &str) -> bool {
         let Some(client) = self.client else { return false };
         let text = String::from_utf8_lossy(client.capabilities.json());

@@ -14,7 +14,7 @@ use super::{
 /// The keyword.
 const KEYWORD: &str = "x-mcp-header";
 
-/// What a walk has read of an open object.
+/// State of an open object in a walk.
 #[derive(Default)]
 struct Read {
     header: Option<String>,
@@ -36,8 +36,8 @@ pub fn without_invalid_header_params(result: Payload) -> Payload {
     if draft.is_changed() { Payload::new(result.revision, draft.text().into()) } else { result }
 }
 
-/// Whether every annotation in a tool's input schema is a header name, unlike the others whatever the case, at a string,
-/// integer or boolean that only `properties` lead to.
+/// True if every annotation in a tool's input schema is a header name, unique whatever the case, at a string, integer
+/// or boolean that is reached only through `properties`.
 pub(super) fn are_valid(tool: &mut Draft<'_>) -> bool {
     tool.each("inputSchema").all(|schema| {
         let text = schema.text();

@@ -1,4 +1,4 @@
-//! What cannot be carried to a revision, and the error that each side gets for it. Knows nothing of how it is sent.
+//! Payloads that have no form in a revision, and the error for each side. Knows nothing of sending.
 
 use std::{borrow::Cow, collections::HashSet, fmt, sync::LazyLock};
 
@@ -8,51 +8,52 @@ use serde_json::json;
 use super::super::{ErrorObject, Method, Outcome, Payload, Revision};
 use crate::model::BackendId;
 
-/// How many kinds of refusals are told apart in the log. What a peer can make up (a notification's method) must not fill
-/// the memory: beyond it, refusals are counted alone.
+/// Maximum number of kinds of refusals that are logged. A peer can invent notification methods, which must not fill the
+/// memory: beyond the limit, refusals are only counted.
 const MOST_TOLD: usize = 1_000;
 
-/// What was told in the log already: once is enough to learn of it, and the metric counts the rest.
+/// Kinds that were logged: once is enough, and the metric counts the rest.
 static TOLD: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
 
-/// A payload that the target has no form for. Whoever meets it [reports](Self::report) it once.
+/// A payload without a form in the target version. Whoever gets it [reports](Self::report) it once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Untranslatable {
-    /// What the target lacks, for logs and metrics: `elicitation.url`, `sampling.tools`, a notification's method.
+    /// The feature that the target lacks, for logs and metrics: `elicitation.url`, `sampling.tools`, a notification's
+    /// method.
     pub feature: Cow<'static, str>,
     /// The revision that it was written in.
     pub from: Revision,
     /// The revision that lacks it.
     pub to: Revision,
-    /// The backend that wrote it, where a backend did.
+    /// The backend that wrote it, if any.
     pub backend: Option<BackendId>,
-    /// What it was, which decides who is told.
+    /// Its cause, which decides who gets an error.
     pub cause: Cause,
 }
 
-/// What cannot be carried.
+/// Kind of the untranslatable payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
-    /// A question of a kind or mode that the client cannot have declared.
+    /// A server request of a kind or mode that the client cannot have declared.
     Question {
         /// The capability that it would need.
         capability: &'static str,
-        /// The part of it, where the capability itself is not enough.
+        /// The missing part, if the capability itself is not enough.
         part: Option<&'static str>,
     },
     /// An answer that the server's revision has no form for.
     Answer,
-    /// An answer that breaks a bound which the question set and its lowered form could not express; the person can be
-    /// asked again.
+    /// An answer that breaks a bound which the lowered form of the request could not express; the user can be asked
+    /// again.
     AskAgain {
         /// The field of the form.
         field: String,
-        /// The bound, in words.
+        /// The bound, as text.
         bound: String,
     },
     /// A request of a method that the server's revision does not have.
     Request,
-    /// A server's request of a method of its own: in 2026-07-28 servers send no requests.
+    /// A custom server request: in 2026-07-28 servers send no requests.
     VendorRequest,
     /// A result that the client's revision has no form for.
     Result,
@@ -63,8 +64,8 @@ pub enum Cause {
 // === impl Untranslatable ===
 
 impl Untranslatable {
-    /// The error for the peer that sent the payload, or asked for it: a legacy server whose question cannot be asked gets
-    /// `-32602` and may go on; a method that is not there is `-32601`, everything else `-32603`.
+    /// The error for the peer that sent the payload, or asked for it: `-32602` for a legacy server whose request cannot
+    /// be sent, which may go on; `-32601` for a method that does not exist; `-32603` for everything else.
     pub fn error(&self) -> ErrorObject {
         match self.cause {
             Cause::Question { .. } => ErrorObject::invalid_params(&self.to_string()),
@@ -73,8 +74,8 @@ impl Untranslatable {
         }
     }
 
-    /// How the call `method` ends whose server (2026-07-28) asked the question `key` that cannot be asked: a tool call
-    /// with a tool error that its model can read, any other with `-32603` and the capabilities that were required.
+    /// The outcome of the call `method` whose server (2026-07-28) sent the request `key` that has no form: for a tool
+    /// call a tool error that its model can read, for any other `-32603` with the required capabilities.
     pub fn outcome(&self, method: &Method, key: &str) -> Outcome {
         let Cause::Question { capability, part } = self.cause else { return Outcome::Failed(self.error()) };
         let asked = match capability {
@@ -100,7 +101,7 @@ impl Untranslatable {
         Self { backend: backend.cloned(), ..self }
     }
 
-    /// Counts it, and logs it where it is the first of its kind (`translation` 4.6). To be called where it is met, once.
+    /// Counts it, and logs it if it is the first of its kind (`translation` 4.6). Must be called once.
     pub fn report(&self) {
         let Self { feature, from, to, .. } = self;
         let backend = self.backend.as_ref().map_or("", BackendId::as_str);

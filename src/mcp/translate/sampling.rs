@@ -8,20 +8,20 @@ use super::{
     translation::Translation,
 };
 
-/// What sampling with tools puts into messages.
+/// Blocks of messages in sampling with tools.
 const TOOL_BLOCKS: &[&str] = &["tool_use", "tool_result"];
 
-/// Whether a question or an answer holds a block of one of these kinds.
+/// True if a request or an answer has a block of one of these kinds.
 pub(super) fn holds(draft: &mut Draft<'_>, kinds: &[&str]) -> bool {
     let mut found = false;
     each_block(draft, &mut |block| found |= kinds.iter().any(|kind| content::is_kind(block, kind)));
     found
 }
 
-/// Shows every block of a question or an answer to `change`.
+/// Passes every block of a request or an answer to `change`.
 pub(super) fn each_block(draft: &mut Draft<'_>, change: &mut dyn FnMut(&mut Draft<'_>)) {
     let mut contents: Vec<&mut Draft<'_>> = Vec::new();
-    // a question has messages, an answer is one
+    // a request has messages, an answer is one
     for (name, value) in draft.members() {
         match name {
             "messages" => contents.extend(value.elements().flat_map(|message| message.each("content"))),
@@ -38,8 +38,8 @@ pub(super) fn each_block(draft: &mut Draft<'_>, change: &mut dyn FnMut(&mut Draf
     }
 }
 
-/// Lowers a question for 2025-06-18 and older: each block of an array becomes a message of its own, of the same role.
-/// Tools have no form there.
+/// Lowers a request for 2025-06-18 and older: each block of an array becomes a message with the same role. Tools have
+/// no form there.
 pub(super) fn split_messages(question: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     let tools = question.get("tools").is_some() || question.get("toolChoice").is_some();
     if tools || holds(question, TOOL_BLOCKS) {
@@ -53,10 +53,10 @@ pub(super) fn split_messages(question: &mut Draft<'_>, translation: &Translation
                 _ => return None,
             };
             let mut blocks = blocks.into_iter();
-            // an empty turn is kept, since what follows may answer it
+            // an empty turn is kept, since the next one may answer it
             message.set("content", blocks.next().unwrap_or_else(|| r#"{"type":"text","text":""}"#.to_owned()));
             let role = message.member("role").unwrap_or_else(|| "\"user\"".to_owned());
-            // what else the message holds is said once
+            // other members of the message are kept once
             let rest = blocks.map(|block| format!("{{\"role\":{role},\"content\":{block}}}"));
             Some(std::iter::once(message.text()).chain(rest).collect())
         });
@@ -81,8 +81,8 @@ pub(super) fn join_answer(answer: &mut Draft<'_>, translation: &Translation<'_>)
     Ok(())
 }
 
-/// The first block with the texts of all; `None` where one is no text. The texts are joined as they are written, so that
-/// no escape in them is read.
+/// The first block with the texts of all; `None` if one is no text. The texts are joined verbatim, without reading
+/// escapes.
 fn join_texts(blocks: &mut Draft<'_>) -> Option<String> {
     let mut text = String::from("\"");
     for block in blocks.elements() {
@@ -96,7 +96,7 @@ fn join_texts(blocks: &mut Draft<'_>) -> Option<String> {
 }
 
 /// `includeContext` other than `none` needs the capability `sampling.context` from 2025-11-25 on; without it the member
-/// goes, which means the default.
+/// is removed, which means the default.
 pub(super) fn drop_undeclared_context(question: &mut Draft<'_>, translation: &Translation<'_>) {
     if translation.to < Revision::V2025_11_25 || translation.facts.kind != Kind::Question {
         return;

@@ -12,35 +12,35 @@ use super::super::{
     },
 };
 
-/// Where a refused root goes.
+/// The new place of a refused root.
 const ROOT: &str = "/properties/result";
 
-/// What an object inside a schema is.
+/// Meaning of an object inside a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A schema. `reached` where only `properties` lead to it from the root.
+    /// A schema. `reached` if only `properties` lead to it from the root.
     Schema {
         /// See above.
         reached: bool,
-        /// How many levels of `properties` lead to it.
+        /// The number of `properties` that lead to it.
         depth: usize,
     },
     /// A map from names to schemas.
     Map {
-        /// Whether it is the `properties` of a reached schema.
+        /// True for the `properties` of a reached schema.
         reached: bool,
-        /// That of the schema which holds it.
+        /// The depth of the schema that holds it.
         depth: usize,
     },
     /// A value, not a schema.
     Data,
 }
 
-/// What a walk over a schema meets.
+/// Item of a walk over a schema.
 pub(super) enum Met<'a> {
     /// An object begins.
     Open,
-    /// A keyword of a schema with the string, number or literal that is its value, and where that lies.
+    /// A keyword of a schema with its value, a string, number or literal, and its position.
     Keyword(&'a str, &'a str, Range<usize>),
     /// A keyword of a schema whose value is an object or an array.
     Nested(&'a str),
@@ -48,9 +48,9 @@ pub(super) enum Met<'a> {
     Close(Place),
 }
 
-/// The names of the tools of a `tools/list` result whose output schema is shown wrapped to clients of legacy revisions,
-/// which require `"type": "object"` at its root (2025-06-18 and 2025-11-25, tools). Results of such a tool are to be lowered
-/// as [`OutputSchema::Wrapped`](super::OutputSchema).
+/// The names of the tools in a `tools/list` result whose output schema is wrapped for clients of legacy revisions,
+/// which require `"type": "object"` at its root (2025-06-18 and 2025-11-25, tools). Results of such a tool have to be
+/// lowered as [`OutputSchema::Wrapped`](super::OutputSchema).
 pub fn wrapped_tools(list: &Payload) -> Vec<String> {
     let Ok(text) = std::str::from_utf8(list.json()) else { return Vec::new() };
     let mut list = Draft::of(text);
@@ -80,7 +80,7 @@ fn is_object_schema(schema: &mut Draft<'_>) -> bool {
     schema.get("type").is_some_and(|kind| kind.is("object"))
 }
 
-/// `true` and `false` under `properties` as the object schemas that say the same.
+/// Converts `true` and `false` under `properties` to equivalent object schemas.
 pub(super) fn spell_booleans(schema: &mut Draft<'_>) {
     for properties in schema.each("properties") {
         for (_, property) in properties.members() {
@@ -102,18 +102,18 @@ fn spelt(schema: &Draft<'_>) -> Option<&'static str> {
 /// Makes a schema the property `result` of an object schema. References into the document follow it there.
 fn wrap(schema: &mut Draft<'_>) {
     let dialect = schema.member("$schema").map(|dialect| format!("\"$schema\":{dialect},")).unwrap_or_default();
-    // the dialect is the document's, and is said at its root
+    // the dialect belongs to the document, and is declared at its root
     schema.remove("$schema");
     let inner = spelt(schema).map_or_else(|| follow(&schema.text()), str::to_owned);
     let properties = format!("\"properties\":{{\"result\":{inner}}}");
     schema.replace(format!("{{{dialect}\"type\":\"object\",{properties},\"required\":[\"result\"]}}"));
 }
 
-/// The schema with its local references (`#`, `#/…`) led to where its root went. Those under an `$id` that sets a base
-/// are relative to it and stay; anchors (`#name`) stay; values that are no schemas are not looked into.
+/// The schema with its local references (`#`, `#/…`) adapted to the new place of its root. Those under an `$id` that
+/// sets a base are relative to it and stay; anchors (`#name`) stay; values that are no schemas are skipped.
 fn follow(schema: &str) -> String {
     let mut marks: Vec<usize> = Vec::new();
-    // for each open object, how many marks there were before it, and whether it sets a base
+    // for each open object: the number of marks before it, and whether it sets a base
     let mut open: Vec<(usize, bool)> = Vec::new();
     walk(schema, |met| match met {
         Met::Open => open.push((marks.len(), false)),
@@ -145,7 +145,7 @@ fn follow(schema: &str) -> String {
 
 /// Walks over a schema in one pass, whatever its depth.
 pub(super) fn walk(schema: &str, mut meet: impl FnMut(Met<'_>)) {
-    // each open level: what it is, and whether it is an object
+    // each open level: its meaning, and whether it is an object
     let mut levels: Vec<(Place, bool)> = Vec::new();
     let mut key = Cow::Borrowed("");
     for (token, range) in Tokens::of(schema) {
@@ -181,7 +181,7 @@ pub(super) fn walk(schema: &str, mut meet: impl FnMut(Met<'_>)) {
     }
 }
 
-/// What the value of the member `key` is.
+/// The meaning of the member `key`.
 fn child(parent: Place, key: &str) -> Place {
     match parent {
         Place::Data => Place::Data,

@@ -15,7 +15,7 @@ type StrictShape = &'static [StrictMember];
 /// One member: its name, the first and the last revision that have it, and what it holds.
 struct StrictMember(&'static str, Revision, Revision, Holds);
 
-/// What a member holds.
+/// Content of a member.
 enum Holds {
     /// A value that is not looked into.
     Value,
@@ -80,7 +80,7 @@ const PROMPT: StrictShape = &[
     StrictMember("icons", V4, V5, Value),
 ];
 
-/// Every kind of block in one: a member that belongs to another kind is nothing that a strict reader meets.
+/// All kinds of blocks in one: a strict reader never meets a member of another kind.
 const BLOCK: StrictShape = &[
     StrictMember("type", V1, V5, Value),
     StrictMember("text", V1, V5, Value),
@@ -131,7 +131,7 @@ const IMPLEMENTATION: StrictShape = &[
     StrictMember("websiteUrl", V4, V5, Value),
 ];
 
-/// What every result has.
+/// Members of every result.
 const ENVELOPE: [StrictMember; 6] = [
     StrictMember("_meta", V1, V5, Value),
     StrictMember("nextCursor", V1, V5, Value),
@@ -207,7 +207,7 @@ fn result_shape(method: &Method) -> Option<StrictShape> {
     })
 }
 
-/// The shape of what is asked, told, or answered to a server.
+/// The shape of a request, a notification, or an answer to a server.
 fn message_shape(kind: Kind, method: &Method) -> Option<StrictShape> {
     Some(match (kind, method) {
         (Kind::Request, Method::Complete) => {

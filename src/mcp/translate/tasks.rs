@@ -1,20 +1,20 @@
-//! Tasks: the objects of 2025-11-25 and of the extension for 2026-07-28. Knows nothing of polling and of who keeps what a
-//! task came to.
+//! Tasks: the objects of 2025-11-25 and of the extension for 2026-07-28. Knows nothing of polling and of stored
+//! results.
 
 use super::{
     super::{Method, json::draft::Draft},
     facts::Kind,
 };
 
-/// What the extension tells beside the task itself.
+/// Members of the extension beside the task itself.
 const OUTCOME: &[&str] = &["result", "error", "inputRequests"];
 
-/// Whether a result is a `CreateTaskResult` of 2025-11-25.
+/// True for a `CreateTaskResult` of 2025-11-25.
 pub(super) fn is_created(result: &mut Draft<'_>) -> bool {
     result.get("task").is_some_and(|task| task.is_object()) && result.get("content").is_none()
 }
 
-/// Whether a payload is a task, or tells of one.
+/// True if a payload is a task, or a notification of one.
 pub(super) fn is_task(kind: Kind, method: &Method) -> bool {
     match kind {
         Kind::Result => matches!(method, Method::TasksGet | Method::TasksCancel),
@@ -62,7 +62,7 @@ pub(super) fn lower(task: &mut Draft<'_>) {
     task.rename("pollIntervalMs", "pollInterval");
 }
 
-/// A task of 2025-11-25 in the extension. What it came to is for whoever can ask for it to add.
+/// Raises a task of 2025-11-25 to the extension. Its result is added by others, who can ask for it.
 pub(super) fn raise(task: &mut Draft<'_>) {
     task.rename("ttl", "ttlMs");
     task.rename("pollInterval", "pollIntervalMs");

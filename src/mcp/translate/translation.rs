@@ -1,4 +1,4 @@
-//! The way of one payload from its revision to another, as the steps see it. Knows no step.
+//! Translation of one payload from its revision to another, as the steps see it. Knows no step.
 
 use super::{
     facts::{Facts, Kind},
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::mcp::{Method, Revision, json::draft::Draft, meta::META, payload::OutputSchema};
 
-/// The way of one payload from its revision to another.
+/// Translation of one payload from its revision to another.
 #[derive(Clone, Copy)]
 pub(super) struct Translation<'a> {
     pub(super) from: Revision,
@@ -21,17 +21,17 @@ pub(super) struct Translation<'a> {
 // === impl Translation ===
 
 impl Translation<'_> {
-    /// Whether it is a payload of this kind that belongs to this method.
+    /// True for a payload of this kind and method.
     pub(super) fn is(&self, kind: Kind, method: &Method) -> bool {
         self.facts.kind == kind && self.facts.method == method
     }
 
-    /// Refuses methods that the target has not, and that nobody emulates by their payload alone.
+    /// Refuses methods that the target does not have, unless they are emulated.
     pub(super) fn require_method(&self) -> Result<(), Untranslatable> {
         let known = match self.facts.method {
             Method::Initialized | Method::RootsListChanged => self.to <= Revision::NEWEST_LEGACY,
             Method::ElicitationComplete => self.to == Revision::V2025_11_25,
-            // the two shapes of one notification: whoever sends it takes the method's name of the target
+            // one notification with two shapes: the sender uses the target's name
             Method::TaskStatus | Method::Tasks => self.to >= Revision::V2025_11_25,
             Method::SubscriptionsAcknowledged => self.to == Revision::V2026_07_28,
             Method::Progress if self.facts.kind == Kind::ClientNotification => self.to <= Revision::NEWEST_LEGACY,
@@ -59,7 +59,7 @@ impl Translation<'_> {
     }
 }
 
-/// Takes the members that `consumed` names out of `_meta`, and `_meta` itself where they were all that it held.
+/// Removes the members in `consumed` from `_meta`, and `_meta` itself if nothing else is in it.
 pub(super) fn consume_meta(draft: &mut Draft<'_>, consumed: &[&str]) {
     let mut emptied = false;
     for meta in draft.each(META) {

@@ -13,7 +13,7 @@ use super::{
 /// Lowers for 2024-11-05.
 pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     content::each_block(draft, translation, content::audio_to_resource);
-    // sampling knows no embedded resource that the sound could become
+    // sampling has no embedded resource to convert audio to
     if translation.facts.method == &Method::CreateMessage && sampling::holds(draft, &["audio"]) {
         return Err(match translation.facts.kind {
             Kind::Answer => translation.refuse("audio in sampling", Cause::Answer),
@@ -23,7 +23,7 @@ pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Resu
     Ok(())
 }
 
-/// Requires nothing that is new.
+/// Has no new requirements.
 #[expect(clippy::unnecessary_wraps, reason = "the steps are of one type")]
 pub(super) fn up(_: &mut Draft<'_>, _: &Translation<'_>) -> Result<(), Untranslatable> {
     Ok(())

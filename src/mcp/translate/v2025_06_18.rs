@@ -22,13 +22,14 @@ pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Resu
     Ok(())
 }
 
-/// Requires nothing that is new.
+/// Has no new requirements.
 #[expect(clippy::unnecessary_wraps, reason = "the steps are of one type")]
 pub(super) fn up(_: &mut Draft<'_>, _: &Translation<'_>) -> Result<(), Untranslatable> {
     Ok(())
 }
 
-/// A client that does not know `structuredContent` reads it as a text, where none says the same already. The member stays.
+/// Adds `structuredContent` as a text for a client that does not know it, unless a text has the same content. The
+/// member stays.
 fn say_structured_content(result: &mut Draft<'_>) {
     let Some(value) = result.member("structuredContent") else { return };
     if !content::says(result, &value) {
@@ -36,7 +37,7 @@ fn say_structured_content(result: &mut Draft<'_>) {
     }
 }
 
-/// 2025-03-26 shows `annotations.title`, the newer ones `title`.
+/// 2025-03-26 displays `annotations.title`, newer versions `title`.
 fn copy_title(tool: &mut Draft<'_>) {
     let Some(title) = tool.member("title").filter(|title| title.starts_with('"')) else { return };
     if tool.get("annotations").is_none() {

@@ -46,7 +46,7 @@ pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Resu
     Ok(())
 }
 
-/// Puts the answers to a form together again, and keeps to what the client declared.
+/// Reassembles the answers to a form, and keeps to the client's declarations.
 pub(super) fn up(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     if translation.is(Kind::Question, &Method::CreateMessage) {
         sampling::drop_undeclared_context(draft, translation);

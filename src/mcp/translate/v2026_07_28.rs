@@ -1,5 +1,5 @@
 //! 2026-07-28 introduced the envelope, structured content and output schemas of any form, boolean schemas, parameters
-//! mirrored in headers, and moved tasks to an extension. Only shapes are here: who keeps state is the adapters' business.
+//! mirrored in headers, and moved tasks to an extension. Only shapes are here; other modules keep the state.
 
 use super::{
     super::payload::OutputSchema,
@@ -96,14 +96,14 @@ fn raise_result(result: &mut Draft<'_>, translation: &Translation<'_>) -> Result
     ResultType::Complete
 }
 
-/// How a tool takes tasks is the gateway's business.
+/// The gateway handles tasks of tools itself.
 fn drop_execution(holder: &mut Draft<'_>) {
     for tool in holder.each("tools").flat_map(Draft::elements) {
         tool.remove("execution");
     }
 }
 
-/// Structured content is an object in the legacy revisions, and must fit the schema that the client was shown.
+/// Structured content is an object in the legacy revisions, and must fit the schema in the client's list.
 fn wrap_structured_content(result: &mut Draft<'_>, schema: OutputSchema) {
     let value = result.get("structuredContent").filter(|value| !value.is_object()).map(|value| value.text());
     for content in result.each("structuredContent") {
@@ -138,7 +138,7 @@ fn lower_question(question: &mut Draft<'_>, translation: &Translation<'_>) {
     }
 }
 
-/// An id for a URL elicitation that has none: equal questions have equal ids.
+/// An id for a URL elicitation without one: equal requests have equal ids.
 fn derived_id(question: &Draft<'_>) -> String {
     format!("lockkeeper-{}", Digest::sha256(question.text()).short_hex(16))
 }

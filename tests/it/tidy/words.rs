@@ -9,7 +9,7 @@ use super::{code, sources};
 const REPEATED: &[(&str, usize)] = &[("Connector", 2), ("Endpoint", 2), ("Transport", 2)];
 
 /// Maximum number of doc lines in each thousand that open with a question word. It only shrinks.
-const MAX_QUESTIONS: usize = 40;
+const MAX_QUESTIONS: usize = 10;
 
 /// Question words: a summary line begins with a noun or a verb in the third person instead.
 const QUESTIONS: &[&str] = &["What", "Whether", "Who", "Whose", "Where", "How", "Which", "When"];

@@ -18,22 +18,22 @@ use crate::{
     wire::events::{EventsError, MAX_EVENT, SseEvent, events},
 };
 
-/// How often a stream is resumed that gives nothing new.
+/// Maximum number of resumptions of a stream without a new event.
 const RESUMES: u32 = 5;
-/// How long to wait before resuming where the server did not say (2025-11-25 transports).
+/// Delay before a resumption, if the server named none (2025-11-25 transports).
 const RETRY: Duration = Duration::from_secs(1);
-/// The longest wait that a server may ask for.
+/// Maximum delay that a server may ask for.
 const LONGEST_RETRY: Duration = Duration::from_mins(1);
-/// Where a stream of events stands.
+/// Position in a stream of events.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor {
-    /// The last id, after which it can be resumed.
+    /// The last event id, to resume after.
     pub(super) last: Option<String>,
-    /// How long to wait before.
+    /// Delay before a resumption.
     pub(super) retry: Duration,
 }
 
-/// Posts a request and gives every message that comes back on its exchange.
+/// Posts a request, and returns every message on its exchange.
 pub(super) fn answer(
     endpoint: Arc<Endpoint>,
     request: Message,
@@ -53,7 +53,7 @@ pub(super) fn answer(
                     for message in messages {
                         yield Ok(message);
                     }
-                    // the reader stops at its answer: what it comes to after that was missing
+                    // the reader stops at its answer, so an end before that has none
                     yield Err(TransportError::Refused("the answer does not answer the request".to_owned()));
                 }
                 Err(error) => yield Err(error),
@@ -74,7 +74,7 @@ pub(super) fn answer(
                     }
                 }
             }
-            // still asked, so there was no answer yet
+            // the exchange is still open, so there was no answer yet
             fruitless += 1;
             stream = match resumed(&endpoint, &cursor, fruitless).await {
                 Ok(stream) => stream,
@@ -99,14 +99,14 @@ async fn resumed(
     sleep(cursor.retry).await;
     match endpoint.stream(Some(id)).await {
         Ok(response) if is_events(&response) => Ok(events(response.into_body().into_data_stream()).boxed()),
-        // the request has run, in whole or in part: what is gone is its answer
+        // the request has run, at least in part: its answer is lost
         Err(Refused::Error(TransportError::Gone(reason))) => Err(TransportError::Lost(reason)),
         Err(Refused::Error(error)) => Err(error),
         Ok(_) | Err(Refused::Message(_)) => Err(lost()),
     }
 }
 
-/// The messages of an answer that is no stream.
+/// The messages of a response that is no stream.
 async fn whole(response: Response) -> Result<Vec<Message>, TransportError> {
     if response.status() == StatusCode::ACCEPTED || response.status() == StatusCode::NO_CONTENT {
         return Err(TransportError::Lost("the server accepted the request and answered nothing".to_owned()));
@@ -125,10 +125,10 @@ async fn whole(response: Response) -> Result<Vec<Message>, TransportError> {
 // === impl Cursor ===
 
 impl Cursor {
-    /// Notes the id and the wait that an event carries.
+    /// Stores the id and the delay of an event.
     pub(super) fn note(&mut self, event: &SseEvent) {
         if let Some(id) = &event.id {
-            // an empty id takes the last one back (HTML, server-sent events)
+            // an empty id resets the last one (HTML, server-sent events)
             self.last = Some(id.clone()).filter(|id| !id.is_empty());
         }
         if let Some(retry) = event.retry {

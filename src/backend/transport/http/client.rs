@@ -1,4 +1,4 @@
-//! The guarded client: everything that the gateway sends to backends over HTTP goes through it.
+//! HTTP client for all requests to servers, with the gateway's rules.
 
 #[cfg(test)]
 mod tests;
@@ -24,25 +24,25 @@ use crate::{
     support::Secret,
 };
 
-/// How long a connection without requests is kept.
+/// Maximum idle time of a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// How often a request is sent again that the server has certainly not taken up.
+/// Maximum number of retries of a request that the server certainly did not process.
 const RETRIES: u32 = 2;
 
-/// The client: no redirects (they would carry the configured credentials elsewhere), no cookies, a bound on connecting.
-/// Answers have no bound in time here: calls have one on silence. HTTP/2 is spoken if TLS negotiates it.
+/// HTTP client: no redirects (they would carry the configured credentials elsewhere), no cookies, a timeout for
+/// connecting. Responses have no timeout here; calls have one for silence. HTTP/2 is used if TLS negotiates it.
 ///
-/// The proxies are those of the environment that it is made with; loopback addresses are always reached directly.
+/// The proxies come from the environment; loopback addresses are always reached directly.
 #[derive(Clone)]
 pub(crate) struct Client {
-    /// Those of each thread are its own: a request, and the task that reads its answer, wake no other thread.
+    /// Separate for each thread: a request, and the task that reads its response, wake no other thread.
     connections: Arc<ThreadLocal<Connections>>,
     connector: Connector,
 }
 
 type Connections = legacy::Client<Connector, Full<Bytes>>;
 
-/// Where the requests of a connection go, and what all of them carry.
+/// Target of a connection's requests, and their common headers.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) uri: Uri,
@@ -52,11 +52,11 @@ pub(super) struct Target {
 // === impl Client ===
 
 impl Client {
-    /// A client that uses the proxies of `environment`.
+    /// Creates a client with the proxies of `environment`.
     ///
     /// # Errors
     ///
-    /// Only if certificates are missing, or if a proxy in the environment is no URL.
+    /// An error if certificates are missing, or a proxy in the environment is no URL.
     pub(crate) fn new(environment: &BTreeMap<String, String>) -> Result<Self, ClientError> {
         Connector::new(environment).map(Self::over)
     }
@@ -65,7 +65,7 @@ impl Client {
         Self { connections: Arc::default(), connector }
     }
 
-    /// The connections of the present thread.
+    /// The connections of the current thread.
     fn connections(&self) -> &Connections {
         self.connections.get_or(|| {
             legacy::Client::builder(TokioExecutor::new())
@@ -76,8 +76,8 @@ impl Client {
         })
     }
 
-    /// Where requests to a server go. The user and password of its URL become a header, and so do the credentials for a
-    /// proxy; the configured headers go before them, and are marked as secrets.
+    /// The target for requests to a server. User and password of its URL become a header, as do the credentials for a
+    /// proxy; configured headers take precedence, and are marked as secrets.
     pub(super) fn target(&self, spec: &HttpSpec) -> Result<Target, StartError> {
         let wrong = || StartError::Refused("`url` cannot be requested: correct it".to_owned());
         let mut url = spec.url.clone();
@@ -91,7 +91,7 @@ impl Client {
             url.set_password(None).and_then(|()| url.set_username("")).map_err(|()| wrong())?;
         }
         let uri = Uri::try_from(url.as_str()).map_err(|_| wrong())?;
-        // of HTTP/1.1; HTTP/2, which TLS alone negotiates, has a field of its own for it
+        // for HTTP/1.1; HTTP/2, which only TLS negotiates, has its own field
         if let Some(authority) = uri.authority().filter(|_| uri.scheme() == Some(&Scheme::HTTP)) {
             headers.insert(header::HOST, HeaderValue::from_str(authority.as_str()).map_err(|_| wrong())?);
         }
@@ -102,10 +102,10 @@ impl Client {
         Ok(Target { uri, headers })
     }
 
-    /// Sends a request, and gives the head of the response. A request on a kept connection that turns out to be closed is
-    /// sent on another one, and so is one that a server of HTTP/2 says it has not taken up.
+    /// Sends a request, and returns the head of the response. A request on a kept connection that turns out to be
+    /// closed is repeated on another one, as is one that an HTTP/2 server reports as unprocessed.
     pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, TransportError> {
-        // HTTP/2 is negotiated by TLS alone
+        // only TLS negotiates HTTP/2
         let retries = if request.uri().scheme() == Some(&Scheme::HTTPS) { RETRIES } else { 0 };
         for _ in 0..retries {
             match self.connections().request(request.clone()).await {
@@ -133,7 +133,7 @@ fn secret(mut value: HeaderValue) -> HeaderValue {
     value
 }
 
-/// Returns true if the server says that it has not acted on the request (RFC 9113 6.8, 8.7).
+/// True if the server reports that it has not processed the request (RFC 9113 6.8, 8.7).
 fn is_not_taken_up(error: &legacy::Error) -> bool {
     let Some(error) = innermost(error).downcast_ref::<h2::Error>() else { return false };
     let drains = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
@@ -141,7 +141,7 @@ fn is_not_taken_up(error: &legacy::Error) -> bool {
     error.is_remote() && (drains || refuses)
 }
 
-/// A request that was not answered. What could not even connect has certainly not been acted on.
+/// The error of a request without an answer. A request that could not connect was certainly not processed.
 fn broken(error: &legacy::Error) -> TransportError {
     let reason = cause(error);
     if error.is_connect() {

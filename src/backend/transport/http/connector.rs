@@ -1,4 +1,4 @@
-//! How connections to servers over HTTP are made: directly or by a proxy, with TLS for `https`. Knows nothing of requests.
+//! Connector to servers over HTTP: directly or by a proxy, with TLS for `https`. Knows nothing of requests.
 
 use std::{
     collections::BTreeMap,
@@ -24,51 +24,51 @@ use rustls::ClientConfig;
 use tokio::{net::TcpStream, time::timeout};
 use tower::Service;
 
-/// How long a connection may take to be made: all addresses of the name, the proxy and TLS together.
+/// Maximum time to connect: all addresses of the name, the proxy and TLS together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection is silent before the system asks whether the peer is still there, and between two such questions.
+/// TCP keep-alive: idle time, and interval of probes.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_mins(1), Duration::from_secs(15));
-/// How many of them may go unanswered.
+/// Maximum number of unanswered probes.
 const KEEPALIVE_RETRIES: u32 = 3;
-/// How long data that was sent may stay unacknowledged.
+/// Maximum time for which sent data may stay unacknowledged.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(30);
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Tcp = MaybeHttpsStream<TokioIo<TcpStream>>;
 
-/// Makes connections. Cheap to clone.
+/// Connector. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Connector {
     direct: HttpsConnector<HttpConnector>,
-    /// Speaks HTTP/1.1 alone, whatever the scheme of the proxy.
+    /// For proxies: HTTP/1.1 only.
     to_proxy: HttpsConnector<HttpConnector>,
     tls: Arc<ClientConfig>,
     proxies: Arc<Matcher>,
 }
 
-/// A connection that was made.
+/// An open connection.
 pub(super) struct Stream {
     io: MaybeHttpsStream<Tcp>,
     route: ConnectRoute,
 }
 
-/// What a connection leads to.
+/// Peer of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ConnectRoute {
-    /// The server, perhaps by a tunnel.
+    /// The server, directly or by a tunnel.
     Server,
-    /// A proxy that forwards requests, which name the whole URL.
+    /// A proxy that forwards requests, which carry the whole URL.
     ForwardingProxy,
 }
 
-/// Why no client can be made.
+/// Failure to create a client.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The certificates of the system cannot be read.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
-    /// A variable of the environment that names a proxy is wrong.
+    /// A variable of the environment with a proxy is invalid.
     #[error("`{0}` in the environment is no URL of an HTTP proxy")]
     Proxy(&'static str),
 }
@@ -81,14 +81,14 @@ struct ConnectTimeout;
 // === impl Connector ===
 
 impl Connector {
-    /// A connector that uses the proxies of `environment`.
+    /// Creates a connector with the proxies of `environment`.
     pub(super) fn new(environment: &BTreeMap<String, String>) -> Result<Self, ClientError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
         Self::with_tls(tls.try_with_platform_verifier()?.with_no_client_auth(), environment)
     }
 
-    /// A connector that checks certificates as `to_proxy` says.
+    /// Creates a connector with the certificate checks of `to_proxy`.
     pub(super) fn with_tls(
         to_proxy: ClientConfig,
         environment: &BTreeMap<String, String>,
@@ -113,7 +113,7 @@ impl Connector {
         })
     }
 
-    /// The credentials that a request for `uri` carries to a proxy which forwards it.
+    /// The proxy credentials of a request for `uri`, if a proxy forwards it.
     pub(super) fn proxy_authorization(&self, uri: &Uri) -> Option<HeaderValue> {
         if uri.scheme() != Some(&Scheme::HTTP) {
             return None;
@@ -142,7 +142,7 @@ impl Connector {
 /// The proxies of `environment`; loopback addresses are always reached directly.
 fn proxies(environment: &BTreeMap<String, String>) -> Result<Matcher, ClientError> {
     let variable = |name: &str| environment.get(name).map(String::as_str).filter(|value| !value.is_empty());
-    // `HTTP_PROXY` in capitals can be set by a client of a CGI program, so programs have learnt to leave it
+    // `HTTP_PROXY` in capitals can be set by a client of a CGI program, so programs ignore it
     let http = variable("http_proxy").map(|url| ("http_proxy", url));
     let https = ["https_proxy", "HTTPS_PROXY"].into_iter().find_map(|name| Some((name, variable(name)?)));
     for (name, url) in http.into_iter().chain(https) {
@@ -181,7 +181,7 @@ impl Connection for Stream {
             MaybeHttpsStream::Http(io) => io.connected(),
             MaybeHttpsStream::Https(_) => self.io.connected(),
         };
-        // without the addresses, which would be put into every response
+        // without the addresses, which would be added to every response
         let own = if connected.is_negotiated_h2() { Connected::new().negotiated_h2() } else { Connected::new() };
         own.proxy(self.route == ConnectRoute::ForwardingProxy)
     }

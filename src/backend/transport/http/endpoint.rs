@@ -1,4 +1,5 @@
-//! One Streamable HTTP endpoint: its requests, and what the handshake settled for them. Knows nothing of what messages say.
+//! One Streamable HTTP endpoint: its requests, and their headers from the handshake. Knows nothing of the messages'
+//! content.
 
 use std::sync::OnceLock;
 
@@ -19,30 +20,30 @@ use crate::{
     wire::headers::{JSON_AND_EVENTS, LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
 };
 
-/// Room for the headers of most requests.
+/// Capacity for the headers of most requests.
 const HEADERS: usize = 16;
 
-/// One endpoint, and the session at it if there is one.
+/// One endpoint, and its session if there is one.
 pub(super) struct Endpoint {
     client: Client,
     target: Target,
     pub(super) session: OnceLock<HeaderValue>,
     pub(super) revision: OnceLock<Revision>,
     pub(super) opening: Opening,
-    /// As [`Endpoint::headers_of_posts`], once the handshake has settled them.
+    /// The result of [`Endpoint::headers_of_posts`], once the handshake is done.
     of_posts: OnceLock<HeaderMap>,
 }
 
 // === impl Endpoint ===
 
 impl Endpoint {
-    /// The endpoint before its first request. `late` is shared by all connections to this server.
+    /// Creates the endpoint. `late` is shared by all connections to this server.
     pub(super) fn new(client: Client, target: Target, late: &LateStreams) -> Self {
         let (session, revision, of_posts) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         Self { client, target, session, revision, opening: Opening::new(late), of_posts }
     }
 
-    /// The headers of every request, and the one for what the client accepts.
+    /// The headers of every request, with this `Accept`.
     pub(super) fn headers(&self, accept: &'static str) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(HEADERS);
         headers.extend(self.target.headers.clone());
@@ -70,7 +71,7 @@ impl Endpoint {
         self.client.send(request).await
     }
 
-    /// Posts one message and gives the response where the server took it.
+    /// Posts one message, and returns the response if the server accepts it.
     pub(super) async fn post(&self, message: &Message, mirror: Option<&Mirror>) -> Result<Response, Refused> {
         let mut headers = match self.revision.get() {
             Some(_) => self.of_posts.get_or_init(|| self.headers_of_posts()).clone(),
@@ -89,12 +90,12 @@ impl Endpoint {
         Err(refusal::read(response, self.session.get().is_some()).await)
     }
 
-    /// Whether every request stands alone (2026-07-28).
+    /// True if every request is self-contained (2026-07-28).
     pub(super) fn is_sessionless(&self) -> bool {
         self.revision.get().is_some_and(|revision| !revision.has(Feature::Sessions))
     }
 
-    /// Opens a stream of events: the one for unsolicited messages, or the rest of one that broke off.
+    /// Opens a stream of events: the standalone stream, or the rest of a broken one.
     pub(super) async fn stream(&self, after: Option<&str>) -> Result<Response, Refused> {
         let mut headers = self.headers("text/event-stream");
         if let Some(id) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
@@ -107,7 +108,8 @@ impl Endpoint {
         Err(refusal::read(response, self.session.get().is_some()).await)
     }
 
-    /// The session id is taken from a 2xx to `initialize` alone; it is visible ASCII (2025-03-26 and later, transports).
+    /// Stores the session id of a 2xx response to `initialize`; it must be visible ASCII (2025-03-26 and later,
+    /// transports).
     fn keep_session(&self, response: &Response) {
         let id = response.headers().get(SESSION_ID);
         if let Some(id) = id.filter(|id| !id.is_empty() && id.as_bytes().iter().all(u8::is_ascii_graphic)) {

@@ -1,4 +1,4 @@
-//! The headers of 2026-07-28 that mirror the body of a request, so that what stands between can route without reading it
+//! Headers of 2026-07-28 that mirror the body of a request, so that intermediaries can route without reading it
 //! (transports, *Request Metadata*).
 
 use http::{HeaderMap, HeaderName};
@@ -8,7 +8,7 @@ use crate::{
     wire::headers,
 };
 
-/// Inserts those of `message`, and of what `mirror` holds of its parameters.
+/// Inserts the headers for `message`, and those for the parameters in `mirror`.
 pub(super) fn insert(mirrored: &mut HeaderMap, message: &Message, mirror: Option<&Mirror>) {
     let Message::Request { method, params, .. } = message else { return };
     mirrored.insert(headers::METHOD, headers::mirrored(method.as_str()));

@@ -1,5 +1,4 @@
-//! Refusals: a message that the server did not take, and the reason in words that say what to do. Knows nothing of what
-//! was asked.
+//! Refusals: messages that the server did not accept, and the reason with its remedy. Knows nothing of the messages.
 
 use bytes::Bytes;
 use http::{StatusCode, header};
@@ -10,21 +9,21 @@ use crate::{
     mcp::Message,
 };
 
-/// What servers on the TypeScript SDK say of a session that they do not know; the specification says 404 (2025-03-26 to
-/// 2025-11-25, transports, *Session Management*).
+/// The code that servers on the TypeScript SDK return for an unknown session, in place of the specified 404 (2025-03-26
+/// to 2025-11-25, transports, *Session Management*).
 const SESSION_ERROR: i64 = -32000;
-/// How much of a refusal is read, in bytes.
+/// Maximum size of a refusal that is read, in bytes.
 const MAX_REFUSAL: usize = 64 * 1024;
 
-/// A message that the server did not take.
+/// A message that the server did not accept.
 pub(super) enum Refused {
-    /// It sent a JSON-RPC error along.
+    /// With a JSON-RPC error.
     Message(Message),
-    /// It did not.
+    /// Without one.
     Error(TransportError),
 }
 
-/// Reads the reason of a response without success; `in_session` tells whether it named a session.
+/// Reads the reason of an unsuccessful response; `in_session` is true if the request named a session.
 pub(super) async fn read(response: Response, in_session: bool) -> Refused {
     let status = response.status();
     let location = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok()).map(str::to_owned);
@@ -60,8 +59,7 @@ pub(super) async fn read(response: Response, in_session: bool) -> Refused {
     }
 }
 
-/// Whether a 400 is for a session that the server does not know: widespread servers say so instead of 404, before they
-/// look at the message.
+/// True if a 400 means an unknown session: widespread servers return it instead of 404, before they read the message.
 fn blames_the_session(text: &Bytes) -> bool {
     messages(text).into_iter().any(|message| match message {
         Message::Response { outcome: Err(error), .. } => {
@@ -78,7 +76,7 @@ impl Refused {
     /// The item of the request's stream.
     pub(super) fn into_item(self) -> Result<Message, TransportError> {
         match self {
-            // the exchange tells which request is meant, and servers write what they like here
+            // the exchange identifies the request; servers write any id here
             Self::Message(Message::Response { outcome: Err(error), .. }) => {
                 Ok(Message::Response { id: None, outcome: Err(error) })
             }

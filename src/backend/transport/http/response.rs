@@ -1,4 +1,4 @@
-//! Responses of a server, and their bodies. Knows nothing of what they answer.
+//! Responses of a server, and their bodies. Knows nothing of the requests.
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use super::client::cause;
 use crate::backend::transport::interface::TransportError;
 
-/// A response, its body not yet read.
+/// A response with an unread body.
 pub(super) type Response = http::Response<Incoming>;
 
 /// Reads a body of at most `most` bytes.
@@ -33,12 +33,12 @@ fn joined(text: Bytes, chunk: &[u8]) -> Bytes {
     text.freeze()
 }
 
-/// Whether the body is a stream of events.
+/// True if the body is a stream of events.
 pub(super) fn is_events(response: &Response) -> bool {
     has_type(response, "text/event-stream")
 }
 
-/// Whether the body is JSON.
+/// True if the body is JSON.
 pub(super) fn is_json(response: &Response) -> bool {
     has_type(response, "application/json")
 }

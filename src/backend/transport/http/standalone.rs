@@ -1,5 +1,5 @@
-//! The opening of a session's standalone stream (GET): how long calls wait for it, and whether the server is slow to open
-//! it. Knows nothing of what comes on it.
+//! Opening of a session's standalone stream (GET): the time that calls wait for it, and slow servers. Knows nothing of
+//! the stream's messages.
 
 use std::{
     sync::{
@@ -13,35 +13,36 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-/// The longest that a call waits for the stream, counted from when it was asked for.
+/// Maximum wait of a call for the stream, from its request on.
 const OPENING_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Whether a server opens its standalone streams late; shared by all sessions of one backend. The latest stream counts.
+/// True if the server opens its standalone streams late; shared by all sessions of one backend. The latest stream
+/// counts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LateStreams(Arc<AtomicBool>);
 
-/// The opening of the standalone stream of one session.
+/// Opening of one session's standalone stream.
 #[derive(Debug)]
 pub(super) struct Opening {
     late: LateStreams,
-    /// When the server could be asked for the stream.
+    /// The time from which the stream could be requested.
     asked: OnceLock<Instant>,
     /// Cancelled at the same time.
     may_ask: CancellationToken,
-    /// Cancelled when the server has opened the stream or refused it.
+    /// Cancelled once the server has opened or refused the stream.
     answered: CancellationToken,
 }
 
 // === impl Opening ===
 
 impl Opening {
-    /// An opening that waits for the handshake.
+    /// Creates the state from before the handshake.
     pub(super) fn new(late: &LateStreams) -> Self {
         let (may_ask, answered) = (CancellationToken::new(), CancellationToken::new());
         Self { late: late.clone(), asked: OnceLock::new(), may_ask, answered }
     }
 
-    /// The handshake is done: the stream is asked for now.
+    /// Starts the request of the stream, after the handshake.
     pub(super) fn begin(&self) {
         let _ = self.asked.set(Instant::now());
         self.may_ask.cancel();
@@ -52,7 +53,7 @@ impl Opening {
         self.may_ask.cancelled().await;
     }
 
-    /// The server has opened the stream or refused it.
+    /// Records that the server has opened or refused the stream.
     pub(super) fn answered(&self) {
         if self.answered.is_cancelled() {
             return;
@@ -62,7 +63,7 @@ impl Opening {
         self.answered.cancel();
     }
 
-    /// The wait of a call for the answer; `None` if it has come or the server is known to be late.
+    /// The wait of a call for the stream; `None` if the server has answered, or is known to be late.
     pub(super) fn wait(&self) -> Option<BoxFuture<'static, ()>> {
         let until = *self.asked.get()? + OPENING_TIMEOUT;
         if self.answered.is_cancelled() || self.late.0.load(Ordering::Acquire) {

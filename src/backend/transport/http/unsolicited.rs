@@ -1,4 +1,4 @@
-//! The stream for what a server says outside of calls: GET on the endpoint, where the server offers it.
+//! Standalone stream: GET on the endpoint, if the server offers it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,17 +12,17 @@ use crate::{
     wire::events::events,
 };
 
-/// The shortest wait between two tries; each doubles it, until a stream was of use.
+/// Minimum delay between two attempts; each doubles it, until a stream was useful.
 const SHORTEST_WAIT: Duration = Duration::from_secs(1);
-/// The longest wait between two tries.
+/// Maximum delay between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
-/// A stream that lived for this long was of use, even if nothing came.
+/// A stream that lasted this long was useful, even without a message.
 const LONG_LIFE: Duration = Duration::from_secs(5);
-/// How many tries in a row may fail to connect before the session is given up.
+/// Maximum number of attempts in a row that cannot connect before the session fails.
 const MOST_UNREACHABLE: u32 = 3;
 
-/// Everything that comes on the stream, opened again whenever it ends. A server that does not offer it is asked once.
+/// The messages of the stream, which is reopened whenever it ends. A server without it is asked once.
 pub(super) fn incoming(endpoint: Arc<Endpoint>) -> Incoming {
     let arrivals = async_stream::stream! {
         endpoint.opening.may_ask().await;
@@ -32,7 +32,7 @@ pub(super) fn incoming(endpoint: Arc<Endpoint>) -> Incoming {
         let mut wait = SHORTEST_WAIT;
         loop {
             let asked = endpoint.stream(cursor.last.as_deref()).await;
-            // a refusal is an answer as well: calls need not wait for another try
+            // a refusal is an answer too: calls need not wait for another attempt
             endpoint.opening.answered();
             match asked {
                 Ok(response) if is_events(&response) => {
@@ -52,7 +52,7 @@ pub(super) fn incoming(endpoint: Arc<Endpoint>) -> Incoming {
                         wait = SHORTEST_WAIT;
                     }
                 }
-                // before there was a stream, 404 may as well mean that the server knows no GET; the next call will tell
+                // before the first stream, 404 may mean that the server has no GET; the next call decides
                 Err(Refused::Error(TransportError::Gone(reason))) if offered => {
                     yield Arrival::Lost(reason);
                     return;
@@ -63,7 +63,8 @@ pub(super) fn incoming(endpoint: Arc<Endpoint>) -> Incoming {
                 }
                 Err(Refused::Error(TransportError::Unreachable(_))) => unreachable += 1,
                 Err(Refused::Error(TransportError::Unavailable(_) | TransportError::Lost(_))) => {}
-                // 405 means that there is none (2025-03-26 and later, transports), and no other refusal changes by itself
+                // 405 means that there is none (2025-03-26 and later, transports), and no other refusal changes by
+                // itself
                 Ok(_) | Err(Refused::Message(_) | Refused::Error(TransportError::Refused(_) | TransportError::Denied(_) | TransportError::Gone(_))) => {
                     tracing::debug!("the server offers no stream for unsolicited messages");
                     future::pending::<()>().await;

@@ -18,8 +18,8 @@ impl CallInProgress {
         Some(Message::Notification { method, params: params.json().clone() })
     }
 
-    /// Asks the client, if it can be asked: it declared the capability, its version has the request, and a stream leads to
-    /// it.
+    /// Sends a server request, if the client supports it: it declared the capability, its version has the request, and
+    /// a stream leads to it.
     pub(super) fn ask(&mut self, question: Question) -> Option<Message> {
         if let Err(error) = self.may_ask(&question.method, &question.params) {
             metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
@@ -37,7 +37,7 @@ impl CallInProgress {
         }
     }
 
-    /// Refuses with the error for the server, or with none if nobody is there to be asked.
+    /// Refuses with the error for the server, or with none if no client can be reached.
     fn may_ask(&self, method: &Method, params: &Payload) -> Result<(), Option<ErrorObject>> {
         let Some(client) = self.session.client() else { return Err(None) };
         can_be_asked(client, method, params).map_err(Some)?;
@@ -45,7 +45,7 @@ impl CallInProgress {
             ExchangeSubject::Request(_) => !self.detached,
             ExchangeSubject::Listen => self.session.queue.open_streams() > 0,
         };
-        // 2025-11-25 lifecycle: before `initialized` a server asks nothing but pings
+        // 2025-11-25 lifecycle: before `initialized` a server sends only pings
         if reachable && self.session.is_initialized() { Ok(()) } else { Err(None) }
     }
 }

@@ -11,7 +11,7 @@ use Revision::{V2024_11_05 as V1, V2025_03_26 as V2, V2025_06_18 as V3, V2025_11
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValidIn(u8);
 
-/// The members that are looked at.
+/// The checked members.
 pub(super) type Shape = &'static [Member];
 
 /// A member, the first and the last revision that define it, and the form of its value.
@@ -20,7 +20,7 @@ pub(super) struct Member(pub(super) &'static str, pub(super) Revision, pub(super
 /// The form that a value must have.
 #[derive(Clone, Copy)]
 pub(super) enum Form {
-    /// A string, which must be there.
+    /// A required string.
     Key,
     Text,
     Flag,
@@ -29,12 +29,12 @@ pub(super) enum Form {
     /// An array of strings.
     Texts,
     OneOf(&'static [&'static str]),
-    /// An array of strings out of these.
+    /// An array of some of these strings.
     SomeOf(&'static [&'static str]),
     Members(Shape),
     /// An array of objects.
     Each(Shape),
-    /// A JSON Schema for an object, which must be there.
+    /// A required JSON Schema for an object.
     Input,
     /// A JSON Schema; in the legacy revisions for an object.
     Output,
@@ -116,22 +116,22 @@ const TEMPLATE: Shape = &[
     Member("icons", V4, V5, Each(ICONS)),
 ];
 
-/// What one list holds.
+/// The entries of one list.
 #[derive(Clone, Copy)]
 pub(super) struct Listed {
-    /// The member of the result that holds the entries.
+    /// The member of the result with the entries.
     pub(super) member: &'static str,
-    /// The member of an entry that names it.
+    /// The member of an entry with its name.
     pub(super) key: &'static str,
     pub(super) shape: Shape,
 }
 
-/// A value on its way through a shape.
+/// State of the check of a value.
 #[derive(Clone, Copy)]
 pub(super) struct Check {
-    /// The revision whose form is asked for.
+    /// The revision.
     pub(super) revision: Revision,
-    /// The revision that the value is written in: what the steps convert is no fault.
+    /// The revision that the value is written in: what the steps convert is valid.
     pub(super) written: Revision,
 }
 
@@ -141,17 +141,17 @@ impl ValidIn {
     /// Every revision.
     pub const ALL: Self = Self((1 << Revision::ALL.len()) - 1);
 
-    /// The revisions in which `entry` of a list of `method` is valid once the steps have carried it there.
+    /// The revisions in which `entry` of a list of `method` is valid after translation.
     pub fn of(method: &Method, entry: &str, written: Revision) -> Self {
         Listed::by(method).map_or(Self::ALL, |listed| listed.valid_in(entry, written))
     }
 
-    /// Whether the entry is valid in this revision.
+    /// True if the entry is valid in this revision.
     pub const fn has(self, revision: Revision) -> bool {
         self.0 & Self::bit(revision) != 0
     }
 
-    /// The revisions in which it is not valid, for people; `None` where there are none.
+    /// The revisions in which it is invalid, for display; `None` if there are none.
     pub fn exceptions(self) -> Option<String> {
         let names = Revision::ALL.into_iter().filter(|revision| !self.has(*revision)).map(Revision::as_str);
         let names: Vec<_> = names.collect();
@@ -176,7 +176,7 @@ impl Listed {
         })
     }
 
-    /// What cannot be parsed, such as half a surrogate pair, is for the client to judge.
+    /// The client decides about text that cannot be parsed, such as half a surrogate pair.
     pub(super) fn valid_in(self, entry: &str, written: Revision) -> ValidIn {
         let Ok(value) = serde_json::from_str::<Value>(entry) else { return ValidIn::ALL };
         let valid = |revision: &Revision| Check { revision: *revision, written }.fault(self.shape, &value).is_none();
@@ -232,7 +232,8 @@ impl Check {
         }
     }
 
-    /// The fault of a schema that must be one of an object. `properties` and `required` are typed in the legacy revisions.
+    /// The violation in a schema that must be one of an object. `properties` and `required` are typed in the legacy
+    /// revisions.
     fn schema_fault(self, schema: &Value) -> Option<String> {
         let Some(object) = schema.as_object() else { return Some("must be a JSON Schema of an object".to_owned()) };
         if object.get("type").is_none_or(|kind| kind != "object") {

@@ -1,4 +1,4 @@
-//! What the client promises, against servers and proxies that say what they are told to.
+//! The client, with scripted servers and proxies.
 
 mod frames;
 
@@ -27,20 +27,20 @@ use super::*;
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// What a peer does with a connection on which a request came.
+/// Behaviour of a peer after a request.
 #[derive(Clone)]
 enum Then {
-    /// Answers this, and waits for the next request.
+    /// Answers, and waits for the next request.
     Answers(&'static str),
-    /// Answers this, and closes the connection.
+    /// Answers, and closes the connection.
     AnswersOnce(&'static str),
     /// Closes the connection.
     Closes,
-    /// Says nothing.
+    /// Stays silent.
     Hangs,
-    /// Opens the tunnel that the request asks for, with a TLS server at its end that offers these protocols.
+    /// Opens the requested tunnel to a TLS server with these protocols.
     Tunnels(&'static [&'static [u8]]),
-    /// Opens the tunnel; the server at its end speaks HTTP/2 and refuses requests.
+    /// Opens the tunnel to an HTTP/2 server that refuses requests.
     Refuses(Arc<Refusals>),
 }
 
@@ -72,7 +72,7 @@ impl Peer {
         format!("http://127.0.0.1:{}/mcp", self.port)
     }
 
-    /// The next request that came.
+    /// The next request.
     fn head(&mut self) -> (usize, String) {
         self.heads.try_recv().expect("a request")
     }
@@ -129,7 +129,7 @@ fn certificate() -> CertificateDer<'static> {
     CertificateDer::from_pem_slice(include_bytes!("certificate.pem")).unwrap()
 }
 
-/// A client in this environment that trusts [`certificate`] alone.
+/// A client with this environment that trusts only [`certificate`].
 fn client(environment: &[(&str, String)]) -> Client {
     let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     let mut roots = RootCertStore::empty();
@@ -144,7 +144,7 @@ fn target(client: &Client, url: &str) -> Target {
     client.target(&HttpSpec { url: url.parse().unwrap(), headers: BTreeMap::new() }).unwrap()
 }
 
-/// Posts to `url`, and reads the whole answer.
+/// Posts to `url`, and reads the whole response.
 async fn post(client: &Client, url: &str) -> Result<(StatusCode, Version), TransportError> {
     let Target { uri, headers } = target(client, url);
     let mut request = Request::new(Full::default());
@@ -220,7 +220,7 @@ async fn a_connection_takes_ten_seconds_at_most() {
 
 #[tokio::test]
 async fn all_addresses_of_a_name_are_tried() {
-    // `localhost` is ::1, too, where nothing listens
+    // `localhost` is also ::1, without a listener
     let peer = Peer::start(Then::Answers(OK)).await;
     let url = format!("http://localhost:{}/", peer.port);
     assert_eq!(post(&client(&[]), &url).await.unwrap().0, StatusCode::OK);
@@ -288,7 +288,7 @@ async fn credentials_in_the_url_become_a_header() {
     assert_eq!(target.headers["authorization"], format!("Basic {}", STANDARD.encode("user:p w")));
 }
 
-/// What becomes of a request, and how often it came.
+/// The outcome of a request, and the number of times that it arrived.
 async fn post_refused(times: usize, by: Refusal) -> (Result<StatusCode, TransportError>, usize) {
     let refusals = Refusals::new(times, by);
     let proxy = Peer::start(Then::Refuses(Arc::clone(&refusals))).await;

@@ -1,4 +1,4 @@
-//! A server of HTTP/2 that does not take up requests, frame by frame (RFC 9113). Knows nothing of clients.
+//! An HTTP/2 server that refuses requests, by frame (RFC 9113). Knows nothing of clients.
 
 use std::sync::{
     Arc,
@@ -16,20 +16,20 @@ const NO_ERROR: u32 = 0;
 pub(super) const REFUSED_STREAM: u32 = 7;
 pub(super) const CANCEL: u32 = 8;
 
-/// How the first requests of all connections are refused; later ones are answered.
+/// Refusal of the first requests of all connections; later ones are answered.
 #[derive(Debug)]
 pub(super) struct Refusals {
     remaining: AtomicUsize,
     by: Refusal,
-    /// The requests that came.
+    /// Number of requests.
     requests: AtomicUsize,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Refusal {
-    /// The stream is reset with this code.
+    /// Resets the stream with this code.
     Reset(u32),
-    /// The connection ends, and this request is none of those that the server has acted on.
+    /// Ends the connection, and excludes this request from the processed ones.
     Drain,
 }
 
@@ -40,7 +40,7 @@ impl Refusals {
         Arc::new(Self { remaining: AtomicUsize::new(remaining), by, requests: AtomicUsize::new(0) })
     }
 
-    /// How many requests came.
+    /// The number of requests.
     pub(super) fn requests(&self) -> usize {
         self.requests.load(Ordering::Relaxed)
     }
