@@ -29,7 +29,7 @@ await mkdir(options.out, { recursive: true });
 const MINUTE = 60_000;
 const WIDTHS = [1280, 390];
 const SCHEMES = ['light', 'dark'];
-// a web site that nobody knows; the name resolves nowhere
+// an unknown web site; its name does not resolve
 const FAR = 'https://untrusted.example';
 // characters that forms and URLs treat specially: they must come back as they were sent (N-74)
 const STATE = 'a+b%2Fc=&é';
@@ -50,7 +50,7 @@ const browser = await chromium.launch({
   ],
 });
 const context = await browser.newContext({ javaScriptEnabled: false });
-// what ends a hang
+// timeout that ends a hang
 context.setDefaultTimeout(MINUTE);
 context.setDefaultNavigationTimeout(MINUTE);
 const complaints = [];
@@ -71,7 +71,7 @@ try {
   callback.close();
 }
 
-// The first answer that led to an address, as soon as the browser has told of it.
+// The first response that leads to an address, once the browser has reported it.
 async function redirected(target) {
   const end = Date.now() + MINUTE;
   const found = () => navigations.find(({ location }) => location.startsWith(target));

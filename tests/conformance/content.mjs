@@ -1,4 +1,4 @@
-// What the official suite asks a server to offer: its tools, resources and prompts, by the names that the suite uses.
+// Content that the official suite requires: tools, resources and prompts, by the names of the suite.
 // Knows nothing of transports and versions.
 
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==';

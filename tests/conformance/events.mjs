@@ -1,6 +1,6 @@
-// What a server said on its streams.
+// Messages of a server on its streams.
 
-/** What was said on each stream, so that clients can come back. */
+/** The messages of each stream, so that clients can resume it. */
 export class Events {
   said = new Map();
   last = 0;

@@ -21,7 +21,7 @@ export function change(kind) {
   else things.test_added = kind === 'tools' ? tools.test_simple_text : prompts.test_simple_prompt;
 }
 
-/** What matches the beginning of an argument. */
+/** Completions of the beginning of an argument. */
 export function complete({ argument }) {
   const values = ['paris', 'park', 'party'].filter((value) => value.startsWith(argument.value));
   return { completion: { values, total: values.length, hasMore: false } };

@@ -5,7 +5,7 @@ import { createRequestStateCodec } from '@modelcontextprotocol/server';
 
 const { mint, verify } = createRequestStateCodec({ key: crypto.getRandomValues(new Uint8Array(32)) });
 
-/** What tells a server whether a state is its own. */
+/** Shows a server whether a state is its own. */
 export const requestState = { verify };
 
 /** Runs `body`, which is given `ask(method, params, key)`: its result, or the questions that it waits for. */

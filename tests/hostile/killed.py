@@ -20,7 +20,7 @@ from trial import gateway_for
 
 PEOPLE, CALLERS, KEY_MAKERS, RACERS = 4, 2, 1, 1
 ROUND_SECONDS = (0.5, 2.5)
-# how many of each kind are checked after a restart; all of them after the last
+# number of each kind that is checked after a restart; all of them after the last
 MOST_CHECKED = 40
 INTERRUPTED = {"asked": "code exchanges", "refreshing": "refreshes", "revoking": "revocations"}
 # without grace, a refresh token that is used again ends its family if its successor was used

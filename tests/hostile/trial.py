@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 DESCRIPTORS = 1024
 # the p99 beside an attack, as a multiple of the p99 without; below the floor the scheduler decides, not the gateway
 MOST_RATIO, FLOOR_MS = 3, 10
-# how long memory and descriptors may take to come back, and how much may remain
+# maximum time for memory and descriptors to be released, and the part that may remain
 BACK_SECONDS, BACK_MIB, BACK_DESCRIPTORS = 20, 48, 8
 # right keys that are presented for the first time during an attack from the same address
 NEWCOMERS = 10

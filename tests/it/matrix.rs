@@ -1,5 +1,5 @@
-//! The matrix: every client binding × every server binding in every version × every feature that crosses, by loops. The
-//! gateway is the whole application on real sockets; the servers are processes that do what a call says.
+//! The matrix: every client binding × every server binding, in every version × every common feature, by loops. The
+//! gateway is the whole application on real sockets; the servers are scripted processes.
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
 mod asking;
@@ -26,9 +26,9 @@ use self::{
     world::{Behind, World},
 };
 
-/// How the gateway reaches a server.
+/// Transports of servers.
 const TRANSPORTS: [&str; 2] = ["stdio", "http"];
-/// How a client reaches the gateway, and in which version.
+/// Bindings and versions of clients.
 const CLIENTS: [(Binding, Revision); 6] = [
     (Binding::Sse, Revision::V2024_11_05),
     (Binding::Streamable, Revision::V2025_03_26),
@@ -37,7 +37,7 @@ const CLIENTS: [(Binding, Revision); 6] = [
     (Binding::Sse, Revision::V2025_11_25),
     (Binding::Streamable, Revision::V2026_07_28),
 ];
-/// How many pairs talk at once.
+/// Number of concurrent pairs.
 const AT_ONCE: usize = 20;
 
 /// One pair of versions and bindings.
@@ -50,8 +50,8 @@ struct Pair {
 }
 
 impl Pair {
-    /// The name of the server that the grid has for it. One of 2026-07-28 has no sessions that keep its clients apart, so
-    /// each of them has one for itself.
+    /// The name of the pair's server. One of 2026-07-28 has no sessions to keep its clients apart, so each client has
+    /// its own.
     fn backend(self) -> String {
         let Self { transport, server, client, binding } = self;
         match (server.era(), binding) {
@@ -95,7 +95,7 @@ async fn every_feature_crosses_between_every_pair() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_that_nobody_answers_ends_in_its_time() {
     let pairs = pairs();
-    // long enough for nothing that is answered
+    // long enough for a server request that stays unanswered
     let world = World::start("question_timeout = \"1s\"", &pairs).await;
     let talks = stream::iter(pairs).map(|pair| {
         let world = &world;
@@ -128,7 +128,7 @@ async fn every_method_and_every_content_is_right_in_the_version_of_who_gets_it()
             questions::cross(&mut peer).await;
             methods::cross(&mut peer).await;
             peer.nothing_is_left();
-            // on stdio each session would start a process more, to no other end
+            // on stdio each session would start another process, to no other end
             if pair.transport == "http" {
                 questions::undeclared(door, pair).await;
             }

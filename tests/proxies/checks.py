@@ -1,4 +1,4 @@
-"""What a client, a person and an operator notice of the gateway behind a proxy."""
+"""Checks of the gateway behind a proxy, as a client, a user and an operator see it."""
 
 import base64
 import contextlib
@@ -30,7 +30,7 @@ class Report:
 
     @contextlib.contextmanager
     def check(self, sentence):
-        """One thing that somebody would notice. A failure is told, and the suite goes on."""
+        """One check that a user would notice. A failure is reported, and the suite goes on."""
         try:
             yield
         except Exception as error:

@@ -1,4 +1,4 @@
-"""What clients of both eras have in common: who they are, what they ask the servers to do, and what may go wrong.
+"""Common parts of the clients of both eras: identity, calls, and allowed failures.
 
 A client is one of a person, at one server, and does what people's clients do, at random.
 """
@@ -47,7 +47,7 @@ class Client:
             await self.close()
 
     async def end_streams(self):
-        """Ends what is beside its acts; what went wrong there is told."""
+        """Ends background work, and reports its failures."""
         for stream in self.streams:
             stream.cancel()
         await asyncio.gather(*self.streams, return_exceptions=True)

@@ -1,11 +1,11 @@
-"""What one client of the soak hears, checked against what it asked for. Knows nothing of transports."""
+"""Messages to one client of the soak, checked against its requests. Knows nothing of transports."""
 
 import time
 
 from question import owner as owner_of
 
 FORGOTTEN = 5
-# what the gateway itself says meanwhile
+# messages of the gateway itself
 WAITING = ("waiting for input (round ", "waiting for `")
 
 

@@ -1,4 +1,4 @@
-"""What the servers of a soak write down together, one line each, so that a call that runs twice is found whoever ran it.
+"""Common log of the servers in a soak, one line for each call, to detect a call that runs twice.
 
 `ran OWNER` begins a call; `ran OWNER/LEG` goes on with one that was ended with a question; `finished OWNER` and `cancelled OWNER`
 end it. `WRONG` is something that a server must never be told.

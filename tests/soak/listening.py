@@ -15,7 +15,7 @@ class Listening:
         self.acknowledged, self.updated, self.task = asyncio.get_running_loop().create_future(), {}, None
 
     async def open(self, posted):
-        """Waits for the acknowledgement; gives the resources that it tells of."""
+        """Waits for the acknowledgement; returns its resources."""
         self.task = asyncio.ensure_future(self.follow(posted))
         done, _ = await asyncio.wait({self.task, self.acknowledged}, timeout=self.client.world.longest, return_when=asyncio.FIRST_COMPLETED)
         if not done:
@@ -26,12 +26,12 @@ class Listening:
         return self.acknowledged.result()
 
     def expect(self, uri):
-        """Set when the resource is told of from now on."""
+        """Set once updates of the resource are acknowledged."""
         heard = self.updated[uri] = asyncio.Event()
         return heard
 
     async def close(self):
-        """Closing the answer is what ends it. What went wrong on it is told here."""
+        """Ends the listen by closing the response, and reports its failures."""
         if self.task is None:
             return
         self.task.cancel()

@@ -16,7 +16,7 @@ CAPABILITIES = {"sampling": {}, "elicitation": {"form": {}}, "roots": {}}
 FATES = {"stay": 82, "cancel": 12, "abandon": 6}
 STATUSES = {-32601: 404, -32020: 400, -32021: 400, -32022: 400}
 EXPIRED = {"code": -32602, "message": "Invalid or expired requestState"}
-# what is answered later than this the gateway may have given up
+# the gateway may have cancelled a call without an answer for this long
 PATIENCE = 3
 MOST_LISTENS = 3
 
@@ -94,7 +94,7 @@ class ModernClient(Client):
         if steps != expected:
             raise Wrong(f"{owner} heard {steps} of {expected} steps before its answer")
         logged = {step for logger, step in self.ear.logged if logger == owner}
-        # on a channel nobody can tell whose a message is, where several calls want some
+        # on a channel, a message is ambiguous if several calls asked for some
         if self.at_http and arguments["log"] and level in ("debug", "warning") and logged != set(range(1, expected + 1)):
             raise Wrong(f"{owner} read the log messages {sorted(logged)} of {expected}")
         self.worked(result)
@@ -240,7 +240,7 @@ class ModernClient(Client):
             answered = None
             async for event, heard in response.messages():
                 if answered is not None:
-                    # nothing may follow; whatever does is heard as what it is
+                    # nothing may follow; a further message is checked as such
                     self.hear(heard, id)
                     raise Wrong(f"{self.who()} heard something after the answer: {heard}")
                 if event is not None:

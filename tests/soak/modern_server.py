@@ -52,7 +52,7 @@ def wrong(message, what):
 
 
 def sealed(state):
-    """A text that nobody may read or write anew: with quotes, breaks and letters of every width."""
+    """A text that must pass unchanged: with quotes, line breaks and characters of every width."""
     text = json.dumps(state)
     return f"\u00e9\U0001f600\"\\\n\t{text}#" + hashlib.sha256((KEY + text).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""What a broken gateway would do, done on purpose between it and the soak's clients, to see that the soak notices."""
+"""Faults of a broken gateway, injected between it and the soak's clients, to test that the soak notices them."""
 
 import copy
 import json

@@ -6,7 +6,7 @@ import json
 from sabotage import Silence
 
 
-# what is done to the messages on purpose, if anything
+# the injected fault, if any
 sabotage = None
 
 

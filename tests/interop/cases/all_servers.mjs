@@ -34,7 +34,7 @@ await check('all eight backends appear in one list of tools', () => until('all b
 }));
 
 const { tools } = await client.listTools();
-/** What is listed and `mine`, as soon as it is as many as expected: a backend that is slow to list comes later. */
+/** Listed entries that are `mine`, once there are as many as expected: a slow backend is listed later. */
 async function listed(ask, kind, mine, expected) {
   let found;
   const all = async () => (found = (await ask())[kind].filter(mine)).length >= expected.length;

@@ -11,7 +11,7 @@ WAYS = {"stdio": ("/mcp/everything", ""), "http": ("/mcp/everything-http", ""), 
 
 
 class Answers:
-    """What the client says when it is asked, and what it heard."""
+    """The client's answers to server requests, and the messages that it got."""
 
     def __init__(self):
         self.logs, self.updates = [], []

@@ -15,7 +15,7 @@ from servers import Server
 
 PROGRAMS = Path(__file__).parent.parent / "eras"
 MODERN = "2026-07-28"
-# What each client does at each server.
+# Calls of each client at each server.
 CHECKS = 8
 # The servers that are visited on the endpoint of all, too.
 MERGED = ("typescript-modern-http", "python-dual-stdio")
@@ -67,7 +67,7 @@ CLASSIC = [
 
 
 def behind():
-    """The servers, and the processes of those over HTTP. A server of one era is told of, one of both is found out."""
+    """The servers, and the processes of those over HTTP. The era of a server is configured if it has one, and detected if it has both."""
     servers, processes = [], []
     for sdk in SDKS:
         for era in ("modern", "dual"):
@@ -81,7 +81,7 @@ def behind():
 
 
 def knows(gateway, servers, found):
-    """The gateway speaks 2026-07-28 with every server, as it was told or as it knows otherwise."""
+    """The gateway uses 2026-07-28 with every server, by configuration or by detection."""
     known = {server.id: (MODERN, "configured" if server.era else found) for server in servers}
     # who answers late is found out late
     with contextlib.suppress(AssertionError):

@@ -1,4 +1,4 @@
-"""What a person meets first: a start with nothing configured, one command, and the file that other clients have."""
+"""The first run: a start without configuration, a single command, and the file of other clients."""
 
 import json
 import stat

@@ -1,4 +1,4 @@
-"""What an API key may do, and that it stops when it is revoked."""
+"""The rights of an API key, and the effect of its revocation."""
 
 from case import check, contains, context, equal, finish
 from gateway import Gateway

@@ -13,7 +13,7 @@ import { check, context, finish, textOf, until } from '../harness/case.mjs';
 
 const everything = path.join(context.nodeModules, '.bin', 'mcp-server-everything');
 const folder = fs.mkdtempSync(path.join(context.work, 'lost-'));
-/** A port that nobody listens on, below those that the system gives to connections: it is still free when it is used. */
+/** A free port, below those that the system assigns to connections: it is still free when it is used. */
 const port = async () => {
   for (;;) {
     const port = 12_000 + Math.floor(Math.random() * 20_000);
@@ -74,7 +74,7 @@ async function open(backend) {
   return { client, transport, heard, uri, call: (name, args = {}, more) => client.callTool({ name, arguments: args }, undefined, more) };
 }
 
-/** Calls again as often as the client is told that it may. */
+/** Repeats a call while its error is retryable. */
 async function retried(call, seconds = 60) {
   const end = Date.now() + seconds * 1000;
   for (;;) {
@@ -87,7 +87,7 @@ async function retried(call, seconds = 60) {
   }
 }
 
-/** What the client did before works as it did. */
+/** Everything still works as before. */
 async function goesOn({ transport, heard, uri, call }, session) {
   assert.equal(textOf(await call('echo', { message: 'on we go' })), 'Echo: on we go');
   assert.equal(transport.sessionId, session);

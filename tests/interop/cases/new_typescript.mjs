@@ -62,7 +62,7 @@ for (const [way, [path, tool, resource]] of Object.entries(WAYS)) {
   });
   await check(`${way}: progress comes, and a cancel ends the call`, async () => {
     const steps = [];
-    // the client itself tells that it answers a question, which this server may have in the meantime
+    // the client itself announces its answer, which this server may have by then
     const onprogress = ({ progress, message }) => message ?? steps.push(progress);
     await call('trigger-long-running-operation', { duration: 1, steps: 4 }, { onprogress });
     assert.deepEqual(steps.slice(0, 3), [1, 2, 3]); // the client drops one that comes together with the answer

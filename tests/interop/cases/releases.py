@@ -50,7 +50,7 @@ OVER_HTTP = ("TypeScript 1.17.5", "Python 1.22.0")
 
 
 def behind():
-    """The servers as the gateway is told them and as the clients know them, and the processes of those over HTTP."""
+    """The servers as configured and as the clients name them, and the processes of those over HTTP."""
     servers, known, processes = [], [], []
     for release in RELEASES:
         ident = release.name.lower().replace(" ", "-").replace(".", "-")

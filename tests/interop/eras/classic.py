@@ -14,7 +14,7 @@ HEADERS = {"Authorization": f"Bearer {context['directKey']}"}
 
 
 class Answers:
-    """What the client says when it is asked, and what it heard."""
+    """The client's answers to server requests, and the messages that it got."""
 
     def __init__(self):
         self.action, self.logs, self.updates, self.changes = "accept", [], [], 0

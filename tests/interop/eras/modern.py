@@ -13,7 +13,7 @@ LEVEL = "io.modelcontextprotocol/logLevel"
 
 
 class Answers:
-    """What the client says when it is asked, and what it heard."""
+    """The client's answers to server requests, and the messages that it got."""
 
     def __init__(self):
         self.action, self.logs = "accept", []

@@ -1,4 +1,4 @@
-// What a case in JavaScript needs: its context, one line per check, and an end.
+// Frame of a case in JavaScript: its context, one line per check, and an end.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 export const context = JSON.parse(process.env.INTEROP);
 const failed = [];
 
-/** One thing that a user would notice. A failure is told, and the case goes on. The time ends a hang: how fast the machine is, nobody asks. */
+/** One check that a user would notice. A failure is reported, and the case goes on. The timeout only ends a hang. */
 export async function check(sentence, body, seconds = 150) {
   try {
     const value = await within(seconds, body());

@@ -1,4 +1,4 @@
-"""What a case in Python needs: its context, one line per check, and an end."""
+"""Frame of a case in Python: its context, one line per check, and an end."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ _failed = []
 
 @contextlib.contextmanager
 def check(sentence):
-    """One thing that a user would notice. A failure is told, and the case goes on."""
+    """One check that a user would notice. A failure is reported, and the case goes on."""
     try:
         yield
     except Exception as error:

@@ -19,7 +19,7 @@ STOP_SECONDS = 60
 
 
 def free_port():
-    """A port that nobody listens on, below those that the system gives to connections: it is still free when it is used."""
+    """A free port, below those that the system assigns to connections: it is still free when it is used."""
     while True:
         port = random.randrange(12_000, 32_000)
         with socket.socket() as listener, contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""What the suite needs on the machine: npm packages, Python environments and a Rust crate, each made once for a set of pins."""
+"""Installation of the suite: npm packages, Python environments and a Rust crate, each made once for a set of pins."""
 
 import hashlib
 import os
@@ -29,7 +29,7 @@ def cache():
 
 
 def kept(name, pins, install):
-    """The folder that `install` fills, made anew when a pin changes."""
+    """The folder that `install` fills, recreated when a pin changes."""
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in pins)).hexdigest()[:12]
     folder = cache() / f"{name}-{digest}"
     if not (folder / ".complete").exists():

@@ -20,13 +20,13 @@ async function transport(id) {
   return new StreamableHTTPClientTransport(new URL(`${context.url}/mcp/${id}`), { requestInit });
 }
 
-/** What is listed: clients of 2025-03-26 show a tool's title from its annotations. */
+/** The lists: clients of 2025-03-26 take a tool's title from its annotations. */
 const listed = (kind, { entry }) =>
   kind === 'tools' && version === '2025-03-26' && entry.title
     ? { ...entry, annotations: { title: entry.title } }
     : entry;
 
-/** A value as it is compared: known members alone, and JSON in a text as the value that it tells. */
+/** A value for comparison: only known members, and JSON in a text as a value. */
 const seen = (value) => known(version, JSON.parse(JSON.stringify(value), (member, part) => {
   const json = member === 'text' && /^(\[resource_link\] )?(\{.*\})$/.exec(part);
   return json ? [json[1], JSON.parse(json[2])] : part;

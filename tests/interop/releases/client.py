@@ -39,7 +39,7 @@ def listed(kind, entry):
 
 
 def told(members):
-    """JSON in a text as the value that it tells."""
+    """JSON in a text, as a value."""
     found = TOLD.fullmatch(members.get("text") or "")
     return {**members, "text": [found[1], json.loads(found[2])]} if found else members
 

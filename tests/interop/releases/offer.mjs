@@ -1,10 +1,10 @@
-// What the servers of all releases offer, in the words of a protocol version.
+// The lists of the servers of all releases, in the form of a protocol version.
 
 import { readFileSync } from 'node:fs';
 
 const { members, ...offer } = JSON.parse(readFileSync(new URL('offer.json', import.meta.url)));
 
-/** The members that `version` has, at any depth: others may come through, and nobody can rely on them. */
+/** The members that `version` has, at any depth: others may pass, but are not required to. */
 export function known(version, value) {
   if (Array.isArray(value)) return value.map((part) => known(version, part));
   if (value === null || typeof value !== 'object') return value;

@@ -1,4 +1,4 @@
-"""What the servers of all releases offer, in the words of a protocol version."""
+"""The lists of the servers of all releases, in the form of a protocol version."""
 
 import json
 import re
@@ -9,7 +9,7 @@ MEMBERS = OFFER.pop("members")
 
 
 def known(version, value):
-    """The members that `version` has, at any depth: others may come through, and nobody can rely on them."""
+    """The members that `version` has, at any depth: others may pass, but are not required to."""
     if isinstance(value, list):
         return [known(version, part) for part in value]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-//! The features, each as one conversation. What a pair of versions cannot have is asserted as the refusal that it is.
+//! Common features, each as a conversation. A feature that a pair of versions cannot have is asserted as its refusal.
 
 use futures_util::future::BoxFuture;
 use lockkeeper::mcp::{Era, Revision};
@@ -24,7 +24,7 @@ macro_rules! conversation {
 
 pub(super) use conversation;
 
-/// Those that every client can have, in the order in which each pair goes through them.
+/// Features for every client, in the order of execution.
 pub(super) const FEATURES: &[(&str, Feature)] = &[
     conversation!("lists and reads", |peer, pair| {
         for (method, list, name) in
@@ -52,7 +52,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         assert_eq!(peer.told(&call).await["q"], answer, "{peer:?}");
     }),
     conversation!("elicitation by form", |peer, pair| {
-        // a server of an older version has no such question
+        // a server of an older version has no such request
         if pair.server < Revision::V2025_06_18 {
             return;
         }
@@ -71,7 +71,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         if pair.server < Revision::V2025_11_25 {
             return;
         }
-        // only in one version has a page a name, by which its end is told
+        // only this version gives a URL elicitation an id, under which its end is reported
         let [client, server] = [pair.client, pair.server].map(|version| version == Revision::V2025_11_25);
         let page = json!({ "mode": "url", "message": "see", "url": "https://example.com/x" });
         let done = json!({ "elicitationId": "e1" });
@@ -109,7 +109,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         let call = peer.script(steps).await;
         let first = peer.next("roots/list").await;
         if peer.is_stateless() && pair.server.era() == Era::Legacy && !peer.has("roots/list") {
-            // what is asked too late to be in the same result is in the next one
+            // a request that comes too late for this result is in the next one
             peer.reply(&first, json!({ "roots": [] })).await;
             let second = peer.next("roots/list").await;
             peer.reply(&second, json!({ "roots": [] })).await;
@@ -163,7 +163,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         let call = peer.script(steps).await;
         let question = peer.next("roots/list").await;
         if peer.is_stateless() {
-            // until then nobody may be there to be told
+            // before that, no client may be able to get it
             peer.reply(&question, json!({ "roots": [] })).await;
         }
         for number in [1, 2] {
@@ -238,8 +238,8 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
     }),
 ];
 
-/// A call whose question could not be asked: its server learns of it, where it can learn of it within the call; else the
-/// call ends with an error for its model (`translation` 4.6).
+/// A call whose server request was refused: the server gets the error within the call, if its version allows that;
+/// otherwise the call ends with an error for the model (`translation` 4.6).
 pub(super) async fn refused(peer: &mut Peer, call: &Value) {
     if peer.pair.server.era() == Era::Legacy {
         assert_eq!(peer.told(call).await["q"]["code"], -32602, "{peer:?}");
@@ -250,7 +250,7 @@ pub(super) async fn refused(peer: &mut Peer, call: &Value) {
     assert_eq!(answer["result"]["content"][0]["type"], "text", "{peer:?}: {answer}");
 }
 
-/// Tasks are between peers of that version alone: no other has a form for them.
+/// Tasks need two peers of that version: no other has a form for them.
 pub(super) fn both_have_tasks(pair: Pair) -> bool {
     pair.client == Revision::V2025_11_25 && pair.server == Revision::V2025_11_25
 }

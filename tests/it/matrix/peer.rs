@@ -1,6 +1,6 @@
-//! A client that hides nothing: every message that it gets is looked at, whatever stream it came on, and none may be left
-//! over. What a client must never see (an answer on the stream of another request, an event or a question twice, a message
-//! that the schema of its version refuses) ends the test.
+//! A strict client: it checks every message on every stream, and none may be left over. A message that a client must
+//! never get ends the test: an answer on the stream of another request, a repeated event or server request, a message
+//! that violates the schema of its version.
 
 mod stateless;
 
@@ -21,20 +21,20 @@ use super::{
 };
 use crate::support::{is_a_start, strict};
 
-/// How long a message that must come may take.
+/// Time limit for an expected message.
 pub(super) const SOON: Duration = Duration::from_mins(1);
 
-/// How a client reaches the gateway.
+/// Bindings of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Binding {
     Streamable,
     Sse,
 }
 
-/// Where a client goes, and by what right.
+/// Endpoint and credential of a client.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Door<'a> {
-    /// All clients of a test share it: to make one is slow.
+    /// Shared by all clients of a test, since creating it is slow.
     pub(super) http: &'a Client,
     pub(super) url: &'a str,
     pub(super) key: &'a str,
@@ -55,41 +55,41 @@ pub(super) struct Peer {
     reading: JoinSet<()>,
     feature: &'static str,
     last: u64,
-    /// The method of each request that has no answer yet.
+    /// Methods of unanswered requests.
     pending: HashMap<String, String>,
-    /// The ids of events and questions that came.
+    /// Ids of events and server requests so far.
     seen: HashSet<String>,
-    /// What was told last under each progress token.
+    /// The last progress under each token.
     progress: HashMap<String, f64>,
-    /// What a client without a session keeps of its own.
+    /// State of a client without a session.
     legs: Legs,
 }
 
-/// What a message came on.
+/// Stream of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The exchange of a POST that carried these requests.
+    /// The exchange of a POST with these requests.
     Post(Vec<Value>),
-    /// A stream that no request opened.
+    /// A stream without a request.
     Standalone,
 }
 
-/// Something that came.
+/// A received message.
 struct Arrived {
     on: Origin,
     event: Option<String>,
     message: Value,
-    /// The status of an answer that is no stream.
+    /// The status of a response that is no stream.
     status: Option<StatusCode>,
 }
 
 impl Peer {
-    /// A session with a standalone stream, which is ready.
+    /// Opens a session with a standalone stream.
     pub(super) async fn open(door: Door<'_>, pair: Pair) -> Self {
         Self::open_as(door, pair, &capabilities(pair.client)).await
     }
 
-    /// The same for a client with these capabilities.
+    /// Opens a session with these capabilities and a standalone stream.
     pub(super) async fn open_as(door: Door<'_>, pair: Pair, capabilities: &Value) -> Self {
         let mut peer = Self::quiet(door, pair, capabilities).await;
         if peer.is_stateless() {
@@ -102,7 +102,7 @@ impl Peer {
         peer
     }
 
-    /// A session without a standalone stream, where its binding lets it have none.
+    /// Opens a session without a standalone stream, if its binding allows that.
     pub(super) async fn quiet(door: Door<'_>, pair: Pair, capabilities: &Value) -> Self {
         let mut peer = Self {
             pair,
@@ -154,7 +154,7 @@ impl Peer {
         self.feature = feature;
     }
 
-    /// Whether it speaks a version without sessions.
+    /// True for a version without sessions.
     pub(super) fn is_stateless(&self) -> bool {
         self.pair.client.era() == Era::Modern
     }
@@ -168,7 +168,7 @@ impl Peer {
         }
     }
 
-    /// Posts a message; what comes back on its exchange goes into the inbox.
+    /// Posts a message; messages on its exchange go into the inbox.
     pub(super) async fn post(&mut self, message: &Value) {
         let response = self.exchange(message).await;
         assert!(response.status().is_success(), "{self:?}: {message} was answered {}", response.status());
@@ -177,7 +177,7 @@ impl Peer {
         }
     }
 
-    /// Posts a message and gives what is answered.
+    /// Posts a message, and returns the response.
     pub(super) async fn exchange(&mut self, message: &Value) -> Response {
         for (id, method) in requests(message) {
             self.pending.insert(id.to_string(), method.to_owned());
@@ -190,7 +190,7 @@ impl Peer {
         response
     }
 
-    /// Opens a standalone stream, or the rest of the one that `last` is of.
+    /// Opens a standalone stream, or resumes the one of the event `last`.
     pub(super) async fn resume(&self, last: Option<&str>) -> Tap {
         let mut request = self.request(self.http.get(&self.address));
         if let Some(last) = last {
@@ -212,7 +212,7 @@ impl Peer {
         }
     }
 
-    /// Lets everything that comes on a stream into the inbox.
+    /// Reads a stream into the inbox.
     pub(super) fn read(&mut self, on: Origin, mut tap: Tap) {
         let inbox = self.inbox.0.clone();
         self.reading.spawn(async move {
@@ -229,7 +229,7 @@ impl Peer {
         });
     }
 
-    /// Sends a request and gives its id.
+    /// Sends a request, and returns its id.
     pub(super) async fn send(&mut self, method: &str, params: Value) -> Value {
         let id = self.next_id();
         if self.is_stateless() {
@@ -245,7 +245,7 @@ impl Peer {
         id
     }
 
-    /// An id that this session has not used.
+    /// An unused id.
     pub(super) fn next_id(&mut self) -> Value {
         self.last += 1;
         json!(self.last)
@@ -259,24 +259,24 @@ impl Peer {
         self.post(&message).await;
     }
 
-    /// Sends a request and gives its answer.
+    /// Sends a request, and returns its answer.
     pub(super) async fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params).await;
         self.answer(&id).await
     }
 
-    /// Begins a call of the script.
+    /// Starts a scripted call.
     pub(super) async fn script(&mut self, steps: Value) -> Value {
         self.send("tools/call", script(&steps)).await
     }
 
-    /// Makes a call of the script and gives what it told.
+    /// Makes a scripted call, and returns its report.
     pub(super) async fn play(&mut self, steps: Value) -> Value {
         let call = self.script(steps).await;
         self.told(&call).await
     }
 
-    /// What the script told.
+    /// The report of a scripted call.
     pub(super) async fn told(&mut self, id: &Value) -> Value {
         let answer = self.answer(id).await;
         let text = answer["result"]["content"][0]["text"].as_str();
@@ -288,17 +288,17 @@ impl Peer {
         self.find(&what, |message| message.get("method").is_none() && message["id"] == *id).await.1
     }
 
-    /// The next message of this method.
+    /// The next message with this method.
     pub(super) async fn next(&mut self, method: &str) -> Value {
         self.next_with_origin(method).await.1
     }
 
-    /// The next message of this method, and what it came on.
+    /// The next message with this method, and its stream.
     pub(super) async fn next_with_origin(&mut self, method: &str) -> (Origin, Value) {
         self.find(method, |message| message["method"] == method).await
     }
 
-    /// Answers a question.
+    /// Answers a server request.
     pub(super) async fn reply(&mut self, question: &Value, answer: Value) {
         if self.is_stateless() {
             return self.reply_alone(question, answer);
@@ -338,7 +338,7 @@ impl Peer {
         }
     }
 
-    /// Whether this progress says that the client itself is waited for. What is told under one token rises.
+    /// True for progress that reports a wait for the client. Progress under one token must rise.
     fn is_a_wait(&mut self, told: &Value) -> bool {
         let (token, now) = (told["progressToken"].to_string(), told["progress"].as_f64().unwrap());
         let last = self.progress.insert(token, now);
@@ -348,19 +348,19 @@ impl Peer {
         waits
     }
 
-    /// Whether a message of this method has come.
+    /// True if a message with this method has arrived.
     pub(super) fn has(&self, method: &str) -> bool {
         self.kept.iter().any(|(_, message)| message["method"] == method)
     }
 
-    /// Passes over the notifications of this method that have come.
+    /// Skips notifications with this method that have arrived.
     fn pass_over(&mut self, method: &str) {
         self.take_in();
         self.kept.retain(|(_, message)| message["method"] != method);
     }
 
-    /// No message came that the feature did not ask for, but for a change of prompts: a connection that begins to listen
-    /// within a minute of a change is told of it.
+    /// Asserts that no unexpected message came, except for a change of prompts: a connection that starts to listen
+    /// within a minute of a change is notified.
     pub(super) fn has_nothing_but_changes(&mut self) {
         self.pass_over("notifications/prompts/list_changed");
         self.nothing_is_left();
@@ -372,13 +372,13 @@ impl Peer {
         }
     }
 
-    /// No message came that the feature did not ask for.
+    /// Asserts that no unexpected message came.
     pub(super) fn nothing_is_left(&mut self) {
         self.take_in();
         assert!(self.kept.is_empty(), "{self:?} at {}: left over: {:?}", self.address, self.kept);
     }
 
-    /// What no client may ever see.
+    /// Checks a message against everything that a client must never get.
     fn checked(&mut self, arrived: Arrived) -> (Origin, Value) {
         let Arrived { on, event, message, .. } = arrived;
         if let Some(event) = event {
@@ -412,12 +412,12 @@ impl std::fmt::Debug for Peer {
     }
 }
 
-/// All that a client of this version can be asked.
+/// All capabilities of a client of this version.
 pub(crate) fn capabilities(client: Revision) -> Value {
     if client.era() == Era::Modern {
         return json!({ "sampling": {}, "roots": {}, "elicitation": { "form": {}, "url": {} } });
     }
-    // older versions do not know the word `tasks`: there it means nothing
+    // older versions do not know the capability `tasks`: there it means nothing
     let tasks = json!({ "requests": { "sampling": { "createMessage": {} } } });
     let mut capabilities = json!({ "sampling": {}, "roots": { "listChanged": true }, "tasks": tasks });
     if client >= Revision::V2025_06_18 {
@@ -429,12 +429,12 @@ pub(crate) fn capabilities(client: Revision) -> Value {
     capabilities
 }
 
-/// The parameters of a call of the script.
+/// The parameters of a scripted call.
 pub(super) fn script(steps: &Value) -> Value {
     json!({ "name": "script", "arguments": { "steps": steps }, "_meta": { "progressToken": "t" } })
 }
 
-/// The id and the method of each request in a message or a batch.
+/// Id and method of each request in a message or a batch.
 fn requests(message: &Value) -> impl Iterator<Item = (&Value, &str)> {
     let all = message.as_array().map_or(std::slice::from_ref(message), Vec::as_slice);
     all.iter().filter_map(|one| Some((one.get("id")?, one.get("method")?.as_str()?)))

@@ -1,22 +1,22 @@
-//! One answer of the gateway, event by event. Knows nothing of what the messages mean.
+//! Reader of one response, by event. Knows nothing of the messages' meaning.
 
 use reqwest::Response;
 
-/// An answer that is being read.
+/// A response that is being read.
 pub(crate) struct Tap {
     response: Response,
     text: String,
     form: Form,
 }
 
-/// How an answer is written.
+/// Form of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Json,
     Events,
 }
 
-/// One event; a comment has no member but that.
+/// One event; a comment has only the comment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) id: Option<String>,
@@ -36,12 +36,12 @@ impl Tap {
         Self { response, text: String::new(), form }
     }
 
-    /// Whether the answer is one message and no stream.
+    /// True if the response is a single message.
     pub(crate) fn is_whole(&self) -> bool {
         self.form == Form::Json
     }
 
-    /// The next event, or comment; `None` at the end, or where it broke off.
+    /// The next event or comment; `None` at the end, or if the stream broke off.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
             if self.form == Form::Events

@@ -1,4 +1,4 @@
-//! The gateway and the servers behind it.
+//! The gateway and its servers.
 
 use std::{
     fmt::Write as _,
@@ -25,24 +25,24 @@ use crate::support::strict;
 const LEGACY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/matrix/server.py");
 const MODERN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/matrix/modern.py");
 
-/// One server behind the gateway.
+/// A server of the gateway.
 #[derive(Debug, Clone)]
 pub(super) struct Behind {
     pub(super) name: String,
     pub(super) transport: &'static str,
     pub(super) version: Revision,
-    /// How the gateway learns of its era: by what it is told, or by `auto`.
+    /// Its configured era, or `auto`.
     pub(super) era: &'static str,
     /// Further lines of its section.
     pub(super) options: String,
 }
 
-/// The servers, the configuration and the data of a gateway, whether it runs or not.
+/// Servers, configuration and data of a gateway, running or not.
 pub(super) struct Site {
     folder: TempDir,
-    /// Whether servers may be asked what only those of another era understand.
+    /// True if servers may get messages that only those of the other era understand.
     probes: bool,
-    /// They end with the test.
+    /// Ended with the test.
     _servers: Vec<Server>,
 }
 
@@ -62,13 +62,13 @@ struct Server(Child);
 // === impl Behind ===
 
 impl Behind {
-    /// A server without further options, named after what it is.
+    /// A server without further options, named after its version.
     pub(super) fn new(transport: &'static str, version: Revision) -> Self {
         let era = if version.era() == Era::Modern { "modern" } else { "legacy" };
         Self { name: format!("{transport}-{version}"), transport, version, era, options: String::new() }
     }
 
-    /// The same, of an era that the gateway has to find out.
+    /// The same server with an era that the gateway has to detect.
     pub(super) fn of_unknown_era(self) -> Self {
         Self { era: "auto", ..self }
     }
@@ -77,7 +77,7 @@ impl Behind {
         if version.era() == Era::Modern { MODERN } else { LEGACY }
     }
 
-    /// The same server under a name with this end, with a further line in its section.
+    /// The same server with a suffix to its name and another line in its section.
     pub(super) fn with(self, end: &str, option: &str) -> Self {
         Self { name: format!("{}-{end}", self.name), options: format!("{}{option}\n", self.options), ..self }
     }
@@ -86,7 +86,7 @@ impl Behind {
 // === impl Server ===
 
 impl Server {
-    /// A server on HTTP, and its port.
+    /// Starts a server over HTTP; returns it with its port.
     fn over_http(version: Revision, received: &Path) -> (Self, u16) {
         let mut child = Command::new("python3")
             .args([Behind::script(version), "http", "0"])
@@ -111,7 +111,7 @@ impl Drop for Server {
 // === impl Site ===
 
 impl Site {
-    /// Starts the servers that are reached by HTTP, and writes the configuration; `limits` are lines of that section.
+    /// Starts the servers over HTTP, and writes the configuration; `limits` are lines of that section.
     pub(super) fn new(limits: &str, behind: &[Behind]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let received = folder.path().join("received");
@@ -138,7 +138,7 @@ impl Site {
         self.folder.path()
     }
 
-    /// Every message that a server got from the gateway is one of its version.
+    /// Validates every message that a server got against the schema of its version.
     pub(super) fn servers_got_what_their_schema_takes(&self) {
         let mut count = 0;
         for file in fs::read_dir(self.folder().join("received")).unwrap() {
@@ -173,7 +173,7 @@ impl Site {
     }
 }
 
-/// A key of `user` that is let in as it is, made as an operator makes it. The gateway on `data` must have run once.
+/// A direct key of `user`, created as an operator does. The gateway on `data` must have run once.
 pub(crate) fn key(data: &Path, user: &str) -> String {
     let made = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
         .args(["keys", "create", "matrix", "--user", user, "--direct", "--json", "--data-dir"])
@@ -188,7 +188,7 @@ pub(crate) fn key(data: &Path, user: &str) -> String {
 // === impl World ===
 
 impl World {
-    /// The servers that these pairs talk to; `limits` are lines of that section.
+    /// The servers of these pairs; `limits` are lines of that section.
     pub(super) async fn start(limits: &str, pairs: &[Pair]) -> Self {
         let mut behind: Vec<Behind> = Vec::new();
         for pair in pairs {
@@ -223,7 +223,7 @@ impl World {
         Self { site, url, key, http, stop, served }
     }
 
-    /// The way to one of its servers, for who has its first key.
+    /// The endpoint of one of its servers, with the first key.
     pub(super) fn door<'a>(&'a self, backend: &'a str) -> Door<'a> {
         Door { http: &self.http, url: &self.url, key: &self.key, backend }
     }

@@ -28,7 +28,7 @@ use tokio::sync::Notify;
 /// What ends a hang.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What the client says when it is asked, and what it heard.
+/// The client's answers to server requests, and the messages that it got.
 #[derive(Clone, Default)]
 struct Person {
     declines: Arc<AtomicBool>,

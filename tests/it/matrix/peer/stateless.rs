@@ -1,9 +1,8 @@
-//! The same client where its version is 2026-07-28: every request stands alone, and says who asks and what is asked for in
-//! its headers; questions are results, and their answers are brought by the next request. To a conversation a call is one
-//! all the same: its questions come as they do in a session, and its end comes as the answer to its first request.
+//! The same client in 2026-07-28: every request is self-contained, with client and subject in its headers; server
+//! requests come in results, and the next request brings their answers. For a conversation it is a single call: server
+//! requests look as in a session, and the end is the answer to the first request.
 //!
-//! What is the version's own in a result (its type, how long it is good, which server it is of) is held against what it
-//! must be, and taken away.
+//! Members of a result that belong to the version (type, cache hints, server name) are checked and removed.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,41 +23,41 @@ use crate::{
 
 const PREFIX: &str = "io.modelcontextprotocol/";
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
-/// The results that say how long they are good (2026-07-28, caching).
+/// Results with cache hints (2026-07-28, caching).
 const CACHEABLE: [&str; 6] =
     ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"];
-/// The methods that a result may ask in (2026-07-28, MRTR).
+/// Methods whose results may have server requests (2026-07-28, MRTR).
 const ASKING: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
 
-/// What a client keeps of its calls between requests.
+/// State of a client's calls between requests.
 #[derive(Debug, Default)]
 pub(super) struct Legs {
     capabilities: Value,
-    /// The lowest level of the log messages that its requests are to give.
+    /// The minimum level of log messages that its requests ask for.
     pub(super) level: Option<&'static str>,
-    /// The calls, by the id of the request that each goes on with.
+    /// The calls, by the id of their current request.
     calls: HashMap<String, Leg>,
-    /// Which call a question is of, and its key there, by the id that conversations know it by.
+    /// The call and the key of each server request, by its id in conversations.
     questions: HashMap<String, (Value, String)>,
     reading: HashMap<String, AbortHandle>,
-    /// How long the last result is good, and for whom.
+    /// The last cache hints.
     hints: (Value, Value),
 }
 
-/// A call, in the request that it goes on with.
+/// A call, in its current request.
 #[derive(Debug, Clone)]
 struct Leg {
-    /// The id of its first request, by which conversations know it.
+    /// The id of its first request, which conversations use.
     first: Value,
     method: String,
     params: Value,
-    /// What is asked and has no answer yet.
+    /// Unanswered server requests.
     open: Vec<String>,
     answers: Map<String, Value>,
     state: Option<Value>,
-    /// The progress that came last.
+    /// The last progress.
     progress: Option<f64>,
-    /// What a listen was granted.
+    /// The acknowledged filter of a listen.
     granted: Option<Value>,
 }
 
@@ -75,8 +74,8 @@ impl Leg {
 }
 
 impl Peer {
-    /// From here on its requests are to give the log messages of this level and above. In a session to which nobody has
-    /// said a level it is the server's choice, where the server has one: one of 2026-07-28 is to be told.
+    /// Asks for log messages of this level in all further requests. In a session without a level the server decides; a
+    /// server of 2026-07-28 needs a level.
     pub(in crate::matrix) async fn wants_logs(&mut self, level: &'static str) {
         self.legs.level = Some(level);
         if !self.is_stateless() && self.pair.server.era() == Era::Modern {
@@ -84,17 +83,17 @@ impl Peer {
         }
     }
 
-    /// From here on its requests are to give no log messages.
+    /// Asks for no log messages in all further requests.
     pub(in crate::matrix) fn wants_no_logs(&mut self) {
         self.legs.level = None;
     }
 
-    /// How long the last result is good that said so, and for whom.
+    /// The last cache hints.
     pub(in crate::matrix) fn hints(&self) -> (Value, Value) {
         self.legs.hints.clone()
     }
 
-    /// What the request would bring that goes on with a call by answering a question of roots.
+    /// The parameters of the request that would continue a call with an answer about roots.
     pub(in crate::matrix) fn params_to_go_on(&self, call: &Value, question: &Value) -> Value {
         let leg = &self.legs.calls[&self.wire(call).to_string()];
         let (_, key) = &self.legs.questions[&question["id"].to_string()];
@@ -106,21 +105,21 @@ impl Peer {
         params
     }
 
-    /// Opens a listen with this filter; it must be granted whole.
+    /// Opens a listen with this filter, which must be acknowledged whole.
     pub(in crate::matrix) async fn listen(&mut self, filter: Value) -> Value {
         let (id, granted) = self.listen_for(filter.clone()).await;
         assert_eq!(granted, filter, "{self:?}");
         id
     }
 
-    /// Opens a listen with this filter; its id, and what was granted.
+    /// Opens a listen with this filter; returns its id and the acknowledged filter.
     pub(in crate::matrix) async fn listen_for(&mut self, filter: Value) -> (Value, Value) {
         let id = self.send("subscriptions/listen", json!({ "notifications": filter })).await;
         let granted = self.next("notifications/subscriptions/acknowledged").await["params"]["notifications"].take();
         (id, granted)
     }
 
-    /// Cancels a call: nothing of it is read any more.
+    /// Cancels a call and stops reading it.
     pub(in crate::matrix) fn leave(&mut self, call: &Value) {
         let wire = self.wire(call);
         self.legs.reading.remove(&wire.to_string()).unwrap().abort();
@@ -128,13 +127,13 @@ impl Peer {
         self.pending.remove(&wire.to_string());
     }
 
-    /// Goes on with a call whatever has no answer yet, after `change` has been at what is sent.
+    /// Continues a call regardless of unanswered server requests, with parameters modified by `change`.
     pub(in crate::matrix) fn go_on(&mut self, call: &Value, change: impl FnOnce(&mut Value)) {
         let wire = self.wire(call).to_string();
         let mut leg = self.legs.calls.remove(&wire).unwrap();
         let mut params = leg.params.clone();
         if self.pair.server.era() == Era::Modern {
-            // to the server it is another request
+            // for the server it is another request
             leg.progress = None;
         }
         leg.open.clear();
@@ -150,7 +149,7 @@ impl Peer {
         self.request_alone(&id, leg, params);
     }
 
-    /// The id of the request that a call goes on with.
+    /// The id of a call's current request.
     fn wire(&self, call: &Value) -> Value {
         let mut calls = self.legs.calls.iter();
         let found = calls.find(|(_, leg)| leg.first == *call).map(|(wire, _)| wire);
@@ -172,7 +171,7 @@ impl Peer {
         self.request_alone(id, leg, params);
     }
 
-    /// Sends one request of a call. Its answer is read as it comes.
+    /// Sends one request of a call, and reads its answer in the background.
     fn request_alone(&mut self, id: &Value, leg: Leg, mut params: Value) {
         let meta = &mut params["_meta"];
         meta[format!("{PREFIX}protocolVersion")] = self.pair.client.as_str().into();
@@ -202,7 +201,7 @@ impl Peer {
         self.legs.calls.insert(id.to_string(), leg);
     }
 
-    /// A request under the headers that mirror it.
+    /// A request with the headers that mirror it.
     fn mirrored(&self, message: &Value) -> RequestBuilder {
         let request = self.http.post(&self.address).bearer_auth(&self.key);
         let mut request = request
@@ -232,7 +231,7 @@ impl Peer {
         request.body(message.to_string())
     }
 
-    /// Answers one question; the call goes on when all of them have an answer.
+    /// Answers one server request; the call continues once all are answered.
     pub(super) fn reply_alone(&mut self, question: &Value, answer: Value) {
         assert!(answer.get("code").is_none(), "{self:?}: this version has no such answer: {answer}");
         let id = question["id"].to_string();
@@ -246,14 +245,14 @@ impl Peer {
         }
     }
 
-    /// What no client may ever see; and what of it concerns a conversation.
+    /// Checks a message against everything that a client must never get; returns the part for a conversation.
     pub(super) fn checked_alone(&mut self, arrived: Arrived) -> Vec<(Origin, Value)> {
         let Arrived { on, event, mut message, status } = arrived;
         assert_eq!(event, None, "{self:?}: {message}");
         let Origin::Post(ids) = &on else { panic!("{self:?}: a stream without a request") };
         let wire = ids[0].clone();
         let Some(mut leg) = self.legs.calls.remove(&wire.to_string()) else {
-            // what was on its way when the call was left
+            // sent before the call was cancelled
             return Vec::new();
         };
         if message.get("method").is_some() {
@@ -277,8 +276,8 @@ impl Peer {
         vec![(on, message)]
     }
 
-    /// A notification: on the answer to a listen what was granted, after the grant and under its tag; else what belongs
-    /// to the request alone.
+    /// A notification: on a listen only acknowledged ones, after the acknowledgement and with its tag; otherwise only
+    /// those of the request.
     fn told_alone(&self, wire: &Value, leg: &mut Leg, mut message: Value) -> Value {
         let method = message["method"].as_str().unwrap().to_owned();
         assert!(message.get("id").is_none(), "{self:?}: a server asks in results alone: {message}");
@@ -326,7 +325,7 @@ impl Peer {
         message
     }
 
-    /// A result that asks: its questions, as they come in a session.
+    /// A result with server requests, in the form of a session.
     fn asked_alone(&mut self, wire: &Value, mut leg: Leg, message: &Value) -> Vec<(Origin, Value)> {
         assert!(ASKING.contains(&leg.method.as_str()), "{self:?}: in {} came {message}", leg.method);
         strict::asking(self.pair.client, message).unwrap_or_else(|fault| panic!("{self:?}: {fault}"));
@@ -351,7 +350,7 @@ impl Peer {
         asked.collect()
     }
 
-    /// Takes away what is the version's own in the result of a call.
+    /// Removes the version's own members from the result of a call.
     fn consume(&mut self, wire: &Value, leg: &Leg, result: &mut Value) {
         let Pair { server, .. } = self.pair;
         let result = result.as_object_mut().unwrap();
@@ -363,7 +362,7 @@ impl Peer {
         };
         if CACHEABLE.contains(&leg.method.as_str()) {
             let hints = (result.remove("ttlMs").unwrap(), result.remove("cacheScope").unwrap());
-            // nothing of a server of another era says how long it is good
+            // a server of the other era has no cache hints
             if server.era() == Era::Legacy {
                 assert_eq!(hints, (json!(0), json!("private")), "{self:?}");
             }
@@ -381,7 +380,7 @@ impl Peer {
     }
 }
 
-/// The status of an answer that is no stream (`translation` 2.2).
+/// The status of a response that is no stream (`translation` 2.2).
 fn status_of(message: &Value) -> StatusCode {
     match message["error"]["code"].as_i64() {
         Some(-32601) => StatusCode::NOT_FOUND,
@@ -390,7 +389,7 @@ fn status_of(message: &Value) -> StatusCode {
     }
 }
 
-/// A value as a header can carry it.
+/// A value in a form that a header can carry.
 fn header_value(value: &str) -> String {
     let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~')) && value.trim() == value;
     if plain && !value.starts_with("=?base64?") {
