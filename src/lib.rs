@@ -20,7 +20,7 @@
 //! | [`storage`] | the SQLite database; the only module that knows SQL |
 //! | [`config`], [`cli`], [`telemetry`], [`app`] | how it is set up, started, watched and put together |
 //!
-//! `docs/architecture.md` has the whole map, the way of a call and of a login, and the place of every kind of change.
+//! `docs/architecture.md` has the whole map, the path of a call and of a login, and the place of every kind of change.
 //!
 //! # Citations
 //!

@@ -1,7 +1,6 @@
-//! One call of one backend, in the backend's own names, brought together with what the lists say of it: parameters that
-//! are mirrored in headers (2026-07-28), output schemas that are shown wrapped, tools that run as tasks alone. What a
-//! client mirrored is held against the tool as it was listed, before the call goes anywhere; what is to be mirrored toward
-//! the server is made anew. Knows nothing of routes.
+//! One call of one backend, under the backend's own names, with the data from its lists: parameters that are mirrored
+//! in headers (2026-07-28), wrapped output schemas, tools that run only as tasks. Parameters that the client mirrored
+//! are checked against the listed tool first; those for the server are derived again. Knows nothing of routes.
 
 use std::sync::{Arc, LazyLock};
 
@@ -156,8 +155,8 @@ impl BackendToolCall {
         differs
     }
 
-    /// The same event; a result of a tool whose output schema is shown wrapped to this client is marked, so that it is
-    /// wrapped too (`translation` 3.3, STA).
+    /// Marks a result of a tool whose output schema is wrapped for this client, so that the result is wrapped too
+    /// (`translation` 3.3, STA).
     async fn marked(&self, event: Event) -> Event {
         match event {
             Event::Done(Outcome::Complete(result)) if self.may_be_wrapped(&result) && self.is_wrapped().await => {

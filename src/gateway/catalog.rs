@@ -1,14 +1,14 @@
 //! Lists of one backend, served from memory (design rule 6). Knows nothing of merging and of policy.
 //!
-//! A [`ListCache`] holds what one kind of client sees: keyed by its owner and by what the client can be asked, since
-//! servers show other tools to other clients. Everything is served as it is there and refreshed in the background: when it
-//! is older than [`CatalogSettings::refresh`], or when the backend says that it changed. The cache of a backend that is
-//! down is kept.
+//! A [`ListCache`] holds the lists for one kind of client: keyed by its owner and by the client's capabilities, since
+//! servers show other tools to other clients. Lists are served as cached and refreshed in the background: when they are
+//! older than [`CatalogSettings::refresh`], or when the backend reports a change. The cache of a failed backend is
+//! kept.
 //!
-//! The owner: of a backend that is shared per user, that user. Of one that is shared per session, the gateway itself with
-//! the same capabilities, so that listing starts no process for a session; once the session's own backend session says
-//! that a list changed, that session is asked and has a cache of its own. A client without sessions has the backend session
-//! of its user.
+//! The owner of a cache is, for a backend that is shared per user, that user. For one that is shared per session, it is
+//! the gateway with the same capabilities, so that listing starts no process for a session; once the session's own
+//! backend session reports a change, that session is asked and gets its own cache. A client without a session has the
+//! backend session of its user.
 
 mod cache;
 mod cached;
@@ -96,7 +96,7 @@ impl Catalog {
         }
     }
 
-    /// Server information of the backend; starts a fetch if it is due. The last known one is used at once, so that no
+    /// Server information of the backend; starts a fetch if it is due. The last known one is used meanwhile, so that no
     /// session waits for it twice (`translation` 6.7).
     pub(crate) fn server_info(&self, context: &Context) -> Lookup<DiscoverInfo> {
         let cache = self.cache(context);
@@ -146,8 +146,8 @@ impl Catalog {
         key
     }
 
-    /// The owner of the backend session that serves this context, if it is not everybody's. A client without sessions is known by its
-    /// user (`translation` 4b.1).
+    /// The owner of the backend session for this context, unless it is shared by all. A client without a session is
+    /// identified by its user (`translation` 4b.1).
     fn own_owner(&self, context: &Context) -> Option<CacheOwner> {
         match (self.share, &context.requester) {
             (_, Requester::Gateway) | (Share::All, _) => None,
@@ -189,7 +189,7 @@ impl Catalog {
         }
     }
 
-    /// The kinds whose list changed a moment ago, for those who begin to listen: they may have been given the old one.
+    /// The kinds of lists that have just changed, for new listens: their clients may have got the old ones.
     pub(crate) fn just_changed(&self, context: &Context) -> Vec<ListKind> {
         let cache = self.caches.read().get(&self.key(context)).cloned();
         let changed =
@@ -223,8 +223,8 @@ impl Catalog {
         self.source.omissions.may_have_tools()
     }
 
-    /// True if the tool of this own name is not shown to this client, because it breaks the schema of the client's
-    /// version. One that was not listed yet is for its server to judge.
+    /// True if this tool is hidden from this client because it breaks the schema of the client's version. The server
+    /// decides about an unlisted tool.
     pub(crate) fn leaves_out_tool(&self, context: &Context, name: &str) -> bool {
         if !self.leaves_out_tools() {
             return false;

@@ -16,8 +16,8 @@ use crate::mcp::{ClientInfo, Context, Outcome, Payload, Revision, meta};
 /// Maximum bytes of the joined instructions.
 const MOST_INSTRUCTIONS: usize = 16 << 10;
 
-/// The answer of the merged endpoint. A backend that has not answered yet is supposed to have everything, so that a
-/// client does not leave out what comes a moment later.
+/// The server information of the merged endpoint. A backend that has not answered yet counts as one with all
+/// capabilities, so that a client does not skip lists that follow a moment later.
 pub(crate) async fn merged(settings: &GatewaySettings, seen: &[VisibleBackend], context: &Context) -> Outcome {
     let asked = seen.iter().map(|one| one.entry.catalog.server_info(context)).collect();
     let given = gather(asked, settings.cold_budget, WaitPolicy::Budget).await;
@@ -81,8 +81,8 @@ fn capabilities(given: &[Gathered<DiscoverInfo>]) -> Value {
     union.into()
 }
 
-/// The part of the `tasks` capability that the gateway keeps toward clients if a backend has it: calls of tools as tasks,
-/// and cancelling. `tasks/list` is not part of it: no cursor leads through several servers' lists of tasks.
+/// The part of the `tasks` capability that the gateway supports if a backend has it: tool calls as tasks, and
+/// cancellation. `tasks/list` is left out: no cursor spans the lists of several servers.
 fn tasks(given: &[&DiscoverInfo]) -> Option<Value> {
     let has_tasks = |info: &DiscoverInfo| info.runs_tools_as_tasks() || info.extends_tasks();
     given.iter().any(|info| has_tasks(info)).then(|| {
@@ -110,7 +110,7 @@ fn agreed(given: &[&DiscoverInfo], capability: &str) -> Map<String, Value> {
     agreed
 }
 
-/// The instructions of each backend under its name, whole ones only as far as they fit, the last one cut.
+/// The instructions of each backend under its name, complete as far as they fit, the last one truncated.
 fn instructions(seen: &[VisibleBackend], given: &[Gathered<DiscoverInfo>]) -> Option<String> {
     let mut text = String::new();
     for (one, about) in seen.iter().zip(given) {

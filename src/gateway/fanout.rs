@@ -19,9 +19,9 @@ pub(crate) fn notify(shared: &Arc<GatewayState>, call: Call) -> Reply {
     })
 }
 
-/// Sets the log level at each of `seen`. Each keeps it for the sessions that it opens, and tells its server where that
-/// declares `logging`; so the answer is never an error (`translation` 3.4, LOG). A slow backend is told in the background:
-/// the client waits for the cold budget at most.
+/// Sets the log level at each of `seen`. Each stores it for sessions that it opens, and sends it to its server if that
+/// declares `logging`; so the answer is never an error (`translation` 3.4, LOG). A slow backend gets it in the
+/// background: the client waits at most for the cold budget.
 pub(crate) fn set_level(shared: &Arc<GatewayState>, seen: Vec<VisibleBackend>, call: Call) -> Reply {
     let shared = Arc::clone(shared);
     Reply::later(async move {

@@ -1,8 +1,8 @@
 //! Waiting for the answers of several backends, with a limit. Knows nothing of what they are.
 //!
-//! A cold start waits for a short budget, counted from the start of each fetch, so that a backend which never answers
-//! delays the first calls alone. A sole backend of which nothing is known is waited for to the end (`translation` 6.7), and so
-//! is one whose reader was told of a change.
+//! A cold start waits for a short budget, counted from the start of each fetch, so that a silent backend delays only
+//! the first calls. A single backend without any known data is awaited to the end (`translation` 6.7), as is one whose
+//! reader was notified of a change.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,9 +1,9 @@
 //! `subscriptions/listen` for many backends: their notifications in one reply that does not end by itself. Knows
 //! nothing of how lists are cached.
 //!
-//! A listen with a filter begins with the one acknowledgement of what the backends together tell: each is asked for its own
-//! tasks and resources. A backend's `list_changed` is passed on when its list has come and is another than the one that was
-//! given out; several within 100 ms are one.
+//! A listen with a filter begins with a single acknowledgement for all backends, each of which gets its own tasks and
+//! resources. A backend's `list_changed` is forwarded once the new list has been fetched and differs from the one that
+//! was served; several within 100 ms are merged.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -313,8 +313,8 @@ fn part(seen: &VisibleBackend, view: NameView, call: &Call) -> Call {
     Call { params: listen::for_tasks(&own), ..call.clone() }
 }
 
-/// One backend's listen, opened again where it ends. Changes of lists go to the catalog, which tells of those that are.
-/// If the listen names tasks or resources, the first that comes is an acknowledgement, and none follows.
+/// The listen at one backend, reopened when it ends. Changes of lists go to the catalog, which reports actual ones. If
+/// the listen names tasks or resources, the first notification is an acknowledgement, and no other follows.
 fn follow(seen: VisibleBackend, view: NameView, call: Call) -> BackendEvents {
     Box::pin(async_stream::stream! {
         let rewriter = seen.rewriter();

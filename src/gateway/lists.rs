@@ -1,7 +1,7 @@
 //! The four lists, served from the catalog: merged, or one backend's own. Knows nothing of fetching.
 //!
-//! A merged list is written in the version of the client, each entry carried there from the one that its server wrote it
-//! in. One backend's own is in the backend's version: as it came where it can be.
+//! A merged list is in the client's version; each entry is translated from its server's version. The list of a single
+//! backend is in the backend's version, unchanged if possible.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
@@ -92,7 +92,7 @@ pub(crate) async fn serve(
     Outcome::Complete(Page { kind, revision, entries, next, hints: hints.within(start.scope), server }.written())
 }
 
-/// The backends whose tools are marked for this client: those with the tasks extension.
+/// Backends with the tasks extension, whose tools need a declaration for this client.
 async fn marked(seen: &[VisibleBackend], given: &[Gathered<List>], kind: ListKind, context: &Context) -> Vec<bool> {
     let mut marked = vec![false; seen.len()];
     if kind != ListKind::Tools || !task_support::are_marked_for(&context.client) {

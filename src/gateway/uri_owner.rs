@@ -9,8 +9,8 @@ use super::{
 };
 use crate::mcp::Context;
 
-/// The backend, of those seen, that the resource `uri` belongs to: the first that lists it, else the one whose template
-/// fits it with the longest beginning, else the only one that has resources at all.
+/// The backend among those seen that the resource `uri` belongs to: the first that lists it, else the one whose
+/// matching template has the longest literal start, else the only one with resources.
 pub(crate) async fn of<'a>(
     settings: &GatewaySettings,
     seen: &'a [VisibleBackend],

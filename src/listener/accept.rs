@@ -64,7 +64,7 @@ pub(super) async fn run<A: Accept>(
         admission.admitted(index, network, end.clone());
         handover.begin(Box::new(move |worker| {
             Box::pin(async move {
-                // begun and pinned here: where a future is handed over by value, there is a place for it on either side
+                // pinned here, since a future that is passed by value has space on both sides
                 let connection = pin!(drive::connection::<A>(stream, peer, admitted.at(worker), service));
                 end.run_until_cancelled(connection).await;
             })
@@ -74,7 +74,7 @@ pub(super) async fn run<A: Accept>(
     handover.beside(admission.empty()).await;
 }
 
-/// Takes note of an error of `accept`. None of them ends the loop: they are of one connection, or they pass.
+/// Handles an error of `accept`. None ends the loop: each concerns one connection, or is temporary.
 async fn failed(error: &io::Error, admission: &Admission, drain: &CancellationToken) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {

@@ -1,10 +1,10 @@
 //! Worker threads: each runs a runtime of its own, on which connections live from their first byte to their last. Know
 //! nothing of sockets.
 //!
-//! The runtimes have a single thread each, so that a request, what it starts and the connections to servers that it opens
-//! stay where they began, and wake no other thread. What serves no connection runs on the runtime that starts the threads:
-//! the accept loop, which a worker that is busy does not hold up, supervision and upkeep. Nothing moves between threads.
-//! All of them run until nothing is left to do, so that a timer or a socket of one can be polled on another until then.
+//! Each runtime has a single thread, so that a request, its tasks and its connections to servers stay on one thread and
+//! wake no other. Work outside of connections runs on the runtime that starts the threads: the accept loop, which a
+//! busy worker does not delay, supervision and maintenance. Nothing moves between threads. All runtimes run until
+//! nothing is left to do, so that a timer or a socket of one can be polled on another until then.
 
 use std::{
     io,
@@ -22,8 +22,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Interval in which each runtime looks at its timers, even if none is due. The timers of a call are further away than that: to
-/// set one earlier than the next look costs a system call.
+/// Interval at which each runtime checks its timers, even if none is due. Timers of calls are later than that: setting
+/// one earlier than the next check costs a system call.
 const TIMER_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The runtimes that connections are spread over. Cheap to clone.
@@ -86,7 +86,7 @@ impl WorkerThreads {
 impl Drop for WorkerThreads {
     fn drop(&mut self) {
         self.stop.cancel();
-        // all have to stand still before the first of the runtimes goes: a task may poll what belongs to another
+        // all must stop before the first runtime is dropped: a task may poll a resource of another
         let stopped: Vec<_> = self.threads.drain(..).filter_map(|thread| thread.join().ok()).collect();
         stopped.into_iter().for_each(Runtime::shutdown_background);
     }

@@ -136,8 +136,8 @@ impl Interest {
         refused
     }
 
-    /// The reason why this server cannot notify about `topic`. Another client's task is indistinguishable from an
-    /// unknown one (extension, *Security Considerations*).
+    /// The reason why this server cannot notify about `topic`. A client gets nothing about another client's task
+    /// (extension, *Security Considerations*).
     fn refusal(&self, topic: &Topic, connection: &ServerConnection) -> Option<ErrorObject> {
         let is_offered = match topic {
             Topic::Resource(_) => connection.server().is_some_and(|server| server.offers("resources", "subscribe")),

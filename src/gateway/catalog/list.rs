@@ -107,9 +107,9 @@ impl List {
         }
     }
 
-    /// The entries with the names of the merged endpoint, as a client of `revision` is shown them: one list of the merged
-    /// endpoint holds entries of servers of several versions and has one version itself, so each entry is converted by
-    /// itself, once for all clients that are spoken to alike.
+    /// The entries with the names of the merged endpoint, for a client of `revision`. A merged list has one version and
+    /// holds entries of servers of several, so each entry is translated separately, once for all clients with the same
+    /// version and profile.
     pub(crate) fn converted(&self, kind: ListKind, revision: Revision, profile: Profile) -> ConvertedEntries {
         let alike = |(of, with, _): &&(Revision, Profile, ConvertedEntries)| (*of, *with) == (revision, profile);
         if let Some((.., converted)) = self.conversions.0.lock().iter().find(alike) {
