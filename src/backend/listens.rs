@@ -16,9 +16,17 @@ use crate::{
 /// Events that may wait for a slow listener; further ones are dropped and counted.
 const QUEUE: usize = 256;
 
-/// The listens at one backend, by connection key.
+/// The listens at one backend, by sharer.
 #[derive(Debug, Default)]
-pub(crate) struct Listens(Mutex<HashMap<ConnectionKey, Vec<ListenSender>>>);
+pub(crate) struct Listens(Mutex<HashMap<ConnectionKey, SharerListens>>);
+
+/// The listens of one sharer; at least one.
+#[derive(Debug, Default)]
+struct SharerListens {
+    senders: Vec<ListenSender>,
+    /// The slot whose connection was the last to send a notification of this method, if that says that a list changed.
+    changed: Vec<(Method, usize)>,
+}
 
 /// Sender of one listen.
 #[derive(Debug)]
@@ -40,7 +48,7 @@ impl Listens {
     ) -> impl Stream<Item = Event> + Send + use<> {
         let (events, receiver) = mpsc::channel(QUEUE);
         let key = key.sharer();
-        self.0.lock().entry(key.clone()).or_default().push(ListenSender { holder, only, events });
+        self.0.lock().entry(key.clone()).or_default().senders.push(ListenSender { holder, only, events });
         let guard = ListenGuard { listens: Arc::clone(self), key, receiver };
         stream::unfold(guard, async |mut guard| guard.receiver.recv().await.map(|event| (event, guard))).fuse()
     }
@@ -52,18 +60,30 @@ impl Listens {
         notification: &Notification,
         is_for: impl Fn(&Requester) -> bool,
     ) -> bool {
-        let listens = self.0.lock();
-        let listeners = listens.get(&key.sharer()).into_iter().flatten();
+        let mut listens = self.0.lock();
+        let Some(sharer) = listens.get_mut(&key.sharer()) else { return false };
+        sharer.note_change(&notification.method, key.slot());
         let is_of_it =
             |listener: &&ListenSender| listener.only.is_empty() || listener.only.contains(&notification.method);
         let mut heard = false;
-        for listener in listeners.filter(is_of_it).filter(|listener| is_for(&listener.holder)) {
+        for listener in sharer.senders.iter().filter(is_of_it).filter(|listener| is_for(&listener.holder)) {
             heard = true;
             if listener.events.try_send(Event::Notified(notification.clone())).is_err() {
                 metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
             }
         }
         heard
+    }
+
+    /// The connection to ask for a list by `method`: the one of `key`'s sharer that was the last to say that it changed.
+    /// `None` if none did since somebody listens. The other connections lead to processes in which it may not have
+    /// changed.
+    pub(crate) fn changed_at(&self, key: &ConnectionKey, method: &Method) -> Option<ConnectionKey> {
+        let told = change_of(method)?;
+        let listens = self.0.lock();
+        let changed = &listens.get(&key.sharer())?.changed;
+        let (_, slot) = changed.iter().find(|(method, _)| *method == told)?;
+        Some(key.in_slot(*slot))
     }
 
     /// Notifies all listens at `key` that every list may have changed: the server was replaced.
@@ -81,7 +101,8 @@ impl Listens {
     /// Returns the request if there is no listen.
     pub(crate) fn forward_request(&self, key: &ConnectionKey, question: Question) -> Result<(), Question> {
         let listens = self.0.lock();
-        let mut able = listens.get(&key.sharer()).into_iter().flatten().filter(|listener| listener.only.is_empty());
+        let senders = listens.get(&key.sharer()).map(|sharer| &sharer.senders);
+        let mut able = senders.into_iter().flatten().filter(|listener| listener.only.is_empty());
         match (able.next(), able.next()) {
             (Some(listener), None) => {
                 // a full queue drops the request, which refuses it
@@ -91,6 +112,27 @@ impl Listens {
             (None, _) => Err(question),
             (Some(_), Some(_)) => Ok(()),
         }
+    }
+}
+
+/// The notification that the list which `method` returns changed.
+const fn change_of(method: &Method) -> Option<Method> {
+    match method {
+        Method::ToolsList => Some(Method::ToolsListChanged),
+        Method::PromptsList => Some(Method::PromptsListChanged),
+        Method::ResourcesList | Method::ResourceTemplatesList => Some(Method::ResourcesListChanged),
+        _ => None,
+    }
+}
+
+impl SharerListens {
+    /// Notes the slot of a notification that a list changed.
+    fn note_change(&mut self, method: &Method, slot: usize) {
+        if !matches!(method, Method::ToolsListChanged | Method::PromptsListChanged | Method::ResourcesListChanged) {
+            return;
+        }
+        self.changed.retain(|(other, _)| other != method);
+        self.changed.push((method.clone(), slot));
     }
 }
 
@@ -105,9 +147,9 @@ impl Drop for ListenGuard {
     fn drop(&mut self) {
         self.receiver.close();
         let mut listens = self.listens.0.lock();
-        if let Some(at_key) = listens.get_mut(&self.key) {
-            at_key.retain(|listener| !listener.events.is_closed());
-            if at_key.is_empty() {
+        if let Some(sharer) = listens.get_mut(&self.key) {
+            sharer.senders.retain(|listener| !listener.events.is_closed());
+            if sharer.senders.is_empty() {
                 listens.remove(&self.key);
             }
         }

@@ -60,7 +60,7 @@ impl Server for BackendServer {
     fn call(&self, call: Call) -> Reply {
         let backend = Arc::clone(&self.0);
         let Some(era) = backend.pool.era() else { return backend.call_at_start(call) };
-        let route = backend.route(era, &call.context);
+        let route = backend.route(era, &call);
         if route.ready.is_some() || backend.pool.is_there(&route.key) {
             backend.dispatch(route, call)
         } else {
@@ -93,13 +93,24 @@ impl ExternalBackend {
     }
 
     /// The route of a client's call to a server of this era.
-    fn route(&self, era: Era, context: &Context) -> Route {
-        let key = match era {
+    fn route(&self, era: Era, call: &Call) -> Route {
+        let key = self.key(era, &call.context);
+        let ready = |key: &ConnectionKey| self.pool.ready(key).filter(|ready| ready.connection.era() == era);
+        if let Some(changed) = self.listens.changed_at(&key, &call.method)
+            && let Some(ready) = ready(&changed)
+        {
+            return Route { era, key: changed, ready: Some(ready) };
+        }
+        let ready = ready(&key);
+        Route { era, key, ready }
+    }
+
+    /// The key of a client's connection to a server of this era.
+    fn key(&self, era: Era, context: &Context) -> ConnectionKey {
+        match era {
             Era::Legacy => ConnectionKey::of(self.spec.share, context),
             Era::Modern => ConnectionKey::of_modern(&self.spec, context),
-        };
-        let ready = self.pool.ready(&key).filter(|ready| ready.connection.era() == era);
-        Route { era, key, ready }
+        }
     }
 
     /// Serves a call on its connection, in a question slot if it needs one.

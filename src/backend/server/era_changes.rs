@@ -35,13 +35,13 @@ impl ExternalBackend {
 
     fn begin_call(self: Arc<Self>, call: Call) -> Reply {
         if let Some(era) = self.era.now() {
-            let route = self.route(era, &call.context);
+            let route = self.route(era, &call);
             return self.dispatch(route, call);
         }
         Reply::later(async move {
             match self.found_era(&call.method).await {
                 Ok(era) => {
-                    let route = self.route(era, &call.context);
+                    let route = self.route(era, &call);
                     self.dispatch(route, call)
                 }
                 Err(error) => Reply::failed(error),
@@ -51,7 +51,7 @@ impl ExternalBackend {
 
     /// True if this client's connection is usable.
     fn is_there(&self, context: &Context) -> bool {
-        self.era.now().is_some_and(|era| self.pool.is_there(&self.route(era, context).key))
+        self.era.now().is_some_and(|era| self.pool.is_there(&self.key(era, context)))
     }
 
     /// Waits until the era is known: a listen indefinitely, other calls for `start_timeout`.
@@ -128,7 +128,7 @@ impl ExternalBackend {
             DispatchError::EraChanged(era)
                 if !(call.method.is_of_core_tasks() || call.method == Method::TasksUpdate) =>
             {
-                let route = self.route(era, &call.context);
+                let route = self.route(era, &call);
                 self.dispatch(route, call)
             }
             error => {

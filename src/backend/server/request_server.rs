@@ -41,7 +41,7 @@ enum Breadth {
 
 impl Server for RequestServer {
     fn call(&self, call: Call) -> Reply {
-        let route = self.0.route(ERA, &call.context);
+        let route = self.0.route(ERA, &call);
         self.clone().serve(route, call)
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct SessionServer(pub(super) Arc<ExternalBackend>);
 
 impl Server for SessionServer {
     fn call(&self, call: Call) -> Reply {
-        let route = self.0.route(ERA, &call.context);
+        let route = self.0.route(ERA, &call);
         self.clone().serve(route, call)
     }
 }

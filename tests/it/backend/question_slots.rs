@@ -130,6 +130,22 @@ async fn a_call_waits_while_another_client_session_holds_the_slot_and_lists_do_n
 }
 
 #[tokio::test]
+async fn a_list_is_asked_of_the_process_that_said_it_changed() {
+    let scripts = Scripts::new();
+    let (_supervisor, server) = started(shared(&scripts, "grows", Share::All, 2)).await;
+    let mut listen = call(&server, client("s2", ASKABLE), Method::Listen, &Value::Null);
+    // holds the first slot, whose process lists are asked of otherwise
+    let mut first = tool(&server, client("s1", ASKABLE), &quiz("s1"));
+    let Event::Asked(question) = next(&mut first).await else { panic!("a question") };
+    assert_eq!(text(tool(&server, client("s2", ASKABLE), &json!({ "name": "grow" }))).await, "grown");
+    let Event::Notified(told) = next(&mut listen).await else { panic!("a notification") };
+    assert_eq!(told.method, Method::ToolsListChanged);
+    let tools = result(call(&server, client("s2", ASKABLE), Method::ToolsList, &Value::Null)).await;
+    assert!(tools.contains("grown"), "{tools}");
+    drop(question);
+}
+
+#[tokio::test]
 async fn a_call_that_is_cancelled_while_it_waits_never_runs() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(shared(&scripts, "turns", Share::All, 1)).await;

@@ -6,6 +6,7 @@ log = open(sys.argv[1], "a", buffering=1)
 held = []
 asked = {}
 chores = {}
+tools = ["echo"]
 
 
 def note(text):
@@ -90,6 +91,10 @@ def call(id, params):
         send({"method": "notifications/message", "params": {"level": "info", "data": "told"}})
         send({"id": "p", "method": "ping"})
         send({"id": id, "result": text("done")})
+    elif name == "grow":
+        tools.append("grown")
+        send({"method": "notifications/tools/list_changed"})
+        send({"id": id, "result": text("grown")})
     elif name == "die":
         print("last words", file=sys.stderr, flush=True)
         os._exit(3)
@@ -146,7 +151,7 @@ def handle(message):
     if method == "initialize":
         initialize(id, params)
     elif method == "tools/list":
-        send({"id": id, "result": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}})
+        send({"id": id, "result": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in tools]}})
     elif method == "tools/call":
         call(id, params)
     elif method == "tasks/get" and chores:
