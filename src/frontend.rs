@@ -1,5 +1,5 @@
-//! Clients of the gateway: Streamable HTTP in all protocol versions that have it, HTTP+SSE, WebSocket. Knows servers
-//! only as [`crate::mcp::Server`], and callers as [`crate::resource::Authorized`].
+//! Clients of the gateway: Streamable HTTP in all protocol versions that have it, HTTP+SSE, WebSocket, stdio. Knows
+//! servers only as [`crate::mcp::Server`], and callers as [`crate::resource::Authorized`].
 //!
 //! Every request must carry an `Authorized` as an extension; the gate of `resource` puts it there.
 //!
@@ -27,7 +27,10 @@ mod state;
 use std::sync::Arc;
 
 use axum::Router;
-use tokio::time::MissedTickBehavior;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::MissedTickBehavior,
+};
 use tokio_util::sync::CancellationToken;
 
 use self::state::FrontendState;
@@ -37,7 +40,10 @@ pub use self::{
     sessions::Deps,
     state::{EndpointServers, Routes},
 };
-use crate::model::{SessionId, status::SessionStatus};
+use crate::{
+    model::{SessionId, status::SessionStatus},
+    resource::Authorized,
+};
 
 /// The client side of the gateway. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -59,6 +65,16 @@ impl Frontend {
     /// The endpoints of Streamable HTTP without a router, for the common requests.
     pub fn streamable(&self) -> StreamableHttp {
         StreamableHttp::new(Arc::clone(&self.0))
+    }
+
+    /// Serves one local client on `input` and `output` until it closes `input`, stops reading, or the gateway ends.
+    pub async fn serve_stdio(
+        &self,
+        client: Authorized,
+        input: impl AsyncRead + Unpin,
+        output: impl AsyncWrite + Unpin,
+    ) {
+        binding::stdio::serve(Arc::clone(&self.0), client, input, output).await;
     }
 
     /// The sessions in memory, oldest first, then the recent clients without sessions.

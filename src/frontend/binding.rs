@@ -1,11 +1,13 @@
 //! The bindings: bytes, status codes and headers on one side, messages on the other. HTTP is known here and nowhere else on
 //! the client side.
 
+mod channel;
 mod refusal;
 mod request_head;
 mod response;
 mod sse;
 mod stateless;
+pub(super) mod stdio;
 mod streamable;
 mod websocket;
 

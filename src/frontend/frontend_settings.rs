@@ -50,6 +50,8 @@ pub struct FrontendSettings {
     /// Maximum number of messages that wait for a standalone stream. 256. A further one drops the oldest dispensable
     /// message; an open stream is then too slow, and is closed.
     pub queue: usize,
+    /// Maximum size of these messages in bytes. 64 MiB.
+    pub queue_bytes: usize,
     /// Maximum number of messages in a batch (2025-03-26). 100.
     pub batch: usize,
     /// Maximum size of a request body in bytes. 4 MiB unless configured.
@@ -93,6 +95,7 @@ impl Default for FrontendSettings {
             replay_for: Duration::from_mins(5),
             streams_per_session: 8,
             queue: 256,
+            queue_bytes: 64 * 1024 * 1024,
             batch: 100,
             body: 4 * 1024 * 1024,
             strict_clients: BTreeSet::new(),

@@ -37,8 +37,8 @@ pub(crate) enum Limits {
     Call(Bounds),
     /// The standalone streams of a session.
     Standalone {
-        /// Maximum number of waiting messages.
-        waiting: usize,
+        /// Maximum of waiting messages.
+        waiting: Bounds,
         /// Maximum number of open streams; a further one closes the oldest.
         streams: usize,
         /// Maximum of sent messages that are kept.
@@ -143,6 +143,11 @@ impl ReplayBuffer {
         self.inner.lock().ended_at
     }
 
+    /// The messages that wait for a stream.
+    pub(crate) fn waiting(&self) -> Bounds {
+        self.inner.lock().log.waiting()
+    }
+
     /// Size of all messages in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.inner.lock().log.bytes()
@@ -206,11 +211,12 @@ impl Inner {
 
     /// Adds a message of the standalone streams. A `list_changed`, and an update of the same resource, replaces one
     /// that still waits.
-    fn push_standalone(&mut self, message: Message, max: usize, overflow: Overflow) {
+    fn push_standalone(&mut self, message: Message, max: Bounds, overflow: Overflow) {
         if coalesces(&message) {
             self.log.retain_waiting(|waiting| *waiting != message);
         }
-        if self.log.waiting() >= max {
+        let waiting = self.log.waiting();
+        if waiting.messages >= max.messages || waiting.bytes >= max.bytes {
             let spared = self.drop_waiting(may_be_dropped);
             if !spared && !self.drop_waiting(is_notification) {
                 self.drop_waiting(|_| true);

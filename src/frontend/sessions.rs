@@ -228,7 +228,7 @@ impl Sessions {
 
 /// The bounds of the queue of a session: one that is its connection has one stream, to which nobody comes back.
 fn limits(settings: &FrontendSettings, binding: Binding) -> Limits {
-    let waiting = settings.queue;
+    let waiting = Bounds { messages: settings.queue, bytes: settings.queue_bytes };
     if binding.is_connection() {
         let replay = Bounds { messages: 0, bytes: 0 };
         return Limits::Standalone { waiting, streams: 1, replay, overflow: Overflow::DropFirst };

@@ -13,7 +13,7 @@ pub enum Serves {
     ModernAlone,
 }
 
-/// Binding of an endpoint to HTTP.
+/// Binding of an endpoint to a transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Binding {
     /// Streamable HTTP at `/mcp`.
@@ -22,6 +22,8 @@ pub enum Binding {
     Sse,
     /// WebSocket at `/ws`.
     WebSocket,
+    /// Standard input and output of this process. It has no path and needs no authorization.
+    Stdio,
 }
 
 /// Backends behind an endpoint.
@@ -47,7 +49,7 @@ impl Binding {
     pub const fn is_connection(self) -> bool {
         match self {
             Self::Mcp => false,
-            Self::Sse | Self::WebSocket => true,
+            Self::Sse | Self::WebSocket | Self::Stdio => true,
         }
     }
 }
@@ -81,6 +83,7 @@ impl fmt::Display for Endpoint {
             Binding::Mcp => "/mcp",
             Binding::Sse => "/sse",
             Binding::WebSocket => "/ws",
+            Binding::Stdio => "stdio",
         };
         match &self.target {
             Target::Merged => f.write_str(binding),

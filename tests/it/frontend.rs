@@ -16,6 +16,7 @@ mod rounds;
 mod server_requests;
 mod session_settings;
 mod sessions;
+mod stdio;
 mod streams;
 mod websocket;
 

@@ -1,4 +1,4 @@
-//! Bounds of kept messages.
+//! Number and size of messages.
 
 /// A number of messages and of bytes.
 #[derive(Debug, Clone, Copy)]

@@ -32,9 +32,9 @@ impl ReplayLog {
         self.bytes
     }
 
-    /// Number of waiting messages.
-    pub(super) fn waiting(&self) -> usize {
-        self.entries.len() - self.taken
+    /// Number and size of the waiting messages.
+    pub(super) fn waiting(&self) -> Bounds {
+        Bounds { messages: self.entries.len() - self.taken, bytes: self.bytes - self.taken_bytes }
     }
 
     /// Number of the message before the first waiting one.

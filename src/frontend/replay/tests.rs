@@ -7,6 +7,7 @@ use super::*;
 
 fn standalone(waiting: usize, streams: usize) -> Arc<ReplayBuffer> {
     let replay = Bounds { messages: 2, bytes: 1_000 };
+    let waiting = Bounds { messages: waiting, bytes: usize::MAX };
     ReplayBuffer::new(Limits::Standalone { waiting, streams, replay, overflow: Overflow::CloseStream })
 }
 
@@ -92,7 +93,8 @@ async fn a_resumed_stream_repeats_its_own_messages() {
 #[tokio::test]
 async fn the_only_stream_of_a_session_is_closed_only_if_nothing_can_be_dropped() {
     let replay = Bounds { messages: 0, bytes: 0 };
-    let limits = Limits::Standalone { waiting: 2, streams: 1, replay, overflow: Overflow::DropFirst };
+    let waiting = Bounds { messages: 2, bytes: usize::MAX };
+    let limits = Limits::Standalone { waiting, streams: 1, replay, overflow: Overflow::DropFirst };
     let buffer = ReplayBuffer::new(limits);
     let mut stream = buffer.attach();
     let question = question();

@@ -1,0 +1,317 @@
+//! A client on a channel, which carries one message after another in both directions (WebSocket, stdio; `translation`
+//! 2.5). For legacy clients the channel is the session; requests of 2026-07-28 run beside it, each by itself. The end of
+//! the channel cancels everything on it. Knows nothing of framing.
+//!
+//! Messages to be written wait in a bounded queue, so that a slow reader keeps no cancellation from its call. A client that
+//! does not read its answers is not read either once half of the queue waits for it.
+
+use std::{
+    future::{pending, poll_fn},
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::{
+    Stream, StreamExt as _,
+    stream::{self, SelectAll},
+};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    refusal::RequestRefusal,
+    request_head::{EnvelopedRequest, Semantics, VersionHeader, choose},
+    response::credential_end,
+};
+use crate::{
+    frontend::{
+        replay::{ReplayBuffer, ReplayReader},
+        request::{RequestEnvelope, RequestMessages, Served, StatelessRequest},
+        session::{RunningCalls, Session, exchange::SessionExchange, inbound::Inbound},
+        state::{FrontendState, Sender},
+    },
+    mcp::{
+        CancelReason, ErrorObject, Message, Method, RequestId,
+        jsonrpc::{Frame, Malformed},
+    },
+};
+
+/// The time in which the client has to read what is left when the channel ends.
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// The part of the queue up to which the client is read.
+const READ_UP_TO: (usize, usize) = (1, 2);
+/// The part of the queue up to which answers are added to it; the rest is for messages outside of calls.
+const ANSWER_UP_TO: (usize, usize) = (3, 4);
+
+/// One client.
+pub(super) struct ChannelClient {
+    state: Arc<FrontendState>,
+    sender: Sender,
+    /// Messages to be written.
+    queue: Arc<ReplayBuffer>,
+    /// Notified when a message leaves the queue.
+    taken: Arc<Notify>,
+    /// `None` until a client with a handshake begins it.
+    session: Option<Arc<Session>>,
+    /// The requests of 2026-07-28.
+    requests: Arc<RunningCalls>,
+    /// The answers that are being made.
+    answers: SelectAll<AnswerStream>,
+    linger: Duration,
+}
+
+/// Input of a channel.
+pub(super) enum ChannelInput {
+    /// The text of a message.
+    Message(Bytes),
+    /// Bytes that cannot be a message.
+    Refused(RequestRefusal),
+}
+
+/// The messages to be written.
+pub(super) struct ChannelOutput {
+    reader: ReplayReader,
+    taken: Arc<Notify>,
+}
+
+/// An answer that is being made.
+enum AnswerStream {
+    Session(SessionExchange),
+    Request(RequestMessages),
+    Listen(RequestMessages),
+}
+
+// === impl ChannelClient ===
+
+impl ChannelClient {
+    /// Creates a client that has sent nothing yet. When its input ends, running calls have the time `linger` for their
+    /// answers.
+    pub(super) fn new(state: Arc<FrontendState>, sender: Sender, linger: Duration) -> (Self, ChannelOutput) {
+        let queue = state.sessions.queue(sender.endpoint.binding);
+        let requests = RunningCalls::new(state.settings.calls_per_session, CancellationToken::new());
+        let taken = Arc::new(Notify::new());
+        let output = ChannelOutput { reader: queue.attach(), taken: Arc::clone(&taken) };
+        (Self { state, sender, queue, taken, session: None, requests, answers: SelectAll::new(), linger }, output)
+    }
+
+    /// Serves the client until its input, its session, its credential, the gateway or `write` ends; `write` writes the
+    /// [`ChannelOutput`].
+    pub(super) async fn run(
+        mut self,
+        input: impl Stream<Item = ChannelInput> + Unpin,
+        write: impl Future<Output = ()>,
+    ) {
+        let mut write = pin!(write);
+        let credential_end = credential_end(&self.sender.admission.lease, self.state.clock.now());
+        tokio::select! {
+            () = self.serve(input) => {}
+            () = &mut write => return,
+            () = credential_end => return,
+        }
+        let queue = Arc::clone(&self.queue);
+        // everything on the channel is cancelled before the client is waited for
+        drop(self);
+        queue.finish();
+        let _ = timeout(CLOSE_TIMEOUT, write).await;
+    }
+
+    async fn serve(&mut self, mut input: impl Stream<Item = ChannelInput> + Unpin) {
+        let drained = self.state.drained.clone();
+        let mut lingers = None;
+        loop {
+            let is_over = lingers.is_some() || drained.is_cancelled();
+            if is_over && self.answers.is_empty() {
+                return;
+            }
+            let (reads, answers) = (self.has_room(READ_UP_TO), self.has_room(ANSWER_UP_TO));
+            tokio::select! {
+                received = input.next(), if reads && lingers.is_none() => match received {
+                    Some(ChannelInput::Message(text)) => self.receive(&text).await,
+                    Some(ChannelInput::Refused(refusal)) => self.refuse(refusal),
+                    None => {
+                        self.end_listens();
+                        lingers = Some(Instant::now() + self.linger);
+                    }
+                },
+                message = self.answers.next(), if answers && !self.answers.is_empty() => {
+                    if let Some(message) = message {
+                        self.queue.push(message);
+                    }
+                }
+                () = self.taken.notified(), if !reads => {}
+                () = ended(self.session.as_deref()) => return,
+                () = until(lingers) => return,
+                () = drained.cancelled(), if !is_over => {}
+            }
+        }
+    }
+
+    /// Returns `true` if at most this part of the queue waits for the client.
+    fn has_room(&self, (part, whole): (usize, usize)) -> bool {
+        let (settings, waiting) = (&self.state.settings, self.queue.waiting());
+        waiting.messages <= settings.queue / whole * part && waiting.bytes <= settings.replay_bytes
+    }
+
+    /// Ends the listens, which would go on for ever.
+    fn end_listens(&mut self) {
+        let answers = std::mem::take(&mut self.answers).into_iter();
+        self.answers = answers.filter(|answer| !matches!(answer, AnswerStream::Listen(_))).collect();
+    }
+
+    /// Starts to serve a frame.
+    async fn receive(&mut self, text: &Bytes) {
+        let frame = Frame::parse(text).and_then(Frame::unambiguous);
+        let served = match choose(self.state.settings.serves, VersionHeader::Absent, frame) {
+            Ok(Semantics::Request(request)) => {
+                self.request(request);
+                Ok(())
+            }
+            Ok(Semantics::Notification(method, params)) => {
+                if method == Method::Cancelled {
+                    self.requests.cancel_named(&params);
+                }
+                Ok(())
+            }
+            Ok(Semantics::Session(Ok(Frame::Single(message)))) => self.message(message).await,
+            Ok(Semantics::Session(Ok(Frame::Batch(messages)))) => self.batch(messages).await,
+            Ok(Semantics::Session(Err(malformed))) => Err(RequestRefusal::malformed(&malformed)),
+            Err(refusal) => Err(refusal),
+        };
+        if let Err(refusal) = served {
+            self.refuse(refusal);
+        }
+    }
+
+    fn refuse(&self, refusal: RequestRefusal) {
+        let revision = self.session.as_ref().and_then(|session| Some(session.client()?.revision));
+        self.queue.push(refusal.toward(revision).into_message());
+    }
+
+    /// Begins to serve a request that stands alone.
+    fn request(&mut self, EnvelopedRequest { id, method, params, envelope }: EnvelopedRequest) {
+        let cancel_reason = CancelReason::new("client disconnected");
+        let served = RequestEnvelope::read(&envelope).and_then(|envelope| {
+            envelope.check(&method)?;
+            let guard = self.requests.begin(Some((id.clone(), cancel_reason.clone()))).ok_or_else(|| {
+                ErrorObject::retryable("too many requests run on this connection; wait until some have ended")
+            })?;
+            let (state, sender, id) = (&self.state, &self.sender, id.clone());
+            let request =
+                StatelessRequest { state, sender, id: id.clone(), method, envelope, mirror: None, cancel_reason };
+            let served = request.serve(params)?;
+            let cancelled = poll_fn(move |cx| guard.poll_cancelled(cx));
+            Ok(match served {
+                Served::Call(messages) => AnswerStream::Request(Box::pin(messages.take_until(cancelled))),
+                Served::Listen(messages) => {
+                    let messages = messages.chain(stream::once(async move { end_of_listen(&id) }));
+                    AnswerStream::Listen(Box::pin(messages.take_until(cancelled)))
+                }
+            })
+        });
+        match served {
+            Ok(answer) => self.answers.push(answer),
+            Err(error) => self.queue.push(Message::error(id, error)),
+        }
+    }
+
+    /// Begins to serve a message of the session, which begins with `initialize`.
+    async fn message(&mut self, message: Message) -> Result<(), RequestRefusal> {
+        let session = match (&self.session, &message) {
+            (Some(session), _) => session,
+            (None, Message::Request { method: Method::Initialize, id, .. }) => {
+                let (endpoint, owner) = (self.sender.endpoint.clone(), Arc::clone(&self.sender.admission.caller));
+                let opened = self.state.sessions.open_on(Arc::clone(&self.queue), endpoint, owner).await;
+                self.session.insert(opened.map_err(|full| RequestRefusal::full(full).with_id(Some(id.clone())))?)
+            }
+            (None, Message::Request { id, .. }) => {
+                let refusal = RequestRefusal::invalid("Invalid Request: the session begins with initialize");
+                return Err(refusal.with_id(Some(id.clone())));
+            }
+            // a request that stands alone may be cancelled by a notification that names no version
+            (None, Message::Notification { method: Method::Cancelled, params }) => {
+                self.requests.cancel_named(params);
+                return Ok(());
+            }
+            (None, _) => return Ok(()),
+        };
+        session.touch(self.state.clock.now());
+        let inbound = Inbound { state: &self.state, session, sender: &self.sender };
+        if let Message::Notification { method: Method::Cancelled, params } = &message {
+            self.requests.cancel_named(params);
+        }
+        self.answers.extend(inbound.message(message).await.map(AnswerStream::Session));
+        Ok(())
+    }
+
+    async fn batch(&mut self, messages: Vec<Result<Message, Malformed>>) -> Result<(), RequestRefusal> {
+        let Some(session) = &self.session else {
+            return Err(RequestRefusal::invalid("Invalid Request: the session begins with initialize"));
+        };
+        session.touch(self.state.clock.now());
+        let inbound = Inbound { state: &self.state, session, sender: &self.sender };
+        let exchanges = inbound.batch(messages).await.map_err(RequestRefusal::batch)?;
+        self.answers.extend(exchanges.into_iter().map(AnswerStream::Session));
+        Ok(())
+    }
+}
+
+impl Drop for ChannelClient {
+    fn drop(&mut self) {
+        if let Some(session) = &self.session {
+            self.state.sessions.forget(session);
+        }
+    }
+}
+
+// === impl ChannelOutput ===
+
+impl ChannelOutput {
+    /// The next message; `None` at the end, or if the client is too slow. Cancel safe.
+    pub(super) async fn next(&mut self) -> Option<Message> {
+        let (_, message) = self.reader.next().await?;
+        self.taken.notify_one();
+        Some(message)
+    }
+}
+
+// === impl AnswerStream ===
+
+impl Stream for AnswerStream {
+    type Item = Message;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
+        match &mut *self {
+            Self::Session(exchange) => exchange.poll_next_unpin(cx),
+            Self::Request(messages) | Self::Listen(messages) => messages.poll_next_unpin(cx),
+        }
+    }
+}
+
+/// Waits until this time; for ever without one.
+async fn until(end: Option<Instant>) {
+    match end {
+        Some(end) => sleep_until(end).await,
+        None => pending().await,
+    }
+}
+
+/// Waits until the session has ended; for ever without one.
+async fn ended(session: Option<&Session>) {
+    match session {
+        Some(session) => session.ended.cancelled().await,
+        None => pending().await,
+    }
+}
+
+/// The message after the result of a listen that the gateway ends: one page of 2026-07-28 wants the result (subscriptions),
+/// the other this notification (cancellation).
+fn end_of_listen(id: &RequestId) -> Message {
+    let params = format!(r#"{{"requestId":{}}}"#, String::from_utf8_lossy(id.json()));
+    Message::Notification { method: Method::Cancelled, params: params.into() }
+}

@@ -1,0 +1,150 @@
+//! Standard input and output of a process that one local client has started (all versions, transports, *stdio*): one
+//! message per line, on any pair of byte streams. Nothing but messages is written.
+//!
+//! A line that is no message is answered with an error, and the lines after it are served.
+
+use std::{future::ready, io, sync::Arc, time::Duration};
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use memchr::memchr;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio_util::codec::{Decoder, FramedRead};
+
+use super::{
+    channel::{ChannelClient, ChannelInput, ChannelOutput},
+    refusal::RequestRefusal,
+};
+use crate::{
+    frontend::state::{FrontendState, Sender},
+    model::{Binding, Endpoint, Target},
+    resource::Authorized,
+    wire::lines::{self, LineError, Lines},
+};
+
+/// The time for the answers of running calls after the input has ended. Clients wait two seconds for the process to exit
+/// before they signal it.
+const LINGER: Duration = Duration::from_secs(1);
+/// The byte order mark, with which some programs begin their output.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Decoder of the client's lines. One that is too long is skipped.
+struct ClientLines {
+    lines: Lines,
+    max: usize,
+    position: LinePosition,
+}
+
+/// Position of the next byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LinePosition {
+    /// The first line.
+    Start,
+    /// Another line.
+    Line,
+    /// A line that was refused.
+    Refused,
+}
+
+/// One line.
+enum ClientLine {
+    Message(Bytes),
+    TooLong,
+}
+
+/// Serves the client until its input ends, it stops reading, or the gateway ends.
+pub(crate) async fn serve(
+    state: Arc<FrontendState>,
+    admission: Authorized,
+    input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin,
+) {
+    let token = state.tracker.token();
+    let endpoint = Endpoint { binding: Binding::Stdio, target: Target::Merged };
+    let sender = Sender { admission, endpoint, servers: Arc::clone(&state.routes.merged) };
+    let max = state.settings.body;
+    // what cannot be read has ended
+    let lines = FramedRead::new(input, ClientLines::new(max))
+        .take_while(|line| ready(line.is_ok()))
+        .filter_map(|line| ready(line.ok()));
+    let lines = lines.map(|line| match line {
+        ClientLine::Message(text) => ChannelInput::Message(text),
+        ClientLine::TooLong => ChannelInput::Refused(RequestRefusal::too_large(max)),
+    });
+    let (client, messages) = ChannelClient::new(state, sender, LINGER);
+    Box::pin(client.run(lines, write(messages, output))).await;
+    drop(token);
+}
+
+// === impl ClientLines ===
+
+impl ClientLines {
+    const fn new(max: usize) -> Self {
+        Self { lines: Lines::new(max), max, position: LinePosition::Start }
+    }
+
+    /// Refuses the line at the start of the buffer.
+    fn refuse(&mut self, buffer: &mut BytesMut) -> ClientLine {
+        (self.lines, self.position) = (Lines::new(self.max), LinePosition::Refused);
+        self.skip(buffer);
+        ClientLine::TooLong
+    }
+
+    /// Skips what is left of a line that was refused.
+    fn skip(&mut self, buffer: &mut BytesMut) {
+        match memchr(b'\n', buffer) {
+            Some(end) => {
+                buffer.advance(end + 1);
+                self.position = LinePosition::Line;
+            }
+            None => buffer.clear(),
+        }
+    }
+}
+
+impl Decoder for ClientLines {
+    type Item = ClientLine;
+    type Error = io::Error;
+
+    fn decode(&mut self, buffer: &mut BytesMut) -> io::Result<Option<ClientLine>> {
+        if self.position == LinePosition::Refused {
+            self.skip(buffer);
+        }
+        if self.position == LinePosition::Start {
+            if buffer.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(buffer) {
+                return Ok(None);
+            }
+            if buffer.starts_with(BYTE_ORDER_MARK) {
+                buffer.advance(BYTE_ORDER_MARK.len());
+            }
+            self.position = LinePosition::Line;
+        }
+        match self.lines.decode(buffer) {
+            Ok(line) => Ok(line.map(ClientLine::Message)),
+            Err(LineError::TooLong(_)) => Ok(Some(self.refuse(buffer))),
+            Err(LineError::Io(error)) => Err(error),
+        }
+    }
+
+    /// The last line needs no end.
+    fn decode_eof(&mut self, buffer: &mut BytesMut) -> io::Result<Option<ClientLine>> {
+        if let Some(line) = self.decode(buffer)? {
+            return Ok(Some(line));
+        }
+        match self.lines.decode_eof(buffer) {
+            Ok(line) => Ok(line.map(ClientLine::Message)),
+            Err(LineError::TooLong(_)) => Ok(Some(self.refuse(buffer))),
+            Err(LineError::Io(error)) => Err(error),
+        }
+    }
+}
+
+/// Writes the messages until they end, or nobody reads them any more.
+async fn write(mut messages: ChannelOutput, mut output: impl AsyncWrite + Unpin) {
+    while let Some(message) = messages.next().await {
+        let line = lines::line(message.encode());
+        if output.write_all(&line).await.is_err() || output.flush().await.is_err() {
+            return;
+        }
+    }
+}
