@@ -15,6 +15,7 @@
 //! | [`backend`] | the servers behind the gateway |
 //! | [`frontend`] | the clients in front of it |
 //! | [`oauth`], [`resource`] | the authorization server, and who is let in |
+//! | [`oauth_client`] | logs a person in at a protected server elsewhere |
 //! | [`web`], [`http`] | pages for people, and the guard around every route |
 //! | [`listener`] | the listening socket and its connections: bounds, timeouts, what is closed first |
 //! | [`storage`] | the SQLite database; the only module that knows SQL |
@@ -43,6 +44,7 @@ pub mod listener;
 pub mod mcp;
 pub mod model;
 pub mod oauth;
+pub mod oauth_client;
 pub mod resource;
 pub mod storage;
 pub mod support;

@@ -2,6 +2,7 @@
 
 pub mod api_key;
 pub mod backend;
+pub mod bearer;
 pub mod caller;
 pub mod client;
 pub mod client_ip;
@@ -19,6 +20,7 @@ pub mod transport;
 
 pub use api_key::{ApiKey, Direct, KeyRotation, NewKey, Rotated, RotatedUser};
 pub use backend::{BackendSpec, EraChoice, OnLoss, Share};
+pub use bearer::{Bearer, TokenRequest, TokenRequests};
 pub use caller::{Caller, Owner};
 pub use client::{Client, ClientAuth, GrantType};
 pub use client_ip::ClientIp;

@@ -132,8 +132,7 @@ pub(super) fn from_command(command: &str, args: &[String]) -> BackendSpec {
 pub(super) fn from_url(text: &str) -> Result<BackendSpec, ConfigProblem> {
     let url = server_url(text).map_err(|what| ConfigProblem::new(ConfigPlace::Argument("--url"), what))?;
     let id = url.host_str().and_then(free_name).unwrap_or_else(placeholder);
-    let http = HttpSpec { url, headers: std::collections::BTreeMap::new() };
-    Ok(BackendSpec::new(id, remote(http)))
+    Ok(BackendSpec::new(id, remote(HttpSpec::new(url))))
 }
 
 /// The built-in demonstration backend.
@@ -273,7 +272,7 @@ fn http(section: &mut Section<'_>, chosen: bool) -> Option<HttpSpec> {
         }
         HeaderValue::try_from(value).map(drop).map_err(|_| "the value is not a valid header value".to_owned())
     });
-    Some(HttpSpec { url: url?, headers })
+    Some(HttpSpec { headers, ..HttpSpec::new(url?) })
 }
 
 /// The URL of a server. Messages never quote it, since it may hold keys.

@@ -20,11 +20,16 @@ pub fn control(data_dir: &Path) -> PathBuf {
     data_dir.join("control.json")
 }
 
-/// Creates a missing data folder, for this user only.
-pub fn create(data_dir: &Path) -> io::Result<()> {
+/// The folder of a person's logins at other servers.
+pub fn logins(data_dir: &Path) -> PathBuf {
+    data_dir.join("logins")
+}
+
+/// Creates a missing folder, for this user only.
+pub fn create(folder: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(data_dir)
+    builder.create(folder)
 }

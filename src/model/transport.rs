@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use url::Url;
 
+use super::Bearer;
 use crate::support::{Digest, Secret};
 
 /// Transport of a backend, with its configuration.
@@ -40,6 +41,17 @@ pub struct HttpSpec {
     pub url: Url,
     /// Headers sent with every request, such as `Authorization`.
     pub headers: BTreeMap<String, Secret>,
+    /// Token of a login, sent as `Authorization`; `None` if the headers are all there is.
+    pub bearer: Option<Bearer>,
+}
+
+// === impl HttpSpec ===
+
+impl HttpSpec {
+    /// A server without credentials.
+    pub const fn new(url: Url) -> Self {
+        Self { url, headers: BTreeMap::new(), bearer: None }
+    }
 }
 
 /// Abilities of a transport, and the resources of its connections.
@@ -149,7 +161,7 @@ mod tests {
 
     fn http(url: &str, token: &str) -> Option<Digest> {
         let headers = BTreeMap::from([("authorization".to_owned(), Secret::new(token))]);
-        TransportSpec::Http(HttpSpec { url: url.parse().unwrap(), headers }).server()
+        TransportSpec::Http(HttpSpec { headers, ..HttpSpec::new(url.parse().unwrap()) }).server()
     }
 
     #[test]

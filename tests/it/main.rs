@@ -9,6 +9,7 @@ mod frontend;
 mod gateway;
 mod matrix;
 mod oauth;
+mod oauth_client;
 mod storage;
 mod support;
 mod tidy;

@@ -24,6 +24,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("frontend", &["mcp", "wire", "resource", "storage"]),
     ("storage", &[]),
     ("oauth", &["storage"]),
+    ("oauth_client", &[]),
     ("resource", &["oauth"]),
     ("web", &["oauth", "storage"]),
     ("http", &["listener"]),

@@ -1,6 +1,7 @@
 //! A server behind a Streamable HTTP endpoint (2025-03-26 and later, transports).
 
 mod answer;
+mod authorized;
 mod client;
 mod connector;
 mod endpoint;

@@ -82,7 +82,7 @@ impl Peer {
 
     pub(crate) fn spec(&self) -> BackendSpec {
         let headers = BTreeMap::from([("Authorization".to_owned(), Secret::new("Bearer configured"))]);
-        let http = HttpSpec { url: self.url.parse().unwrap(), headers };
+        let http = HttpSpec { headers, ..HttpSpec::new(self.url.parse().unwrap()) };
         let spec = BackendSpec::new(BackendId::parse("docs").unwrap(), TransportSpec::Http(http));
         BackendSpec { era: EraChoice::Legacy, ..spec }
     }

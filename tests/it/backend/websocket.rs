@@ -55,7 +55,7 @@ impl Server {
 
     fn spec(&self) -> BackendSpec {
         let headers = BTreeMap::from([("Authorization".to_owned(), Secret::new("Bearer configured"))]);
-        let socket = HttpSpec { url: self.url.parse().unwrap(), headers };
+        let socket = HttpSpec { headers, ..HttpSpec::new(self.url.parse().unwrap()) };
         BackendSpec::new(BackendId::parse("docs").unwrap(), TransportSpec::WebSocket(socket))
     }
 

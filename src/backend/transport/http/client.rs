@@ -20,7 +20,7 @@ use thread_local::ThreadLocal;
 use super::connector::{ClientError, Connector};
 use crate::{
     backend::{error::StartError, transport::interface::TransportError},
-    model::HttpSpec,
+    model::{Bearer, HttpSpec},
     support::Secret,
 };
 
@@ -47,6 +47,7 @@ type Connections = legacy::Client<Connector, Full<Bytes>>;
 pub(super) struct Target {
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
+    pub(super) bearer: Option<Bearer>,
 }
 
 // === impl Client ===
@@ -99,7 +100,7 @@ impl Client {
             headers.insert(header::PROXY_AUTHORIZATION, secret(authorization));
         }
         headers.extend(configured_headers(spec)?);
-        Ok(Target { uri, headers })
+        Ok(Target { uri, headers, bearer: spec.bearer.clone() })
     }
 
     /// Sends a request, and returns the head of the response. A request on a kept connection that turns out to be
@@ -128,7 +129,8 @@ pub(crate) fn configured_headers(spec: &HttpSpec) -> Result<HeaderMap, StartErro
     spec.headers.iter().map(header).collect()
 }
 
-fn secret(mut value: HeaderValue) -> HeaderValue {
+/// Marks a value as a secret.
+pub(super) fn secret(mut value: HeaderValue) -> HeaderValue {
     value.set_sensitive(true);
     value
 }

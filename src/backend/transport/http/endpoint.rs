@@ -63,7 +63,20 @@ impl Endpoint {
         headers
     }
 
+    /// Sends a request, with the token of a login if there is one.
     pub(super) async fn send(&self, verb: Verb, headers: HeaderMap, body: Bytes) -> Result<Response, TransportError> {
+        match &self.target.bearer {
+            None => self.request(verb, headers, body).await,
+            Some(bearer) => Box::pin(self.send_authorized(bearer, verb, headers, body)).await,
+        }
+    }
+
+    pub(super) async fn request(
+        &self,
+        verb: Verb,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response, TransportError> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = verb;
         *request.uri_mut() = self.target.uri.clone();

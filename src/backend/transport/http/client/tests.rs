@@ -141,12 +141,12 @@ fn client(environment: &[(&str, String)]) -> Client {
 }
 
 fn target(client: &Client, url: &str) -> Target {
-    client.target(&HttpSpec { url: url.parse().unwrap(), headers: BTreeMap::new() }).unwrap()
+    client.target(&HttpSpec::new(url.parse().unwrap())).unwrap()
 }
 
 /// Posts to `url`, and reads the whole response.
 async fn post(client: &Client, url: &str) -> Result<(StatusCode, Version), TransportError> {
-    let Target { uri, headers } = target(client, url);
+    let Target { uri, headers, .. } = target(client, url);
     let mut request = Request::new(Full::default());
     *request.method_mut() = Method::POST;
     *request.uri_mut() = uri;

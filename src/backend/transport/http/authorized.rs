@@ -1,0 +1,54 @@
+//! Requests with the token of a login: a token that the server rejects is replaced, and the request sent again. Knows
+//! nothing of where tokens come from.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode, header};
+
+use super::{client::secret, endpoint::Endpoint, response::Response};
+use crate::{backend::transport::interface::TransportError, model::Bearer};
+
+/// Maximum number of new tokens for one request: a refreshed one, and that of a login.
+const RENEWALS: usize = 2;
+
+// === impl Endpoint ===
+
+impl Endpoint {
+    /// Sends a request with the current token. A request whose token is rejected was not processed; it is sent again
+    /// with another.
+    pub(super) async fn send_authorized(
+        &self,
+        bearer: &Bearer,
+        verb: Verb,
+        mut headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response, TransportError> {
+        let mut renewals = 0;
+        loop {
+            let token = bearer.current();
+            let value =
+                token.as_ref().and_then(|token| HeaderValue::try_from(format!("Bearer {}", token.expose())).ok());
+            headers.extend(value.map(|value| (header::AUTHORIZATION, secret(value))));
+            let response = self.request(verb.clone(), headers.clone(), body.clone()).await?;
+            let challenges = challenges(&response);
+            if renewals == RENEWALS || !rejects_token(&response, &challenges) {
+                return Ok(response);
+            }
+            renewals += 1;
+            bearer.renew(token, challenges).await.map_err(TransportError::Denied)?;
+        }
+    }
+}
+
+/// True for a 401, and for a 403 that another login could change (RFC 6750 3.1).
+fn rejects_token(response: &Response, challenges: &[String]) -> bool {
+    match response.status() {
+        StatusCode::UNAUTHORIZED => true,
+        StatusCode::FORBIDDEN => challenges.iter().any(|challenge| challenge.contains("insufficient_scope")),
+        _ => false,
+    }
+}
+
+fn challenges(response: &Response) -> Vec<String> {
+    let headers = response.headers().get_all(header::WWW_AUTHENTICATE);
+    headers.iter().filter_map(|value| value.to_str().ok().map(str::to_owned)).collect()
+}

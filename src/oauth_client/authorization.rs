@@ -1,0 +1,213 @@
+//! Login of a person by the browser: the authorization code grant with PKCE (RFC 6749 4.1, RFC 7636, RFC 8252). Knows
+//! nothing of the requests that need the tokens.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use oauth2::{CsrfToken, PkceCodeChallenge, PkceCodeVerifier, Scope};
+use url::Url;
+
+use super::{
+    LoginError,
+    callback::{Callback, ExpectedResponse},
+    challenge::BearerChallenge,
+    discovery::{Discovered, discover},
+    http::OAuthHttp,
+    kept_secret::KeptSecret,
+    login_file::{Login, LoginFile, LoginLock, OpenAuthorization},
+    registration::{ClientIdentity, RegisteredClient, identify},
+    tokens::{SavedTokens, TokenSource},
+};
+use crate::support::{Clock, Random};
+
+/// Maximum time for a person to log in; the request in the browser stays valid as long, whichever process takes its response.
+const LOGIN_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// Shows a URL to a person, in the browser or as text.
+#[derive(Clone)]
+pub struct OpenBrowser(Arc<Open>);
+
+type Open = dyn Fn(&Url, Attempt) + Send + Sync;
+
+/// Tells a new request from one that a person has already seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempt {
+    /// The request is new.
+    New,
+    /// The request is in the browser since a process that was ended.
+    Resumed,
+}
+
+/// The server and the login at it.
+#[derive(Debug)]
+pub struct LoginTarget {
+    /// URL of the server.
+    pub server: Url,
+    /// File of the login.
+    pub file: LoginFile,
+    /// Identity at the authorization server.
+    pub identity: ClientIdentity,
+    /// Scopes to ask for, separated by spaces; those that the server names if absent.
+    pub scope: Option<String>,
+}
+
+/// Login of a person at one server by the browser.
+pub(super) struct BrowserLogin {
+    pub(super) target: LoginTarget,
+    pub(super) http: OAuthHttp,
+    pub(super) clock: Arc<dyn Clock>,
+    browser: OpenBrowser,
+    random: Arc<dyn Random>,
+}
+
+/// A request that waits for its response.
+struct ShownRequest {
+    callback: Callback,
+    source: TokenSource,
+    client: RegisteredClient,
+    pending: OpenAuthorization,
+}
+
+// === impl OpenBrowser ===
+
+impl OpenBrowser {
+    /// Shows URLs by `open`.
+    pub fn new(open: impl Fn(&Url, Attempt) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(open))
+    }
+}
+
+impl fmt::Debug for OpenBrowser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OpenBrowser")
+    }
+}
+
+// === impl BrowserLogin ===
+
+impl BrowserLogin {
+    /// Creates the login at one server.
+    pub(super) fn new(
+        target: LoginTarget,
+        browser: OpenBrowser,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Result<Self, LoginError> {
+        Ok(Self { target, browser, http: OAuthHttp::new()?, clock, random })
+    }
+
+    /// Logs a person in and saves the tokens. A request that a person has seen less than ten minutes ago is not shown again.
+    pub(super) async fn log_in(
+        &self,
+        login: &mut Login,
+        lock: &LoginLock,
+        challenge: &BearerChallenge,
+    ) -> Result<SavedTokens, LoginError> {
+        let resumed = self.resume(login).await;
+        let (request, attempt) = match resumed {
+            Some(request) => (request, Attempt::Resumed),
+            None => (self.begin(login, lock, challenge).await?, Attempt::New),
+        };
+        let ShownRequest { callback, source, client, pending } = request;
+        (self.browser.0)(&pending.url, attempt);
+        let expected = ExpectedResponse {
+            state: pending.state.clone(),
+            issuer: source.issuer.clone(),
+            returns_issuer: pending.returns_issuer,
+        };
+        let late = || LoginError::Unavailable("nobody logged in within ten minutes".to_owned());
+        let code = tokio::time::timeout(LOGIN_TIMEOUT, callback.code(expected)).await.unwrap_or_else(|_| Err(late()));
+        login.pending = None;
+        let now = self.clock.now();
+        let tokens = match code {
+            Ok(code) => source.exchange((&self.http, now), &client, (code, &pending.verifier)).await,
+            Err(error) => Err(error),
+        };
+        login.tokens = tokens.as_ref().ok().cloned();
+        self.target.file.write(login, lock)?;
+        tokens
+    }
+
+    /// The request of a process that was ended, if its response can be taken.
+    async fn resume(&self, login: &mut Login) -> Option<ShownRequest> {
+        let pending = login.pending.take()?;
+        let (source, client) = (login.source.clone()?, login.client.clone()?);
+        if self.clock.now().since(pending.begun) >= LOGIN_TIMEOUT || !self.target.identity.is(&client) {
+            return None;
+        }
+        let callback = Callback::bind(port(&client)).await.ok()?;
+        Some(ShownRequest { callback, source, client, pending })
+    }
+
+    /// A new request, saved for processes that take it over.
+    async fn begin(
+        &self,
+        login: &mut Login,
+        lock: &LoginLock,
+        challenge: &BearerChallenge,
+    ) -> Result<ShownRequest, LoginError> {
+        let Discovered { resource, scope, server } = discover(&self.http, &self.target.server, challenge).await?;
+        let scope = self.target.scope.clone().or(scope);
+        let kept =
+            login.client.take().filter(|client| client.issuer == server.issuer && self.target.identity.is(client));
+        let unusable =
+            |error: std::io::Error| LoginError::Unavailable(format!("no port is free for the redirect URI ({error})"));
+        // the registered port, unless another program has it
+        let callback = match kept.as_ref().and_then(port) {
+            Some(kept) => Callback::bind(Some(kept)).await.ok(),
+            None => None,
+        };
+        let (callback, client) = if let (Some(callback), Some(client)) = (callback, kept) {
+            (callback, client)
+        } else {
+            let callback = Callback::bind(None).await.map_err(unusable)?;
+            let redirect_uri = callback.redirect_uri().map_err(unusable)?;
+            (callback, identify(&self.http, &self.target.identity, &server, (&redirect_uri, scope.as_deref())).await?)
+        };
+        let source = TokenSource {
+            issuer: server.issuer,
+            authorization_endpoint: server.authorization_endpoint,
+            token_endpoint: server.token_endpoint,
+            resource,
+        };
+        let pending = self.request(&source, &client, scope.as_deref(), server.returns_issuer)?;
+        let (server, tokens) = (self.target.server.to_string(), login.tokens.take());
+        let (kept_source, kept_client) = (Some(source.clone()), Some(client.clone()));
+        *login = Login { server, source: kept_source, client: kept_client, tokens, pending: Some(pending.clone()) };
+        self.target.file.write(login, lock)?;
+        Ok(ShownRequest { callback, source, client, pending })
+    }
+
+    fn request(
+        &self,
+        source: &TokenSource,
+        client: &RegisteredClient,
+        scope: Option<&str>,
+        returns_issuer: bool,
+    ) -> Result<OpenAuthorization, LoginError> {
+        let oauth = source.client(client)?;
+        let verifier = PkceCodeVerifier::new(self.random.token());
+        let (state, challenge) = (self.random.token(), PkceCodeChallenge::from_code_verifier_sha256(&verifier));
+        let scopes = scope.into_iter().flat_map(|scope| scope.split_ascii_whitespace());
+        let mut request = oauth
+            .authorize_url(|| CsrfToken::new(state.clone()))
+            .set_pkce_challenge(challenge)
+            .add_scopes(scopes.map(|scope| Scope::new(scope.to_owned())));
+        if let Some(resource) = &source.resource {
+            request = request.add_extra_param("resource", resource);
+        }
+        let (url, _) = request.url();
+        let verifier = KeptSecret::new(verifier.secret());
+        Ok(OpenAuthorization { url, state, verifier, returns_issuer, begun: self.clock.now() })
+    }
+}
+
+impl fmt::Debug for BrowserLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BrowserLogin({})", self.target.server)
+    }
+}
+
+/// The port of the client's redirect URI.
+fn port(client: &RegisteredClient) -> Option<u16> {
+    Url::parse(&client.redirect_uri).ok()?.port()
+}

@@ -1,0 +1,161 @@
+//! Redirect URI on this machine (RFC 8252 7.3): takes the response to one authorization request. Knows nothing of tokens.
+
+use std::{io, net::Ipv4Addr, sync::Arc, time::Duration};
+
+use askama::Template;
+use axum::{
+    Router,
+    extract::{RawQuery, State},
+    response::{Html, IntoResponse, Response},
+    routing::get,
+};
+use http::StatusCode;
+use tokio::{
+    net::TcpListener,
+    sync::{mpsc, oneshot},
+};
+use url::form_urlencoded;
+
+use super::LoginError;
+
+/// Path of the redirect URI.
+const PATH: &str = "/callback";
+/// Maximum time for the page to reach the browser.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// A port on the loopback interface, for the redirect URI.
+#[derive(Debug)]
+pub(super) struct Callback {
+    listener: TcpListener,
+}
+
+/// What the response must contain.
+#[derive(Debug, Clone)]
+pub(super) struct ExpectedResponse {
+    /// `state`
+    pub(super) state: String,
+    /// The issuer of the authorization server.
+    pub(super) issuer: String,
+    /// True if the response must have `iss` (RFC 9207 2.4).
+    pub(super) returns_issuer: bool,
+}
+
+/// The authorization code, or the reason for its absence.
+type CodeOutcome = Result<String, LoginError>;
+
+#[derive(Template)]
+#[template(path = "login_result.html")]
+struct ResultPage<'a> {
+    title: &'a str,
+    text: &'a str,
+}
+
+// === impl Callback ===
+
+impl Callback {
+    /// Listens on `port`, or on any free one.
+    pub(super) async fn bind(port: Option<u16>) -> io::Result<Self> {
+        Ok(Self { listener: TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await? })
+    }
+
+    /// The redirect URI.
+    pub(super) fn redirect_uri(&self) -> io::Result<String> {
+        Ok(format!("http://127.0.0.1:{}{PATH}", self.listener.local_addr()?.port()))
+    }
+
+    /// Waits for the response to the request, shows its outcome in the browser, and returns the authorization code.
+    pub(super) async fn code(self, expected: ExpectedResponse) -> CodeOutcome {
+        let (sender, mut outcomes) = mpsc::channel(1);
+        let router = Router::new().route(PATH, get(receive)).with_state(Arc::new((expected, sender)));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = axum::serve(self.listener, router).with_graceful_shutdown(async { drop(stopped.await) });
+        let mut serving = std::pin::pin!(serving.into_future());
+        let outcome = tokio::select! {
+            outcome = outcomes.recv() => outcome,
+            _ = &mut serving => None,
+        };
+        drop(stop);
+        let _ = tokio::time::timeout(FAREWELL, serving).await;
+        outcome.unwrap_or_else(|| {
+            Err(LoginError::Unavailable("the redirect URI of the login cannot be served".to_owned()))
+        })
+    }
+}
+
+async fn receive(
+    State(state): State<Arc<(ExpectedResponse, mpsc::Sender<CodeOutcome>)>>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let (expected, outcomes) = &*state;
+    let Some(outcome) = expected.read(query.as_deref().unwrap_or_default()) else {
+        let text = "This page belongs to another login. Go back to the application that needs you, and log in there.";
+        return page(StatusCode::BAD_REQUEST, "Not this login", text);
+    };
+    let answer = match &outcome {
+        Ok(_) => page(StatusCode::OK, "You are logged in", "You can close this page and go back to your application."),
+        Err(error) => page(StatusCode::BAD_REQUEST, "You are not logged in", &error.to_string()),
+    };
+    // a second response changes nothing
+    let _ = outcomes.try_send(outcome);
+    answer
+}
+
+fn page(status: StatusCode, title: &str, text: &str) -> Response {
+    let body = ResultPage { title, text }.render().unwrap_or_default();
+    let headers = [("cache-control", "no-store"), ("referrer-policy", "no-referrer"), ("connection", "close")];
+    (status, headers, Html(body)).into_response()
+}
+
+// === impl ExpectedResponse ===
+
+impl ExpectedResponse {
+    /// Reads the query of a response; `None` if it is the response to another request.
+    fn read(&self, query: &str) -> Option<CodeOutcome> {
+        let parameter = |name: &str| {
+            form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+        };
+        if parameter("state").as_ref() != Some(&self.state) {
+            return None;
+        }
+        // RFC 9207 2.4: a missing `iss` counts only if the server promises it
+        let issuer = parameter("iss");
+        if issuer.as_ref().map_or(self.returns_issuer, |issuer| *issuer != self.issuer) {
+            let reason = "the response comes from another authorization server than the one that was asked";
+            return Some(Err(LoginError::Untrusted(reason.to_owned())));
+        }
+        Some(match (parameter("code"), parameter("error")) {
+            (_, Some(code)) => Err(LoginError::Refused { code, description: parameter("error_description") }),
+            (Some(code), None) => Ok(code),
+            (None, None) => Err(LoginError::Untrusted("the response has neither `code` nor `error`".to_owned())),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(query: &str, returns_issuer: bool) -> Option<CodeOutcome> {
+        let issuer = "https://as.example".to_owned();
+        ExpectedResponse { state: "s".to_owned(), issuer, returns_issuer }.read(query)
+    }
+
+    #[test]
+    fn a_response_is_taken_only_with_its_state_and_issuer() {
+        assert_eq!(read("code=c&state=s&iss=https%3A%2F%2Fas.example", true), Some(Ok("c".to_owned())));
+        assert_eq!(read("code=c&state=s", false), Some(Ok("c".to_owned())));
+        for foreign in ["code=c", "code=c&state=t", "", "state=&code=c"] {
+            assert_eq!(read(foreign, false), None, "{foreign}");
+        }
+        for mixed_up in [("code=c&state=s", true), ("code=c&state=s&iss=https%3A%2F%2Fother.example", false)] {
+            assert!(matches!(read(mixed_up.0, mixed_up.1), Some(Err(LoginError::Untrusted(_)))), "{mixed_up:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_told_with_its_code() {
+        let refused = read("error=access_denied&error_description=no+way&state=s", false);
+        let (code, description) = ("access_denied".to_owned(), Some("no way".to_owned()));
+        assert_eq!(refused, Some(Err(LoginError::Refused { code, description })));
+    }
+}

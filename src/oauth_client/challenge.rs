@@ -1,0 +1,115 @@
+//! `WWW-Authenticate` challenges (RFC 9110 11.6.1, RFC 6750 3, RFC 9728 5.1). Knows nothing of what follows from them.
+
+/// Parameters of a server's `Bearer` challenge.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct BearerChallenge {
+    /// URL of the protected resource's metadata.
+    pub(super) resource_metadata: Option<String>,
+    /// Scopes that the request needs.
+    pub(super) scope: Option<String>,
+    /// `error`
+    pub(super) error: Option<String>,
+}
+
+// === impl BearerChallenge ===
+
+impl BearerChallenge {
+    /// The parameters of the first `Bearer` challenge in these headers.
+    pub(super) fn of(headers: &[String]) -> Self {
+        let bearer = headers.iter().find_map(|header| after_bearer(header));
+        let mut challenge = Self::default();
+        for (name, value) in bearer.map(parameters).unwrap_or_default() {
+            match name.to_ascii_lowercase().as_str() {
+                "resource_metadata" => challenge.resource_metadata = Some(value),
+                "scope" => challenge.scope = Some(value),
+                "error" => challenge.error = Some(value),
+                _ => {}
+            }
+        }
+        challenge
+    }
+
+    /// True if the token is valid and lacks scopes (RFC 6750 3.1).
+    pub(super) fn asks_for_more(&self) -> bool {
+        self.error.as_deref() == Some("insufficient_scope")
+    }
+}
+
+/// The text after the scheme `Bearer`, which may follow other challenges.
+fn after_bearer(header: &str) -> Option<&str> {
+    const SCHEME: &str = "bearer";
+    let lower = header.to_ascii_lowercase();
+    let starts = lower.match_indices(SCHEME).map(|(at, _)| at);
+    let is_scheme = |at: &usize| {
+        let before = header[..*at].trim_end_matches([' ', '\t']);
+        let after = &header[at + SCHEME.len()..];
+        (before.is_empty() || before.ends_with(',')) && (after.is_empty() || after.starts_with([' ', '\t']))
+    };
+    starts.filter(is_scheme).map(|at| &header[at + SCHEME.len()..]).next()
+}
+
+/// The parameters `name=value` or `name="value"` up to the next challenge.
+fn parameters(text: &str) -> Vec<(&str, String)> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', ',']);
+        let Some((name, after)) = rest.split_once('=') else { return found };
+        let name = name.trim_end();
+        if name.is_empty() || name.contains([' ', '\t', '"']) {
+            return found;
+        }
+        let (value, after) = value(after.trim_start());
+        found.push((name, value));
+        rest = after;
+    }
+}
+
+/// One value, and the text after it.
+fn value(text: &str) -> (String, &str) {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find([',', ' ', '\t']).unwrap_or(text.len());
+        return (text[..end].to_owned(), &text[end..]);
+    };
+    let mut value = String::new();
+    let mut characters = quoted.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => return (value, &quoted[at + 1..]),
+            '\\' => value.extend(characters.next().map(|(_, escaped)| escaped)),
+            other => value.push(other),
+        }
+    }
+    (value, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn challenge(header: &str) -> (Option<String>, Option<String>) {
+        let challenge = BearerChallenge::of(&[header.to_owned()]);
+        (challenge.resource_metadata, challenge.scope)
+    }
+
+    #[test]
+    fn the_parameters_of_the_bearer_challenge_are_found() {
+        let metadata = Some("https://a.example/x".to_owned());
+        for header in [
+            r#"Bearer resource_metadata="https://a.example/x", scope="a b""#,
+            r#"bearer error="invalid_token",scope="a b" , resource_metadata=https://a.example/x"#,
+            r#"Basic realm="bearer x", Bearer realm="q\"x", scope="a b", resource_metadata="https://a.example/x""#,
+            r#"BEARER Scope="a b", RESOURCE_METADATA="https://a.example/x", DPoP algs="ES256""#,
+        ] {
+            assert_eq!(challenge(header), (metadata.clone(), Some("a b".to_owned())), "{header}");
+        }
+    }
+
+    #[test]
+    fn other_challenges_and_broken_ones_give_nothing() {
+        for header in ["", "Bearer", "Basic scope=\"x\"", "Bearers scope=x", "Bearer =x", "Bearer token68=="] {
+            assert_eq!(challenge(header), (None, None), "{header}");
+        }
+        assert_eq!(challenge("Bearer scope=\"open").1.as_deref(), Some("open"));
+    }
+}

@@ -1,0 +1,279 @@
+//! Discovery of a server's authorization server (RFC 9728, RFC 8414, OpenID Connect Discovery 1.0; 2026-07-28,
+//! authorization). Knows nothing of clients and tokens.
+
+use serde_json::Value;
+use url::Url;
+
+use super::{LoginError, challenge::BearerChallenge, endpoint::trusted, http::OAuthHttp};
+
+/// What a login at a server needs to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Discovered {
+    /// Identifier of the protected resource (RFC 8707); `None` for a server of 2025-03-26, which has no metadata.
+    pub(super) resource: Option<String>,
+    /// Scopes to ask for, separated by spaces; `None` leaves the choice to the authorization server.
+    pub(super) scope: Option<String>,
+    /// The authorization server.
+    pub(super) server: AuthorizationServer,
+}
+
+/// Metadata of an authorization server (RFC 8414, section 2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AuthorizationServer {
+    /// `issuer`
+    pub(super) issuer: String,
+    /// `authorization_endpoint`
+    pub(super) authorization_endpoint: Url,
+    /// `token_endpoint`
+    pub(super) token_endpoint: Url,
+    /// `registration_endpoint`
+    pub(super) registration_endpoint: Option<Url>,
+    /// `authorization_response_iss_parameter_supported` (RFC 9207)
+    pub(super) returns_issuer: bool,
+    scopes_supported: Vec<String>,
+}
+
+/// Metadata of a protected resource (RFC 9728, section 2).
+struct ProtectedResource {
+    resource: String,
+    authorization_server: Option<Url>,
+    scopes_supported: Vec<String>,
+}
+
+/// Finds the authorization server of the MCP server at `server`, which sent `challenge`.
+///
+/// # Errors
+///
+/// An error if a document cannot be fetched or breaks a rule that protects the login.
+pub(super) async fn discover(
+    http: &OAuthHttp,
+    server: &Url,
+    challenge: &BearerChallenge,
+) -> Result<Discovered, LoginError> {
+    let Some(resource) = protected_resource(http, server, challenge).await? else {
+        let authorization_server = without_resource_metadata(http, server).await?;
+        let scope = asked_scope(challenge, &[], &authorization_server);
+        return Ok(Discovered { resource: None, scope, server: authorization_server });
+    };
+    let issuer = resource.authorization_server.clone().unwrap_or_else(|| at_root(server));
+    let Some(authorization_server) = authorization_server(http, server, &issuer).await? else {
+        return Err(LoginError::Untrusted(format!("the authorization server {issuer} of {server} has no metadata")));
+    };
+    let scope = asked_scope(challenge, &resource.scopes_supported, &authorization_server);
+    Ok(Discovered { resource: Some(resource.resource), scope, server: authorization_server })
+}
+
+/// The scopes of the challenge, else all that the resource names; with `offline_access` where the authorization server
+/// has it, since some give a refresh token for nothing else (2026-07-28, authorization, *Scope Selection Strategy*).
+fn asked_scope(challenge: &BearerChallenge, supported: &[String], server: &AuthorizationServer) -> Option<String> {
+    const OFFLINE: &str = "offline_access";
+    let named = (!supported.is_empty()).then(|| supported.join(" "));
+    let mut scope = challenge.scope.clone().or(named)?;
+    if server.scopes_supported.iter().any(|scope| scope == OFFLINE) && !scope.split(' ').any(|scope| scope == OFFLINE) {
+        scope.push(' ');
+        scope.push_str(OFFLINE);
+    }
+    Some(scope)
+}
+
+async fn protected_resource(
+    http: &OAuthHttp,
+    server: &Url,
+    challenge: &BearerChallenge,
+) -> Result<Option<ProtectedResource>, LoginError> {
+    let candidates = match &challenge.resource_metadata {
+        Some(text) => vec![trusted(text, server, "the resource metadata URL")?],
+        None => vec![
+            well_known(server, "oauth-protected-resource"),
+            well_known(&at_root(server), "oauth-protected-resource"),
+        ],
+    };
+    for url in candidates {
+        if let Some(document) = http.document(&url).await?.filter(|document| document["resource"].is_string()) {
+            return ProtectedResource::read(&document, server).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// Metadata of the authorization server `issuer`, at the first of its well-known URLs that has a document.
+async fn authorization_server(
+    http: &OAuthHttp,
+    server: &Url,
+    issuer: &Url,
+) -> Result<Option<AuthorizationServer>, LoginError> {
+    let mut candidates =
+        vec![well_known(issuer, "oauth-authorization-server"), well_known(issuer, "openid-configuration")];
+    if issuer.path() != "/" {
+        let mut appended = issuer.clone();
+        appended.set_path(&format!("{}/.well-known/openid-configuration", issuer.path().trim_end_matches('/')));
+        candidates.push(appended);
+    }
+    for url in candidates {
+        if let Some(document) = http.document(&url).await?.filter(Value::is_object) {
+            return AuthorizationServer::read(&document, server, issuer).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// The authorization server of a server of 2025-03-26: its own origin, with default endpoints if it has no metadata
+/// (2025-03-26, authorization, *Fallbacks for Servers without Metadata Discovery*).
+async fn without_resource_metadata(http: &OAuthHttp, server: &Url) -> Result<AuthorizationServer, LoginError> {
+    let root = at_root(server);
+    if let Some(found) = authorization_server(http, server, &root).await? {
+        return Ok(found);
+    }
+    let endpoint = |path: &str| trusted(&format!("{}{path}", root.as_str()), server, "a default endpoint");
+    Ok(AuthorizationServer {
+        issuer: root.to_string(),
+        authorization_endpoint: endpoint("authorize")?,
+        token_endpoint: endpoint("token")?,
+        registration_endpoint: Some(endpoint("register")?),
+        returns_issuer: false,
+        scopes_supported: Vec::new(),
+    })
+}
+
+/// The well-known URL of `kind` for `url`: between host and path (RFC 8615, RFC 8414 3.1, RFC 9728 3.1).
+fn well_known(url: &Url, kind: &str) -> Url {
+    let mut well_known = at_root(url);
+    well_known.set_path(&format!("/.well-known/{kind}{}", url.path().trim_end_matches('/')));
+    well_known
+}
+
+/// The root of the URL's origin.
+fn at_root(url: &Url) -> Url {
+    let mut root = url.clone();
+    root.set_path("/");
+    root.set_query(None);
+    root.set_fragment(None);
+    root
+}
+
+fn strings(document: &Value, name: &str) -> Vec<String> {
+    let array = document[name].as_array().map(Vec::as_slice).unwrap_or_default();
+    array.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+}
+
+// === impl ProtectedResource ===
+
+impl ProtectedResource {
+    /// Reads metadata, whose `resource` must be the server or a folder above it (RFC 9728 3.3).
+    fn read(document: &Value, server: &Url) -> Result<Self, LoginError> {
+        let resource = document["resource"].as_str().unwrap_or_default().to_owned();
+        let is_above = Url::parse(&resource).is_ok_and(|resource| is_above(&resource, server));
+        if !is_above {
+            let reason = format!("the metadata of {server} is that of another resource, `{resource}`: it is refused");
+            return Err(LoginError::Untrusted(reason));
+        }
+        let first = strings(document, "authorization_servers").into_iter().next();
+        let authorization_server = first.map(|text| trusted(&text, server, "the authorization server")).transpose()?;
+        Ok(Self { resource, authorization_server, scopes_supported: strings(document, "scopes_supported") })
+    }
+}
+
+fn is_above(resource: &Url, server: &Url) -> bool {
+    let folder = resource.path().trim_end_matches('/');
+    let rest = server.path().strip_prefix(folder);
+    resource.origin() == server.origin() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+// === impl AuthorizationServer ===
+
+impl AuthorizationServer {
+    /// Reads metadata, which must name `issuer` (RFC 8414 3.3) and PKCE with S256 (2026-07-28, authorization,
+    /// *Authorization Code Protection*).
+    fn read(document: &Value, server: &Url, issuer: &Url) -> Result<Self, LoginError> {
+        let named = document["issuer"].as_str().unwrap_or_default();
+        if Url::parse(named).ok().as_ref() != Some(issuer) {
+            let reason = format!("the metadata of {issuer} names another issuer, `{named}`: it is refused");
+            return Err(LoginError::Untrusted(reason));
+        }
+        if !strings(document, "code_challenge_methods_supported").iter().any(|method| method == "S256") {
+            let reason = format!("the authorization server {issuer} does not offer PKCE with S256, which MCP requires");
+            return Err(LoginError::Untrusted(reason));
+        }
+        let endpoint = |name: &str| match document[name].as_str() {
+            Some(text) => trusted(text, server, name).map(Some),
+            None => Ok(None),
+        };
+        let missing = |name: &str| LoginError::Untrusted(format!("the metadata of {issuer} has no `{name}`"));
+        Ok(Self {
+            issuer: named.to_owned(),
+            authorization_endpoint: endpoint("authorization_endpoint")?
+                .ok_or_else(|| missing("authorization_endpoint"))?,
+            token_endpoint: endpoint("token_endpoint")?.ok_or_else(|| missing("token_endpoint"))?,
+            registration_endpoint: endpoint("registration_endpoint")?,
+            returns_issuer: document["authorization_response_iss_parameter_supported"] == true,
+            scopes_supported: strings(document, "scopes_supported"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_well_known_path_stands_between_host_and_path() {
+        let at = |text: &str| well_known(&url(text), "x").to_string();
+        assert_eq!(at("https://a.example/mcp/b?q=1"), "https://a.example/.well-known/x/mcp/b");
+        assert_eq!(at("https://a.example:8443/"), "https://a.example:8443/.well-known/x");
+    }
+
+    #[test]
+    fn metadata_of_another_resource_is_refused() {
+        let server = url("https://a.example/mcp/b");
+        let read = |resource: &str| ProtectedResource::read(&json!({ "resource": resource }), &server);
+        for resource in ["https://a.example/mcp/b", "https://a.example/mcp/", "https://a.example"] {
+            assert!(read(resource).is_ok(), "{resource}");
+        }
+        for resource in
+            ["https://b.example/mcp/b", "https://a.example/mc", "http://a.example/mcp", "https://a.example/mcp/b/c", ""]
+        {
+            assert!(read(resource).is_err(), "{resource}");
+        }
+    }
+
+    fn metadata(change: impl FnOnce(&mut Value)) -> Result<AuthorizationServer, LoginError> {
+        let mut document = json!({
+            "issuer": "https://as.example/t", "authorization_endpoint": "https://as.example/authorize",
+            "token_endpoint": "https://as.example/token", "code_challenge_methods_supported": ["S256"],
+        });
+        change(&mut document);
+        AuthorizationServer::read(&document, &url("https://a.example/mcp"), &url("https://as.example/t"))
+    }
+
+    #[test]
+    fn metadata_without_issuer_pkce_or_safe_endpoints_is_refused() {
+        assert!(metadata(|_| {}).is_ok());
+        let changes: [fn(&mut Value); 5] = [
+            |document| document["issuer"] = json!("https://as.example/u"),
+            |document| document["code_challenge_methods_supported"] = json!(["plain"]),
+            |document| document["token_endpoint"] = json!("http://as.example/token"),
+            |document| document["authorization_endpoint"] = json!("file:///etc/passwd"),
+            |document| drop(document.as_object_mut().unwrap().remove("token_endpoint")),
+        ];
+        for (index, change) in changes.into_iter().enumerate() {
+            assert!(metadata(change).is_err(), "{index}");
+        }
+    }
+
+    #[test]
+    fn the_challenge_says_which_scopes_are_asked_for() {
+        let server = metadata(|document| document["scopes_supported"] = json!(["a", "offline_access"])).unwrap();
+        let challenge =
+            |scope: Option<&str>| BearerChallenge { scope: scope.map(str::to_owned), ..BearerChallenge::default() };
+        let asked = |scope, supported: &[String]| asked_scope(&challenge(scope), supported, &server);
+        assert_eq!(asked(Some("x y"), &["a".to_owned()]).as_deref(), Some("x y offline_access"));
+        assert_eq!(asked(None, &["a".to_owned()]).as_deref(), Some("a offline_access"));
+        assert_eq!(asked(None, &[]), None);
+    }
+}
