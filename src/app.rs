@@ -1,15 +1,16 @@
 //! The application: builds every part in order, and the service. The only module that knows all parts.
 //!
-//! The order is that of dependencies: the socket (so that the port is known), the store, the authorization server, the
-//! backends, the gateway, the client side, the pages, the guard and the gate. One tracker owns all tasks, and one token
-//! ends them.
+//! The order is that of dependencies: the socket (so that the port is known), the store, the authorization server, the way
+//! of a call, the pages, the guard and the gate. One tracker owns all tasks, and one token ends them.
 
+mod call_path;
 mod control;
 mod events;
 mod http_service;
 mod known_servers;
 mod machine;
 mod settings;
+mod stdio;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -18,26 +19,21 @@ use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use url::Url;
 
-pub use self::{control::ControlFile, http_service::HttpService};
 use self::{
-    events::{EventHandler, Inbox},
+    call_path::{CallPath, CallPathDeps, World, end_lost},
     known_servers::{KnownServers, ServerRecords},
     machine::Machine,
 };
+pub use self::{control::ControlFile, http_service::HttpService, stdio::StdioApp};
 use crate::{
-    backend::{self, Supervisor},
     config::{self, Config, PublicUrl},
-    crossing::{self, Crossing},
-    frontend::{self, EndpointServers, Frontend, Routes},
-    gateway::{self, Gateway, Mount},
     http::Guard,
     listener,
-    mcp::Server,
-    model::{BackendId, BackendSpec, SessionId, Target, status::Status},
+    model::{BackendId, SessionId, status::Status},
     oauth::{self, OAuth, master_key},
     resource::Gate,
     storage::Storage,
-    support::{Clock, OsRandom, Random, SealingKey, Secret, SystemClock},
+    support::{Clock, SealingKey, Secret},
     telemetry::Telemetry,
     web::{self, StatusSource},
 };
@@ -66,25 +62,12 @@ struct Background {
 struct Parts {
     storage: Storage,
     oauth: OAuth,
-    supervisor: Arc<Supervisor>,
-    crossing: Crossing,
-    frontend: Frontend,
+    path: CallPath,
     telemetry: Telemetry,
     tracker: TaskTracker,
     cancel: CancellationToken,
     /// Cancelled when the backends have ended.
     ended: CancellationToken,
-}
-
-/// The environment of every part: time, randomness, telemetry, events.
-struct World {
-    clock: Arc<dyn Clock>,
-    random: Arc<dyn Random>,
-    telemetry: Telemetry,
-    events: Arc<EventHandler>,
-    inbox: Inbox,
-    tracker: TaskTracker,
-    cancel: CancellationToken,
 }
 
 /// The parts that the others are built on.
@@ -112,16 +95,7 @@ impl App {
             .with_context(|| format!("nothing can listen on {}: is another gateway running there?", config.listen))?;
         let bound = listener.local_addr()?;
         let public_url = config.public_url(bound);
-        let (events, inbox) = EventHandler::new();
-        let world = World {
-            clock: Arc::new(SystemClock),
-            random: Arc::new(OsRandom),
-            telemetry,
-            events,
-            inbox,
-            tracker: TaskTracker::new(),
-            cancel: CancellationToken::new(),
-        };
+        let world = World::new(telemetry);
         config::files::create(&config.data_dir)
             .with_context(|| format!("the data folder {} cannot be used", config.data_dir.display()))?;
         let storage = Storage::open(&config::files::database(&config.data_dir)).await?;
@@ -199,7 +173,7 @@ impl App {
         let stopping = async {
             stop.await;
             tracing::info!("stopping: running calls may finish");
-            parts.frontend.drain();
+            parts.path.frontend.drain();
             drain.cancel();
             tokio::time::sleep(shutdown).await;
         };
@@ -223,9 +197,9 @@ impl Parts {
         let Background { known_servers, lost } = background;
         let (oauth, cancel) = (self.oauth.clone(), self.cancel.clone());
         self.tracker.spawn(async move { oauth.watch_revocations(cancel).await });
-        let (frontend, cancel) = (self.frontend.clone(), self.cancel.clone());
+        let (frontend, cancel) = (self.path.frontend.clone(), self.cancel.clone());
         self.tracker.spawn(async move { frontend.run_reaper(cancel).await });
-        let lost = end_lost(self.frontend.clone(), lost);
+        let lost = end_lost(self.path.frontend.clone(), lost);
         let cancel = self.cancel.clone();
         self.tracker.spawn(async move { cancel.run_until_cancelled(lost).await });
         self.tracker.spawn(known_servers.run(self.ended.clone()));
@@ -233,10 +207,7 @@ impl Parts {
     }
 
     async fn end(self) {
-        self.frontend.close().await;
-        self.crossing.close().await;
-        self.cancel.cancel();
-        self.supervisor.shutdown().await;
+        self.path.end(&self.cancel).await;
         self.ended.cancel();
         self.tracker.close();
         self.tracker.wait().await;
@@ -256,28 +227,23 @@ async fn tell_shared_users(oauth: &OAuth) -> Result<(), oauth::OAuthError> {
     Ok(())
 }
 
-/// Ends each client session whose state at a backend is lost, if the operator wants it (`on_loss = "end"`).
-async fn end_lost(frontend: Frontend, mut lost: mpsc::Receiver<SessionId>) {
-    while let Some(session) = lost.recv().await {
-        frontend.end_session(&session).await;
-    }
-}
-
 // === impl Foundation ===
 
 impl Foundation<'_> {
     /// Builds the backends, the gateway, the frontends, and the service around them.
     fn assemble(self, world: World) -> anyhow::Result<(HttpService, Parts, Background)> {
-        let supervisor = Arc::new(Supervisor::start(self.config.backends.clone(), self.backend_deps(&world))?);
-        world.events.set_eras(|| supervisor.eras());
-        let gateway = self.gateway(&supervisor, &world);
-        world.events.set_holders(&supervisor, &gateway);
-        let crossing = self.crossing(&world);
-        let frontend = self.frontend(self.routes(&gateway, &crossing), &world);
-        let status = self.status(&supervisor, &gateway, &frontend, &*world.clock);
+        let deps = CallPathDeps {
+            config: self.config,
+            storage: &self.storage,
+            state_key: self.state_key.clone(),
+            known: &self.known,
+            connections: self.connections,
+        };
+        let path = deps.build(&world)?;
+        let status = self.status(&path, &*world.clock);
         let gate = Gate::new(self.oauth.clone(), settings::gate(self.config));
         let machine = Machine {
-            supervisor: Arc::clone(&supervisor),
+            supervisor: Arc::clone(&path.supervisor),
             status: Arc::clone(&status),
             telemetry: world.telemetry.clone(),
             gate: gate.clone(),
@@ -295,87 +261,19 @@ impl Foundation<'_> {
         world.tracker.spawn(web.clone().sweep_sessions(world.cancel.clone()));
         let others = self.oauth.router().merge(machine::router(machine)).merge(web::router(web));
         let guard = Guard::new(&settings::http(self.config, public_url, self.bound, Arc::clone(&world.random)));
-        let service = HttpService::new((guard, gate), (frontend.streamable(), frontend.router()), others);
+        let service = HttpService::new((guard, gate), (path.frontend.streamable(), path.frontend.router()), others);
         let World { telemetry, inbox, tracker, cancel, .. } = world;
         let Self { config, storage, oauth, known, .. } = self;
         let known_servers = KnownServers::new(storage.clone(), &config.backends, inbox.known, known.eras);
         let background = Background { known_servers, lost: inbox.lost };
         let ended = CancellationToken::new();
-        let parts = Parts { storage, oauth, supervisor, crossing, frontend, telemetry, tracker, cancel, ended };
+        let parts = Parts { storage, oauth, path, telemetry, tracker, cancel, ended };
         Ok((service, parts, background))
     }
 
-    fn backend_deps(&self, world: &World) -> backend::BackendDeps {
-        backend::BackendDeps {
-            clock: Arc::clone(&world.clock),
-            eras: self.known.eras.clone(),
-            environment: self.config.environment.to_strings(),
-            sessions: self.config.limits.backend_sessions,
-            slot_limits: settings::slots(self.config),
-            observer: world.events.observer(),
-            shutdown: world.cancel.child_token(),
-        }
-    }
-
-    fn gateway(&self, supervisor: &Supervisor, world: &World) -> Arc<Gateway> {
-        let mount = |((id, server), spec): ((BackendId, Arc<dyn Server>), &BackendSpec)| Mount {
-            title: id.to_string(),
-            introduction: self.known.descriptions.get(&id).cloned(),
-            id,
-            server,
-            share: spec.share,
-            read_only_tools: spec.read_only_tools.clone(),
-        };
-        let mounts = supervisor.servers().into_iter().zip(&self.config.backends).map(mount).collect();
-        let deps = gateway::GatewayDeps {
-            observer: world.events.observer(),
-            random: Arc::clone(&world.random),
-            tracker: world.tracker.clone(),
-            cancel: world.cancel.child_token(),
-        };
-        Gateway::new(mounts, settings::gateway(self.config), deps)
-    }
-
-    fn crossing(&self, world: &World) -> Crossing {
-        let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));
-        let deps = crossing::SuspensionDeps { clock, random, state_key: self.state_key.clone() };
-        Crossing::new(&settings::crossing(self.config), deps)
-    }
-
-    /// The server of each endpoint.
-    fn routes(&self, gateway: &Arc<Gateway>, crossing: &Crossing) -> Routes {
-        let around = |target, server: Arc<dyn Server>| {
-            let requests = crossing.around_endpoint(target, Arc::clone(&server));
-            Arc::new(EndpointServers { sessions: server, requests })
-        };
-        let single = |spec: &BackendSpec| {
-            let target = Target::Backend(spec.id.clone());
-            Some((spec.id.clone(), around(target, gateway.single(&spec.id)?)))
-        };
-        Routes {
-            merged: around(Target::Merged, gateway.merged()),
-            backends: self.config.backends.iter().filter_map(single).collect(),
-        }
-    }
-
-    fn frontend(&self, routes: Routes, world: &World) -> Frontend {
-        let deps = frontend::Deps {
-            storage: self.storage.clone(),
-            clock: Arc::clone(&world.clock),
-            random: Arc::clone(&world.random),
-            observer: world.events.observer(),
-        };
-        Frontend::new(routes, settings::frontend(self.config, self.connections), deps)
-    }
-
     /// Returns the status of the gateway, computed on each request.
-    fn status(
-        &self,
-        supervisor: &Arc<Supervisor>,
-        gateway: &Arc<Gateway>,
-        frontend: &Frontend,
-        clock: &dyn Clock,
-    ) -> StatusSource {
+    fn status(&self, path: &CallPath, clock: &dyn Clock) -> StatusSource {
+        let CallPath { supervisor, gateway, frontend, crossing: _ } = path;
         let (supervisor, gateway, frontend) = (Arc::clone(supervisor), Arc::clone(gateway), frontend.clone());
         let (started, url) = (clock.now().to_string(), format!("{}/mcp", self.public_url));
         Arc::new(move || {

@@ -17,6 +17,7 @@ pub mod process;
 pub mod serve;
 pub mod sessions;
 pub mod status;
+pub mod stdio;
 pub mod store;
 pub mod table;
 pub mod translate;
@@ -38,6 +39,7 @@ Examples:
   lockkeeper serve --config lockkeeper.toml    your servers
   lockkeeper serve --config .mcp.json          the servers of another client's configuration
   lockkeeper serve -- npx -y @modelcontextprotocol/server-everything
+  lockkeeper stdio --config lockkeeper.toml    your servers, for one local client
   lockkeeper check                             checks configuration and servers
   lockkeeper keys create laptop                an API key to log in with
   lockkeeper status                            shows backends and sessions
@@ -58,6 +60,8 @@ pub struct Cli {
 pub enum Command {
     /// Runs the gateway
     Serve(serve::ServeArgs),
+    /// Serves the same servers to one local client on standard input and output
+    Stdio(stdio::StdioArgs),
     /// Checks the configuration, starts every server once, and reports what each offers
     Check(check::CheckArgs),
     /// Shows the backends and sessions of the running gateway
@@ -96,10 +100,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: ProcessCo
         Ok(runtime) => runtime,
         Err(error) => return process.output.failure(&CommandFailure::failed("the runtime cannot start").why(error)),
     };
-    match runtime.block_on(Box::pin(cli.command.run(&mut process))) {
+    let exit = match runtime.block_on(Box::pin(cli.command.run(&mut process))) {
         Ok(()) => Exit::Done,
         Err(failure) => process.output.failure(&failure),
-    }
+    };
+    // everything has ended but for blocking calls that nobody waits for, such as a look-up of a name
+    runtime.shutdown_background();
+    exit
 }
 
 // === impl Command ===
@@ -108,6 +115,7 @@ impl Command {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         match self {
             Self::Serve(args) => args.run(process).await,
+            Self::Stdio(args) => args.run(process).await,
             Self::Check(args) => args.run(process).await,
             Self::Status(args) => args.run(process).await,
             Self::Sessions(command) => command.run(process).await,

@@ -35,6 +35,11 @@ impl Caller {
         Self { user: UserId::new("(gateway)"), client: None, grant: None, key: None, rights: Rights::all_backends() }
     }
 
+    /// The program that started the gateway for itself, over stdio.
+    pub fn local() -> Self {
+        Self { user: UserId::new("(local)"), ..Self::gateway() }
+    }
+
     /// Key under which state is kept for this caller.
     pub fn owner(&self) -> Owner {
         let key = if self.client.is_none() { self.key.clone() } else { None };

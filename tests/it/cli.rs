@@ -46,6 +46,7 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
 
     Commands:
       serve        Runs the gateway
+      stdio        Serves the same servers to one local client on standard input and output
       check        Checks the configuration, starts every server once, and reports what each offers
       status       Shows the backends and sessions of the running gateway
       sessions     Shows the client sessions of the running gateway
@@ -65,6 +66,7 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
       lockkeeper serve --config lockkeeper.toml    your servers
       lockkeeper serve --config .mcp.json          the servers of another client's configuration
       lockkeeper serve -- npx -y @modelcontextprotocol/server-everything
+      lockkeeper stdio --config lockkeeper.toml    your servers, for one local client
       lockkeeper check                             checks configuration and servers
       lockkeeper keys create laptop                an API key to log in with
       lockkeeper status                            shows backends and sessions
@@ -79,6 +81,7 @@ fn every_command_has_help() {
     let folder = tempfile::tempdir().unwrap();
     for command in [
         "serve",
+        "stdio",
         "check",
         "translate",
         "status",
@@ -301,6 +304,7 @@ fn a_new_gateway_has_no_clients_and_no_grants() {
     }
 }
 
+mod stdio;
 mod users;
 
 mod asked {

@@ -1,0 +1,173 @@
+//! The way of a call, built in order: backends, gateway, crossing, client side. Knows nothing of listeners, users and
+//! pages.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    events::{EventHandler, Inbox},
+    known_servers::ServerRecords,
+    settings,
+};
+use crate::{
+    backend::{self, Supervisor},
+    config::Config,
+    crossing::{self, Crossing},
+    frontend::{self, EndpointServers, Frontend, Routes},
+    gateway::{self, Gateway, Mount},
+    mcp::Server,
+    model::{BackendId, BackendSpec, SessionId, Target},
+    storage::Storage,
+    support::{Clock, OsRandom, Random, SealingKey, SystemClock},
+    telemetry::Telemetry,
+};
+
+/// The environment of every part: time, randomness, telemetry, events.
+pub(super) struct World {
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) random: Arc<dyn Random>,
+    pub(super) telemetry: Telemetry,
+    pub(super) events: Arc<EventHandler>,
+    pub(super) inbox: Inbox,
+    /// Owner of all tasks.
+    pub(super) tracker: TaskTracker,
+    /// Ends all tasks.
+    pub(super) cancel: CancellationToken,
+}
+
+/// Foundation of the parts.
+pub(super) struct CallPathDeps<'a> {
+    pub(super) config: &'a Config,
+    pub(super) storage: &'a Storage,
+    /// Key of request states.
+    pub(super) state_key: SealingKey,
+    /// Records of the servers.
+    pub(super) known: &'a ServerRecords,
+    /// Maximum number of client connections.
+    pub(super) connections: usize,
+}
+
+/// The parts between a client and a server.
+pub(super) struct CallPath {
+    pub(super) supervisor: Arc<Supervisor>,
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) crossing: Crossing,
+    pub(super) frontend: Frontend,
+}
+
+// === impl World ===
+
+impl World {
+    /// The environment of a process.
+    pub(super) fn new(telemetry: Telemetry) -> Self {
+        let (events, inbox) = EventHandler::new();
+        Self {
+            clock: Arc::new(SystemClock),
+            random: Arc::new(OsRandom),
+            telemetry,
+            events,
+            inbox,
+            tracker: TaskTracker::new(),
+            cancel: CancellationToken::new(),
+        }
+    }
+}
+
+// === impl CallPath ===
+
+impl CallPath {
+    /// Ends the calls, then the tasks of `cancel`, then the backends.
+    pub(super) async fn end(&self, cancel: &CancellationToken) {
+        self.frontend.close().await;
+        self.crossing.close().await;
+        cancel.cancel();
+        self.supervisor.shutdown().await;
+    }
+}
+
+/// Ends each client session whose state at a backend is lost, if the operator wants it (`on_loss = "end"`).
+pub(super) async fn end_lost(frontend: Frontend, mut lost: mpsc::Receiver<SessionId>) {
+    while let Some(session) = lost.recv().await {
+        frontend.end_session(&session).await;
+    }
+}
+
+// === impl CallPathDeps ===
+
+impl CallPathDeps<'_> {
+    /// Starts the backends, and builds what is in front of them.
+    pub(super) fn build(self, world: &World) -> anyhow::Result<CallPath> {
+        let supervisor = Arc::new(Supervisor::start(self.config.backends.clone(), self.backend_deps(world))?);
+        world.events.set_eras(|| supervisor.eras());
+        let gateway = self.gateway(&supervisor, world);
+        world.events.set_holders(&supervisor, &gateway);
+        let crossing = self.crossing(world);
+        let frontend = self.frontend(self.routes(&gateway, &crossing), world);
+        Ok(CallPath { supervisor, gateway, crossing, frontend })
+    }
+
+    fn backend_deps(&self, world: &World) -> backend::BackendDeps {
+        backend::BackendDeps {
+            clock: Arc::clone(&world.clock),
+            eras: self.known.eras.clone(),
+            environment: self.config.environment.to_strings(),
+            sessions: self.config.limits.backend_sessions,
+            slot_limits: settings::slots(self.config),
+            observer: world.events.observer(),
+            shutdown: world.cancel.child_token(),
+        }
+    }
+
+    fn gateway(&self, supervisor: &Supervisor, world: &World) -> Arc<Gateway> {
+        let mount = |((id, server), spec): ((BackendId, Arc<dyn Server>), &BackendSpec)| Mount {
+            title: id.to_string(),
+            introduction: self.known.descriptions.get(&id).cloned(),
+            id,
+            server,
+            share: spec.share,
+            read_only_tools: spec.read_only_tools.clone(),
+        };
+        let mounts = supervisor.servers().into_iter().zip(&self.config.backends).map(mount).collect();
+        let deps = gateway::GatewayDeps {
+            observer: world.events.observer(),
+            random: Arc::clone(&world.random),
+            tracker: world.tracker.clone(),
+            cancel: world.cancel.child_token(),
+        };
+        Gateway::new(mounts, settings::gateway(self.config), deps)
+    }
+
+    fn crossing(&self, world: &World) -> Crossing {
+        let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));
+        let deps = crossing::SuspensionDeps { clock, random, state_key: self.state_key.clone() };
+        Crossing::new(&settings::crossing(self.config), deps)
+    }
+
+    /// The server of each endpoint.
+    fn routes(&self, gateway: &Arc<Gateway>, crossing: &Crossing) -> Routes {
+        let around = |target, server: Arc<dyn Server>| {
+            let requests = crossing.around_endpoint(target, Arc::clone(&server));
+            Arc::new(EndpointServers { sessions: server, requests })
+        };
+        let single = |spec: &BackendSpec| {
+            let target = Target::Backend(spec.id.clone());
+            Some((spec.id.clone(), around(target, gateway.single(&spec.id)?)))
+        };
+        Routes {
+            merged: around(Target::Merged, gateway.merged()),
+            backends: self.config.backends.iter().filter_map(single).collect(),
+        }
+    }
+
+    fn frontend(&self, routes: Routes, world: &World) -> Frontend {
+        let deps = frontend::Deps {
+            storage: self.storage.clone(),
+            clock: Arc::clone(&world.clock),
+            random: Arc::clone(&world.random),
+            observer: world.events.observer(),
+        };
+        Frontend::new(routes, settings::frontend(self.config, self.connections), deps)
+    }
+}

@@ -1,0 +1,102 @@
+//! `lockkeeper stdio`: the gateway for one local client on standard input and output, as clients start it. Standard output
+//! carries messages alone.
+
+mod standard_streams;
+
+use std::{path::PathBuf, time::Duration};
+
+use tokio::time::timeout;
+
+use self::standard_streams::StandardOutput;
+use super::{
+    arguments,
+    failure::CommandFailure,
+    process::ProcessContext,
+    serve::{install, shutdown_signal},
+};
+use crate::{
+    app::StdioApp,
+    config::{CommandLineOptions, Config, LogFormat},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  lockkeeper stdio                                     lockkeeper.toml in the working directory, else a demonstration
+  lockkeeper stdio --config ~/lockkeeper.toml          all servers of a configuration, as one server
+  lockkeeper stdio --url https://docs.example.com/mcp  a remote server for a client that knows stdio alone
+  lockkeeper stdio -- npx -y @modelcontextprotocol/server-everything
+
+In a client's configuration:
+  { \"mcpServers\": { \"lockkeeper\": { \"command\": \"lockkeeper\", \"args\": [\"stdio\", \"--config\", \"/path/lockkeeper.toml\"] } } }
+
+Ends when the client closes standard input, and on SIGTERM or SIGINT. Logs go to standard error. Nothing listens on the
+network, and nothing is written to the data folder.
+
+Exit codes: 0 the client has ended, 1 failed, 2 wrong usage or configuration.";
+
+/// The time in which the client has to read the last messages.
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// `stdio`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct StdioArgs {
+    /// The configuration: lockkeeper.toml, or JSON in the `mcpServers` or `servers` form
+    ///
+    /// Default: `lockkeeper.toml` in the working directory, if it exists.
+    #[arg(long, short, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Log filter: a level, or directives such as `info,lockkeeper::backend=debug`
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    /// Log format
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    log_format: Option<LogFormat>,
+    #[command(flatten)]
+    single: arguments::SingleServerArgs,
+}
+
+// === impl StdioArgs ===
+
+impl StdioArgs {
+    /// Serves the client until it closes standard input, or a signal.
+    pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let config = self.config(process)?;
+        let telemetry = install(&config.log, process)?;
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            configuration = %config.source,
+            backends = config.backends.len(),
+            "serving one client on standard input and output"
+        );
+        let cannot = |error: anyhow::Error| CommandFailure::failed("the gateway cannot run").why(format!("{error:#}"));
+        let app = Box::pin(StdioApp::build(&config, telemetry)).await.map_err(cannot)?;
+        let input = standard_streams::input().map_err(|error| cannot(error.into()))?;
+        let StandardOutput { pipe, mut ended } = standard_streams::output().map_err(|error| cannot(error.into()))?;
+        let stop = async {
+            tokio::select! {
+                () = shutdown_signal() => {}
+                // nobody reads it any more
+                _ = &mut ended => {}
+            }
+        };
+        app.serve(input, pipe, stop).await;
+        if !ended.is_terminated() {
+            let _ = timeout(OUTPUT_TIMEOUT, ended).await;
+        }
+        Ok(())
+    }
+
+    fn config(&self, process: &ProcessContext) -> Result<Config, CommandFailure> {
+        let given = CommandLineOptions {
+            config: self.config.clone(),
+            log: self.log.clone(),
+            log_format: self.log_format,
+            single: self.single.given(),
+            // never used: without a home folder there is no other
+            data_dir: Some(process.folder.clone()),
+            ..CommandLineOptions::default()
+        };
+        arguments::load(&given, process)
+    }
+}

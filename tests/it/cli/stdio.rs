@@ -1,0 +1,227 @@
+//! `lockkeeper stdio` as clients use it: they start it, speak at once, and end it by closing its input, by a signal, or by
+//! force.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::Duration,
+};
+
+use nix::{sys::signal, unistd::Pid};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+/// A server that writes its process id into a file, and what it gets into another.
+const SERVER: &str = r#"
+import json, os, sys
+open("pid", "w").write(str(os.getpid()))
+print("a word to standard error", file=sys.stderr, flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("id") is None:
+        continue
+    method, params = message["method"], message.get("params") or {}
+    if method == "initialize":
+        result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+    elif method == "tools/list":
+        result = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}, {"name": "hang", "inputSchema": {"type": "object"}}]}
+    elif method == "tools/call" and params["name"] == "echo":
+        result = {"content": [{"type": "text", "text": "echoed"}]}
+    elif method == "tools/call":
+        open("called", "w").close()
+        continue
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": method}}), flush=True)
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"#;
+
+/// The program with its pipes. Dropping it kills it.
+struct Program {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Option<BufReader<ChildStdout>>,
+}
+
+impl Program {
+    fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
+            .arg("stdio")
+            .args(arguments)
+            .current_dir(folder)
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (input, output) = (child.stdin.take(), child.stdout.take().map(BufReader::new));
+        Self { child, input, output }
+    }
+
+    /// With the scripted server.
+    fn with_server(folder: &Path) -> Self {
+        fs::write(folder.join("server.py"), SERVER).unwrap();
+        Self::start(folder, &["--", "python3", "server.py"])
+    }
+
+    fn tell(&mut self, message: &Value) {
+        writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    /// The answer to this request; other messages are skipped, and every line must be a message.
+    fn answer(&mut self, id: u64) -> Value {
+        loop {
+            let mut line = String::new();
+            assert!(self.output.as_mut().unwrap().read_line(&mut line).unwrap() > 0, "the output ended");
+            let message: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no message: {line}"));
+            if message["id"] == id {
+                return message;
+            }
+        }
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "calls read better so")]
+    fn ask(&mut self, id: u64, method: &str, params: Value) -> Value {
+        self.tell(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        self.answer(id)
+    }
+
+    fn open(&mut self) -> Value {
+        let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "c", "version": "1" } });
+        let answer = self.ask(0, "initialize", params);
+        self.tell(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        answer
+    }
+
+    /// The exit code, what else came on standard output, and standard error.
+    fn end(mut self) -> (Option<i32>, String, String) {
+        let (mut out, mut err) = (String::new(), String::new());
+        self.output.as_mut().unwrap().read_to_string(&mut out).unwrap();
+        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        (self.child.wait().unwrap().code(), out, err)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until the process of the scripted server is gone.
+fn server_is_gone(folder: &Path) {
+    let pid = Pid::from_raw(fs::read_to_string(folder.join("pid")).unwrap().parse().unwrap());
+    let start = Instant::now();
+    while signal::kill(pid, None).is_ok() {
+        assert!(start.elapsed() < Duration::from_mins(1), "the server runs on");
+        std::thread::yield_now();
+    }
+}
+
+/// Waits for a file that the scripted server creates.
+fn appears(file: &Path) {
+    let start = Instant::now();
+    while !file.exists() {
+        assert!(start.elapsed() < Duration::from_mins(1), "{} does not appear", file.display());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_client_calls_tools_and_closing_the_input_ends_program_and_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Program::with_server(folder.path());
+    assert_eq!(program.open()["result"]["serverInfo"]["name"], "s");
+    let tools = program.ask(1, "tools/list", json!({}));
+    assert_eq!(tools["result"]["tools"][0]["name"], "echo", "one server keeps its names");
+    let called = program.ask(2, "tools/call", json!({ "name": "echo" }));
+    assert_eq!(called["result"]["content"][0]["text"], "echoed");
+    program.input = None;
+    let (code, out, err) = program.end();
+    assert_eq!((code, out.as_str()), (Some(0), ""));
+    assert!(err.contains("serving one client"), "logs: {err}");
+    server_is_gone(folder.path());
+    let mut files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    files.sort();
+    assert_eq!(files, ["pid", "server.py"], "the gateway writes no file");
+}
+
+#[test]
+fn a_modern_client_needs_no_handshake() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Program::with_server(folder.path());
+    let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "c", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {} });
+    let called = program.ask(1, "tools/call", json!({ "name": "echo", "_meta": meta }));
+    assert_eq!(called["result"]["content"][0]["text"], "echoed", "{called}");
+    assert_eq!(called["result"]["resultType"], "complete");
+}
+
+#[test]
+fn input_that_is_written_and_closed_at_once_is_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Program::start(folder.path(), &[]);
+    let params =
+        json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "c", "version": "1" } });
+    program.tell(&json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params }));
+    program.tell(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    program.tell(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }));
+    program.input = None;
+    let tools = program.answer(1);
+    let names: Vec<&str> =
+        tools["result"]["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
+    assert!(names.contains(&"demo__echo"), "without configuration there is the demonstration: {names:?}");
+    assert_eq!(program.end().0, Some(0));
+}
+
+#[test]
+fn a_signal_ends_it_during_a_call_while_the_input_is_open() {
+    for signal in [signal::Signal::SIGTERM, signal::Signal::SIGINT] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut program = Program::with_server(folder.path());
+        program.open();
+        program.tell(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "hang" } }));
+        appears(&folder.path().join("called"));
+        signal::kill(Pid::from_raw(program.child.id().cast_signed()), signal).unwrap();
+        let input = program.input.take();
+        assert_eq!(program.end().0, Some(0), "{signal}");
+        drop(input);
+        server_is_gone(folder.path());
+    }
+}
+
+#[test]
+fn killing_it_ends_its_servers() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Program::with_server(folder.path());
+    program.open();
+    program.child.kill().unwrap();
+    program.child.wait().unwrap();
+    server_is_gone(folder.path());
+}
+
+#[test]
+fn a_client_that_closes_the_output_ends_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Program::with_server(folder.path());
+    program.open();
+    drop(program.output.take());
+    program.tell(&json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }));
+    assert_eq!(program.child.wait().unwrap().code(), Some(0));
+    server_is_gone(folder.path());
+}
+
+#[test]
+fn a_wrong_configuration_is_told_on_standard_error_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("lockkeeper.toml"), "lissten = 1\n").unwrap();
+    let (code, out, err) = Program::start(folder.path(), &[]).end();
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert!(err.contains("did you mean `listen`?"), "{err}");
+}
