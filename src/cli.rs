@@ -5,14 +5,17 @@
 //! [`Command`], and an arm in its `run`.
 
 pub mod arguments;
+
 pub mod check;
 pub mod clients;
+pub mod connect;
 pub mod failure;
 pub mod gateway_client;
 pub mod grants;
 pub mod healthcheck;
 pub mod keys;
 pub mod output;
+pub mod page_viewer;
 pub mod process;
 pub mod serve;
 pub mod sessions;
@@ -40,6 +43,7 @@ Examples:
   lockkeeper serve --config .mcp.json          the servers of another client's configuration
   lockkeeper serve -- npx -y @modelcontextprotocol/server-everything
   lockkeeper stdio --config lockkeeper.toml    your servers, for one local client
+  lockkeeper connect https://a.example/mcp     a remote server, for one local client
   lockkeeper check                             checks configuration and servers
   lockkeeper keys create laptop                an API key to log in with
   lockkeeper status                            shows backends and sessions
@@ -62,6 +66,8 @@ pub enum Command {
     Serve(serve::ServeArgs),
     /// Serves the same servers to one local client on standard input and output
     Stdio(stdio::StdioArgs),
+    /// Connects a stdio client to a remote MCP server, with the login by the browser
+    Connect(Box<connect::ConnectArgs>),
     /// Checks the configuration, starts every server once, and reports what each offers
     Check(check::CheckArgs),
     /// Shows the backends and sessions of the running gateway
@@ -116,6 +122,7 @@ impl Command {
         match self {
             Self::Serve(args) => args.run(process).await,
             Self::Stdio(args) => args.run(process).await,
+            Self::Connect(args) => args.run(process).await,
             Self::Check(args) => args.run(process).await,
             Self::Status(args) => args.run(process).await,
             Self::Sessions(command) => command.run(process).await,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{failure::CommandFailure, process::ProcessContext};
-use crate::config::{self, CommandLineOptions, Config, LogFormat};
+use crate::config::{self, CommandLineOptions, Config, Environment, LogFormat};
 
 /// Configuration file, and options that override it.
 #[derive(Debug, Clone, Default, Args)]
@@ -102,4 +102,13 @@ impl DataArgs {
 /// Loads the configuration and reports every error.
 pub fn load(given: &CommandLineOptions, process: &ProcessContext) -> Result<Config, CommandFailure> {
     Ok(config::load(given, &process.environment, &process.folder)?)
+}
+
+/// As [`load`], with another environment than that of the process.
+pub fn load_with(
+    given: &CommandLineOptions,
+    environment: &Environment,
+    process: &ProcessContext,
+) -> Result<Config, CommandFailure> {
+    Ok(config::load(given, environment, &process.folder)?)
 }

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     app::StdioApp,
     config::{CommandLineOptions, Config, LogFormat},
+    telemetry::Telemetry,
 };
 
 const EXAMPLES: &str = "\
@@ -69,22 +70,7 @@ impl StdioArgs {
             backends = config.backends.len(),
             "serving one client on standard input and output"
         );
-        let cannot = |error: anyhow::Error| CommandFailure::failed("the gateway cannot run").why(format!("{error:#}"));
-        let app = Box::pin(StdioApp::build(&config, telemetry)).await.map_err(cannot)?;
-        let input = standard_streams::input().map_err(|error| cannot(error.into()))?;
-        let StandardOutput { pipe, mut ended } = standard_streams::output().map_err(|error| cannot(error.into()))?;
-        let stop = async {
-            tokio::select! {
-                () = shutdown_signal() => {}
-                // nobody reads it any more
-                _ = &mut ended => {}
-            }
-        };
-        app.serve(input, pipe, stop).await;
-        if !ended.is_terminated() {
-            let _ = timeout(OUTPUT_TIMEOUT, ended).await;
-        }
-        Ok(())
+        serve(&config, telemetry).await
     }
 
     fn config(&self, process: &ProcessContext) -> Result<Config, CommandFailure> {
@@ -99,4 +85,24 @@ impl StdioArgs {
         };
         arguments::load(&given, process)
     }
+}
+
+/// Serves the client on standard input and output until it closes standard input, or a signal.
+pub(super) async fn serve(config: &Config, telemetry: Telemetry) -> Result<(), CommandFailure> {
+    let cannot = |error: anyhow::Error| CommandFailure::failed("the gateway cannot run").why(format!("{error:#}"));
+    let app = Box::pin(StdioApp::build(config, telemetry)).await.map_err(cannot)?;
+    let input = standard_streams::input().map_err(|error| cannot(error.into()))?;
+    let StandardOutput { pipe, mut ended } = standard_streams::output().map_err(|error| cannot(error.into()))?;
+    let stop = async {
+        tokio::select! {
+            () = shutdown_signal() => {}
+            // nobody reads it any more
+            _ = &mut ended => {}
+        }
+    };
+    app.serve(input, pipe, stop).await;
+    if !ended.is_terminated() {
+        let _ = timeout(OUTPUT_TIMEOUT, ended).await;
+    }
+    Ok(())
 }

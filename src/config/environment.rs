@@ -17,6 +17,13 @@ impl Environment {
         self.0.get(std::ffi::OsStr::new(name))?.to_str()
     }
 
+    /// The environment without this variable.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.0.remove(std::ffi::OsStr::new(name));
+        self
+    }
+
     /// Every variable with its value, by name, without those that are not UTF-8.
     pub fn to_strings(&self) -> BTreeMap<String, String> {
         let text =

@@ -20,7 +20,7 @@ pub(super) fn trusted(text: &str, server: &Url, what: &str) -> Result<Url, Login
 }
 
 /// True if the host is this machine.
-pub(super) fn is_loopback(url: &Url) -> bool {
+pub fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         Some(Host::Ipv4(address)) => address.is_loopback(),

@@ -14,6 +14,7 @@ mod peers;
 mod question_slots;
 mod reclaimed_slots;
 mod remembered_eras;
+mod renewed_tokens;
 mod standalone;
 mod starts;
 mod stdio;

@@ -47,6 +47,7 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
     Commands:
       serve        Runs the gateway
       stdio        Serves the same servers to one local client on standard input and output
+      connect      Connects a stdio client to a remote MCP server, with the login by the browser
       check        Checks the configuration, starts every server once, and reports what each offers
       status       Shows the backends and sessions of the running gateway
       sessions     Shows the client sessions of the running gateway
@@ -67,6 +68,7 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
       lockkeeper serve --config .mcp.json          the servers of another client's configuration
       lockkeeper serve -- npx -y @modelcontextprotocol/server-everything
       lockkeeper stdio --config lockkeeper.toml    your servers, for one local client
+      lockkeeper connect https://a.example/mcp     a remote server, for one local client
       lockkeeper check                             checks configuration and servers
       lockkeeper keys create laptop                an API key to log in with
       lockkeeper status                            shows backends and sessions

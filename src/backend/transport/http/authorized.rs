@@ -27,7 +27,9 @@ impl Endpoint {
             let token = bearer.current();
             let value =
                 token.as_ref().and_then(|token| HeaderValue::try_from(format!("Bearer {}", token.expose())).ok());
-            headers.extend(value.map(|value| (header::AUTHORIZATION, secret(value))));
+            if let Some(value) = value {
+                headers.insert(header::AUTHORIZATION, secret(value));
+            }
             let response = self.request(verb.clone(), headers.clone(), body.clone()).await?;
             let challenges = challenges(&response);
             if renewals == RENEWALS || !rejects_token(&response, &challenges) {

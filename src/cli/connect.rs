@@ -1,0 +1,201 @@
+//! `lockkeeper connect`: one remote MCP server for a local client on standard input and output, with the login by the
+//! browser. Standard output carries messages alone.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+
+use http::{HeaderName, HeaderValue};
+use tokio::sync::mpsc;
+use url::Url;
+
+use super::{
+    arguments,
+    failure::CommandFailure,
+    page_viewer::{PageDisplay, PageToShow, PageViewer},
+    process::ProcessContext,
+    serve::install,
+    stdio,
+};
+use crate::{
+    config::{CommandLineOptions, Config, LogFormat, SingleServer, expand::expand, files},
+    model::{Bearer, TransportSpec},
+    oauth_client::{ClientIdentity, LoginFile, LoginTarget, OpenBrowser, TokenProvider, is_loopback},
+    support::{OsRandom, Secret, SystemClock},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  lockkeeper connect https://mcp.example.com/mcp
+  lockkeeper connect https://mcp.example.com/mcp --login        log in now, before a client needs it
+  lockkeeper connect https://mcp.example.com/mcp --logout       forget the login on this computer
+  lockkeeper connect https://mcp.example.com/mcp --header 'Authorization: Bearer ${MCP_TOKEN}'
+
+In a client's configuration:
+  { \"mcpServers\": { \"example\": { \"command\": \"lockkeeper\", \"args\": [\"connect\", \"https://mcp.example.com/mcp\"] } } }
+
+When the server asks for a login, your browser opens. All processes share the login of a server; it is kept in the data
+folder, in a file that only you can read. Logs and the URL of the login go to standard error.
+
+Exit codes: 0 the client has ended, 1 failed, 2 wrong usage.";
+
+/// Maximum time until the server answers, with the time for a person to log in.
+const START_TIMEOUT: Duration = Duration::from_mins(11);
+
+/// `connect`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ConnectArgs {
+    /// The server: a Streamable HTTP or HTTP+SSE endpoint
+    #[arg(value_name = "URL")]
+    url: String,
+    /// Logs in now, and serves no client
+    #[arg(long, conflicts_with = "logout")]
+    login: bool,
+    /// Forgets the login
+    #[arg(long)]
+    logout: bool,
+    /// Header of every request; `${NAME}` is the value of an environment variable
+    #[arg(long = "header", value_name = "NAME: VALUE")]
+    headers: Vec<String>,
+    /// Client id at the authorization server, or the URL of a client id metadata document; default: registers a client
+    #[arg(long, value_name = "ID")]
+    client_id: Option<String>,
+    /// File with the secret of the client id
+    #[arg(long, value_name = "FILE", requires = "client_id")]
+    client_secret_file: Option<PathBuf>,
+    /// Scopes to ask for; default: those that the server names
+    #[arg(long, value_name = "SCOPES")]
+    scope: Option<String>,
+    /// Shows the URL of the login without opening a browser
+    #[arg(long)]
+    no_browser: bool,
+    /// The folder of the logins
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Log filter: a level, or directives such as `info,lockkeeper::backend=debug`
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    /// Log format
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    log_format: Option<LogFormat>,
+}
+
+// === impl ConnectArgs ===
+
+impl ConnectArgs {
+    /// Serves the client until it closes standard input, or logs in or out.
+    pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let mut config = self.config(process)?;
+        let headers = self.headers(process)?;
+        let folder = files::logins(&config.data_dir);
+        let server = server(&mut config)?;
+        let file = LoginFile::new(&folder, server.url);
+        if self.logout {
+            return log_out(&file, server.url, process);
+        }
+        files::create(&folder)
+            .map_err(|error| CommandFailure::failed(format!("{} cannot be used", folder.display())).why(error))?;
+        let (browser, mut pages) = self.browser();
+        let target = self.target(server.url, file, process)?;
+        let provider = TokenProvider::new(target, browser, Arc::new(SystemClock), Arc::new(OsRandom))
+            .map_err(|error| CommandFailure::failed("no login is possible").why(error))?;
+        if self.login {
+            let url = server.url.clone();
+            let login = async { provider.log_in_now().await };
+            let outcome = pages.shown_while(login, &mut process.output).await;
+            outcome.map_err(|error| CommandFailure::failed(format!("not logged in at {url}")).why(error))?;
+            process.output.print(&format!("Logged in at {url}"));
+            return Ok(());
+        }
+        let (bearer, requests) = Bearer::new();
+        // a token is for the server alone: it goes over nothing that others can read
+        let is_private = server.url.scheme() == "https" || is_loopback(server.url);
+        let has_own = headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+        *server.bearer = (is_private && !has_own).then(|| bearer.clone());
+        *server.headers = headers;
+        let telemetry = install(&config.log, process)?;
+        let serving = async {
+            tokio::select! {
+                ended = stdio::serve(&config, telemetry) => ended,
+                () = async { provider.run(bearer, requests).await; std::future::pending().await } => Ok(()),
+            }
+        };
+        pages.shown_while(serving, &mut process.output).await
+    }
+
+    fn config(&self, process: &ProcessContext) -> Result<Config, CommandFailure> {
+        let given = CommandLineOptions {
+            data_dir: self.data_dir.clone(),
+            log: self.log.clone(),
+            log_format: self.log_format,
+            single: Some(SingleServer::Url(self.url.clone())),
+            ..CommandLineOptions::default()
+        };
+        // the server is the argument, whatever is configured for gateways
+        let environment = process.environment.clone().without("LOCKKEEPER_CONFIG");
+        arguments::load_with(&given, &environment, process)
+    }
+
+    fn headers(&self, process: &ProcessContext) -> Result<BTreeMap<String, Secret>, CommandFailure> {
+        let header = |text: &String| {
+            let wrong = |why: String| CommandFailure::usage("a `--header` is wrong").why(why);
+            let Some((name, value)) = text.split_once(':') else {
+                return Err(wrong("it must be `NAME: VALUE`".to_owned()));
+            };
+            let name = HeaderName::try_from(name.trim()).map_err(|_| wrong("its name is no header name".to_owned()))?;
+            let value = expand(value.trim(), &process.environment).map_err(|errors| wrong(errors[0].to_string()))?;
+            HeaderValue::try_from(&value).map_err(|_| wrong(format!("the value of `{name}` is no header value")))?;
+            Ok((name.to_string(), Secret::new(value)))
+        };
+        self.headers.iter().map(header).collect()
+    }
+
+    fn target(&self, server: &Url, file: LoginFile, process: &ProcessContext) -> Result<LoginTarget, CommandFailure> {
+        let secret = match &self.client_secret_file {
+            Some(path) => Some(
+                std::fs::read_to_string(process.folder.join(path))
+                    .map_err(|error| CommandFailure::usage(format!("{} cannot be read", path.display())).why(error))?,
+            ),
+            None => None,
+        };
+        let identity = match &self.client_id {
+            Some(id) => {
+                ClientIdentity::Given { id: id.clone(), secret: secret.map(|secret| Secret::new(secret.trim())) }
+            }
+            None => ClientIdentity::Registered,
+        };
+        Ok(LoginTarget { server: server.clone(), file, identity, scope: self.scope.clone() })
+    }
+
+    fn browser(&self) -> (OpenBrowser, PageViewer) {
+        let (shown, pages) = mpsc::unbounded_channel();
+        let open = OpenBrowser::new(move |url, attempt| drop(shown.send(PageToShow { url: url.clone(), attempt })));
+        let display = if self.no_browser { PageDisplay::UrlAlone } else { PageDisplay::Browser };
+        (open, PageViewer::new(pages, display))
+    }
+}
+
+/// The parts of the one server that the command sets.
+struct RemoteServer<'a> {
+    url: &'a Url,
+    headers: &'a mut BTreeMap<String, Secret>,
+    bearer: &'a mut Option<Bearer>,
+}
+
+fn server(config: &mut Config) -> Result<RemoteServer<'_>, CommandFailure> {
+    let wrong = || CommandFailure::usage("the URL must be that of an HTTP server").advise("use an http or https URL");
+    let spec = config.backends.first_mut().ok_or_else(wrong)?;
+    spec.start_timeout = START_TIMEOUT;
+    match &mut spec.transport {
+        TransportSpec::Http(http) => {
+            Ok(RemoteServer { url: &http.url, headers: &mut http.headers, bearer: &mut http.bearer })
+        }
+        _ => Err(wrong()),
+    }
+}
+
+fn log_out(file: &LoginFile, server: &Url, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+    let cannot = |error| CommandFailure::failed(format!("{} cannot be removed", file.path().display())).why(error);
+    let text = if file.remove().map_err(cannot)? { "Logged out of" } else { "There is no login at" };
+    process.output.print(&format!("{text} {server}"));
+    Ok(())
+}

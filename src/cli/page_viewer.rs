@@ -1,0 +1,73 @@
+//! Pages that a command shows to a person: in the browser, with the URL on standard error. Knows nothing of logins.
+
+use std::thread;
+
+use tokio::sync::mpsc;
+use url::Url;
+
+use super::output::Output;
+use crate::oauth_client::Attempt;
+
+/// A page of a login.
+#[derive(Debug)]
+pub struct PageToShow {
+    /// Its URL.
+    pub url: Url,
+    /// Tells a new page from one that is open.
+    pub attempt: Attempt,
+}
+
+/// Shows pages while a command runs.
+#[derive(Debug)]
+pub struct PageViewer {
+    pages: mpsc::UnboundedReceiver<PageToShow>,
+    display: PageDisplay,
+}
+
+/// Place where pages are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageDisplay {
+    /// The person's browser, and the URL on standard error.
+    Browser,
+    /// The URL on standard error alone.
+    UrlAlone,
+}
+
+// === impl PageViewer ===
+
+impl PageViewer {
+    /// Shows these pages.
+    pub const fn new(pages: mpsc::UnboundedReceiver<PageToShow>, display: PageDisplay) -> Self {
+        Self { pages, display }
+    }
+
+    /// Runs `command`, and shows the pages that it asks for.
+    pub async fn shown_while<T>(&mut self, command: impl Future<Output = T>, output: &mut Output) -> T {
+        let mut command = std::pin::pin!(command);
+        loop {
+            tokio::select! {
+                outcome = &mut command => return outcome,
+                Some(page) = self.pages.recv() => self.show(&page, output),
+            }
+        }
+    }
+
+    fn show(&self, page: &PageToShow, output: &mut Output) {
+        let text = match (page.attempt, self.display) {
+            (Attempt::New, PageDisplay::Browser) => {
+                "Log in: your browser opens this page. If it does not, open it yourself:"
+            }
+            (Attempt::New, PageDisplay::UrlAlone) => "Log in: open this page in your browser:",
+            (Attempt::Resumed, _) => "Waiting for the login that was begun on this page:",
+        };
+        output.remark(&format!("{text}\n  {}", page.url));
+        if (page.attempt, self.display) == (Attempt::New, PageDisplay::Browser) {
+            let url = page.url.to_string();
+            // a browser in the terminal would block, and its output would be taken for messages
+            let options = webbrowser::BrowserOptions::new().with_suppress_output(true).clone();
+            let open =
+                move || drop(webbrowser::open_browser_with_options(webbrowser::Browser::Default, &url, &options));
+            let _ = thread::Builder::new().name("browser".to_owned()).spawn(open);
+        }
+    }
+}
