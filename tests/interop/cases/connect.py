@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
@@ -78,6 +79,17 @@ def login_file():
     return found
 
 
+def refused():
+    """Whether the gateway refuses the token of the login. It applies what the command line revokes within a second."""
+    token = json.loads(login_file().read_text())["tokens"]["access"]
+    request = urllib.request.Request(f"{gateway.url}/mcp", b"{}", {"Authorization": f"Bearer {token}"})
+    try:
+        urllib.request.urlopen(request)
+    except urllib.error.HTTPError as answer:
+        return answer.code == 401
+    return False
+
+
 with check("a client that is killed while a person logs in leaves the page usable for the next one"):
     command = [context["binary"], "connect", f"{gateway.url}/mcp", "--data-dir", str(home)]
     killed = Bridge()
@@ -137,6 +149,7 @@ with check("a remote that restarts in mid-session is used again"):
     anyio.run(lambda: Bridge().use(restart, 3))
 with check("a login that was revoked asks the person again, and nobody else can"):
     gateway.cli("grants", "revoke", "--user", "connect")
+    until("the gateway to have heard of it", refused)
     again = Bridge()
 
     async def log_in_again():
