@@ -122,7 +122,7 @@ impl Command {
         match self {
             Self::Serve(args) => args.run(process).await,
             Self::Stdio(args) => args.run(process).await,
-            Self::Connect(args) => args.run(process).await,
+            Self::Connect(args) => Box::pin(args.run(process)).await,
             Self::Check(args) => args.run(process).await,
             Self::Status(args) => args.run(process).await,
             Self::Sessions(command) => command.run(process).await,

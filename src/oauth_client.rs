@@ -18,6 +18,7 @@ mod tokens;
 
 pub use self::{
     authorization::{Attempt, LoginTarget, OpenBrowser},
+    callback::LoopbackUri,
     endpoint::is_loopback,
     login_file::LoginFile,
     provider::TokenProvider,

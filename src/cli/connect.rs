@@ -18,7 +18,7 @@ use super::{
 use crate::{
     config::{CommandLineOptions, Config, LogFormat, SingleServer, expand::expand, files},
     model::{Bearer, TransportSpec},
-    oauth_client::{ClientIdentity, LoginFile, LoginTarget, OpenBrowser, TokenProvider, is_loopback},
+    oauth_client::{ClientIdentity, LoginFile, LoginTarget, LoopbackUri, OpenBrowser, TokenProvider, is_loopback},
     support::{OsRandom, Secret, SystemClock},
 };
 
@@ -62,6 +62,9 @@ pub struct ConnectArgs {
     /// File with the secret of the client id
     #[arg(long, value_name = "FILE", requires = "client_id")]
     client_secret_file: Option<PathBuf>,
+    /// Redirect URI that is registered for the client id, such as `http://localhost:3118/callback`; default: any port
+    #[arg(long, value_name = "URI", requires = "client_id", value_parser = redirect_uri)]
+    redirect_uri: Option<LoopbackUri>,
     /// Scopes to ask for; default: those that the server names
     #[arg(long, value_name = "SCOPES")]
     scope: Option<String>,
@@ -163,7 +166,13 @@ impl ConnectArgs {
             }
             None => ClientIdentity::Registered,
         };
-        Ok(LoginTarget { server: server.clone(), file, identity, scope: self.scope.clone() })
+        Ok(LoginTarget {
+            server: server.clone(),
+            file,
+            identity,
+            scope: self.scope.clone(),
+            redirect_uri: self.redirect_uri.clone(),
+        })
     }
 
     fn browser(&self) -> (OpenBrowser, PageViewer) {
@@ -198,4 +207,8 @@ fn log_out(file: &LoginFile, server: &Url, process: &mut ProcessContext) -> Resu
     let text = if file.remove().map_err(cannot)? { "Logged out of" } else { "There is no login at" };
     process.output.print(&format!("{text} {server}"));
     Ok(())
+}
+
+fn redirect_uri(text: &str) -> Result<LoopbackUri, String> {
+    LoopbackUri::parse(text).ok_or_else(|| "it must be an http URI on this machine, without query".to_owned())
 }

@@ -8,7 +8,7 @@ use url::Url;
 
 use super::{
     LoginError,
-    callback::{Callback, ExpectedResponse},
+    callback::{Callback, ExpectedResponse, LoopbackUri},
     challenge::BearerChallenge,
     discovery::{Discovered, discover},
     http::OAuthHttp,
@@ -48,6 +48,8 @@ pub struct LoginTarget {
     pub identity: ClientIdentity,
     /// Scopes to ask for, separated by spaces; those that the server names if absent.
     pub scope: Option<String>,
+    /// The redirect URI that is registered for a given identity; one with any port if absent.
+    pub redirect_uri: Option<LoopbackUri>,
 }
 
 /// Login of a person at one server by the browser.
@@ -79,6 +81,16 @@ impl OpenBrowser {
 impl fmt::Debug for OpenBrowser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("OpenBrowser")
+    }
+}
+
+// === impl LoginTarget ===
+
+impl LoginTarget {
+    /// True if `client` has the identity and the redirect URI of this login.
+    fn is_for(&self, client: &RegisteredClient) -> bool {
+        let given = self.redirect_uri.as_ref().map(LoopbackUri::as_str);
+        self.identity.is(client) && given.is_none_or(|uri| uri == client.redirect_uri)
     }
 }
 
@@ -131,10 +143,10 @@ impl BrowserLogin {
     async fn resume(&self, login: &mut Login) -> Option<ShownRequest> {
         let pending = login.pending.take()?;
         let (source, client) = (login.source.clone()?, login.client.clone()?);
-        if self.clock.now().since(pending.begun) >= LOGIN_TIMEOUT || !self.target.identity.is(&client) {
+        if self.clock.now().since(pending.begun) >= LOGIN_TIMEOUT || !self.target.is_for(&client) {
             return None;
         }
-        let callback = Callback::bind(port(&client)).await.ok()?;
+        let callback = Callback::bind(&LoopbackUri::parse(&client.redirect_uri)?).await.ok()?;
         Some(ShownRequest { callback, source, client, pending })
     }
 
@@ -147,20 +159,20 @@ impl BrowserLogin {
     ) -> Result<ShownRequest, LoginError> {
         let Discovered { resource, scope, server } = discover(&self.http, &self.target.server, challenge).await?;
         let scope = self.target.scope.clone().or(scope);
-        let kept =
-            login.client.take().filter(|client| client.issuer == server.issuer && self.target.identity.is(client));
+        let kept = login.client.take().filter(|client| client.issuer == server.issuer && self.target.is_for(client));
         let unusable =
             |error: std::io::Error| LoginError::Unavailable(format!("no port is free for the redirect URI ({error})"));
         // the registered port, unless another program has it
-        let callback = match kept.as_ref().and_then(port) {
-            Some(kept) => Callback::bind(Some(kept)).await.ok(),
+        let callback = match kept.as_ref().and_then(|client| LoopbackUri::parse(&client.redirect_uri)) {
+            Some(uri) => Callback::bind(&uri).await.ok(),
             None => None,
         };
         let (callback, client) = if let (Some(callback), Some(client)) = (callback, kept) {
             (callback, client)
         } else {
-            let callback = Callback::bind(None).await.map_err(unusable)?;
-            let redirect_uri = callback.redirect_uri().map_err(unusable)?;
+            let callback =
+                Callback::bind(&self.target.redirect_uri.clone().unwrap_or_default()).await.map_err(unusable)?;
+            let redirect_uri = callback.redirect_uri().as_str().to_owned();
             (callback, identify(&self.http, &self.target.identity, &server, (&redirect_uri, scope.as_deref())).await?)
         };
         let source = TokenSource {
@@ -205,9 +217,4 @@ impl fmt::Debug for BrowserLogin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "BrowserLogin({})", self.target.server)
     }
-}
-
-/// The port of the client's redirect URI.
-fn port(client: &RegisteredClient) -> Option<u16> {
-    Url::parse(&client.redirect_uri).ok()?.port()
 }

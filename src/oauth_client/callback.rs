@@ -5,28 +5,32 @@ use std::{io, net::Ipv4Addr, sync::Arc, time::Duration};
 use askama::Template;
 use axum::{
     Router,
-    extract::{RawQuery, State},
+    extract::State,
     response::{Html, IntoResponse, Response},
-    routing::get,
 };
-use http::StatusCode;
+use http::{StatusCode, Uri};
 use tokio::{
     net::TcpListener,
     sync::{mpsc, oneshot},
 };
-use url::form_urlencoded;
+use url::{Url, form_urlencoded};
 
-use super::LoginError;
+use super::{LoginError, endpoint::is_loopback};
 
-/// Path of the redirect URI.
-const PATH: &str = "/callback";
+/// The redirect URI if none is given; a port is added.
+const REDIRECT_URI: &str = "http://127.0.0.1/callback";
 /// Maximum time for the page to reach the browser.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Redirect URI on this machine: `http`, a loopback host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoopbackUri(Url);
 
 /// A port on the loopback interface, for the redirect URI.
 #[derive(Debug)]
 pub(super) struct Callback {
     listener: TcpListener,
+    uri: LoopbackUri,
 }
 
 /// What the response must contain.
@@ -50,23 +54,50 @@ struct ResultPage<'a> {
     text: &'a str,
 }
 
+// === impl LoopbackUri ===
+
+impl LoopbackUri {
+    /// Parses a redirect URI, which must be `http` on this machine.
+    pub fn parse(text: &str) -> Option<Self> {
+        let url = Url::parse(text).ok()?;
+        let is_plain = url.fragment().is_none() && url.query().is_none() && url.username().is_empty();
+        (url.scheme() == "http" && is_loopback(&url) && is_plain).then_some(Self(url))
+    }
+
+    /// The text.
+    pub(super) fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl Default for LoopbackUri {
+    #[expect(clippy::expect_used, reason = "a constant")]
+    fn default() -> Self {
+        Self::parse(REDIRECT_URI).expect("a loopback URI")
+    }
+}
+
 // === impl Callback ===
 
 impl Callback {
-    /// Listens on `port`, or on any free one.
-    pub(super) async fn bind(port: Option<u16>) -> io::Result<Self> {
-        Ok(Self { listener: TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await? })
+    /// Listens on the port of `uri`, or on any free one if it has none.
+    pub(super) async fn bind(uri: &LoopbackUri) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, uri.0.port().unwrap_or(0))).await?;
+        let mut uri = uri.clone();
+        let _ = uri.0.set_port(Some(listener.local_addr()?.port()));
+        Ok(Self { listener, uri })
     }
 
     /// The redirect URI.
-    pub(super) fn redirect_uri(&self) -> io::Result<String> {
-        Ok(format!("http://127.0.0.1:{}{PATH}", self.listener.local_addr()?.port()))
+    pub(super) fn redirect_uri(&self) -> &LoopbackUri {
+        &self.uri
     }
 
     /// Waits for the response to the request, shows its outcome in the browser, and returns the authorization code.
     pub(super) async fn code(self, expected: ExpectedResponse) -> CodeOutcome {
         let (sender, mut outcomes) = mpsc::channel(1);
-        let router = Router::new().route(PATH, get(receive)).with_state(Arc::new((expected, sender)));
+        let page = RedirectPage { path: self.uri.0.path().to_owned(), expected, outcomes: sender };
+        let router = Router::new().fallback(receive).with_state(Arc::new(page));
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = axum::serve(self.listener, router).with_graceful_shutdown(async { drop(stopped.await) });
         let mut serving = std::pin::pin!(serving.into_future());
@@ -82,12 +113,18 @@ impl Callback {
     }
 }
 
-async fn receive(
-    State(state): State<Arc<(ExpectedResponse, mpsc::Sender<CodeOutcome>)>>,
-    RawQuery(query): RawQuery,
-) -> Response {
-    let (expected, outcomes) = &*state;
-    let Some(outcome) = expected.read(query.as_deref().unwrap_or_default()) else {
+/// The page of the redirect URI, while it waits for the response.
+struct RedirectPage {
+    path: String,
+    expected: ExpectedResponse,
+    outcomes: mpsc::Sender<CodeOutcome>,
+}
+
+async fn receive(State(expected): State<Arc<RedirectPage>>, uri: Uri) -> Response {
+    if uri.path() != expected.path {
+        return page(StatusCode::NOT_FOUND, "No such page", "This address takes the end of a login alone.");
+    }
+    let Some(outcome) = expected.expected.read(uri.query().unwrap_or_default()) else {
         let text = "This page belongs to another login. Go back to the application that needs you, and log in there.";
         return page(StatusCode::BAD_REQUEST, "Not this login", text);
     };
@@ -96,7 +133,7 @@ async fn receive(
         Err(error) => page(StatusCode::BAD_REQUEST, "You are not logged in", &error.to_string()),
     };
     // a second response changes nothing
-    let _ = outcomes.try_send(outcome);
+    let _ = expected.outcomes.try_send(outcome);
     answer
 }
 
@@ -149,6 +186,16 @@ mod tests {
         }
         for mixed_up in [("code=c&state=s", true), ("code=c&state=s&iss=https%3A%2F%2Fother.example", false)] {
             assert!(matches!(read(mixed_up.0, mixed_up.1), Some(Err(LoginError::Untrusted(_)))), "{mixed_up:?}");
+        }
+    }
+
+    #[test]
+    fn a_redirect_uri_stays_on_this_machine() {
+        for text in ["http://localhost:3118/oauth/callback", "http://127.0.0.1/", "http://[::1]:1/x"] {
+            assert_eq!(LoopbackUri::parse(text).unwrap().as_str(), text);
+        }
+        for text in ["https://localhost/", "http://a.example/", "http://localhost/#x", "http://u@localhost/", "x"] {
+            assert_eq!(LoopbackUri::parse(text), None, "{text}");
         }
     }
 

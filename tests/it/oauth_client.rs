@@ -62,8 +62,8 @@ impl World {
     /// Starts a process, with the token that is saved.
     fn process(&self) -> Process {
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&self.authority.clock);
-        let (identity, scope) = (ClientIdentity::Registered, None);
-        let target = LoginTarget { server: self.server.clone(), file: self.file(), identity, scope };
+        let (server, identity) = (self.server.clone(), ClientIdentity::Registered);
+        let target = LoginTarget { server, file: self.file(), identity, scope: None, redirect_uri: None };
         let provider = TokenProvider::new(target, self.browser.clone(), clock, Arc::new(OsRandom)).unwrap();
         let (bearer, requests) = Bearer::new();
         let mut running = JoinSet::new();
