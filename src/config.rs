@@ -25,6 +25,7 @@ pub mod log;
 pub mod problem;
 pub mod public_url;
 pub mod section;
+pub mod stdio;
 pub mod tree;
 pub mod units;
 

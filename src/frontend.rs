@@ -33,15 +33,15 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::state::FrontendState;
+use self::state::{FrontendState, Sender};
 pub use self::{
-    binding::StreamableHttp,
+    binding::{StreamableHttp, UpgradeOffer},
     frontend_settings::FrontendSettings,
     sessions::Deps,
     state::{EndpointServers, Routes},
 };
 use crate::{
-    model::{SessionId, status::SessionStatus},
+    model::{Binding, Endpoint, SessionId, Target, status::SessionStatus},
     resource::Authorized,
 };
 
@@ -67,14 +67,17 @@ impl Frontend {
         StreamableHttp::new(Arc::clone(&self.0))
     }
 
-    /// Serves one local client on `input` and `output` until it closes `input`, stops reading, or the gateway ends.
+    /// Serves one local client on `input` and `output` until it closes `input`, stops reading, or the gateway ends. A
+    /// backend that does not exist serves nothing.
     pub async fn serve_stdio(
         &self,
-        client: Authorized,
+        (admission, target): (Authorized, Target),
         input: impl AsyncRead + Unpin,
         output: impl AsyncWrite + Unpin,
     ) {
-        binding::stdio::serve(Arc::clone(&self.0), client, input, output).await;
+        let Some(servers) = self.0.routes.at(&target).map(Arc::clone) else { return };
+        let endpoint = Endpoint { binding: Binding::Stdio, target };
+        binding::stdio::serve(Arc::clone(&self.0), Sender { admission, endpoint, servers }, input, output).await;
     }
 
     /// The sessions in memory, oldest first, then the recent clients without sessions.

@@ -103,6 +103,9 @@ impl Gate {
                 // handlers have no use for credentials (OA-117); cookies are never read there (OA-25)
                 request.headers_mut().remove(header::AUTHORIZATION);
                 request.headers_mut().remove(header::COOKIE);
+                if endpoint.binding == Binding::WebSocket {
+                    credential::remove_from_protocols(request.headers_mut());
+                }
                 request.extensions_mut().insert(Authorized::of(&verified));
                 if by_query {
                     let ticket = self.tickets.issue(self.oauth.nonce(), verified);

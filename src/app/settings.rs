@@ -6,7 +6,7 @@ use url::Url;
 
 use crate::{
     backend,
-    config::{self, Config, PublicUrl},
+    config::{self, Config, PublicUrl, stdio::UpgradeTransport},
     crossing, frontend, gateway, http,
     listener::{self, descriptors},
     model::Descriptors,
@@ -65,6 +65,17 @@ pub(super) fn frontend(config: &Config, connections: usize) -> frontend::Fronten
         serves: config.http.serves,
         ..frontend::FrontendSettings::default()
     }
+}
+
+/// The endpoint where clients of stdio have to log in, if they have to.
+pub(super) fn upgrade(config: &Config) -> Option<frontend::UpgradeOffer> {
+    let public_url = config.public_url(config.listen);
+    let (path, transport) = match config.stdio.upgrade? {
+        UpgradeTransport::HttpSse => ("sse", "http+sse"),
+        UpgradeTransport::StreamableHttp => ("mcp", "streamable-http"),
+    };
+    let endpoint = format!("{public_url}/{path}");
+    Some(frontend::UpgradeOffer { endpoint, transport, max_message: config.limits.request_body })
 }
 
 /// Those of the HTTP layers.

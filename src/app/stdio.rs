@@ -8,11 +8,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{
     call_path::{CallPath, CallPathDeps, World, end_lost},
     known_servers::ServerRecords,
+    settings,
 };
 use crate::{
     config::Config,
+    frontend::UpgradeOffer,
     listener::descriptors,
-    model::Caller,
+    model::{Caller, Naming, Target},
     resource::{Authorized, StreamLease},
     storage::Storage,
     support::SealingKey,
@@ -25,10 +27,21 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 const CONNECTIONS: usize = 1_024;
 
 /// A gateway for one local client.
-pub struct StdioApp {
+pub struct StdioApp(LocalService);
+
+/// Service for the client.
+enum LocalService {
+    LocalServers(Box<LocalServers>),
+    /// The client has to log in elsewhere: no server is started.
+    Upgrade(UpgradeOffer),
+}
+
+/// The configured servers.
+struct LocalServers {
     path: CallPath,
     storage: Storage,
     world: World,
+    target: Target,
 }
 
 // === impl StdioApp ===
@@ -36,6 +49,34 @@ pub struct StdioApp {
 impl StdioApp {
     /// Starts the backends. Returns before they are ready.
     pub async fn build(config: &Config, telemetry: Telemetry) -> anyhow::Result<Self> {
+        Ok(Self(match settings::upgrade(config) {
+            Some(offer) => LocalService::Upgrade(offer),
+            None => LocalService::LocalServers(Box::new(LocalServers::start(config, telemetry).await?)),
+        }))
+    }
+
+    /// Serves the client until it closes `input`, stops reading `output`, or `stop`; then everything is ended. The client
+    /// is whoever started this process, so it needs no authorization.
+    pub async fn serve(
+        self,
+        input: impl AsyncRead + Unpin,
+        output: impl AsyncWrite + Unpin,
+        stop: impl Future<Output = ()>,
+    ) {
+        match self.0 {
+            LocalService::LocalServers(servers) => servers.serve(input, output, stop).await,
+            LocalService::Upgrade(offer) => tokio::select! {
+                () = offer.serve(input, output) => {}
+                () = stop => {}
+            },
+        }
+    }
+}
+
+// === impl LocalServers ===
+
+impl LocalServers {
+    async fn start(config: &Config, telemetry: Telemetry) -> anyhow::Result<Self> {
         descriptors::raise();
         let world = World::new(telemetry);
         // sessions are their channel: nothing has to outlive the process
@@ -48,18 +89,16 @@ impl StdioApp {
             connections: CONNECTIONS,
         };
         let path = deps.build(&world)?;
-        Ok(Self { path, storage, world })
+        Ok(Self { path, storage, world, target: target(config) })
     }
 
-    /// Serves the client until it closes `input`, stops reading `output`, or `stop`; then everything is ended. The client
-    /// is whoever started this process, so it needs no authorization.
-    pub async fn serve(
+    async fn serve(
         self,
         input: impl AsyncRead + Unpin,
         output: impl AsyncWrite + Unpin,
         stop: impl Future<Output = ()>,
     ) {
-        let Self { path, storage, world } = self;
+        let Self { path, storage, world, target } = self;
         let World { telemetry, inbox, tracker, cancel, .. } = world;
         tracker.spawn(telemetry.upkeep(cancel.clone()));
         let lost = end_lost(path.frontend.clone(), inbox.lost);
@@ -73,7 +112,7 @@ impl StdioApp {
             tokio::time::sleep(STOP_TIMEOUT).await;
         };
         tokio::select! {
-            () = path.frontend.serve_stdio(client, input, output) => {}
+            () = path.frontend.serve_stdio((client, target), input, output) => {}
             () = stopping => {}
         }
         path.end(&cancel).await;
@@ -81,5 +120,13 @@ impl StdioApp {
         tracker.wait().await;
         storage.close().await;
         tracing::info!("stopped");
+    }
+}
+
+/// The endpoint of the client: the only backend without prefixes is served as it is.
+fn target(config: &Config) -> Target {
+    match &config.backends[..] {
+        [only] if config.naming == Naming::Plain => Target::Backend(only.id.clone()),
+        _ => Target::Merged,
     }
 }

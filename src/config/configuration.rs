@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     clients::ClientsConfig, environment::Environment, http::HttpConfig, limits::LimitsConfig, log::LogConfig,
-    public_url::PublicUrl,
+    public_url::PublicUrl, stdio::StdioConfig,
 };
 use crate::model::{AuthPolicy, BackendSpec, Naming};
 
@@ -29,6 +29,8 @@ pub struct Config {
     pub auth: AuthPolicy,
     /// HTTP access rules.
     pub http: HttpConfig,
+    /// Rules for clients on standard input and output.
+    pub stdio: StdioConfig,
     /// Settings for single clients.
     pub clients: ClientsConfig,
     /// Logs.

@@ -21,6 +21,7 @@ use super::{
     problem::{ConfigPlace, ConfigProblem, ConfigProblems},
     public_url::PublicUrl,
     section::{Section, SectionReader},
+    stdio::StdioConfig,
     tree::Document,
 };
 use crate::model::{AuthPolicy, BackendSpec, Naming};
@@ -68,6 +69,7 @@ struct FileOptions {
     limits: LimitsConfig,
     auth: AuthPolicy,
     http: HttpConfig,
+    stdio: StdioConfig,
     clients: ClientsConfig,
     log: LogConfig,
     backends: Vec<BackendSpec>,
@@ -104,9 +106,23 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
     }
     let log =
         LogConfig { filter: filter.unwrap_or(file.log.filter), format: given.log_format.unwrap_or(file.log.format) };
-    let (limits, auth, http, clients) = (file.limits, file.auth, file.http, file.clients);
+    let (limits, auth, http, stdio, clients) = (file.limits, file.auth, file.http, file.stdio, file.clients);
     let environment = environment.clone();
-    Ok(Config { listen, public_url, data_dir, limits, auth, http, clients, log, backends, naming, environment, source })
+    Ok(Config {
+        listen,
+        public_url,
+        data_dir,
+        limits,
+        auth,
+        http,
+        stdio,
+        clients,
+        log,
+        backends,
+        naming,
+        environment,
+        source,
+    })
 }
 
 /// Finds the data folder, for commands that need nothing else; other errors of the file are ignored.
@@ -237,6 +253,7 @@ impl Loader<'_> {
 /// Reads a `lockkeeper.toml`.
 fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
     let mut sections = (root.table("limits"), root.table("auth"), root.table("http"), root.table("log"));
+    let mut stdio = root.table("stdio");
     let file = FileOptions {
         listen: root.parsed("listen", parse_listen),
         public_url: root.parsed("public_url", PublicUrl::parse),
@@ -244,6 +261,7 @@ fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
         limits: LimitsConfig::read(&mut sections.0),
         auth: auth::read(&mut sections.1),
         http: HttpConfig::read(&mut sections.2),
+        stdio: StdioConfig::read(&mut stdio),
         clients: ClientsConfig::read(root.table("clients")),
         log: LogConfig::read(&mut sections.3),
         backends: backend::read_all(root.table("backends"), Dialect::Own, base),
@@ -252,6 +270,7 @@ fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
     sections.1.finish();
     sections.2.finish();
     sections.3.finish();
+    stdio.finish();
     root.finish();
     file
 }

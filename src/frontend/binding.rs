@@ -18,7 +18,7 @@ use axum::{
     routing::{self, MethodRouter},
 };
 
-pub use self::streamable::StreamableHttp;
+pub use self::{stdio::UpgradeOffer, streamable::StreamableHttp};
 use super::state::FrontendState;
 
 /// The routes of the MCP endpoints.

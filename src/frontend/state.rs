@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     mcp::Server,
-    model::{BackendId, Endpoint},
+    model::{BackendId, Endpoint, Target},
     resource::Authorized,
     support::Clock,
 };
@@ -76,6 +76,18 @@ impl FrontendState {
             settings,
             tracker,
             drained: CancellationToken::new(),
+        }
+    }
+}
+
+// === impl Routes ===
+
+impl Routes {
+    /// The servers at an endpoint.
+    pub(crate) fn at(&self, target: &Target) -> Option<&Arc<EndpointServers>> {
+        match target {
+            Target::Merged => Some(&self.merged),
+            Target::Backend(backend) => self.backends.get(backend),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Credential of a request (RFC 6750 2; `OA-106`, `OA-120`, `OA-121`). Knows nothing of its validity.
 
-use http::{HeaderMap, Uri, header};
+use http::{HeaderMap, HeaderValue, Uri, header};
 
 use super::ticket;
 use crate::{
@@ -11,6 +11,10 @@ use crate::{
 /// Query parameter for an API key on `/sse` and `/messages`.
 const QUERY_PARAMETER: &str = "api_key";
 
+/// Prefix of the entry with the token in the subprotocols that a WebSocket client offers: pages cannot set other headers of
+/// its request, and a URL must not have it.
+const PROTOCOL_PREFIX: &str = "bearer.";
+
 /// Maximum length of a credential, in bytes.
 const LONGEST: usize = 8 * 1024;
 
@@ -19,7 +23,7 @@ const LONGEST: usize = 8 * 1024;
 pub(super) enum Credential {
     /// None, or a scheme other than `Bearer`.
     Absent,
-    /// A bearer token or key in the header.
+    /// A bearer token or key in a header.
     Header(Secret),
     /// An API key in the query.
     Query(Secret),
@@ -34,16 +38,18 @@ pub(super) enum Credential {
 impl Credential {
     /// Finds the credential of a request for `endpoint`.
     pub(super) fn of(headers: &HeaderMap, uri: &Uri, endpoint: &Endpoint, allowed: QueryKey) -> Self {
-        let from_query = match (endpoint.binding, allowed) {
+        let elsewhere = match (endpoint.binding, allowed) {
             (Binding::Sse, QueryKey::Accepted) => query_key(uri).map(Self::Query).or_else(|| ticket(uri)),
+            (Binding::WebSocket, _) => from_protocols(headers),
             _ => None,
         };
         let mut values = headers.get_all(header::AUTHORIZATION).iter();
         let first = values.next();
-        if values.next().is_some() || (first.is_some() && matches!(from_query, Some(Self::Query(_)))) {
+        let has_two = first.is_some() && !matches!(elsewhere, None | Some(Self::Ticket(_)));
+        if values.next().is_some() || has_two {
             return Self::Ambiguous;
         }
-        let Some(value) = first else { return from_query.unwrap_or(Self::Absent) };
+        let Some(value) = first else { return elsewhere.unwrap_or(Self::Absent) };
         let Ok(text) = value.to_str() else { return Self::Malformed };
         let (scheme, token) = text.split_once(' ').unwrap_or((text, ""));
         if !scheme.eq_ignore_ascii_case("bearer") {
@@ -59,6 +65,32 @@ fn query_key(uri: &Uri) -> Option<Secret> {
     let key = parameter(uri, QUERY_PARAMETER)?;
     let looks_like_jwt = key.matches('.').count() == 2;
     (!key.is_empty() && key.len() <= LONGEST && !looks_like_jwt).then(|| Secret::new(key))
+}
+
+/// The token in the subprotocols.
+fn from_protocols(headers: &HeaderMap) -> Option<Credential> {
+    let mut tokens = protocols(headers).filter_map(|protocol| protocol.strip_prefix(PROTOCOL_PREFIX));
+    let first = tokens.next()?;
+    Some(match tokens.next() {
+        Some(_) => Credential::Ambiguous,
+        None if is_token68(first) => Credential::Header(Secret::new(first)),
+        None => Credential::Malformed,
+    })
+}
+
+fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).map(str::trim)
+}
+
+/// Removes the token from the subprotocols.
+pub(super) fn remove_from_protocols(headers: &mut HeaderMap) {
+    let rest: Vec<&str> = protocols(headers).filter(|protocol| !protocol.starts_with(PROTOCOL_PREFIX)).collect();
+    let rest = HeaderValue::try_from(rest.join(", "));
+    headers.remove(header::SEC_WEBSOCKET_PROTOCOL);
+    if let Ok(rest) = rest {
+        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, rest);
+    }
 }
 
 /// The ticket that the gateway put into the URL of `/messages`.
@@ -99,6 +131,28 @@ fn is_token68(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_web_page_gives_its_token_among_the_subprotocols() {
+        let read = |path: &str, protocols: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for protocol in protocols {
+                headers.append(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
+            }
+            let endpoint = Endpoint::from_path(path).unwrap();
+            let credential = Credential::of(&headers, &path.parse().unwrap(), &endpoint, QueryKey::Accepted);
+            remove_from_protocols(&mut headers);
+            let rest = headers.get(header::SEC_WEBSOCKET_PROTOCOL).map(|rest| rest.to_str().unwrap().to_owned());
+            (credential, rest.unwrap_or_default())
+        };
+        let (credential, rest) = read("/ws", &["mcp, bearer.lkk_a_b", "other"]);
+        assert!(matches!(credential, Credential::Header(token) if token.expose() == "lkk_a_b"));
+        assert_eq!(rest, "mcp, other");
+        assert!(matches!(read("/ws/git", &["bearer.a", "bearer.b"]).0, Credential::Ambiguous));
+        assert!(matches!(read("/ws", &["mcp, bearer."]).0, Credential::Malformed));
+        assert!(matches!(read("/mcp", &["mcp, bearer.a"]).0, Credential::Absent));
+        assert!(matches!(read("/ws", &["mcp"]).0, Credential::Absent));
+    }
 
     #[test]
     fn the_key_is_taken_out_of_the_uri_and_the_rest_stays() {

@@ -7,6 +7,7 @@ mod eras;
 mod hostile;
 mod profile;
 mod server_info;
+mod websocket;
 
 use std::{path::Path, process::Command};
 

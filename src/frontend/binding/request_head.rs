@@ -16,14 +16,14 @@ use super::refusal::RequestRefusal;
 use crate::{
     frontend::{
         request::unsupported,
-        state::{EndpointServers, FrontendState, Routes, Sender},
+        state::{FrontendState, Sender},
     },
     mcp::{
         ErrorObject, Message, Method, Payload, RequestId, Revision, json,
         jsonrpc::{Frame, Malformed},
         meta,
     },
-    model::{Binding, Endpoint, Serves, Target},
+    model::{Binding, Endpoint, Serves},
     resource::Authorized,
     wire::{headers, sse},
 };
@@ -99,7 +99,7 @@ impl RequestHead {
             path => Endpoint::from_path(path),
         };
         let found = endpoint
-            .and_then(|endpoint| Some((Arc::clone(servers_at(&state.routes, &endpoint.target)?), endpoint)))
+            .and_then(|endpoint| Some((Arc::clone(state.routes.at(&endpoint.target)?), endpoint)))
             .ok_or_else(|| RequestRefusal::no_endpoint().toward(revision));
         let (servers, endpoint) = found?;
         Ok(Self {
@@ -160,14 +160,6 @@ impl FromRequestParts<Arc<FrontendState>> for RequestHead {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<FrontendState>) -> Result<Self, RequestRefusal> {
         Self::read(parts, state)
-    }
-}
-
-/// The servers at an endpoint.
-pub(super) fn servers_at<'a>(routes: &'a Routes, target: &Target) -> Option<&'a Arc<EndpointServers>> {
-    match target {
-        Target::Merged => Some(&routes.merged),
-        Target::Backend(backend) => routes.backends.get(backend),
     }
 }
 

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::{
     refusal::RequestRefusal,
-    request_head::{RequestHead, look_into, parse, read, servers_at},
+    request_head::{RequestHead, look_into, parse, read},
     response::{self, EventSource, StreamOptions, credential_end, session_end},
 };
 use crate::{
@@ -91,7 +91,7 @@ async fn receive(
     let body = read(state, body).await.map_err(refuse)?;
     let frame = look_into(body, parse).await;
     let frame = frame.map_err(|malformed| refuse(RequestRefusal::malformed(&malformed)))?;
-    let servers = servers_at(&state.routes, &session.endpoint.target).ok_or_else(RequestRefusal::no_endpoint)?;
+    let servers = state.routes.at(&session.endpoint.target).ok_or_else(RequestRefusal::no_endpoint)?;
     let sender = Sender { servers: Arc::clone(servers), ..head.sender.clone() };
     let inbound = Inbound { state, session: &session, sender: &sender };
     match frame {

@@ -3,22 +3,23 @@
 //!
 //! A line that is no message is answered with an error, and the lines after it are served.
 
+mod upgrade;
+
 use std::{future::ready, io, sync::Arc, time::Duration};
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use futures_util::StreamExt as _;
+use futures_util::{Stream, StreamExt as _};
 use memchr::memchr;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio_util::codec::{Decoder, FramedRead};
 
+pub use self::upgrade::UpgradeOffer;
 use super::{
     channel::{ChannelClient, ChannelInput, ChannelOutput},
     refusal::RequestRefusal,
 };
 use crate::{
     frontend::state::{FrontendState, Sender},
-    model::{Binding, Endpoint, Target},
-    resource::Authorized,
     wire::lines::{self, LineError, Lines},
 };
 
@@ -55,25 +56,26 @@ enum ClientLine {
 /// Serves the client until its input ends, it stops reading, or the gateway ends.
 pub(crate) async fn serve(
     state: Arc<FrontendState>,
-    admission: Authorized,
+    sender: Sender,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin,
 ) {
     let token = state.tracker.token();
-    let endpoint = Endpoint { binding: Binding::Stdio, target: Target::Merged };
-    let sender = Sender { admission, endpoint, servers: Arc::clone(&state.routes.merged) };
-    let max = state.settings.body;
-    // what cannot be read has ended
-    let lines = FramedRead::new(input, ClientLines::new(max))
-        .take_while(|line| ready(line.is_ok()))
-        .filter_map(|line| ready(line.ok()));
-    let lines = lines.map(|line| match line {
-        ClientLine::Message(text) => ChannelInput::Message(text),
-        ClientLine::TooLong => ChannelInput::Refused(RequestRefusal::too_large(max)),
-    });
+    let lines = client_lines(input, state.settings.body);
     let (client, messages) = ChannelClient::new(state, sender, LINGER);
     Box::pin(client.run(lines, write(messages, output))).await;
     drop(token);
+}
+
+/// The lines of the client, of at most `max` bytes. What cannot be read has ended.
+fn client_lines(input: impl AsyncRead + Unpin, max: usize) -> impl Stream<Item = ChannelInput> + Unpin {
+    let lines = FramedRead::new(input, ClientLines::new(max)).take_while(|line| ready(line.is_ok()));
+    lines.filter_map(move |line| {
+        ready(line.ok().map(|line| match line {
+            ClientLine::Message(text) => ChannelInput::Message(text),
+            ClientLine::TooLong => ChannelInput::Refused(RequestRefusal::too_large(max)),
+        }))
+    })
 }
 
 // === impl ClientLines ===

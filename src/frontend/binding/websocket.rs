@@ -1,20 +1,25 @@
 //! WebSocket (no released version of MCP has it; `translation` 2.5): subprotocol `mcp`, one message a text frame, pings for
 //! liveness.
 //!
-//! One task reads, serves and writes.
+//! One task reads, serves and writes. A frame that is no message of bounded length ends the connection, with a close code
+//! that tells why (RFC 6455 7.4.1).
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use axum::{
     extract::{
         State, WebSocketUpgrade,
-        ws::{CloseFrame, Message as Frame, Utf8Bytes, close_code},
+        ws::{CloseCode, CloseFrame, Message as Frame, Utf8Bytes, close_code},
     },
     response::Response,
 };
 use bytes::Bytes;
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
 use tokio::time::{Instant, timeout};
+use tokio_tungstenite::tungstenite;
 
 use super::{
     channel::{CLOSE_TIMEOUT, ChannelClient, ChannelInput, ChannelOutput},
@@ -48,20 +53,32 @@ pub(super) async fn get(
 }
 
 /// Serves the connection until it ends.
-async fn serve<S, E>(state: Arc<FrontendState>, sender: Sender, socket: S)
-where
-    S: Stream<Item = Result<Frame, E>> + Sink<Frame>,
-{
+async fn serve(
+    state: Arc<FrontendState>,
+    sender: Sender,
+    socket: impl Stream<Item = Result<Frame, axum::Error>> + Sink<Frame>,
+) {
     let (mut sink, frames) = socket.split();
+    let (fault, revoked) = (OnceLock::new(), Arc::clone(&sender.admission.lease.revoked));
+    let max = state.settings.body;
     // the end of the input is the end of the connection: nobody waits for answers
     let (client, messages) = ChannelClient::new(state, sender, Duration::ZERO);
-    Box::pin(client.run(Box::pin(received(frames)), write(messages, &mut sink))).await;
-    let closed = Frame::Close(Some(CloseFrame { code: close_code::AWAY, reason: Utf8Bytes::default() }));
+    Box::pin(client.run(Box::pin(received(frames, max, &fault)), write(messages, &mut sink))).await;
+    let code = match fault.get() {
+        Some(code) => *code,
+        None if revoked.is_cancelled() => close_code::POLICY,
+        None => close_code::AWAY,
+    };
+    let closed = Frame::Close(Some(CloseFrame { code, reason: Utf8Bytes::default() }));
     let _ = timeout(CLOSE_TIMEOUT, sink.send(closed)).await;
 }
 
-/// The messages in the frames, until the connection is closed or silent for too long.
-fn received<E>(mut frames: impl Stream<Item = Result<Frame, E>> + Unpin) -> impl Stream<Item = ChannelInput> {
+/// The messages in the frames, until the connection is closed, silent for too long, or has a `fault`.
+fn received(
+    mut frames: impl Stream<Item = Result<Frame, axum::Error>> + Unpin,
+    max: usize,
+    fault: &OnceLock<CloseCode>,
+) -> impl Stream<Item = ChannelInput> {
     async_stream::stream! {
         let mut checks = keep_alive();
         let mut last_frame = Instant::now();
@@ -72,8 +89,16 @@ fn received<E>(mut frames: impl Stream<Item = Result<Frame, E>> + Unpin) -> impl
                     match frame {
                         Some(Ok(Frame::Text(text))) => yield ChannelInput::Message(Bytes::from(text)),
                         Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => {}
-                        // a message is text
-                        Some(Ok(Frame::Binary(_) | Frame::Close(_)) | Err(_)) | None => return,
+                        Some(Ok(Frame::Binary(_))) => {
+                            let _ = fault.set(close_code::UNSUPPORTED);
+                            let what = "Invalid Request: a message is one text frame";
+                            return yield ChannelInput::Refused(RequestRefusal::invalid(what));
+                        }
+                        Some(Err(error)) if is_too_long(&error) => {
+                            let _ = fault.set(close_code::SIZE);
+                            return yield ChannelInput::Refused(RequestRefusal::too_large(max));
+                        }
+                        Some(Ok(Frame::Close(_)) | Err(_)) | None => return,
                     }
                 }
                 _ = checks.tick() => {
@@ -84,6 +109,12 @@ fn received<E>(mut frames: impl Stream<Item = Result<Frame, E>> + Unpin) -> impl
             }
         }
     }
+}
+
+/// Returns `true` if a message was longer than the limit.
+fn is_too_long(error: &axum::Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<tungstenite::Error>());
+    matches!(source, Some(tungstenite::Error::Capacity(_)))
 }
 
 /// Writes the messages, and pings, until the connection is closed or the messages end.

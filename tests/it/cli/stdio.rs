@@ -225,3 +225,26 @@ fn a_wrong_configuration_is_told_on_standard_error_alone() {
     assert_eq!((code, out.as_str()), (Some(2), ""));
     assert!(err.contains("did you mean `listen`?"), "{err}");
 }
+
+#[test]
+fn with_required_login_the_client_is_sent_elsewhere_and_no_server_is_started() {
+    for (upgrade, endpoint) in
+        [("http+sse", "https://mcp.example.com/sse"), ("streamable-http", "https://mcp.example.com/mcp")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!(
+            "public_url = \"https://mcp.example.com\"\n[stdio]\nrequire_login = true\nupgrade = \"{upgrade}\"\n\
+            [backends.s]\ncommand = \"python3\"\nargs = [\"server.py\"]\n"
+        );
+        fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
+        fs::write(folder.path().join("server.py"), SERVER).unwrap();
+        let mut program = Program::start(folder.path(), &[]);
+        let expected = json!({ "endpoint": endpoint, "transport": upgrade });
+        let opened = program.open();
+        assert_eq!((&opened["result"]["capabilities"], &opened["result"]["upgrade"]), (&json!({}), &expected));
+        assert_eq!(program.ask(1, "tools/list", json!({}))["error"]["data"]["upgrade"], expected);
+        program.input = None;
+        assert_eq!(program.end().0, Some(0));
+        assert!(!folder.path().join("pid").exists(), "no server was started");
+    }
+}

@@ -26,6 +26,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("`[limits]`", "limits", "/properties/limits/properties"),
     ("`[auth]`", "auth", "/properties/auth/properties"),
     ("`[http]`", "http", "/properties/http/properties"),
+    ("`[stdio]`", "stdio", "/properties/stdio/properties"),
     ("`[log]`", "log", "/properties/log/properties"),
     ("`[clients.<name>]`", "clients.x", "/$defs/client/properties"),
     ("`[backends.<name>]`", "backends.x", "/$defs/backend/properties"),

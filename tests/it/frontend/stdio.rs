@@ -3,6 +3,7 @@
 use lockkeeper::{
     frontend::FrontendSettings,
     mcp::{Method, Payload, Reply, Revision},
+    model::Target,
     resource::Authorized,
 };
 use serde_json::{Value, json};
@@ -33,7 +34,7 @@ impl Local {
         let (front, admission) = (world.front.clone(), admission("ann"));
         let mut served = JoinSet::new();
         let client = admission.clone();
-        served.spawn(async move { front.serve_stdio(client, theirs, ours).await });
+        served.spawn(async move { front.serve_stdio((client, Target::Merged), theirs, ours).await });
         Self { input: Some(input), output: Some(BufReader::new(output).lines()), admission, served }
     }
 

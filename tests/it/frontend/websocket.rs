@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{
     WebSocketStream, client_async,
-    tungstenite::{self, Message as Frame, client::IntoClientRequest as _},
+    tungstenite::{self, Message as Frame, client::IntoClientRequest as _, protocol::frame::coding::CloseCode},
 };
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
 
-use super::{World, admission, call, initialize, modern::Modern};
+use super::{FrontendSettings, World, admission, call, initialize, modern::Modern};
 
 /// A gateway on a socket, for one caller. Dropping it ends its connections.
 struct Gateway {
@@ -275,6 +275,58 @@ async fn a_connection_ends_with_its_credential_and_with_the_gateway() {
     world.front.drain();
     assert_eq!(drained.next().await, None);
     world.front.close().await;
+}
+
+#[tokio::test]
+async fn a_frame_that_is_no_message_ends_the_connection_with_its_reason() {
+    let world = World::with(FrontendSettings { body: 100_000, ..FrontendSettings::default() }).await;
+    let gateway = Gateway::of(&world).await;
+    let revoked = &gateway.admission.lease.revoked;
+    let cases = [
+        (Some(Frame::binary(b"{}".to_vec())), CloseCode::Unsupported),
+        (Some(Frame::text("x".repeat(200_000))), CloseCode::Size),
+        (None, CloseCode::Policy),
+    ];
+    for (frame, code) in cases {
+        let mut socket = gateway.ready("2025-06-18").await;
+        match frame {
+            Some(frame) => {
+                socket.0.send(frame).await.unwrap();
+                assert_eq!(socket.next().await.unwrap()["error"]["code"], -32600);
+            }
+            None => revoked.cancel(),
+        }
+        let closed = loop {
+            if let Frame::Close(closed) = socket.0.next().await.unwrap().unwrap() {
+                break closed.unwrap();
+            }
+        };
+        assert_eq!(closed.code, code);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_without_a_frame_for_too_long_is_closed_and_pings_keep_it() {
+    let world = World::new().await;
+    let gateway = Gateway::of(&world).await;
+    let mut answering = gateway.ready("2025-06-18").await;
+    let mut silent = gateway.ready("2025-06-18").await;
+    tokio::time::pause();
+    // reading answers pings; the other one reads nothing
+    let started = tokio::time::Instant::now();
+    let mut pings = 0;
+    while started.elapsed().as_secs() < 100 {
+        tokio::select! {
+            frame = answering.0.next() => {
+                assert!(matches!(frame.unwrap().unwrap(), Frame::Ping(_)));
+                pings += 1;
+            }
+            () = tokio::time::sleep(std::time::Duration::from_secs(1)) => {}
+        }
+    }
+    assert!(pings >= 5, "{pings}");
+    assert_eq!(answering.ask(json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" })).await["id"], 1);
+    assert_eq!(silent.next().await, None);
 }
 
 #[tokio::test]

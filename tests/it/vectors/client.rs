@@ -63,7 +63,7 @@ impl Card {
     }
 
     /// A request in the envelope of 2026-07-28.
-    fn enveloped(&self, message: &Value) -> Value {
+    pub(super) fn enveloped(&self, message: &Value) -> Value {
         let mut message = message.clone();
         if self.version == MODERN && message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_null() {
             let meta = &mut message["params"]["_meta"];

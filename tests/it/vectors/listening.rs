@@ -1,6 +1,11 @@
 //! Notifications outside of any call, if one side uses `subscriptions/listen` (2026-07-28).
 
+use lockkeeper::{app::StdioApp, telemetry::Telemetry};
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, duplex},
+    sync::oneshot,
+};
 
 use super::{
     client::Client,
@@ -90,13 +95,46 @@ pub(super) async fn ends(scene: Scene<'_>, stage: Stage) -> Result<(), String> {
     tokio::join!(told, stage.stop()).0
 }
 
+/// The gateway of a client on pipes stops during its listen.
+pub(super) async fn ends_on_pipes(scene: &Scene<'_>, stage: Stage) -> Result<(), String> {
+    let app = StdioApp::build(&stage.config, Telemetry::detached().unwrap());
+    let app = Box::pin(app).await.map_err(|error| error.to_string())?;
+    let ((mut input, theirs), (ours, output)) = (duplex(1 << 16), duplex(1 << 16));
+    let (stop, stopped) = oneshot::channel::<()>();
+    let steps: Vec<&Value> = scene.vector.steps("client", "out").map(|step| &step["msg"]).collect();
+    let params = json!({ "notifications": { "toolsListChanged": true } });
+    let asked = json!({ "jsonrpc": "2.0", "id": steps[0]["id"], "method": "subscriptions/listen", "params": params });
+    let told = async {
+        input.write_all(format!("{}\n", scene.card.enveloped(&asked)).as_bytes()).await.unwrap();
+        let mut lines = BufReader::new(output).lines();
+        let mut next = async || {
+            let line = lines.next_line().await.unwrap().ok_or("the output ended")?;
+            Ok::<Value, String>(serde_json::from_str(&line).unwrap())
+        };
+        acknowledges(&next().await?, &asked)?;
+        let _ = stop.send(());
+        for step in steps {
+            same(&next().await?, step, At::Client)?;
+        }
+        Ok(())
+    };
+    let serving = app.serve(theirs, ours, async { drop(stopped.await) });
+    let (told, ()) = tokio::join!(told, serving);
+    stage.stop().await;
+    told
+}
+
 async fn listen(client: &mut Client, id: &str, filter: &Value) -> Result<(), String> {
     let params = json!({ "notifications": filter });
     client.post(&json!({ "jsonrpc": "2.0", "id": id, "method": "subscriptions/listen", "params": params })).await?;
-    let acknowledged = client.next().await?;
+    acknowledges(&client.next().await?, &json!({ "id": id, "params": { "notifications": filter } }))
+}
+
+/// Checks the acknowledgement of a listen.
+fn acknowledges(acknowledged: &Value, listen: &Value) -> Result<(), String> {
     let params = &acknowledged["params"];
     let fits = acknowledged["method"] == ACKNOWLEDGED
-        && params["_meta"][SUBSCRIPTION] == *id
-        && params["notifications"]["taskIds"] == filter["taskIds"];
+        && params["_meta"][SUBSCRIPTION] == listen["id"]
+        && params["notifications"]["taskIds"] == listen["params"]["notifications"]["taskIds"];
     if fits { Ok(()) } else { Err(format!("the listen is not acknowledged: {acknowledged}")) }
 }

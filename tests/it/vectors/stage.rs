@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt::Write as _, fs};
 
 use lockkeeper::{
     app::App,
-    config::{self, CommandLineOptions, Environment},
+    config::{self, CommandLineOptions, Config, Environment},
     telemetry::Telemetry,
 };
 use tempfile::TempDir;
@@ -42,6 +42,7 @@ pub(super) struct Behind {
 pub(super) struct Stage {
     pub(super) url: String,
     pub(super) key: String,
+    pub(super) config: Config,
     /// The messages that each server got.
     pub(super) came: HashMap<String, UnboundedReceiver<Came>>,
     _servers: Servers,
@@ -69,14 +70,14 @@ impl Stage {
         let path = std::env::var("PATH").unwrap_or_default();
         let environment: Environment = [("PATH", path.as_str()), ("HOME", "/tmp")].into_iter().collect();
         let config = config::load(&given, &environment, folder.path()).unwrap();
-        let app = Box::pin(App::build(config, Telemetry::detached().unwrap())).await.unwrap();
+        let app = Box::pin(App::build(config.clone(), Telemetry::detached().unwrap())).await.unwrap();
         let (url, key) = (app.public_url().to_string(), world::key(&folder.path().join("data"), "ann"));
         let (stop, stopped) = oneshot::channel();
         let mut served = JoinSet::new();
         served.spawn(app.serve(async {
             let _ = stopped.await;
         }));
-        Self { url, key, came, _servers: servers, _folder: folder, stop, served }
+        Self { url, key, config, came, _servers: servers, _folder: folder, stop, served }
     }
 
     pub(super) async fn stop(mut self) {
