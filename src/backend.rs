@@ -20,12 +20,14 @@ mod listens;
 mod opener;
 mod pool;
 mod server;
+mod server_transport;
 mod slots;
 mod subscriptions;
 mod supervision;
 mod supervisor;
 mod task_group;
 mod transport;
+mod transport_choice;
 
 pub use demo::Demo;
 pub use error::StartError;

@@ -13,6 +13,7 @@ pub mod auth;
 pub mod backend;
 pub mod clients;
 mod configuration;
+mod dialect;
 pub mod environment;
 pub mod expand;
 pub mod files;
@@ -26,6 +27,7 @@ pub mod problem;
 pub mod public_url;
 pub mod section;
 pub mod stdio;
+mod transport;
 pub mod tree;
 pub mod units;
 

@@ -33,4 +33,6 @@ pub use policy::{AdvertiseIss, AuthPolicy, ConcealBackends, Naming, QueryKey, Re
 pub use requester::{RequestNumber, Requester};
 pub use rights::{Access, AllowedBackends, Rights};
 pub use scope::{InvalidScope, Scope, Scopes};
-pub use transport::{Delivery, Descriptors, HeaderParams, HttpSpec, StdioSpec, TransportAbilities, TransportSpec};
+pub use transport::{
+    Delivery, Descriptors, HeaderParams, HttpSpec, SocketAddress, StdioSpec, TransportAbilities, TransportSpec,
+};

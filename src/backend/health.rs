@@ -8,7 +8,7 @@ use super::{connection::ServerSummary, error::StartError};
 use crate::{
     mcp::Revision,
     model::{
-        BackendSpec,
+        BackendId,
         status::{BackendState, BackendStatus, EraStatus, OfferCounts},
     },
 };
@@ -99,11 +99,16 @@ impl Health {
     }
 
     /// The status of the backend. The catalog fills in the counts.
-    pub(crate) fn status(&self, spec: &BackendSpec, era: Option<EraStatus>, sessions: usize) -> BackendStatus {
+    pub(crate) fn status(
+        &self,
+        (id, transport): (&BackendId, &'static str),
+        era: Option<EraStatus>,
+        sessions: usize,
+    ) -> BackendStatus {
         let condition = self.0.borrow().clone();
         BackendStatus {
-            id: spec.id.to_string(),
-            transport: spec.transport.name().to_owned(),
+            id: id.to_string(),
+            transport: transport.to_owned(),
             protocol_version: condition.revision.map(|revision| revision.to_string()),
             era,
             lacks: condition.revision.map(lacks).unwrap_or_default(),

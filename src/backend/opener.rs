@@ -18,12 +18,14 @@ use super::{
     context::BackendContext,
     error::StartError,
     listens::Listens,
+    server_transport::ServerTransport,
     subscriptions::Subscriptions,
     transport::{self, Connector, Incoming, Transport, http::LateStreams},
+    transport_choice::TransportChoice,
 };
 use crate::{
     mcp::{Capabilities, ClientInfo, Era, Feature, Revision},
-    model::BackendSpec,
+    model::{BackendSpec, TransportSpec},
 };
 
 /// Opens the connections of one backend.
@@ -33,6 +35,7 @@ pub(crate) struct Opener {
     listens: Arc<Listens>,
     subscriptions: Arc<Subscriptions>,
     late_streams: LateStreams,
+    pub(super) transport: ServerTransport,
 }
 
 /// A failed start, and the last lines of the server's standard error.
@@ -68,6 +71,7 @@ impl Opener {
             listens: Arc::clone(listens),
             subscriptions: Arc::clone(subscriptions),
             late_streams: LateStreams::default(),
+            transport: ServerTransport::new(spec),
         }
     }
 
@@ -98,8 +102,9 @@ impl Opener {
         let newest = self.spec.version.and_then(Revision::parse).filter(|revision| revision.era() == Era::Legacy);
         let revision = newest.unwrap_or(Revision::NEWEST_LEGACY);
         let mut offer = Offer { revision, assumed, client: Arc::clone(&client) };
+        let mut choice = TransportChoice::of(&self.transport);
         loop {
-            let (transport, incoming) = self.connect()?;
+            let (transport, incoming) = self.connect(&choice.current)?;
             let context = ConnectionContext {
                 capabilities: offer.client.capabilities.clone(),
                 ..self.context(&SessionProtocol, (key, Succession::First))
@@ -115,16 +120,25 @@ impl Opener {
                     offer.client = Arc::new(offer.client.without_elicitation());
                     continue;
                 }
-                Ok(Ok(session)) => return Ok(session),
+                Ok(Ok(session)) => {
+                    choice.worked(&self.transport);
+                    return Ok(session);
+                }
                 Ok(Err(HandshakeError::Offer(lower))) => {
                     tracing::info!(backend = %self.spec.id, revision = %lower, "offering an older version on a new connection");
                     offer.revision = lower;
                     continue;
                 }
+                Ok(Err(HandshakeError::Start(StartError::Refused(reason)))) if transport.may_be_http_sse() => {
+                    match choice.next(reason) {
+                        Ok(()) => continue,
+                        Err(error) => error,
+                    }
+                }
                 Ok(Err(HandshakeError::Start(error))) => error,
                 Err(_) => StartError::TimedOut(self.spec.start_timeout),
             };
-            return Err(Failure { error, stderr_tail: transport.stderr_tail() });
+            return Err(Failure { error: choice.failed(error, &self.transport), stderr_tail: transport.stderr_tail() });
         }
     }
 
@@ -157,14 +171,15 @@ impl Opener {
         key: &ConnectionKey,
         succession: Succession,
     ) -> Result<Arc<ServerConnection>, Failure> {
-        let (transport, incoming) = self.connect()?;
+        let (transport, incoming) = self.connect(&self.transport.current())?;
         transport.negotiated(RequestProtocol.newest());
         Ok(receive::begin(self.context(&RequestProtocol, (key, succession)), transport, incoming))
     }
 
-    fn connect(&self) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
+    fn connect(&self, to: &TransportSpec) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
         let BackendContext { environment, client, tasks, .. } = &self.context;
-        transport::connect(&self.spec, &Connector { environment, client, tasks, late: &self.late_streams })
+        let with = Connector { backend: &self.spec.id, environment, client, tasks, late: &self.late_streams };
+        transport::connect(to, &with)
     }
 
     fn context(
@@ -176,7 +191,7 @@ impl Opener {
             backend: self.spec.id.clone(),
             key: key.clone(),
             protocol,
-            abilities: self.spec.transport.abilities(),
+            abilities: self.transport.abilities(),
             capabilities: Capabilities::none(),
             is_another: succession == Succession::Another,
             listens: Arc::clone(&self.listens),

@@ -206,7 +206,7 @@ impl ExternalBackend {
     /// True if a call needs a slot: if client sessions share its channel and the client has capabilities. With an
     /// exchange of its own, a server request is unambiguous.
     fn needs_slot(&self, method: &Method, key: &ConnectionKey) -> bool {
-        self.spec.is_channel() && !key.is_of_one_client() && key.can_be_asked() && method.may_ask()
+        !key.is_of_one_client() && key.can_be_asked() && method.may_ask() && self.opener.transport.is_channel()
     }
 
     /// Waits for a slot of the sharer, at most `slot_wait`.

@@ -106,7 +106,8 @@ impl Supervisor {
     pub fn status(&self) -> Vec<BackendStatus> {
         let status = |member: &SupervisedBackend| match member {
             SupervisedBackend::Remote(backend) => {
-                backend.health.status(&backend.spec, backend.era.status(), backend.pool.count())
+                let server = (&backend.spec.id, backend.opener.transport.name());
+                backend.health.status(server, backend.era.status(), backend.pool.count())
             }
             SupervisedBackend::Demo(spec, _) => BackendStatus {
                 id: spec.id.to_string(),

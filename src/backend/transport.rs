@@ -5,6 +5,10 @@
 
 pub(crate) mod http;
 mod interface;
+mod lines;
+mod queued;
+mod socket;
+mod sse;
 mod stdio;
 mod websocket;
 
@@ -13,10 +17,12 @@ use std::{collections::BTreeMap, sync::Arc};
 pub(crate) use interface::{Arrival, Exchange, Incoming, NotSent, Transport, TransportError, well_formed};
 
 use super::{error::StartError, task_group::TaskGroup};
-use crate::model::{BackendSpec, TransportSpec};
+use crate::model::{BackendId, BackendSpec, TransportSpec};
 
 /// What connections are made with.
 pub(crate) struct Connector<'a> {
+    /// The backend, for logs.
+    pub(crate) backend: &'a BackendId,
     /// The gateway's environment, of which children see a part.
     pub(crate) environment: &'a BTreeMap<String, String>,
     /// The client for HTTP.
@@ -27,12 +33,14 @@ pub(crate) struct Connector<'a> {
     pub(crate) late: &'a http::LateStreams,
 }
 
-/// Makes one connection. Over HTTP nothing is sent before the first request.
-pub(crate) fn connect(spec: &BackendSpec, with: &Connector<'_>) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
-    match &spec.transport {
-        TransportSpec::Stdio(stdio) => stdio::connect(&spec.id, stdio, with.environment, with.tasks),
+/// Makes one connection. Over Streamable HTTP nothing is sent before the first request.
+pub(crate) fn connect(to: &TransportSpec, with: &Connector<'_>) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
+    match to {
+        TransportSpec::Stdio(stdio) => stdio::connect(with.backend, stdio, with.environment, with.tasks),
         TransportSpec::Http(http) => http::connect(with.client, http, with.late),
-        TransportSpec::WebSocket(socket) => websocket::connect(socket, with.tasks),
+        TransportSpec::Sse(http) => sse::connect(with.client, http, with.tasks),
+        TransportSpec::WebSocket(http) => websocket::connect(with.client, http, with.tasks),
+        TransportSpec::Socket(address) => Ok(socket::connect(with.backend, address, with.client, with.tasks)),
         TransportSpec::Demo => Err(StartError::NoCommand("the built-in backend needs no connection".to_owned())),
     }
 }
@@ -41,6 +49,6 @@ pub(crate) fn connect(spec: &BackendSpec, with: &Connector<'_>) -> Result<(Arc<d
 pub(crate) fn advice(spec: &BackendSpec, environment: &BTreeMap<String, String>) -> Option<String> {
     match &spec.transport {
         TransportSpec::Stdio(stdio) => stdio::environment::advice(environment, &stdio.env),
-        TransportSpec::Http(_) | TransportSpec::WebSocket(_) | TransportSpec::Demo => None,
+        _ => None,
     }
 }

@@ -1,18 +1,14 @@
 //! One backend: a table `[backends.<name>]`, or an entry of `mcpServers` or `servers`. Knows nothing of processes.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
-
-use http::{HeaderName, HeaderValue};
-use url::Url;
+use std::{path::Path, time::Duration};
 
 use super::{
+    dialect::Dialect,
     problem::{ConfigPlace, ConfigProblem},
     section::Section,
+    transport::{self, ServerUrl},
 };
-use crate::model::{BackendId, BackendSpec, EraChoice, HttpSpec, OnLoss, Scope, Share, StdioSpec, TransportSpec};
+use crate::model::{BackendId, BackendSpec, EraChoice, OnLoss, Scope, Share, StdioSpec, TransportSpec};
 
 /// Options of other programs that are ignored.
 const FOREIGN: [&str; 16] = [
@@ -34,23 +30,6 @@ const FOREIGN: [&str; 16] = [
     "version",
 ];
 
-/// Headers that the gateway sets itself.
-const OWN_HEADERS: [&str; 13] = [
-    "accept",
-    "connection",
-    "content-length",
-    "content-type",
-    "host",
-    "last-event-id",
-    "mcp-method",
-    "mcp-name",
-    "mcp-protocol-version",
-    "mcp-session-id",
-    "te",
-    "transfer-encoding",
-    "upgrade",
-];
-
 /// The protocol versions that have a handshake.
 const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
@@ -60,24 +39,6 @@ const MODERN_VERSION: &str = "2026-07-28";
 /// Launchers: their arguments name the program that runs.
 const LAUNCHERS: [&str; 12] =
     ["npx", "uvx", "uv", "node", "python", "python3", "bunx", "bun", "deno", "docker", "pnpm", "yarn"];
-
-/// Format of the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
-    /// Written for this gateway: an unknown option is an error.
-    Own,
-    /// Shared with other programs: their own options are ignored.
-    Shared,
-}
-
-/// Transport that an entry names.
-#[derive(Debug, Clone, Copy)]
-enum TransportKind {
-    Stdio,
-    Http,
-    Sse,
-    WebSocket,
-}
 
 /// Reads the backends of `section` in order, without the disabled ones. Relative paths are relative to `folder`. Two
 /// names that are equal after normalisation are an error (`translation` 5).
@@ -105,7 +66,7 @@ pub(super) fn read_all(section: Section<'_>, dialect: Dialect, folder: &Path) ->
         }
         names.push((name, place));
         let (disabled, enabled) = (section.flag("disabled"), section.flag("enabled"));
-        let spec = read(&mut section, id.unwrap_or_else(placeholder), folder);
+        let spec = read(&mut section, id.unwrap_or_else(placeholder), (dialect, folder));
         let version = match dialect {
             Dialect::Own => protocol_version(&mut section),
             // there, `version` is the version of the server
@@ -129,10 +90,10 @@ pub(super) fn from_command(command: &str, args: &[String]) -> BackendSpec {
 }
 
 /// A backend for a URL on the command line.
-pub(super) fn from_url(text: &str) -> Result<BackendSpec, ConfigProblem> {
-    let url = server_url(text).map_err(|what| ConfigProblem::new(ConfigPlace::Argument("--url"), what))?;
-    let id = url.host_str().and_then(free_name).unwrap_or_else(placeholder);
-    Ok(BackendSpec::new(id, remote(HttpSpec::new(url))))
+pub(super) fn from_url(text: &str, folder: &Path) -> Result<BackendSpec, ConfigProblem> {
+    let url = ServerUrl::parse(text).map_err(|what| ConfigProblem::new(ConfigPlace::Argument("--url"), what))?;
+    let id = url.host().and_then(free_name).unwrap_or_else(placeholder);
+    Ok(BackendSpec::new(id, url.transport(folder)))
 }
 
 /// The built-in demonstration backend.
@@ -141,8 +102,8 @@ pub(super) fn demo() -> BackendSpec {
     BackendSpec::new(id, TransportSpec::Demo)
 }
 
-fn read(section: &mut Section<'_>, id: BackendId, folder: &Path) -> Option<BackendSpec> {
-    let transport = transport(section, folder);
+fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &Path)) -> Option<BackendSpec> {
+    let transport = transport::read(section, dialect, folder);
     let (second, hour) = (Duration::from_secs(1), Duration::from_hours(1));
     let share = section.choice("share", &[("session", Share::Session), ("user", Share::User), ("all", Share::All)]);
     let on_loss = section.choice("on_loss", &[("reinit", OnLoss::Reinit), ("end", OnLoss::End)]);
@@ -156,6 +117,9 @@ fn read(section: &mut Section<'_>, id: BackendId, folder: &Path) -> Option<Backe
     let eras = [("auto", EraChoice::Auto), ("modern", EraChoice::Modern), ("legacy", EraChoice::Legacy)];
     let era = section.choice("era", &eras);
     let default = BackendSpec::new(id, transport?);
+    if default.transport.has_sessions_alone() && era == Some(EraChoice::Modern) {
+        section.fault("HTTP+SSE has no protocol version without sessions", Some("remove `era`, or the type `sse`"));
+    }
     Some(BackendSpec {
         era: era.unwrap_or(default.era),
         share: share.unwrap_or(default.share),
@@ -185,107 +149,6 @@ fn pinned(section: &mut Section<'_>, spec: BackendSpec, version: Option<&'static
         section.fault(format!("`era` does not match the version {version}"), Some("remove one of the two"));
     }
     BackendSpec { era, version: Some(version), ..spec }
-}
-
-/// Transport of the backend: exactly one of `command`, `url` and `builtin`.
-fn transport(section: &mut Section<'_>, folder: &Path) -> Option<TransportSpec> {
-    const KINDS: [(&str, TransportKind); 7] = [
-        ("stdio", TransportKind::Stdio),
-        ("http", TransportKind::Http),
-        ("streamable-http", TransportKind::Http),
-        ("streamableHttp", TransportKind::Http),
-        ("sse", TransportKind::Sse),
-        ("ws", TransportKind::WebSocket),
-        ("websocket", TransportKind::WebSocket),
-    ];
-    let (kind, transport) = (section.choice("type", &KINDS), section.choice("transport", &KINDS));
-    let (by_command, by_url, built_in) = (section.has("command"), section.has("url"), section.has("builtin"));
-    let said = usize::from(by_command) + usize::from(by_url) + usize::from(built_in);
-    if said != 1 {
-        let what = if said == 0 { "the transport is missing" } else { "there is more than one transport" };
-        section.fault(
-            what,
-            Some("set either `command` (a program to start) or `url` (of a server over HTTP or WebSocket)"),
-        );
-    }
-    match kind.or(transport) {
-        Some(TransportKind::Sse) => section.fault(
-            "servers over HTTP+SSE (`sse`) are not supported",
-            Some("most such servers offer Streamable HTTP too: use that URL, with the type `http`"),
-        ),
-        Some(TransportKind::WebSocket) if by_command && !by_url => {
-            section.fault("`websocket` needs a `url`, not a `command`", None);
-        }
-        Some(TransportKind::Stdio) if by_url && !by_command => {
-            section.fault("`stdio` needs a `command`, not a `url`", None);
-        }
-        Some(TransportKind::Http) if by_command && !by_url => {
-            section.fault("`http` needs a `url`, not a `command`", None);
-        }
-        _ => {}
-    }
-    let stdio = stdio(section, folder, by_command);
-    let http = http(section, by_url);
-    let demo = section.choice("builtin", &[("demo", ())]).map(|()| TransportSpec::Demo);
-    stdio.map(TransportSpec::Stdio).or(http.map(remote)).or(demo)
-}
-
-fn stdio(section: &mut Section<'_>, folder: &Path, chosen: bool) -> Option<StdioSpec> {
-    if !chosen {
-        for key in ["args", "env", "cwd"] {
-            section.refuse(key, "this needs a `command`", "remove it, or set a `command`");
-        }
-    }
-    section.refuse("envFile", "`envFile` is not supported", "set the variables in the gateway's own environment");
-    let command = section.parsed("command", |text| {
-        if text.trim().is_empty() { Err("the program's name is empty".to_owned()) } else { Ok(text.to_owned()) }
-    });
-    let args = section.texts("args").unwrap_or_default();
-    let env = section.secrets("env", |name, value| {
-        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-            Err("a variable name must not contain `=`, and neither name nor value a zero byte".to_owned())
-        } else {
-            Ok(())
-        }
-    });
-    let cwd = section.text("cwd").map(|path| folder.join(PathBuf::from(path)));
-    Some(StdioSpec { command: command?, args, env, cwd })
-}
-
-/// A server at a URL; the scheme selects the transport.
-fn remote(http: HttpSpec) -> TransportSpec {
-    match http.url.scheme() {
-        "ws" | "wss" => TransportSpec::WebSocket(http),
-        _ => TransportSpec::Http(http),
-    }
-}
-
-fn http(section: &mut Section<'_>, chosen: bool) -> Option<HttpSpec> {
-    if !chosen {
-        section.refuse("headers", "this needs a `url`", "remove it, or set a `url`");
-    }
-    let url = section.parsed("url", server_url);
-    let headers = section.secrets("headers", |name, value| {
-        let Ok(name) = HeaderName::try_from(name) else { return Err("this is not a header name".to_owned()) };
-        if OWN_HEADERS.contains(&name.as_str()) {
-            return Err("the gateway sets this header itself".to_owned());
-        }
-        HeaderValue::try_from(value).map(drop).map_err(|_| "the value is not a valid header value".to_owned())
-    });
-    Some(HttpSpec { headers, ..HttpSpec::new(url?) })
-}
-
-/// The URL of a server. Messages never quote it, since it may hold keys.
-fn server_url(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| format!("this is not a URL: {error}"))?;
-    match url.scheme() {
-        "http" | "https" | "ws" | "wss" => {}
-        _ => return Err("this must be a URL with http, https, ws or wss".to_owned()),
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err("put user and password into `headers`, as `Authorization`".to_owned());
-    }
-    Ok(url)
 }
 
 /// A name for an unnamed command: that of the package or script that it runs, else its own.

@@ -9,10 +9,10 @@ use std::{
 };
 
 use super::{
-    auth,
-    backend::{self, Dialect},
+    auth, backend,
     clients::ClientsConfig,
     configuration::{Config, ConfigSource, DEFAULT_LISTEN},
+    dialect::Dialect,
     environment::Environment,
     from_json, from_toml,
     http::HttpConfig,
@@ -192,7 +192,9 @@ impl Loader<'_> {
             Some(SingleServer::Command(words)) => {
                 words.split_first().map(|(command, args)| backend::from_command(command, args))
             }
-            Some(SingleServer::Url(url)) => backend::from_url(url).map_err(|problem| self.problems.push(problem)).ok(),
+            Some(SingleServer::Url(url)) => {
+                backend::from_url(url, self.folder).map_err(|problem| self.problems.push(problem)).ok()
+            }
         };
         if !in_file.is_empty() {
             let what = "both the command line and the file have backends";

@@ -77,10 +77,11 @@ impl BackendSpec {
     /// A backend with the defaults: detected era, one session for each client session, 60 s to start, 10 s for the era
     /// probe, 10 minutes of silence in a call, 10 minutes idle, 4 sessions for each sharer.
     pub fn new(id: BackendId, transport: TransportSpec) -> Self {
+        let era = if transport.has_sessions_alone() { EraChoice::Legacy } else { EraChoice::Auto };
         Self {
             id,
             transport,
-            era: EraChoice::Auto,
+            era,
             version: None,
             share: Share::Session,
             on_loss: OnLoss::Reinit,

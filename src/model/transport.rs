@@ -13,12 +13,30 @@ use crate::support::{Digest, Secret};
 pub enum TransportSpec {
     /// A child process, over its standard input and output.
     Stdio(StdioSpec),
-    /// A server at a URL, over Streamable HTTP or WebSocket.
+    /// A server at a URL, over Streamable HTTP; over HTTP+SSE if it refuses that.
     Http(HttpSpec),
+    /// A server over HTTP+SSE (2024-11-05).
+    Sse(HttpSpec),
     /// A WebSocket endpoint, `ws` or `wss`.
     WebSocket(HttpSpec),
+    /// A byte stream with one message in each line, as over stdio.
+    Socket(SocketAddress),
     /// The built-in demonstration backend.
     Demo,
+}
+
+/// Address of a byte stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SocketAddress {
+    /// Path of a Unix domain socket.
+    Unix(PathBuf),
+    /// TCP, without TLS.
+    Tcp {
+        /// Host name or IP address, IPv6 in brackets.
+        host: String,
+        /// Port.
+        port: u16,
+    },
 }
 
 /// A child process.
@@ -103,7 +121,10 @@ impl TransportSpec {
         match self {
             Self::Stdio(_) => "stdio",
             Self::Http(_) => "streamable-http",
+            Self::Sse(_) => "http+sse",
             Self::WebSocket(_) => "websocket",
+            Self::Socket(SocketAddress::Unix(_)) => "unix",
+            Self::Socket(SocketAddress::Tcp { .. }) => "tcp",
             Self::Demo => "built-in",
         }
     }
@@ -117,19 +138,26 @@ impl TransportSpec {
                 let env: Vec<(&str, &str)> = env.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
                 serde_json::json!(["stdio", command, args, env, cwd.as_ref().map(|cwd| cwd.to_string_lossy())])
             }
-            // the scheme distinguishes the two
-            Self::Http(http) | Self::WebSocket(http) => {
+            // the scheme distinguishes HTTP from WebSocket; HTTP+SSE is the same server
+            Self::Http(http) | Self::Sse(http) | Self::WebSocket(http) => {
                 serde_json::json!(["http", http.url.origin().ascii_serialization(), http.url.path(), http.url.query()])
             }
+            Self::Socket(SocketAddress::Unix(path)) => serde_json::json!(["unix", path.to_string_lossy()]),
+            Self::Socket(SocketAddress::Tcp { host, port }) => serde_json::json!(["tcp", host, port]),
             Self::Demo => return None,
         };
         Some(Digest::sha256(parts.to_string()))
     }
 
+    /// True if its servers can only have sessions: it is older than 2026-07-28.
+    pub const fn has_sessions_alone(&self) -> bool {
+        matches!(self, Self::Sse(_))
+    }
+
     /// Abilities of this transport.
     pub const fn abilities(&self) -> TransportAbilities {
         match self {
-            Self::Stdio(_) | Self::WebSocket(_) => TransportAbilities {
+            Self::Stdio(_) | Self::Sse(_) | Self::WebSocket(_) | Self::Socket(_) => TransportAbilities {
                 delivery: Delivery::Channel,
                 header_params: HeaderParams::Ignored,
                 descriptors: Descriptors::PerConnection,

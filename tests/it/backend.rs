@@ -2,6 +2,7 @@
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
 mod calls;
+mod channel_script;
 mod client_settings;
 mod demo;
 mod endpoint;
@@ -15,6 +16,8 @@ mod question_slots;
 mod reclaimed_slots;
 mod remembered_eras;
 mod renewed_tokens;
+mod socket;
+mod sse;
 mod standalone;
 mod starts;
 mod stdio;

@@ -9,12 +9,15 @@ mod mirrored;
 mod refusal;
 mod response;
 mod standalone;
+mod target;
 mod unsolicited;
 
 pub(crate) use client::Client;
-pub(super) use client::configured_headers;
 pub use connector::ClientError;
+pub(super) use refusal::{Refused, read as read_refusal};
+pub(super) use response::{Response, is_events, read as read_body};
 pub(crate) use standalone::LateStreams;
+pub(super) use target::{HttpTarget, configured_headers};
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +26,7 @@ use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture};
 use http::Method as Verb;
 use tokio::time::timeout;
 
-use self::{endpoint::Endpoint, refusal::Refused};
+use self::endpoint::Endpoint;
 use super::interface::{Exchange, Incoming, Transport, TransportError};
 use crate::{
     backend::error::StartError,
@@ -44,7 +47,7 @@ pub(crate) fn connect(
     spec: &HttpSpec,
     late: &LateStreams,
 ) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
-    let endpoint = Endpoint::new(client.clone(), client.target(spec)?, late);
+    let endpoint = Endpoint::new(HttpTarget::new(client, spec)?, late);
     let transport = HttpTransport(Arc::new(endpoint));
     let incoming = unsolicited::incoming(Arc::clone(&transport.0));
     Ok((Arc::new(transport), incoming))
@@ -86,6 +89,10 @@ impl Transport for HttpTransport {
 
     fn listening(&self) -> Option<BoxFuture<'static, ()>> {
         self.0.opening.wait()
+    }
+
+    fn may_be_http_sse(&self) -> bool {
+        self.0.may_be_http_sse()
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {

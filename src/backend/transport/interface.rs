@@ -42,6 +42,11 @@ pub(crate) trait Transport: Send + Sync {
         None
     }
 
+    /// True if `initialize` was refused in a way that a server over HTTP+SSE (2024-11-05) does it.
+    fn may_be_http_sse(&self) -> bool {
+        false
+    }
+
     /// Ends the connection, within seconds.
     fn close(&self) -> BoxFuture<'static, ()>;
 

@@ -11,22 +11,25 @@ use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 use parking_lot::Mutex;
 use tokio::{
     net::unix::pipe,
-    process::{ChildStdin, ChildStdout},
+    process::ChildStdin,
     sync::{
         mpsc::{self, error::TrySendError},
         watch,
     },
     time::timeout,
 };
-use tokio_util::{codec::FramedRead, sync::CancellationToken};
+use tokio_util::sync::CancellationToken;
 
 use self::process::{Process, Tail};
-use super::interface::{Arrival, Exchange, Incoming, Transport, TransportError};
+use super::{
+    interface::{Exchange, Incoming, Transport, TransportError},
+    lines::arrivals,
+};
 use crate::{
     backend::{error::StartError, task_group::TaskGroup},
     mcp::{Message, mirrored::Mirror},
     model::{BackendId, StdioSpec},
-    wire::lines::{Lines, line},
+    wire::lines::line,
 };
 
 /// Messages that wait for a child that does not read. Callers wait beyond that, each for itself.
@@ -87,38 +90,12 @@ pub(crate) fn connect(
     let tail = process.tail();
     tasks.spawn(process.run(writer.run(), stop.clone(), exited));
     let transport = StdioTransport { input, tail, stop, exit: exit.clone() };
-    Ok((Arc::new(transport), incoming(FramedRead::new(stdout, Lines::default()), backend.clone(), exit)))
+    Ok((Arc::new(transport), arrivals(stdout, backend.clone(), ended(exit))))
 }
 
 /// A child's standard input as a pipe to which a line can be written without waiting.
 fn stdin_pipe(stdin: ChildStdin) -> io::Result<pipe::Sender> {
     pipe::Sender::from_owned_fd(stdin.into_owned_fd()?)
-}
-
-/// The lines that the child writes, and why they end.
-fn incoming(
-    mut lines: FramedRead<ChildStdout, Lines>,
-    backend: BackendId,
-    exit: watch::Receiver<Option<String>>,
-) -> Incoming {
-    let arrivals = async_stream::stream! {
-        let mut is_first = true;
-        while let Some(line) = lines.next().await {
-            match line {
-                Ok(line) if matches!(line.first(), Some(b'{' | b'[')) => yield Arrival::Text(line),
-                Ok(line) => {
-                    if std::mem::take(&mut is_first) {
-                        tracing::warn!(%backend, "the server writes something else than messages on its standard output");
-                    }
-                    let text: String = String::from_utf8_lossy(&line).chars().take(200).collect();
-                    tracing::debug!(%backend, text, "passed over on standard output");
-                }
-                Err(error) => yield Arrival::Lost(format!("its standard output cannot be read: {error}")),
-            }
-        }
-        yield Arrival::Lost(ended(exit).await);
-    };
-    arrivals.boxed()
 }
 
 /// The reason for which a child's standard output ended.

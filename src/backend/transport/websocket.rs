@@ -4,96 +4,57 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures_util::{FutureExt as _, Sink, SinkExt as _, StreamExt as _, future::BoxFuture};
+use futures_util::{Sink, SinkExt as _, StreamExt as _};
 use http::{HeaderValue, header};
 use tokio::{
-    sync::mpsc,
+    io::{AsyncRead, AsyncWrite},
     time::{Instant, interval_at, timeout},
 };
 use tokio_tungstenite::{
-    connect_async_with_config,
+    WebSocketStream, client_async_with_config,
     tungstenite::{
         Error, Message as Frame, Utf8Bytes, client::IntoClientRequest as _, handshake::client::Request,
         protocol::WebSocketConfig,
     },
 };
-use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    http::configured_headers,
-    interface::{Arrival, Incoming, Transport, TransportError},
+    http::{Client, configured_headers},
+    interface::{Arrival, Incoming, Transport},
+    queued::{CLOSE_TIMEOUT, Outgoing, QueuedTransport},
 };
 use crate::{
     backend::{error::StartError, task_group::TaskGroup},
-    mcp::Message,
     model::HttpSpec,
     wire::events::MAX_EVENT,
 };
 
 /// The subprotocol.
 const SUBPROTOCOL: &str = "mcp";
-/// Messages that wait for a server that does not read. Callers wait beyond that, each for itself.
-const QUEUE: usize = 64;
-/// The time to connect, with TLS and the upgrade.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time of the upgrade, after connecting.
+const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of pings.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
-/// A connection on which nothing came for this time, no pong either, is lost.
+/// Maximum time without a frame, not even a pong.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(75);
-/// The time to close.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// One WebSocket connection.
-pub(crate) struct WebSocketTransport {
-    queue: mpsc::Sender<Utf8Bytes>,
-    stop: CancellationToken,
-    closed: CancellationToken,
-}
-
-/// The writing half of a connection, before it is connected.
-struct Outgoing {
-    queue: mpsc::Receiver<Utf8Bytes>,
-    stop: CancellationToken,
-    /// Tells that the connection is closed.
-    _closed: DropGuard,
-}
 
 /// Prepares a connection; it is made when what comes on it is received.
-pub(crate) fn connect(spec: &HttpSpec, tasks: &TaskGroup) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
-    let (queue, outgoing) = mpsc::channel(QUEUE);
-    let (stop, closed) = (tasks.end().child_token(), CancellationToken::new());
-    let outgoing = Outgoing { queue: outgoing, stop: stop.clone(), _closed: closed.clone().drop_guard() };
-    let incoming = incoming(request(spec)?, outgoing, tasks.clone());
-    Ok((Arc::new(WebSocketTransport { queue, stop, closed }), incoming))
-}
-
-/// The request that asks for the connection.
-fn request(spec: &HttpSpec) -> Result<Request, StartError> {
-    let url = |error: Error| StartError::Refused(format!("`url` is no WebSocket address: {error}"));
-    let mut request = spec.url.as_str().into_client_request().map_err(url)?;
-    let headers = request.headers_mut();
-    headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
-    headers.extend(configured_headers(spec)?);
-    Ok(request)
-}
-
-/// Connects, and gives the messages that come until the connection is lost.
-fn incoming(request: Request, outgoing: Outgoing, tasks: TaskGroup) -> Incoming {
+pub(super) fn connect(
+    client: &Client,
+    spec: &HttpSpec,
+    tasks: &TaskGroup,
+) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
+    let (transport, outgoing) = QueuedTransport::new(tasks);
+    let (client, request, tasks) = (client.clone(), request(spec)?, tasks.clone());
     let arrivals = async_stream::stream! {
-        let limits = WebSocketConfig::default().max_message_size(Some(MAX_EVENT)).max_frame_size(Some(MAX_EVENT));
-        let connecting = connect_async_with_config(request, Some(limits), true);
-        let (sink, mut frames) = match timeout(CONNECT_TIMEOUT, connecting).await {
-            Ok(Ok((socket, _))) => socket.split(),
-            Ok(Err(error)) => {
-                yield Arrival::Lost(not_connected(&error));
-                return;
-            }
-            Err(_) => {
-                yield Arrival::Lost("the server cannot be reached in time: is it running, is `url` right?".to_owned());
+        let (sink, mut frames) = match open(&client, request).await {
+            Ok(socket) => socket.split(),
+            Err(reason) => {
+                yield Arrival::Lost(reason);
                 return;
             }
         };
-        tasks.spawn(outgoing.run(sink));
+        tasks.spawn(run(outgoing, sink));
         loop {
             match timeout(SILENCE_TIMEOUT, frames.next()).await {
                 Ok(Some(Ok(Frame::Text(text)))) => yield Arrival::Text(text.into()),
@@ -114,60 +75,62 @@ fn incoming(request: Request, outgoing: Outgoing, tasks: TaskGroup) -> Incoming 
             }
         }
     };
-    arrivals.boxed()
+    Ok((Arc::new(transport), arrivals.boxed()))
 }
 
-fn not_connected(error: &Error) -> String {
-    match error {
-        Error::Http(response) => format!("the server answered {} instead of a WebSocket", response.status()),
-        error => format!("the server cannot be reached ({error}): is it running, is `url` right?"),
+/// The request that asks for the connection.
+fn request(spec: &HttpSpec) -> Result<Request, StartError> {
+    let url = |error: Error| StartError::Refused(format!("`url` is no WebSocket address: {error}"));
+    let mut request = spec.url.as_str().into_client_request().map_err(url)?;
+    let headers = request.headers_mut();
+    headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
+    headers.extend(configured_headers(spec)?);
+    Ok(request)
+}
+
+/// Connects, directly or through a proxy, and asks for the upgrade.
+///
+/// # Errors
+///
+/// The reason, for people.
+async fn open(
+    client: &Client,
+    request: Request,
+) -> Result<WebSocketStream<impl AsyncRead + AsyncWrite + Send + Unpin + use<>>, String> {
+    let unreachable =
+        |reason: String| format!("the server cannot be reached ({reason}): is it running, is `url` right?");
+    let stream = client.connect_for_upgrade(request.uri()).await.map_err(unreachable)?;
+    let limits = WebSocketConfig::default().max_message_size(Some(MAX_EVENT)).max_frame_size(Some(MAX_EVENT));
+    match timeout(UPGRADE_TIMEOUT, client_async_with_config(request, stream, Some(limits))).await {
+        Ok(Ok((socket, _))) => Ok(socket),
+        Ok(Err(Error::Http(response))) => {
+            Err(format!("the server answered {} instead of a WebSocket", response.status()))
+        }
+        Ok(Err(error)) => Err(unreachable(error.to_string())),
+        Err(_) => Err(unreachable(format!("no upgrade after {UPGRADE_TIMEOUT:?}"))),
     }
 }
 
-// === impl Outgoing ===
-
-impl Outgoing {
-    /// Sends what is queued, and pings, until it is to stop; then closes the connection.
-    async fn run(mut self, mut sink: impl Sink<Frame, Error = Error> + Unpin + Send) {
-        let stop = self.stop.clone();
-        let sent = stop.run_until_cancelled(async {
-            let mut pings = interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
-            loop {
-                let frame = tokio::select! {
-                    text = self.queue.recv() => match text {
-                        Some(text) => Frame::Text(text),
-                        None => return,
-                    },
-                    _ = pings.tick() => Frame::Ping(Bytes::new()),
-                };
-                if sink.send(frame).await.is_err() {
-                    return;
-                }
+/// Sends what is queued, and pings, until it is to stop; then closes the connection.
+async fn run(mut outgoing: Outgoing, mut sink: impl Sink<Frame, Error = Error> + Unpin + Send) {
+    let stop = outgoing.stop.clone();
+    let sending = stop.run_until_cancelled(async {
+        let mut pings = interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
+        loop {
+            let frame = tokio::select! {
+                message = outgoing.queue.recv() => match message.map(Utf8Bytes::try_from) {
+                    Some(Ok(text)) => Frame::Text(text),
+                    // messages are JSON, which is UTF-8
+                    Some(Err(_)) => continue,
+                    None => return,
+                },
+                _ = pings.tick() => Frame::Ping(Bytes::new()),
+            };
+            if sink.send(frame).await.is_err() {
+                return;
             }
-        });
-        sent.await;
-        let _ = timeout(CLOSE_TIMEOUT, sink.close()).await;
-    }
-}
-
-// === impl WebSocketTransport ===
-
-impl Transport for WebSocketTransport {
-    fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>> {
-        let (queue, text) = (self.queue.clone(), Utf8Bytes::try_from(message.encode()));
-        async move {
-            let text = text.map_err(|_| TransportError::Refused("the message is not UTF-8".to_owned()))?;
-            queue.send(text).await.map_err(|_| TransportError::Gone("the connection is closed".to_owned()))
         }
-        .boxed()
-    }
-
-    fn close(&self) -> BoxFuture<'static, ()> {
-        self.stop.cancel();
-        let closed = self.closed.clone();
-        async move {
-            let _ = timeout(CLOSE_TIMEOUT * 2, closed.cancelled()).await;
-        }
-        .boxed()
-    }
+    });
+    sending.await;
+    let _ = timeout(CLOSE_TIMEOUT, sink.close()).await;
 }

@@ -22,7 +22,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{
-    endpoint::{greeting, named, text_of},
+    channel_script::{ScriptedEra, answers},
+    endpoint::named,
     peers::{client, failure, gateway, next, result, started, text, tool, until},
 };
 
@@ -36,14 +37,8 @@ struct Server {
     _task: JoinSet<()>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Speaks {
-    Legacy,
-    Modern,
-}
-
 impl Server {
-    async fn start(speaks: Speaks) -> Self {
+    async fn start(speaks: ScriptedEra) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}/mcp", listener.local_addr().unwrap());
         let seen = Seen::default();
@@ -66,7 +61,7 @@ impl Server {
 }
 
 async fn upgrade(
-    State((speaks, seen)): State<(Speaks, Seen)>,
+    State((speaks, seen)): State<(ScriptedEra, Seen)>,
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
@@ -74,7 +69,7 @@ async fn upgrade(
     upgrade.protocols(["mcp"]).on_upgrade(move |socket| serve(speaks, seen, socket))
 }
 
-async fn serve(speaks: Speaks, seen: Seen, mut socket: WebSocket) {
+async fn serve(speaks: ScriptedEra, seen: Seen, mut socket: WebSocket) {
     while let Some(Ok(frame)) = socket.recv().await {
         let Frame::Text(text) = frame else { continue };
         let message: Value = serde_json::from_str(&text).unwrap();
@@ -88,41 +83,9 @@ async fn serve(speaks: Speaks, seen: Seen, mut socket: WebSocket) {
     }
 }
 
-/// The server's messages in answer to one.
-fn answers(speaks: Speaks, message: &Value) -> Vec<Value> {
-    let result = |result: &Value| json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
-    let error =
-        |code: i64| json!({ "jsonrpc": "2.0", "id": message["id"], "error": { "code": code, "message": "no" } });
-    let params = &message["params"];
-    let token = &params["_meta"]["progressToken"];
-    match (message["method"].as_str(), speaks) {
-        (Some("initialize"), Speaks::Legacy) => vec![result(&greeting("2025-06-18"))],
-        (Some("server/discover"), Speaks::Modern) => vec![result(&json!({
-            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
-            "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "scripted", "version": "7" } },
-        }))],
-        (Some("tools/call"), _) if params["name"] == "silent" => Vec::new(),
-        (Some("tools/call"), _) if params["name"] == "ask" => vec![json!({
-            "jsonrpc": "2.0", "id": "q", "method": "elicitation/create",
-            "params": { "message": "Name?", "requestedSchema": { "type": "object", "properties": {} } },
-        })],
-        (Some("tools/call"), _) => {
-            let progress = json!({ "progressToken": token, "progress": 1 });
-            let mut answers = vec![result(&text_of("over a socket"))];
-            if !token.is_null() {
-                let told = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": progress });
-                answers.insert(0, told);
-            }
-            answers
-        }
-        (Some(_), _) if message.get("id").is_some() => vec![error(-32601)],
-        _ => Vec::new(),
-    }
-}
-
 #[tokio::test]
 async fn the_era_is_detected_and_calls_are_served() {
-    for (speaks, version) in [(Speaks::Legacy, "2025-06-18"), (Speaks::Modern, "2026-07-28")] {
+    for (speaks, version) in [(ScriptedEra::Legacy, "2025-06-18"), (ScriptedEra::Modern, "2026-07-28")] {
         let peer = Server::start(speaks).await;
         let (supervisor, server) = started(peer.spec()).await;
         let status = supervisor.status().remove(0);
@@ -132,7 +95,7 @@ async fn the_era_is_detected_and_calls_are_served() {
         let mut reply = tool(&server, client("one", "{}"), &asked);
         let Event::Notified(told) = next(&mut reply).await else { panic!("progress comes first") };
         assert_eq!((told.method, told.params.string("progressToken").as_deref()), (Method::Progress, Some("p")));
-        assert!(result(reply).await.contains("over a socket"));
+        assert!(result(reply).await.contains("over a channel"));
         assert_eq!(peer.seen.lock()[0]["authorization"], "Bearer configured");
         supervisor.shutdown().await;
     }
@@ -140,7 +103,7 @@ async fn the_era_is_detected_and_calls_are_served() {
 
 #[tokio::test]
 async fn a_cancelled_call_is_cancelled_by_a_message() {
-    for speaks in [Speaks::Legacy, Speaks::Modern] {
+    for speaks in [ScriptedEra::Legacy, ScriptedEra::Modern] {
         let peer = Server::start(speaks).await;
         let (_supervisor, server) = started(peer.spec()).await;
         let mut reply = tool(&server, client("one", "{}"), &named("silent"));
@@ -157,7 +120,7 @@ async fn a_cancelled_call_is_cancelled_by_a_message() {
 
 #[tokio::test]
 async fn a_server_request_of_a_legacy_server_comes_in_its_call() {
-    let peer = Server::start(Speaks::Legacy).await;
+    let peer = Server::start(ScriptedEra::Legacy).await;
     let (_supervisor, server) = started(peer.spec()).await;
     let mut reply = tool(&server, client("one", r#"{"elicitation":{}}"#), &named("ask"));
     let Event::Asked(question) = next(&mut reply).await else { panic!("the server asks") };
@@ -166,16 +129,16 @@ async fn a_server_request_of_a_legacy_server_comes_in_its_call() {
     let answered = || peer.seen.lock().iter().find(|message| message["id"] == "q").cloned();
     assert!(until("the answer", answered).await.get("error").is_some());
     // each client session has a connection of its own
-    assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "over a socket");
+    assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "over a channel");
     let upgrades = peer.seen.lock().iter().filter(|message| message.get("authorization").is_some()).count();
     assert!(upgrades >= 2, "{upgrades}");
 }
 
 #[tokio::test]
 async fn a_lost_connection_is_reopened() {
-    let peer = Server::start(Speaks::Legacy).await;
+    let peer = Server::start(ScriptedEra::Legacy).await;
     let (_supervisor, server) = started(peer.spec()).await;
     let lost = failure(tool(&server, client("one", "{}"), &named("close"))).await;
     assert!(lost.message().contains("was lost"), "{lost}");
-    assert_eq!(text(tool(&server, client("one", "{}"), &named("x"))).await, "over a socket");
+    assert_eq!(text(tool(&server, client("one", "{}"), &named("x"))).await, "over a channel");
 }

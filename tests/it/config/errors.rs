@@ -49,7 +49,7 @@ headers = { Host = "x", "Bad Name" = "y" }
         set it, or give a default: `${KEY:-…}`
     lockkeeper.toml:19:9: backends.files.share: this must be one of `session`, `user`, `all`
     lockkeeper.toml:20:17: backends.files.start_timeout: this needs its unit and quotes: `"500ms"`, `"60s"`, `"30m"`
-    lockkeeper.toml:23:7: backends.docs.url: this must be a URL with http, https, ws or wss
+    lockkeeper.toml:23:7: backends.docs.url: this must be a URL with http, https, ws, wss, tcp or unix
     lockkeeper.toml:24:13: backends.docs.headers.Host: the gateway sets this header itself
     lockkeeper.toml:24:25: backends.docs.headers.Bad Name: this is not a header name
     "#);
@@ -99,11 +99,11 @@ fn a_missing_variable_is_named_in_json_too() {
 }
 
 #[test]
-fn an_unsupported_transport_is_refused_with_an_alternative() {
+fn options_that_need_a_person_or_another_transport_are_refused_with_an_alternative() {
     let text = r#"{
   "inputs": [{ "id": "key", "type": "promptString" }],
   "servers": {
-    "old": { "type": "sse", "url": "https://old.example.com/sse" },
+    "old": { "type": "sse", "url": "wss://old.example.com/sse" },
     "socket": { "url": "wss://socket.example.com" },
     "asks": { "command": "server", "env": { "KEY": "${input:key}" }, "envFile": ".env" }
   }
@@ -111,8 +111,7 @@ fn an_unsupported_transport_is_refused_with_an_alternative() {
     assert_snapshot!(errors("mcp.json", text, &[]), @r#"
     mcp.json:2:3: inputs: a gateway cannot ask a person for values
         put them into environment variables and write `${NAME}` where `${input:…}` stands
-    mcp.json:4:5: servers.old: servers over HTTP+SSE (`sse`) are not supported
-        most such servers offer Streamable HTTP too: use that URL, with the type `http`
+    mcp.json:4:5: servers.old: `sse` needs a URL with http or https
     mcp.json:6:52: servers.asks.env.KEY: `${input:…}` needs a person, and a gateway cannot ask one
         put the value into an environment variable and write `${NAME}`
     mcp.json:6:70: servers.asks.envFile: `envFile` is not supported
@@ -137,15 +136,15 @@ comand = "server"
 "#;
     assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
     lockkeeper.toml:2:11: backends.none: the transport is missing
-        set either `command` (a program to start) or `url` (of a server over HTTP or WebSocket)
+        set either `command` (a program to start) or `url` (of a server over HTTP, WebSocket or a socket)
     lockkeeper.toml:3:1: backends.none.args: this needs a `command`
         remove it, or set a `command`
     lockkeeper.toml:5:11: backends.both: there is more than one transport
-        set either `command` (a program to start) or `url` (of a server over HTTP or WebSocket)
+        set either `command` (a program to start) or `url` (of a server over HTTP, WebSocket or a socket)
     lockkeeper.toml:8:11: backends.wrong: `stdio` needs a `command`, not a `url`
     lockkeeper.toml:10:7: backends.wrong.url: put user and password into `headers`, as `Authorization`
     lockkeeper.toml:11:11: backends.typo: the transport is missing
-        set either `command` (a program to start) or `url` (of a server over HTTP or WebSocket)
+        set either `command` (a program to start) or `url` (of a server over HTTP, WebSocket or a socket)
     lockkeeper.toml:12:1: backends.typo.comand: unknown option
         did you mean `command`?
     "#);

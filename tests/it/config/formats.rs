@@ -18,11 +18,15 @@ fn line(spec: &BackendSpec) -> String {
             let cwd = stdio.cwd.as_deref().map(Path::to_string_lossy).unwrap_or_default();
             format!("{}: {} {:?} [{}] {cwd}", spec.id, stdio.command, stdio.args, env.join(" ")).trim_end().to_owned()
         }
-        TransportSpec::Http(http) | TransportSpec::WebSocket(http) => {
+        TransportSpec::Http(http) => {
             let headers: Vec<_> =
                 http.headers.iter().map(|(name, value)| format!("{name}: {}", value.expose())).collect();
             format!("{}: {} [{}]", spec.id, http.url, headers.join(", "))
         }
+        TransportSpec::Sse(http) | TransportSpec::WebSocket(http) => {
+            format!("{}: {} {}", spec.id, spec.transport.name(), http.url)
+        }
+        TransportSpec::Socket(address) => format!("{}: {address:?}", spec.id),
         TransportSpec::Demo => format!("{}: demo", spec.id),
     }
 }
@@ -106,6 +110,22 @@ fn the_file_of_claude_code_is_accepted_unchanged() {
     assert_snapshot!(lines(&load(".mcp.json", text, &[]).unwrap()), @r#"
     remote: https://api.example.com/mcp [X-Key: k]
     local: /opt/server [] []
+    "#);
+}
+
+#[test]
+fn entries_of_other_programs_name_http_sse_in_three_ways() {
+    let text = r#"{ "mcpServers": {
+  "a": { "type": "sse", "url": "https://a.example.com/events" },
+  "b": { "transport": "sse", "url": "https://b.example.com/" },
+  "c": { "url": "https://c.example.com/v1/sse" },
+  "d": { "type": "http", "url": "https://d.example.com/sse" }
+} }"#;
+    assert_snapshot!(lines(&load(".mcp.json", text, &[]).unwrap()), @r#"
+    a: http+sse https://a.example.com/events
+    b: http+sse https://b.example.com/
+    c: http+sse https://c.example.com/v1/sse
+    d: https://d.example.com/sse []
     "#);
 }
 

@@ -4,15 +4,18 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode, header};
 
-use super::{client::secret, endpoint::Endpoint, response::Response};
+use super::{
+    response::Response,
+    target::{HttpTarget, secret},
+};
 use crate::{backend::transport::interface::TransportError, model::Bearer};
 
 /// Maximum number of new tokens for one request: a refreshed one, and that of a login.
 const RENEWALS: usize = 2;
 
-// === impl Endpoint ===
+// === impl HttpTarget ===
 
-impl Endpoint {
+impl HttpTarget {
     /// Sends a request with the current token. A request whose token is rejected was not processed; it is sent again
     /// with another.
     pub(super) async fn send_authorized(

@@ -5,24 +5,22 @@ mod tests;
 
 use std::{collections::BTreeMap, error::Error, sync::Arc, time::Duration};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header, uri::Scheme};
+use http::{HeaderValue, Request, Response, Uri, uri::Scheme};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::{
     client::legacy,
-    rt::{TokioExecutor, TokioTimer},
+    rt::{TokioExecutor, TokioIo, TokioTimer},
 };
-use percent_encoding::percent_decode_str;
 use thread_local::ThreadLocal;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
 
 use super::connector::{ClientError, Connector};
-use crate::{
-    backend::{error::StartError, transport::interface::TransportError},
-    model::{Bearer, HttpSpec},
-    support::Secret,
-};
+use crate::backend::transport::interface::TransportError;
 
 /// Maximum idle time of a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
@@ -41,14 +39,6 @@ pub(crate) struct Client {
 }
 
 type Connections = legacy::Client<Connector, Full<Bytes>>;
-
-/// Target of a connection's requests, and their common headers.
-#[derive(Clone)]
-pub(super) struct Target {
-    pub(super) uri: Uri,
-    pub(super) headers: HeaderMap,
-    pub(super) bearer: Option<Bearer>,
-}
 
 // === impl Client ===
 
@@ -77,30 +67,35 @@ impl Client {
         })
     }
 
-    /// The target for requests to a server. User and password of its URL become a header, as do the credentials for a
-    /// proxy; configured headers take precedence, and are marked as secrets.
-    pub(super) fn target(&self, spec: &HttpSpec) -> Result<Target, StartError> {
-        let wrong = || StartError::Refused("`url` cannot be requested: correct it".to_owned());
-        let mut url = spec.url.clone();
-        let mut headers = HeaderMap::new();
-        headers.insert(header::USER_AGENT, HeaderValue::from_static(concat!("lockkeeper/", env!("CARGO_PKG_VERSION"))));
-        if !url.username().is_empty() || url.password().is_some() {
-            let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-            let pair = format!("{}:{}", decoded(url.username()), url.password().map(decoded).unwrap_or_default());
-            let value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair))).map_err(|_| wrong())?;
-            headers.insert(header::AUTHORIZATION, secret(value));
-            url.set_password(None).and_then(|()| url.set_username("")).map_err(|()| wrong())?;
-        }
-        let uri = Uri::try_from(url.as_str()).map_err(|_| wrong())?;
-        // for HTTP/1.1; HTTP/2, which only TLS negotiates, has its own field
-        if let Some(authority) = uri.authority().filter(|_| uri.scheme() == Some(&Scheme::HTTP)) {
-            headers.insert(header::HOST, HeaderValue::from_str(authority.as_str()).map_err(|_| wrong())?);
-        }
-        if let Some(authorization) = self.connector.proxy_authorization(&uri) {
-            headers.insert(header::PROXY_AUTHORIZATION, secret(authorization));
-        }
-        headers.extend(configured_headers(spec)?);
-        Ok(Target { uri, headers, bearer: spec.bearer.clone() })
+    /// The credentials for the proxy that forwards a request for `uri`, if one does.
+    pub(super) fn proxy_authorization(&self, uri: &Uri) -> Option<HeaderValue> {
+        self.connector.proxy_authorization(uri)
+    }
+
+    /// Connects to the host of `uri` (`ws` or `wss`), for an upgrade.
+    ///
+    /// # Errors
+    ///
+    /// The innermost reason.
+    pub(crate) async fn connect_for_upgrade(
+        &self,
+        uri: &Uri,
+    ) -> Result<impl AsyncRead + AsyncWrite + Send + Unpin + use<>, String> {
+        let (scheme, default) = if uri.scheme_str() == Some("wss") { ("https", 443) } else { ("http", 80) };
+        let host = uri.host().unwrap_or_default();
+        let uri = origin(scheme, host, uri.port_u16().unwrap_or(default))?;
+        let stream = self.connector.clone().connect_for_upgrade(uri).await.map_err(|error| cause(&*error))?;
+        Ok(TokioIo::new(stream))
+    }
+
+    /// Connects to a port directly.
+    ///
+    /// # Errors
+    ///
+    /// The innermost reason.
+    pub(crate) async fn connect_tcp(&self, host: &str, port: u16) -> Result<TcpStream, String> {
+        let uri = origin("http", host, port)?;
+        self.connector.clone().connect_tcp(uri).await.map_err(|error| cause(&*error))
     }
 
     /// Sends a request, and returns the head of the response. A request on a kept connection that turns out to be
@@ -118,21 +113,8 @@ impl Client {
     }
 }
 
-/// The configured headers, marked as secrets.
-pub(crate) fn configured_headers(spec: &HttpSpec) -> Result<HeaderMap, StartError> {
-    let header = |(name, value): (&String, &Secret)| {
-        let wrong =
-            || StartError::Refused(format!("the configured header `{name}` is no HTTP header: correct `headers`"));
-        let value = HeaderValue::from_str(value.expose()).map_err(|_| wrong())?;
-        Ok((HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?, secret(value)))
-    };
-    spec.headers.iter().map(header).collect()
-}
-
-/// Marks a value as a secret.
-pub(super) fn secret(mut value: HeaderValue) -> HeaderValue {
-    value.set_sensitive(true);
-    value
+fn origin(scheme: &str, host: &str, port: u16) -> Result<Uri, String> {
+    format!("{scheme}://{host}:{port}/").parse().map_err(|_| "the host name is wrong".to_owned())
 }
 
 /// True if the server reports that it has not processed the request (RFC 9113 6.8, 8.7).

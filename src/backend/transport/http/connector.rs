@@ -16,7 +16,7 @@ use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, MaybeHttpsStream};
 use hyper_util::{
     client::{
         legacy::connect::{Connected, Connection, HttpConnector, proxy::Tunnel},
-        proxy::matcher::Matcher,
+        proxy::matcher::{Intercept, Matcher},
     },
     rt::TokioIo,
 };
@@ -41,9 +41,10 @@ type Tcp = MaybeHttpsStream<TokioIo<TcpStream>>;
 #[derive(Clone)]
 pub(super) struct Connector {
     direct: HttpsConnector<HttpConnector>,
-    /// For proxies: HTTP/1.1 only.
-    to_proxy: HttpsConnector<HttpConnector>,
+    /// HTTP/1.1 only: for proxies, and for upgrades to another protocol.
+    http1: HttpsConnector<HttpConnector>,
     tls: Arc<ClientConfig>,
+    tls_http1: Arc<ClientConfig>,
     proxies: Arc<Matcher>,
 }
 
@@ -88,11 +89,8 @@ impl Connector {
         Self::with_tls(tls.try_with_platform_verifier()?.with_no_client_auth(), environment)
     }
 
-    /// Creates a connector with the certificate checks of `to_proxy`.
-    pub(super) fn with_tls(
-        to_proxy: ClientConfig,
-        environment: &BTreeMap<String, String>,
-    ) -> Result<Self, ClientError> {
+    /// Creates a connector with the certificate checks of `tls`, which names no protocols.
+    pub(super) fn with_tls(tls: ClientConfig, environment: &BTreeMap<String, String>) -> Result<Self, ClientError> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -102,13 +100,15 @@ impl Connector {
         tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
         #[cfg(target_os = "linux")]
         tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT));
-        let mut tls = to_proxy.clone();
+        let tls_http1 = Arc::new(tls.clone());
+        let mut tls = tls;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let tls = Arc::new(tls);
         Ok(Self {
             direct: HttpsConnector::from((tcp.clone(), Arc::clone(&tls))),
-            to_proxy: HttpsConnector::from((tcp, to_proxy)),
+            http1: HttpsConnector::from((tcp, Arc::clone(&tls_http1))),
             tls,
+            tls_http1,
             proxies: Arc::new(proxies(environment)?),
         })
     }
@@ -127,15 +127,40 @@ impl Connector {
             return Ok(Stream { io, route: ConnectRoute::Server });
         };
         if uri.scheme() != Some(&Scheme::HTTPS) {
-            let io = MaybeHttpsStream::Http(self.to_proxy.call(proxy.uri().clone()).await?);
+            let io = MaybeHttpsStream::Http(self.http1.call(proxy.uri().clone()).await?);
             return Ok(Stream { io, route: ConnectRoute::ForwardingProxy });
         }
-        let mut tunnel = Tunnel::new(proxy.uri().clone(), self.to_proxy);
-        if let Some(authorization) = proxy.basic_auth() {
-            tunnel = tunnel.with_auth(authorization.clone());
-        }
-        let io = HttpsConnector::from((tunnel, self.tls)).call(uri).await?;
+        let io = HttpsConnector::from((tunnel(&proxy, self.http1), self.tls)).call(uri).await?;
         Ok(Stream { io, route: ConnectRoute::Server })
+    }
+
+    /// Connects for an upgrade to another protocol, in a tunnel if there is a proxy. `uri` names its port.
+    pub(super) async fn connect_for_upgrade(mut self, uri: Uri) -> Result<Stream, BoxError> {
+        let connecting = async {
+            let io = match self.proxies.intercept(&uri) {
+                None => MaybeHttpsStream::Http(self.http1.call(uri).await?),
+                Some(proxy) => HttpsConnector::from((tunnel(&proxy, self.http1), self.tls_http1)).call(uri).await?,
+            };
+            Ok(Stream { io, route: ConnectRoute::Server })
+        };
+        timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| ConnectTimeout)?
+    }
+
+    /// Connects to a port directly.
+    pub(super) async fn connect_tcp(mut self, uri: Uri) -> Result<TcpStream, BoxError> {
+        match timeout(CONNECT_TIMEOUT, self.http1.call(uri)).await.map_err(|_| ConnectTimeout)?? {
+            MaybeHttpsStream::Http(io) => Ok(io.into_inner()),
+            MaybeHttpsStream::Https(_) => Err("the port is not one of TLS".into()),
+        }
+    }
+}
+
+/// A tunnel through `proxy`.
+fn tunnel(proxy: &Intercept, connector: HttpsConnector<HttpConnector>) -> Tunnel<HttpsConnector<HttpConnector>> {
+    let tunnel = Tunnel::new(proxy.uri().clone(), connector);
+    match proxy.basic_auth() {
+        Some(authorization) => tunnel.with_auth(authorization.clone()),
+        None => tunnel,
     }
 }
 

@@ -1,18 +1,20 @@
 //! One Streamable HTTP endpoint: its requests, and their headers from the handshake. Knows nothing of the messages'
 //! content.
 
-use std::sync::OnceLock;
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicBool, Ordering},
+};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method as Verb, Request, header};
-use http_body_util::Full;
+use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode, header};
 
 use super::{
-    client::{Client, Target},
     mirrored,
     refusal::{self, Refused},
     response::Response,
     standalone::{LateStreams, Opening},
+    target::HttpTarget,
 };
 use crate::{
     backend::transport::interface::TransportError,
@@ -25,11 +27,12 @@ const HEADERS: usize = 16;
 
 /// One endpoint, and its session if there is one.
 pub(super) struct Endpoint {
-    client: Client,
-    target: Target,
+    target: HttpTarget,
     pub(super) session: OnceLock<HeaderValue>,
     pub(super) revision: OnceLock<Revision>,
     pub(super) opening: Opening,
+    /// True if a server over HTTP+SSE may have refused `initialize`.
+    may_be_http_sse: AtomicBool,
     /// The result of [`Endpoint::headers_of_posts`], once the handshake is done.
     of_posts: OnceLock<HeaderMap>,
 }
@@ -38,15 +41,16 @@ pub(super) struct Endpoint {
 
 impl Endpoint {
     /// Creates the endpoint. `late` is shared by all connections to this server.
-    pub(super) fn new(client: Client, target: Target, late: &LateStreams) -> Self {
+    pub(super) fn new(target: HttpTarget, late: &LateStreams) -> Self {
         let (session, revision, of_posts) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { client, target, session, revision, opening: Opening::new(late), of_posts }
+        let (opening, may_be_http_sse) = (Opening::new(late), AtomicBool::new(false));
+        Self { target, session, revision, opening, may_be_http_sse, of_posts }
     }
 
     /// The headers of every request, with this `Accept`.
     pub(super) fn headers(&self, accept: &'static str) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(HEADERS);
-        headers.extend(self.target.headers.clone());
+        headers.extend(self.target.headers().clone());
         headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
         if let Some(session) = self.session.get() {
             headers.insert(SESSION_ID, session.clone());
@@ -65,23 +69,7 @@ impl Endpoint {
 
     /// Sends a request, with the token of a login if there is one.
     pub(super) async fn send(&self, verb: Verb, headers: HeaderMap, body: Bytes) -> Result<Response, TransportError> {
-        match &self.target.bearer {
-            None => self.request(verb, headers, body).await,
-            Some(bearer) => Box::pin(self.send_authorized(bearer, verb, headers, body)).await,
-        }
-    }
-
-    pub(super) async fn request(
-        &self,
-        verb: Verb,
-        headers: HeaderMap,
-        body: Bytes,
-    ) -> Result<Response, TransportError> {
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = verb;
-        *request.uri_mut() = self.target.uri.clone();
-        *request.headers_mut() = headers;
-        self.client.send(request).await
+        self.target.send(verb, headers, body).await
     }
 
     /// Posts one message, and returns the response if the server accepts it.
@@ -94,13 +82,22 @@ impl Endpoint {
             mirrored::insert(&mut headers, message, mirror);
         }
         let response = self.send(Verb::POST, headers, message.encode()).await.map_err(Refused::Error)?;
+        let is_handshake = matches!(message, Message::Request { method: Method::Initialize, .. });
         if response.status().is_success() {
-            if matches!(message, Message::Request { method: Method::Initialize, .. }) {
+            if is_handshake {
                 self.keep_session(&response);
             }
             return Ok(response);
         }
+        if is_handshake {
+            self.may_be_http_sse.store(is_of_http_sse(response.status()), Ordering::Release);
+        }
         Err(refusal::read(response, self.session.get().is_some()).await)
+    }
+
+    /// True if `initialize` was refused with a status that a server over HTTP+SSE answers.
+    pub(super) fn may_be_http_sse(&self) -> bool {
+        self.may_be_http_sse.load(Ordering::Acquire)
     }
 
     /// True if every request is self-contained (2026-07-28).
@@ -129,4 +126,12 @@ impl Endpoint {
             let _ = self.session.set(id.clone());
         }
     }
+}
+
+/// True for a status with which a server over HTTP+SSE may refuse `initialize` (2025-03-26 and later, transports,
+/// *Backwards Compatibility*): 4xx, unless it is about credentials or load.
+fn is_of_http_sse(status: StatusCode) -> bool {
+    let is_about_the_caller =
+        matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
+    status.is_client_error() && !is_about_the_caller
 }

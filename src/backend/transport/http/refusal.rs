@@ -16,7 +16,7 @@ const SESSION_ERROR: i64 = -32000;
 const MAX_REFUSAL: usize = 64 * 1024;
 
 /// A message that the server did not accept.
-pub(super) enum Refused {
+pub(crate) enum Refused {
     /// With a JSON-RPC error.
     Message(Message),
     /// Without one.
@@ -24,7 +24,7 @@ pub(super) enum Refused {
 }
 
 /// Reads the reason of an unsuccessful response; `in_session` is true if the request named a session.
-pub(super) async fn read(response: Response, in_session: bool) -> Refused {
+pub(crate) async fn read(response: Response, in_session: bool) -> Refused {
     let status = response.status();
     let location = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok()).map(str::to_owned);
     let json = is_json(&response);

@@ -10,10 +10,10 @@ use super::client::cause;
 use crate::backend::transport::interface::TransportError;
 
 /// A response with an unread body.
-pub(super) type Response = http::Response<Incoming>;
+pub(crate) type Response = http::Response<Incoming>;
 
 /// Reads a body of at most `most` bytes.
-pub(super) async fn read(response: Response, most: usize) -> Result<Bytes, TransportError> {
+pub(crate) async fn read(response: Response, most: usize) -> Result<Bytes, TransportError> {
     let mut body = response.into_body().into_data_stream();
     let mut text = Bytes::new();
     while let Some(chunk) = body.next().await {
@@ -34,7 +34,7 @@ fn joined(text: Bytes, chunk: &[u8]) -> Bytes {
 }
 
 /// True if the body is a stream of events.
-pub(super) fn is_events(response: &Response) -> bool {
+pub(crate) fn is_events(response: &Response) -> bool {
     has_type(response, "text/event-stream")
 }
 

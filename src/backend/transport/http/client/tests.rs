@@ -4,6 +4,7 @@ mod frames;
 
 use std::sync::Arc;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{Method, StatusCode, Version};
 use http_body_util::BodyExt as _;
 use hyper_util::{
@@ -23,7 +24,8 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use self::frames::{CANCEL, REFUSED_STREAM, Refusal, Refusals};
-use super::*;
+use super::{super::target::HttpTarget, *};
+use crate::model::HttpSpec;
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
@@ -140,17 +142,17 @@ fn client(environment: &[(&str, String)]) -> Client {
     Client::over(Connector::with_tls(tls, &environment).unwrap())
 }
 
-fn target(client: &Client, url: &str) -> Target {
-    client.target(&HttpSpec::new(url.parse().unwrap())).unwrap()
+fn target(client: &Client, url: &str) -> HttpTarget {
+    HttpTarget::new(client, &HttpSpec::new(url.parse().unwrap())).unwrap()
 }
 
 /// Posts to `url`, and reads the whole response.
 async fn post(client: &Client, url: &str) -> Result<(StatusCode, Version), TransportError> {
-    let Target { uri, headers, .. } = target(client, url);
+    let target = target(client, url);
     let mut request = Request::new(Full::default());
     *request.method_mut() = Method::POST;
-    *request.uri_mut() = uri;
-    *request.headers_mut() = headers;
+    *request.uri_mut() = target.uri().clone();
+    *request.headers_mut() = target.headers().clone();
     let response = client.send(request).await?;
     let head = (response.status(), response.version());
     response.into_body().collect().await.map_err(|error| TransportError::Lost(error.to_string()))?;
@@ -258,6 +260,28 @@ async fn a_proxy_for_https_opens_a_tunnel() {
 }
 
 #[tokio::test]
+async fn an_upgrade_goes_through_a_tunnel_and_speaks_http_1() {
+    let mut proxy = Peer::start(Then::Tunnels(&[b"h2", b"http/1.1"])).await;
+    let client = client(&[("https_proxy", proxy.url())]);
+    let mut stream = client.connect_for_upgrade(&Uri::from_static("wss://server.test/mcp")).await.unwrap();
+    let (_, head) = proxy.head();
+    assert!(head.starts_with("connect server.test:443 http/1.1\r\n"), "{head}");
+    stream.write_all(b"GET /mcp HTTP/1.1\r\nhost: server.test\r\n\r\n").await.unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+}
+
+#[tokio::test]
+async fn an_upgrade_without_tls_goes_through_a_tunnel_too() {
+    let mut proxy = Peer::start(Then::AnswersOnce(OK)).await;
+    let client = client(&[("http_proxy", proxy.url())]);
+    let _ = client.connect_for_upgrade(&Uri::from_static("ws://server.test:8000/mcp")).await;
+    let (_, head) = proxy.head();
+    assert!(head.starts_with("connect server.test:8000 http/1.1\r\n"), "{head}");
+}
+
+#[tokio::test]
 async fn http_2_is_negotiated_by_tls() {
     let proxy = Peer::start(Then::Tunnels(&[b"h2", b"http/1.1"])).await;
     let client = client(&[("https_proxy", proxy.url())]);
@@ -284,8 +308,8 @@ fn a_proxy_that_is_no_url_is_an_error() {
 #[tokio::test]
 async fn credentials_in_the_url_become_a_header() {
     let target = target(&client(&[]), "http://user:p%20w@server.test/mcp?a=b#c");
-    assert_eq!(target.uri, "http://server.test/mcp?a=b");
-    assert_eq!(target.headers["authorization"], format!("Basic {}", STANDARD.encode("user:p w")));
+    assert_eq!(target.uri(), "http://server.test/mcp?a=b");
+    assert_eq!(target.headers()["authorization"], format!("Basic {}", STANDARD.encode("user:p w")));
 }
 
 /// The outcome of a request, and the number of times that it arrived.

@@ -1,0 +1,111 @@
+//! Target of the requests to one server: its URI, their common headers, its credentials. Knows nothing of messages.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, Request, Uri, header, uri::Scheme};
+use http_body_util::Full;
+use percent_encoding::percent_decode_str;
+
+use super::{client::Client, response::Response};
+use crate::{
+    backend::{error::StartError, transport::interface::TransportError},
+    model::{Bearer, HttpSpec},
+    support::Secret,
+};
+
+/// Target of requests. Cheap to clone, but for its headers.
+#[derive(Clone)]
+pub(crate) struct HttpTarget {
+    client: Client,
+    uri: Uri,
+    headers: HeaderMap,
+    pub(super) bearer: Option<Bearer>,
+}
+
+// === impl HttpTarget ===
+
+impl HttpTarget {
+    /// The target of a configured server. User and password of its URL become a header, as do the credentials for a
+    /// proxy; configured headers take precedence, and are marked as secrets.
+    ///
+    /// # Errors
+    ///
+    /// An error if the URL or a header cannot be sent.
+    pub(crate) fn new(client: &Client, spec: &HttpSpec) -> Result<Self, StartError> {
+        let wrong = || StartError::Refused("`url` cannot be requested: correct it".to_owned());
+        let mut url = spec.url.clone();
+        let mut headers = HeaderMap::new();
+        headers.insert(header::USER_AGENT, HeaderValue::from_static(concat!("lockkeeper/", env!("CARGO_PKG_VERSION"))));
+        if !url.username().is_empty() || url.password().is_some() {
+            let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+            let pair = format!("{}:{}", decoded(url.username()), url.password().map(decoded).unwrap_or_default());
+            let value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair))).map_err(|_| wrong())?;
+            headers.insert(header::AUTHORIZATION, secret(value));
+            url.set_password(None).and_then(|()| url.set_username("")).map_err(|()| wrong())?;
+        }
+        let uri = Uri::try_from(url.as_str()).map_err(|_| wrong())?;
+        // for HTTP/1.1; HTTP/2, which only TLS negotiates, has its own field
+        if let Some(authority) = uri.authority().filter(|_| uri.scheme() == Some(&Scheme::HTTP)) {
+            headers.insert(header::HOST, HeaderValue::from_str(authority.as_str()).map_err(|_| wrong())?);
+        }
+        if let Some(authorization) = client.proxy_authorization(&uri) {
+            headers.insert(header::PROXY_AUTHORIZATION, secret(authorization));
+        }
+        headers.extend(configured_headers(spec)?);
+        Ok(Self { client: client.clone(), uri, headers, bearer: spec.bearer.clone() })
+    }
+
+    /// The URI.
+    pub(crate) const fn uri(&self) -> &Uri {
+        &self.uri
+    }
+
+    /// Another URI of the same origin, with the same headers.
+    pub(crate) fn at(&self, uri: Uri) -> Self {
+        Self { uri, ..self.clone() }
+    }
+
+    /// The common headers.
+    pub(crate) const fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// Sends a request with these headers alone, and with the token of a login if there is one.
+    pub(crate) async fn send(&self, verb: Verb, headers: HeaderMap, body: Bytes) -> Result<Response, TransportError> {
+        match &self.bearer {
+            None => self.request(verb, headers, body).await,
+            Some(bearer) => Box::pin(self.send_authorized(bearer, verb, headers, body)).await,
+        }
+    }
+
+    /// Sends a request with these headers alone.
+    pub(super) async fn request(
+        &self,
+        verb: Verb,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response, TransportError> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = verb;
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = headers;
+        self.client.send(request).await
+    }
+}
+
+/// The configured headers, marked as secrets.
+pub(crate) fn configured_headers(spec: &HttpSpec) -> Result<HeaderMap, StartError> {
+    let header = |(name, value): (&String, &Secret)| {
+        let wrong =
+            || StartError::Refused(format!("the configured header `{name}` is no HTTP header: correct `headers`"));
+        let value = HeaderValue::from_str(value.expose()).map_err(|_| wrong())?;
+        Ok((HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?, secret(value)))
+    };
+    spec.headers.iter().map(header).collect()
+}
+
+/// Marks a value as a secret.
+pub(super) fn secret(mut value: HeaderValue) -> HeaderValue {
+    value.set_sensitive(true);
+    value
+}

@@ -1,0 +1,36 @@
+//! The lines that a server writes, one message in each (all versions, transports: stdio). Knows nothing of where they come
+//! from.
+
+use futures_util::StreamExt as _;
+use tokio::io::AsyncRead;
+use tokio_util::codec::FramedRead;
+
+use super::interface::{Arrival, Incoming};
+use crate::{model::BackendId, wire::lines::Lines};
+
+/// The messages in `input`, then the reason of its end. Other lines are logged and passed over.
+pub(super) fn arrivals(
+    input: impl AsyncRead + Send + Unpin + 'static,
+    backend: BackendId,
+    ended: impl Future<Output = String> + Send + 'static,
+) -> Incoming {
+    let mut lines = FramedRead::new(input, Lines::default());
+    let arrivals = async_stream::stream! {
+        let mut is_first = true;
+        while let Some(line) = lines.next().await {
+            match line {
+                Ok(line) if matches!(line.first(), Some(b'{' | b'[')) => yield Arrival::Text(line),
+                Ok(line) => {
+                    if std::mem::take(&mut is_first) {
+                        tracing::warn!(%backend, "the server writes something else than messages among them");
+                    }
+                    let text: String = String::from_utf8_lossy(&line).chars().take(200).collect();
+                    tracing::debug!(%backend, text, "passed over");
+                }
+                Err(error) => yield Arrival::Lost(format!("what the server writes cannot be read: {error}")),
+            }
+        }
+        yield Arrival::Lost(ended.await);
+    };
+    arrivals.boxed()
+}

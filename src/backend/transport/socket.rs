@@ -1,0 +1,96 @@
+//! A server behind a Unix domain socket or a TCP port, with the framing of stdio (2026-07-28, transports, *Custom
+//! Transports*). A legacy session lasts as long as its connection.
+
+use std::{io, path::Path, sync::Arc, time::Duration};
+
+use futures_util::StreamExt as _;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt as _},
+    net::{TcpStream, UnixStream},
+    time::timeout,
+};
+
+use super::{
+    http::Client,
+    interface::{Arrival, Incoming, Transport},
+    lines::arrivals,
+    queued::{CLOSE_TIMEOUT, Outgoing, QueuedTransport},
+};
+use crate::{
+    backend::task_group::TaskGroup,
+    model::{BackendId, SocketAddress},
+    wire::lines::line,
+};
+
+/// Maximum time to connect to a Unix domain socket, whose listener may have a full queue.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Prepares a connection; it is made when what comes on it is received.
+pub(super) fn connect(
+    backend: &BackendId,
+    address: &SocketAddress,
+    client: &Client,
+    tasks: &TaskGroup,
+) -> (Arc<dyn Transport>, Incoming) {
+    let (transport, outgoing) = QueuedTransport::new(tasks);
+    let (backend, address, client, tasks) = (backend.clone(), address.clone(), client.clone(), tasks.clone());
+    let incoming = async_stream::stream! {
+        let mut arrivals = match address {
+            SocketAddress::Unix(path) => match unix(&path).await {
+                Ok(stream) => begin(stream.into_split(), outgoing, &tasks, backend),
+                Err(reason) => lost(reason),
+            },
+            SocketAddress::Tcp { host, port } => match tcp(&client, &host, port).await {
+                Ok(stream) => begin(stream.into_split(), outgoing, &tasks, backend),
+                Err(reason) => lost(reason),
+            },
+        };
+        while let Some(arrival) = arrivals.next().await {
+            yield arrival;
+        }
+    };
+    (Arc::new(transport), incoming.boxed())
+}
+
+/// Starts the writer, and returns what comes.
+fn begin(
+    (read, write): (impl AsyncRead + Send + Unpin + 'static, impl AsyncWrite + Send + Unpin + 'static),
+    outgoing: Outgoing,
+    tasks: &TaskGroup,
+    backend: BackendId,
+) -> Incoming {
+    tasks.spawn(run(outgoing, write));
+    arrivals(read, backend, async { "the server closed the connection".to_owned() })
+}
+
+fn lost(reason: String) -> Incoming {
+    futures_util::stream::iter([Arrival::Lost(reason)]).boxed()
+}
+
+/// Writes what is queued until it is to stop; then closes the connection.
+async fn run(mut outgoing: Outgoing, mut write: impl AsyncWrite + Unpin) {
+    let stop = outgoing.stop.clone();
+    let writing = stop.run_until_cancelled(async {
+        while let Some(message) = outgoing.queue.recv().await {
+            if write.write_all(&line(message)).await.is_err() {
+                return;
+            }
+        }
+    });
+    writing.await;
+    let _ = timeout(CLOSE_TIMEOUT, write.shutdown()).await;
+}
+
+async fn unix(path: &Path) -> Result<UnixStream, String> {
+    let refused = |error: io::Error| {
+        format!("{} cannot be connected to ({error}): is the server running, is `url` right?", path.display())
+    };
+    let connecting = timeout(CONNECT_TIMEOUT, UnixStream::connect(path)).await;
+    connecting.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map_err(refused)
+}
+
+async fn tcp(client: &Client, host: &str, port: u16) -> Result<TcpStream, String> {
+    let refused =
+        |reason| format!("{host}:{port} cannot be connected to ({reason}): is the server running, is `url` right?");
+    client.connect_tcp(host, port).await.map_err(refused)
+}

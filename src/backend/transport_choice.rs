@@ -1,0 +1,51 @@
+//! The transport of one opening: Streamable HTTP first, HTTP+SSE if the server refuses the handshake over it (2025-03-26 and
+//! later, transports, *Backwards Compatibility*). Knows nothing of messages.
+
+use super::{error::StartError, server_transport::ServerTransport};
+use crate::model::TransportSpec;
+
+/// The transport of one opening.
+pub(super) struct TransportChoice {
+    /// The transport to connect over.
+    pub(super) current: TransportSpec,
+    /// The refusal of the transport before it.
+    refusal: Option<String>,
+}
+
+// === impl TransportChoice ===
+
+impl TransportChoice {
+    /// The transport that is known best.
+    pub(super) fn of(known: &ServerTransport) -> Self {
+        Self { current: known.current(), refusal: None }
+    }
+
+    /// Chooses HTTP+SSE after a refusal over Streamable HTTP.
+    ///
+    /// # Errors
+    ///
+    /// The error of the handshake if there is nothing else to try.
+    pub(super) fn next(&mut self, refusal: String) -> Result<(), StartError> {
+        let TransportSpec::Http(http) = &self.current else { return Err(StartError::Refused(refusal)) };
+        self.current = TransportSpec::Sse(http.clone());
+        self.refusal = Some(refusal);
+        Ok(())
+    }
+
+    /// Keeps what worked.
+    pub(super) fn worked(self, known: &ServerTransport) {
+        if self.refusal.is_some() {
+            known.found(self.current);
+        }
+    }
+
+    /// Returns to the configured transport for the next opening. The error is the one of the transport that was tried
+    /// first, which is the newer one.
+    pub(super) fn failed(self, error: StartError, known: &ServerTransport) -> StartError {
+        known.forget();
+        match self.refusal {
+            Some(refusal) => StartError::Refused(format!("{refusal}; over HTTP+SSE: {error}")),
+            None => error,
+        }
+    }
+}

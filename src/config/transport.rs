@@ -1,0 +1,237 @@
+//! Transport of one configured server: its program, or its URL. Knows nothing of connections.
+
+use std::path::{Path, PathBuf};
+
+use http::{HeaderName, HeaderValue};
+use url::Url;
+
+use super::{dialect::Dialect, section::Section};
+use crate::model::{HttpSpec, SocketAddress, StdioSpec, TransportSpec};
+
+/// Headers that the gateway sets itself.
+const OWN_HEADERS: [&str; 13] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Transport that an entry names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TransportKind {
+    Stdio,
+    Http,
+    Sse,
+    WebSocket,
+}
+
+/// URL of a server; its scheme selects the transport.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ServerUrl {
+    /// `http` or `https`.
+    Http(Url),
+    /// `ws` or `wss`.
+    WebSocket(Url),
+    /// `unix:PATH` or `tcp://HOST:PORT`.
+    Socket(SocketAddress),
+}
+
+/// Reads the transport of a backend: exactly one of `command`, `url` and `builtin`. Relative paths are relative to
+/// `folder`.
+pub(super) fn read(section: &mut Section<'_>, dialect: Dialect, folder: &Path) -> Option<TransportSpec> {
+    const KINDS: [(&str, TransportKind); 9] = [
+        ("stdio", TransportKind::Stdio),
+        ("http", TransportKind::Http),
+        ("streamable-http", TransportKind::Http),
+        ("streamableHttp", TransportKind::Http),
+        ("streamable_http", TransportKind::Http),
+        ("sse", TransportKind::Sse),
+        ("http+sse", TransportKind::Sse),
+        ("ws", TransportKind::WebSocket),
+        ("websocket", TransportKind::WebSocket),
+    ];
+    let (kind, transport) = (section.choice("type", &KINDS), section.choice("transport", &KINDS));
+    let kind = kind.or(transport);
+    let (by_command, by_url, built_in) = (section.has("command"), section.has("url"), section.has("builtin"));
+    let said = usize::from(by_command) + usize::from(by_url) + usize::from(built_in);
+    if said != 1 {
+        let what = if said == 0 { "the transport is missing" } else { "there is more than one transport" };
+        section.fault(
+            what,
+            Some("set either `command` (a program to start) or `url` (of a server over HTTP, WebSocket or a socket)"),
+        );
+    }
+    match kind {
+        Some(TransportKind::Stdio) if by_url && !by_command => {
+            section.fault("`stdio` needs a `command`, not a `url`", None);
+        }
+        Some(TransportKind::Http | TransportKind::Sse | TransportKind::WebSocket) if by_command && !by_url => {
+            section.fault("this type needs a `url`, not a `command`", None);
+        }
+        _ => {}
+    }
+    let stdio = stdio(section, folder, by_command);
+    let remote = remote(section, (kind, dialect), folder);
+    let demo = section.choice("builtin", &[("demo", ())]).map(|()| TransportSpec::Demo);
+    stdio.map(TransportSpec::Stdio).or(remote).or(demo)
+}
+
+fn stdio(section: &mut Section<'_>, folder: &Path, chosen: bool) -> Option<StdioSpec> {
+    if !chosen {
+        for key in ["args", "env", "cwd"] {
+            section.refuse(key, "this needs a `command`", "remove it, or set a `command`");
+        }
+    }
+    section.refuse("envFile", "`envFile` is not supported", "set the variables in the gateway's own environment");
+    let command = section.parsed("command", |text| {
+        if text.trim().is_empty() { Err("the program's name is empty".to_owned()) } else { Ok(text.to_owned()) }
+    });
+    let args = section.texts("args").unwrap_or_default();
+    let env = section.secrets("env", |name, value| {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            Err("a variable name must not contain `=`, and neither name nor value a zero byte".to_owned())
+        } else {
+            Ok(())
+        }
+    });
+    let cwd = section.text("cwd").map(|path| folder.join(PathBuf::from(path)));
+    Some(StdioSpec { command: command?, args, env, cwd })
+}
+
+/// A server at a URL, with its headers.
+fn remote(
+    section: &mut Section<'_>,
+    (kind, dialect): (Option<TransportKind>, Dialect),
+    folder: &Path,
+) -> Option<TransportSpec> {
+    let has_url = section.has("url");
+    let url = section.parsed("url", ServerUrl::parse);
+    if !has_url || matches!(url, Some(ServerUrl::Socket(_))) {
+        section.refuse("headers", "this needs a `url` with http, https, ws or wss", "remove it, or set such a `url`");
+    }
+    let headers = section.secrets("headers", |name, value| {
+        let Ok(name) = HeaderName::try_from(name) else { return Err("this is not a header name".to_owned()) };
+        if OWN_HEADERS.contains(&name.as_str()) {
+            return Err("the gateway sets this header itself".to_owned());
+        }
+        HeaderValue::try_from(value).map(drop).map_err(|_| "the value is not a valid header value".to_owned())
+    });
+    let url = url?;
+    let is_http = matches!(url, ServerUrl::Http(_));
+    if kind == Some(TransportKind::Sse) && !is_http {
+        section.fault("`sse` needs a URL with http or https", None);
+    }
+    // entries of other programs name HTTP+SSE so
+    let is_named_sse = kind.is_none() && dialect == Dialect::Shared && url.ends_in_sse();
+    Some(match url.transport(folder) {
+        TransportSpec::Http(http) if kind == Some(TransportKind::Sse) || is_named_sse => {
+            TransportSpec::Sse(HttpSpec { headers, ..http })
+        }
+        TransportSpec::Http(http) => TransportSpec::Http(HttpSpec { headers, ..http }),
+        TransportSpec::WebSocket(http) => TransportSpec::WebSocket(HttpSpec { headers, ..http }),
+        other => other,
+    })
+}
+
+// === impl ServerUrl ===
+
+impl ServerUrl {
+    /// Parses a URL. Messages never quote it, since it may hold keys.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            // `unix:///path` is `unix:/path`
+            let path = path.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(path);
+            if path.is_empty() || path.contains('\0') {
+                return Err("`unix:` must be followed by the path of a socket".to_owned());
+            }
+            return Ok(Self::Socket(SocketAddress::Unix(path.into())));
+        }
+        let url = Url::parse(text).map_err(|error| format!("this is not a URL: {error}"))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("put user and password into `headers`, as `Authorization`".to_owned());
+        }
+        match (url.scheme(), url.host_str(), url.port()) {
+            ("http" | "https", ..) => Ok(Self::Http(url)),
+            ("ws" | "wss", ..) => Ok(Self::WebSocket(url)),
+            ("tcp", Some(host), Some(port)) if !host.is_empty() && matches!(url.path(), "" | "/") => {
+                Ok(Self::Socket(SocketAddress::Tcp { host: host.to_owned(), port }))
+            }
+            ("tcp", ..) => Err("`tcp` must have the form `tcp://HOST:PORT`".to_owned()),
+            _ => Err("this must be a URL with http, https, ws, wss, tcp or unix".to_owned()),
+        }
+    }
+
+    /// The host; `None` for the path of a socket.
+    pub(super) fn host(&self) -> Option<&str> {
+        match self {
+            Self::Http(url) | Self::WebSocket(url) => url.host_str(),
+            Self::Socket(SocketAddress::Tcp { host, .. }) => Some(host),
+            Self::Socket(SocketAddress::Unix(_)) => None,
+        }
+    }
+
+    /// The transport, without headers.
+    pub(super) fn transport(self, folder: &Path) -> TransportSpec {
+        match self {
+            Self::Http(url) => TransportSpec::Http(HttpSpec::new(url)),
+            Self::WebSocket(url) => TransportSpec::WebSocket(HttpSpec::new(url)),
+            Self::Socket(SocketAddress::Unix(path)) => TransportSpec::Socket(SocketAddress::Unix(folder.join(path))),
+            Self::Socket(tcp) => TransportSpec::Socket(tcp),
+        }
+    }
+
+    /// True if it is an HTTP URL whose path ends in `/sse`.
+    fn ends_in_sse(&self) -> bool {
+        matches!(self, Self::Http(url) if url.path().trim_end_matches('/').ends_with("/sse"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transport(url: &str) -> Result<TransportSpec, String> {
+        ServerUrl::parse(url).map(|url| url.transport(Path::new("/etc/lockkeeper")))
+    }
+
+    #[test]
+    fn the_scheme_of_a_url_selects_the_transport() {
+        let name = |url: &str| transport(url).map(|transport| transport.name());
+        let cases = [
+            ("https://a.test/mcp", "streamable-http"),
+            ("https://a.test/sse", "streamable-http"),
+            ("wss://a.test/", "websocket"),
+            ("tcp://a.test:7000", "tcp"),
+            ("tcp://[::1]:7000", "tcp"),
+            ("unix:/run/a.sock", "unix"),
+        ];
+        for (url, expected) in cases {
+            assert_eq!(name(url), Ok(expected), "{url}");
+        }
+        for wrong in
+            ["a", "unix:", "tcp://a.test", "tcp://:7000", "tcp://a.test:7000/x", "https://u:p@a.test/", "ftp://a/"]
+        {
+            assert!(name(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_path_of_a_socket_is_relative_to_the_file() {
+        let path = |url: &str| match transport(url) {
+            Ok(TransportSpec::Socket(SocketAddress::Unix(path))) => path,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(path("unix:mcp.sock"), Path::new("/etc/lockkeeper/mcp.sock"));
+        assert_eq!(path("unix:/run/mcp.sock"), Path::new("/run/mcp.sock"));
+        assert_eq!(path("unix:///run/mcp.sock"), Path::new("/run/mcp.sock"));
+    }
+}
