@@ -9,7 +9,7 @@ mod events;
 mod http_service;
 mod known_servers;
 mod machine;
-mod settings;
+mod module_settings;
 mod stdio;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
@@ -89,7 +89,7 @@ struct Foundation<'a> {
 impl App {
     /// Listens, opens the database, starts the backends. Returns before the backends are ready.
     pub async fn build(config: Config, telemetry: Telemetry) -> anyhow::Result<Self> {
-        let connections = settings::listener(&config);
+        let connections = module_settings::listener(&config);
         let listener = TcpListener::bind(config.listen)
             .await
             .with_context(|| format!("nothing can listen on {}: is another gateway running there?", config.listen))?;
@@ -99,7 +99,7 @@ impl App {
         config::files::create(&config.data_dir)
             .with_context(|| format!("the data folder {} cannot be used", config.data_dir.display()))?;
         let storage = Storage::open(&config::files::database(&config.data_dir)).await?;
-        let oauth_settings = settings::oauth(&config, &public_url);
+        let oauth_settings = module_settings::oauth(&config, &public_url);
         let master = master_key::master_key(&oauth_settings.master_key, &*world.random)?;
         let state_key = master_key::stored_secret(&master, &storage, "request state", &*world.random).await?;
         let state_key =
@@ -160,7 +160,7 @@ impl App {
     /// too.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
         let Self { listener, service, connections, control, data_dir, parts, background, shutdown, .. } = self;
-        let threads = listener::WorkerThreads::start(settings::workers())?;
+        let threads = listener::WorkerThreads::start(module_settings::workers())?;
         parts.watch(background);
         let drain = CancellationToken::new();
         let lifecycle = listener::Lifecycle {
@@ -241,7 +241,7 @@ impl Foundation<'_> {
         };
         let path = deps.build(&world)?;
         let status = self.status(&path, &*world.clock);
-        let gate = Gate::new(self.oauth.clone(), settings::gate(self.config));
+        let gate = Gate::new(self.oauth.clone(), module_settings::gate(self.config));
         let machine = Machine {
             supervisor: Arc::clone(&path.supervisor),
             status: Arc::clone(&status),
@@ -260,7 +260,7 @@ impl Foundation<'_> {
         };
         world.tracker.spawn(web.clone().sweep_sessions(world.cancel.clone()));
         let others = self.oauth.router().merge(machine::router(machine)).merge(web::router(web));
-        let guard = Guard::new(&settings::http(self.config, public_url, self.bound, Arc::clone(&world.random)));
+        let guard = Guard::new(&module_settings::http(self.config, public_url, self.bound, Arc::clone(&world.random)));
         let service = HttpService::new((guard, gate), (path.frontend.streamable(), path.frontend.router()), others);
         let World { telemetry, inbox, tracker, cancel, .. } = world;
         let Self { config, storage, oauth, known, .. } = self;

@@ -10,10 +10,12 @@
 mod backend_call;
 mod backends;
 mod catalog;
+mod configured_backend;
 mod cursor;
 mod discover;
 mod endpoint;
 mod fanout;
+mod gateway_settings;
 mod gather;
 mod hints;
 mod listen;
@@ -22,15 +24,17 @@ mod names;
 mod paths;
 mod rewrite;
 mod route;
-mod settings;
 mod shared;
 mod uri_owner;
 mod watch;
 
 use std::sync::Arc;
 
-pub use self::settings::{GatewayDeps, GatewaySettings, Mount};
 use self::{catalog::ListKind, endpoint::EndpointServer, shared::GatewayState};
+pub use self::{
+    configured_backend::ConfiguredBackend,
+    gateway_settings::{GatewayDeps, GatewaySettings},
+};
 use crate::{
     mcp::{Server, translate},
     model::{
@@ -52,16 +56,16 @@ pub struct Gateway {
 impl Gateway {
     /// Creates a gateway for these backends, in this order, and starts to list them on tasks of the tracker; requires a
     /// tokio runtime.
-    pub fn new(mounts: Vec<Mount>, settings: GatewaySettings, deps: GatewayDeps) -> Arc<Self> {
+    pub fn new(backends: Vec<ConfiguredBackend>, settings: GatewaySettings, deps: GatewayDeps) -> Arc<Self> {
         let gateway = Arc::new(Self { shared: Arc::new(GatewayState::new(settings, deps)) });
-        gateway.replace(mounts);
+        gateway.replace(backends);
         gateway
     }
 
     /// Replaces the backends. Cached lists of a backend with the same server object are kept; running calls continue;
     /// listening clients get list change notifications.
-    pub fn replace(&self, mounts: Vec<Mount>) {
-        for new in self.shared.replace(mounts) {
+    pub fn replace(&self, backends: Vec<ConfiguredBackend>) {
+        for new in self.shared.replace(backends) {
             self.shared.deps.tracker.spawn(watch::watch(new));
         }
     }

@@ -6,10 +6,10 @@
 mod answers;
 mod client_ip;
 mod forwarded;
+mod guard_settings;
 mod host;
 mod origin;
 mod refusal;
-mod settings;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -23,7 +23,7 @@ use http_body_util::Limited;
 use ipnet::IpNet;
 use tracing::field::display;
 
-pub use self::settings::{BODY_LIMIT, Bound, GuardSettings};
+pub use self::guard_settings::{BODY_LIMIT, Bound, GuardSettings};
 pub use crate::model::{ClientIp, CorrelationId};
 use crate::{
     listener::AddressPermit,

@@ -2,8 +2,8 @@
 //! first. Knows nothing of MCP, OAuth and routes.
 //!
 //! Connections speak HTTP/1.1 alone: HTTP/2 over plain text is off, and a proxy in front speaks it to clients. hyper
-//! parses and writes; its timer covers the first head and the wait for the next one alike, so that this module has its
-//! own: one timer for each connection, which is set anew only where a deadline comes earlier.
+//! parses and writes. Its timer does not tell the first head from the wait for the next one, so this module has its own:
+//! one timer per connection, which is set again only for an earlier deadline.
 //!
 //! | Step | Bound |
 //! |---|---|
@@ -13,13 +13,13 @@
 //! | the response | none in time; a client that takes nothing for 90 s is gone |
 //! | the wait for the next request | [`Timeouts::idle`] |
 //!
-//! Each connection is handed to the worker thread that has the fewest, and stays there once it has begun. There is one listening socket and
-//! no `SO_REUSEPORT`: with that, a second gateway on the same port would start without a word, and a worker that is busy
-//! would keep its share of the new connections.
+//! Each connection goes to the worker thread with the fewest, and stays there once it has begun. There is one listening
+//! socket without `SO_REUSEPORT`: with it, a second gateway on the same port would start without an error, and a busy
+//! worker would keep its share of the new connections.
 //!
-//! When all places are taken, connections without a complete request make room first, then idle ones, then heads and
-//! bodies that began less than a second ago, then those whose client takes none of the response that waits for it. Any
-//! other connection with a request, which may be a stream of hours, never does.
+//! At the bound, connections without a complete request are closed first, then idle ones, then heads and bodies that
+//! began less than a second ago, then those whose client reads nothing of a waiting response. Any other connection with
+//! a request, which may be a stream of hours, is never closed.
 
 mod accept;
 mod addresses;
@@ -31,9 +31,9 @@ mod drive;
 mod exchange;
 mod handover;
 mod io;
+mod listener_settings;
 mod refuse;
 mod service;
-mod settings;
 mod socket;
 mod state;
 mod table;
@@ -44,7 +44,8 @@ mod workers;
 pub use self::{
     accept::Lifecycle,
     addresses::{AddressPermit, Addresses},
-    settings::{ListenerSettings, Serve, Timeouts},
+    listener_settings::{ListenerSettings, Timeouts},
+    service::Serve,
     socket::Accept,
     workers::{WorkerThreads, Workers},
 };

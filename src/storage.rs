@@ -9,8 +9,8 @@ mod browser_sessions;
 mod clients;
 mod codes;
 mod database;
-mod facts;
 mod file;
+mod gateway_values;
 mod grants;
 mod key_rotation;
 mod refresh_tokens;
@@ -32,7 +32,7 @@ pub use browser_sessions::{BrowserSession, BrowserSessionTable};
 pub use clients::{ClientTable, NewClient, RegistrationOutcome, UnusedLimits};
 pub use codes::{CodeRow, CodeTable};
 pub use database::StorageError;
-pub use facts::FactTable;
+pub use gateway_values::GatewayValueTable;
 pub use grants::{GrantTable, ListedGrant};
 pub use refresh_tokens::{NewRefreshToken, RefreshTokenRow, RefreshTokenTable, Rotation};
 pub use revocations::{Revocation, RevocationTable};
@@ -122,8 +122,8 @@ impl Storage {
     }
 
     /// Single values of the gateway.
-    pub const fn facts(&self) -> FactTable<'_> {
-        FactTable(&self.database)
+    pub const fn gateway_values(&self) -> GatewayValueTable<'_> {
+        GatewayValueTable(&self.database)
     }
 
     /// Grants.

@@ -9,14 +9,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     events::{EventHandler, Inbox},
     known_servers::ServerRecords,
-    settings,
+    module_settings,
 };
 use crate::{
     backend::{self, Supervisor},
     config::Config,
     crossing::{self, Crossing},
     frontend::{self, EndpointServers, Frontend, Routes},
-    gateway::{self, Gateway, Mount},
+    gateway::{self, ConfiguredBackend, Gateway},
     mcp::Server,
     model::{BackendId, BackendSpec, SessionId, Target},
     storage::Storage,
@@ -114,14 +114,14 @@ impl CallPathDeps<'_> {
             eras: self.known.eras.clone(),
             environment: self.config.environment.to_strings(),
             sessions: self.config.limits.backend_sessions,
-            slot_limits: settings::slots(self.config),
+            slot_limits: module_settings::slots(self.config),
             observer: world.events.observer(),
             shutdown: world.cancel.child_token(),
         }
     }
 
     fn gateway(&self, supervisor: &Supervisor, world: &World) -> Arc<Gateway> {
-        let mount = |((id, server), spec): ((BackendId, Arc<dyn Server>), &BackendSpec)| Mount {
+        let configured = |((id, server), spec): ((BackendId, Arc<dyn Server>), &BackendSpec)| ConfiguredBackend {
             title: id.to_string(),
             introduction: self.known.descriptions.get(&id).cloned(),
             id,
@@ -129,20 +129,20 @@ impl CallPathDeps<'_> {
             share: spec.share,
             read_only_tools: spec.read_only_tools.clone(),
         };
-        let mounts = supervisor.servers().into_iter().zip(&self.config.backends).map(mount).collect();
+        let backends = supervisor.servers().into_iter().zip(&self.config.backends).map(configured).collect();
         let deps = gateway::GatewayDeps {
             observer: world.events.observer(),
             random: Arc::clone(&world.random),
             tracker: world.tracker.clone(),
             cancel: world.cancel.child_token(),
         };
-        Gateway::new(mounts, settings::gateway(self.config), deps)
+        Gateway::new(backends, module_settings::gateway(self.config), deps)
     }
 
     fn crossing(&self, world: &World) -> Crossing {
         let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));
         let deps = crossing::SuspensionDeps { clock, random, state_key: self.state_key.clone() };
-        Crossing::new(&settings::crossing(self.config), deps)
+        Crossing::new(&module_settings::crossing(self.config), deps)
     }
 
     /// The server of each endpoint.
@@ -168,6 +168,6 @@ impl CallPathDeps<'_> {
             random: Arc::clone(&world.random),
             observer: world.events.observer(),
         };
-        Frontend::new(routes, settings::frontend(self.config, self.connections), deps)
+        Frontend::new(routes, module_settings::frontend(self.config, self.connections), deps)
     }
 }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{
     call_path::{CallPath, CallPathDeps, World, end_lost},
     known_servers::ServerRecords,
-    settings,
+    module_settings,
 };
 use crate::{
     config::Config,
@@ -49,7 +49,7 @@ struct LocalServers {
 impl StdioApp {
     /// Starts the backends. Returns before they are ready.
     pub async fn build(config: &Config, telemetry: Telemetry) -> anyhow::Result<Self> {
-        Ok(Self(match settings::upgrade(config) {
+        Ok(Self(match module_settings::upgrade(config) {
             Some(offer) => LocalService::Upgrade(offer),
             None => LocalService::LocalServers(Box::new(LocalServers::start(config, telemetry).await?)),
         }))

@@ -19,7 +19,7 @@ pub(crate) use interface::{Arrival, Exchange, Incoming, NotSent, Transport, Tran
 use super::{error::StartError, task_group::TaskGroup};
 use crate::model::{BackendId, BackendSpec, TransportSpec};
 
-/// What connections are made with.
+/// Dependencies of connections.
 pub(crate) struct Connector<'a> {
     /// The backend, for logs.
     pub(crate) backend: &'a BackendId,
@@ -27,7 +27,7 @@ pub(crate) struct Connector<'a> {
     pub(crate) environment: &'a BTreeMap<String, String>,
     /// The client for HTTP.
     pub(crate) client: &'a http::Client,
-    /// Where background tasks run.
+    /// Owns the background tasks.
     pub(crate) tasks: &'a TaskGroup,
     /// Shared by all connections to this server.
     pub(crate) late: &'a http::LateStreams,
@@ -45,7 +45,7 @@ pub(crate) fn connect(to: &TransportSpec, with: &Connector<'_>) -> Result<(Arc<d
     }
 }
 
-/// Advice for a server that did not start; `None` where there is none.
+/// Advice for a server that did not start, if there is any.
 pub(crate) fn advice(spec: &BackendSpec, environment: &BTreeMap<String, String>) -> Option<String> {
     match &spec.transport {
         TransportSpec::Stdio(stdio) => stdio::environment::advice(environment, &stdio.env),

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     backend::{self, Supervisor},
     config::{CommandLineOptions, Config},
-    gateway::{self, Gateway, Mount},
+    gateway::{self, ConfiguredBackend, Gateway},
     mcp::{
         Call, CancelReason, ClientInfo, Context, ErrorObject, Method, Outcome, Payload, Revision, Step,
         observer::Observer, translate::Profile,
@@ -100,7 +100,7 @@ impl Probe {
             .map_err(|error| CommandFailure::failed("outbound HTTP cannot be set up").why(error))?;
         let mount = |(spec, (id, server)): (&BackendSpec, (BackendId, _))| {
             let title = id.to_string();
-            Mount {
+            ConfiguredBackend {
                 id,
                 title,
                 server,

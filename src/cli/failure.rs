@@ -15,7 +15,7 @@ pub enum Exit {
     Usage,
 }
 
-/// What happened, why, and what to do: the three parts of an error message.
+/// The three parts of an error message: what happened, why, and what to do.
 #[derive(Debug)]
 pub struct CommandFailure {
     /// Exit code.

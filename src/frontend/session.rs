@@ -5,11 +5,11 @@
 //! up by id; ids serve to cancel alone.
 
 mod call_requests;
+mod client_settings;
 pub(crate) mod exchange;
 pub(crate) mod inbound;
 pub(crate) mod initialize;
 mod listen;
-mod settings;
 
 use std::{
     collections::BTreeSet,

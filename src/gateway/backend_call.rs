@@ -38,7 +38,7 @@ pub(crate) fn call(seen: &VisibleBackend, call: Call) -> Reply {
         return BackendToolCall { seen: seen.clone(), call, name }.reply();
     }
     let backend = seen.entry.id.clone();
-    seen.entry.server.call(call).map(move |event| without_leg_fault(&backend, event))
+    seen.entry.server.call(call).map(move |event| hide_envelope_fault(&backend, event))
 }
 
 /// A tool that a client calls, by the name that the client is shown.
@@ -103,9 +103,9 @@ fn arguments(params: &Payload) -> Value {
 }
 
 /// Reports an error that only the gateway could prevent as the gateway's (`translation` 2.3).
-fn without_leg_fault(backend: &BackendId, event: Event) -> Event {
+fn hide_envelope_fault(backend: &BackendId, event: Event) -> Event {
     match event {
-        Event::Done(Outcome::Failed(error)) if error.is_leg_fault() => {
+        Event::Done(Outcome::Failed(error)) if error.is_envelope_fault() => {
             tracing::warn!(%backend, %error, "a server refused what is around a call, and not the call");
             metrics::counter!("lockkeeper_gateway_leg_faults_total", "backend" => backend.to_string()).increment(1);
             Event::Done(Outcome::Failed(error.hidden().naming_backend(backend)))
@@ -117,7 +117,7 @@ fn without_leg_fault(backend: &BackendId, event: Event) -> Event {
 /// True if the server reports that the headers do not match the call. It has not run then.
 fn mismatches(event: Option<&Event>) -> bool {
     let Some(Event::Done(Outcome::Failed(error))) = event else { return false };
-    error.is_leg_fault() && error.code() == ErrorObject::HEADER_MISMATCH
+    error.is_envelope_fault() && error.code() == ErrorObject::HEADER_MISMATCH
 }
 
 // === impl BackendToolCall ===
@@ -133,7 +133,7 @@ impl BackendToolCall {
                 next = reply.next_event().await;
             }
             while let Some(event) = next {
-                yield self.marked(without_leg_fault(&self.seen.entry.id, event)).await;
+                yield self.marked(hide_envelope_fault(&self.seen.entry.id, event)).await;
                 next = reply.next_event().await;
             }
         })

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     catalog::{Catalog, CatalogBackend, CatalogSettings},
+    configured_backend::ConfiguredBackend,
     rewrite::Rewriter,
-    settings::Mount,
 };
 use crate::{
     mcp::{Context, Server},
@@ -118,33 +118,33 @@ impl Backends {
 
 impl BackendEntry {
     /// Puts a backend in its place.
-    pub(crate) fn new(mount: Mount, settings: CatalogSettings) -> Self {
+    pub(crate) fn new(configured: ConfiguredBackend, settings: CatalogSettings) -> Self {
         let stop = settings.cancel.child_token();
         let settings = CatalogSettings { cancel: stop.clone(), ..settings };
         let backend = CatalogBackend {
-            id: mount.id.clone(),
-            server: Arc::clone(&mount.server),
-            share: mount.share,
-            introduction: mount.introduction,
+            id: configured.id.clone(),
+            server: Arc::clone(&configured.server),
+            share: configured.share,
+            introduction: configured.introduction,
         };
         Self {
-            id: mount.id,
-            title: mount.title.into(),
-            server: mount.server,
-            read_only_tools: mount.read_only_tools.into_iter().collect(),
+            id: configured.id,
+            title: configured.title.into(),
+            server: configured.server,
+            read_only_tools: configured.read_only_tools.into_iter().collect(),
             catalog: Catalog::new(backend, settings),
-            share: mount.share,
+            share: configured.share,
             stop,
         }
     }
 
-    /// True if the mount is what is in place already.
-    pub(crate) fn is(&self, mount: &Mount) -> bool {
-        self.id == mount.id
-            && Arc::ptr_eq(&self.server, &mount.server)
-            && *self.title == *mount.title
-            && self.share == mount.share
-            && self.read_only_tools == mount.read_only_tools.iter().cloned().collect()
+    /// True if the entry was made of this configuration and server.
+    pub(crate) fn is(&self, configured: &ConfiguredBackend) -> bool {
+        self.id == configured.id
+            && Arc::ptr_eq(&self.server, &configured.server)
+            && *self.title == *configured.title
+            && self.share == configured.share
+            && self.read_only_tools == configured.read_only_tools.iter().cloned().collect()
     }
 }
 

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::{
     backends::VisibleBackend,
     catalog::DiscoverInfo,
+    gateway_settings::GatewaySettings,
     gather::{Gathered, WaitPolicy, gather},
-    settings::GatewaySettings,
 };
 use crate::mcp::{ClientInfo, Context, Outcome, Payload, Revision, meta};
 

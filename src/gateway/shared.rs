@@ -8,8 +8,9 @@ use tokio::sync::{broadcast, watch};
 use super::{
     backends::{BackendEntry, Backends},
     catalog::{CatalogSettings, Change},
+    configured_backend::ConfiguredBackend,
     cursor::Cursors,
-    settings::{GatewayDeps, GatewaySettings, Mount},
+    gateway_settings::{GatewayDeps, GatewaySettings},
 };
 
 /// Maximum number of changes that a listen may lag behind before everything counts as changed.
@@ -43,7 +44,7 @@ impl GatewayState {
 
     /// Installs other backends, and returns the new ones. State of a backend whose server object stays is kept; the
     /// others are stopped.
-    pub(crate) fn replace(&self, mounts: Vec<Mount>) -> Vec<Arc<BackendEntry>> {
+    pub(crate) fn replace(&self, backends: Vec<ConfiguredBackend>) -> Vec<Arc<BackendEntry>> {
         let old = self.backends.load_full();
         let settings = CatalogSettings {
             refresh: self.settings.refresh,
@@ -52,11 +53,11 @@ impl GatewayState {
             tracker: self.deps.tracker.clone(),
             cancel: self.deps.cancel.clone(),
         };
-        let entries: Vec<Arc<BackendEntry>> = mounts
+        let entries: Vec<Arc<BackendEntry>> = backends
             .into_iter()
-            .map(|mount| {
-                let kept = old.find(mount.id.as_str()).filter(|kept| kept.is(&mount));
-                kept.cloned().unwrap_or_else(|| Arc::new(BackendEntry::new(mount, settings.clone())))
+            .map(|configured| {
+                let kept = old.find(configured.id.as_str()).filter(|kept| kept.is(&configured));
+                kept.cloned().unwrap_or_else(|| Arc::new(BackendEntry::new(configured, settings.clone())))
             })
             .collect();
         let is_in =

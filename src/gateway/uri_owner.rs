@@ -4,8 +4,8 @@
 use super::{
     backends::VisibleBackend,
     catalog::{List, ListKind},
+    gateway_settings::GatewaySettings,
     gather::{Gathered, WaitPolicy, gather},
-    settings::GatewaySettings,
 };
 use crate::mcp::Context;
 

@@ -15,7 +15,7 @@ use axum::{
 use http::StatusCode;
 use ipnet::IpNet;
 
-use super::{refusal::EarlyRefusal, settings::GuardSettings};
+use super::{guard_settings::GuardSettings, refusal::EarlyRefusal};
 use crate::{
     listener::{AddressPermit, Addresses},
     model::ClientIp,

@@ -5,8 +5,8 @@ use axum::extract::Request;
 use http::{StatusCode, Version, header, uri::Authority};
 
 use super::{
+    guard_settings::{Bound, GuardSettings},
     refusal::EarlyRefusal,
-    settings::{Bound, GuardSettings},
 };
 
 /// Probe paths for orchestrators, without sensitive data.

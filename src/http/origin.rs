@@ -5,7 +5,7 @@ use axum::extract::Request;
 use http::{HeaderValue, StatusCode};
 use url::{Host, Origin, Url};
 
-use super::{refusal::EarlyRefusal, settings::GuardSettings};
+use super::{guard_settings::GuardSettings, refusal::EarlyRefusal};
 
 /// The endpoints that are checked, with everything below them.
 const GUARDED: [&str; 4] = ["/mcp", "/sse", "/messages", "/ws"];

@@ -1,6 +1,6 @@
-//! One request through the service. Knows nothing of routes.
+//! The service that answers requests, and one request through it. Knows nothing of routes.
 
-use std::{future::poll_fn, net::SocketAddr, pin::pin, sync::Arc, task::Poll};
+use std::{convert::Infallible, future::poll_fn, net::SocketAddr, pin::pin, sync::Arc, task::Poll};
 
 use axum::{
     body::Body,
@@ -9,9 +9,9 @@ use axum::{
 };
 use http::{HeaderMap, StatusCode, header};
 use hyper::body::Incoming;
+use tower::Service;
 
 use super::{
-    Serve,
     body::{Invitation, RequestBody, ResponseBody},
     connection::Connection,
     table::Evicted,
@@ -21,6 +21,17 @@ use futures_util::FutureExt as _;
 
 /// The answer to a body that comes too slowly (RFC 9110 15.5.9), in the form of the other refusals.
 const TIMEOUT: &str = r#"{"error":"request_timeout","error_description":"The body of the request came too slowly for this gateway. Send it again over a faster connection."}"#;
+
+/// A service that answers every request, such as a router.
+pub trait Serve:
+    Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
+{
+}
+
+impl<S> Serve for S where
+    S: Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
+{
+}
 
 /// Answers `request`.
 pub(super) async fn answer(

@@ -189,7 +189,7 @@ impl ErrorObject {
 
     /// True if a server of 2026-07-28 rejects what the gateway puts around a call: the form of the message, the
     /// headers, or the version. The client cannot do anything about it.
-    pub fn is_leg_fault(&self) -> bool {
+    pub fn is_envelope_fault(&self) -> bool {
         let modern = self.revision.is_some_and(|revision| revision.era() == Era::Modern);
         let of_headers = matches!(self.code, Self::HEADER_MISMATCH | Self::UNSUPPORTED_VERSION);
         modern && (self.is_of_the_frame() || of_headers)

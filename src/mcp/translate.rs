@@ -36,7 +36,7 @@ pub use super::{payload::OutputSchema, profile::Profile};
 
 pub use entries::{Checked, LeftOut, ValidIn, checked};
 pub use envelope::with_envelope;
-pub use facts::{Facts, Kind, Transport};
+pub use facts::{Facts, Kind, MessageCarrier};
 pub use header_params::without_invalid_header_params;
 pub use refusal::{Cause, Untranslatable, tool_error};
 pub use schema::wrapped_tools;

@@ -36,7 +36,7 @@ pub async fn stored_secret(
     random: &dyn Random,
 ) -> Result<Zeroizing<Vec<u8>>, OAuthError> {
     let fresh = key.seal(&*Zeroizing::new(random.bytes::<32>()), name.as_bytes(), random)?;
-    Ok(key.open(&storage.facts().get_or_add(name, &fresh).await?, name.as_bytes())?)
+    Ok(key.open(&storage.gateway_values().get_or_add(name, &fresh).await?, name.as_bytes())?)
 }
 
 fn parse(text: &str) -> Option<SealingKey> {

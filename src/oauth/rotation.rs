@@ -44,7 +44,7 @@ impl Keys {
     /// Users with more than one live key, with the number of keys, right after the migration that makes a key its own
     /// user: before it, keys without a user name all belonged to the owner. Later calls return nothing.
     pub async fn take_shared_users(&self) -> Result<Vec<(UserId, usize)>, OAuthError> {
-        if !self.deps.storage.facts().take_notice(SHARED_USERS).await? {
+        if !self.deps.storage.gateway_values().take_notice(SHARED_USERS).await? {
             return Ok(Vec::new());
         }
         let now = self.deps.now();

@@ -33,7 +33,7 @@ pub(super) struct Callback {
     uri: LoopbackUri,
 }
 
-/// What the response must contain.
+/// Values that the response must contain.
 #[derive(Debug, Clone)]
 pub(super) struct ExpectedResponse {
     /// `state`

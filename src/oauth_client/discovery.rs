@@ -6,7 +6,7 @@ use url::Url;
 
 use super::{LoginError, challenge::BearerChallenge, endpoint::trusted, http::OAuthHttp};
 
-/// What a login at a server needs to know.
+/// The discovered parameters of a login at a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Discovered {
     /// Identifier of the protected resource (RFC 8707); `None` for a server of 2025-03-26, which has no metadata.

@@ -46,7 +46,7 @@ pub(super) enum TokenGrant {
     RefreshToken,
 }
 
-/// Where the tokens of a server come from.
+/// The authorization server that issues the tokens, and the client that asks for them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TokenSource {
     /// The authorization server's issuer.

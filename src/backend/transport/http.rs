@@ -26,7 +26,7 @@ use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture};
 use http::Method as Verb;
 use tokio::time::timeout;
 
-use self::endpoint::Endpoint;
+use self::endpoint::HttpEndpoint;
 use super::interface::{Exchange, Incoming, Transport, TransportError};
 use crate::{
     backend::error::StartError,
@@ -39,7 +39,7 @@ const DELETE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A connection to one endpoint: a session of it, or none if the server has none.
 #[derive(Clone)]
-pub(crate) struct HttpTransport(Arc<Endpoint>);
+pub(crate) struct HttpTransport(Arc<HttpEndpoint>);
 
 /// Creates a connection; nothing is sent before the first request. `late` is shared by all connections to this server.
 pub(crate) fn connect(
@@ -47,7 +47,7 @@ pub(crate) fn connect(
     spec: &HttpSpec,
     late: &LateStreams,
 ) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
-    let endpoint = Endpoint::new(HttpTarget::new(client, spec)?, late);
+    let endpoint = HttpEndpoint::new(HttpTarget::new(client, spec)?, late);
     let transport = HttpTransport(Arc::new(endpoint));
     let incoming = unsolicited::incoming(Arc::clone(&transport.0));
     Ok((Arc::new(transport), incoming))

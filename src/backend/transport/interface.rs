@@ -1,4 +1,4 @@
-//! The interface of every transport: a way to send messages, and the messages that come. Knows nothing of their meaning.
+//! The interface of all transports: sent messages, and received ones. Knows nothing of their meaning.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::{
     model::BackendId,
 };
 
-/// One connection to one server. A session has one and closes it. The methods that have a body are those of a channel.
+/// One connection to one server. The default methods are those of a channel, where all answers arrive on one stream.
 pub(crate) trait Transport: Send + Sync {
-    /// Sends a request; what `mirror` holds of its parameters goes beside it where the transport has a place for it
-    /// (2026-07-28). It may be sent at once, or when the exchange is polled.
+    /// Sends a request, at once or when the exchange is polled. Over HTTP, the parameters in `mirror` are repeated in
+    /// headers (2026-07-28).
     fn request(&self, request: Message, _: Option<Arc<Mirror>>) -> Exchange {
         Exchange::after(self.send(request))
     }
@@ -30,14 +30,15 @@ pub(crate) trait Transport: Send + Sync {
     /// Sends a notification or an answer when the future is polled.
     fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>>;
 
-    /// The handshake settled on this revision: from here on, messages are sent as it says.
+    /// Sets the negotiated revision, whose rules hold for all further messages.
     fn negotiated(&self, _: Revision) {}
 
-    /// The server accepted `notifications/initialized`: it may be listened to.
+    /// Tells the transport that the server accepted `notifications/initialized`; a stream for messages outside of exchanges
+    /// may be opened.
     fn opened(&self) {}
 
-    /// The wait until the stream for messages outside of exchanges is open or refused, up to 250 ms after
-    /// [`Transport::opened`]: a request that the server sends before that is lost. `None` if there is nothing to wait for.
+    /// Waits until the stream for messages outside of exchanges is open or refused, 250 ms at most: some servers lose what
+    /// they send before it is open. `None` if the transport has no such stream.
     fn listening(&self) -> Option<BoxFuture<'static, ()>> {
         None
     }
@@ -50,65 +51,65 @@ pub(crate) trait Transport: Send + Sync {
     /// Ends the connection, within seconds.
     fn close(&self) -> BoxFuture<'static, ()>;
 
-    /// The last lines that the server wrote beside the protocol, oldest first.
+    /// The last lines of the server's standard error, oldest first.
     fn stderr_tail(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// What a request opens.
+/// The stream of a request's answer.
 pub(crate) enum Exchange {
-    /// Nothing: it is sent, and its answer arrives with everything else.
+    /// None: the request was sent, and its answer arrives with the messages of the channel.
     Channel,
-    /// An exchange: what comes on it. It need not end.
+    /// Messages of its own exchange. The stream may stay open after the answer.
     Own(BoxStream<'static, Result<Message, TransportError>>),
 }
 
-/// What comes from a server outside of any exchange.
+/// A message from a server outside of exchanges, or the end of the connection.
 #[derive(Debug)]
 pub(crate) enum Arrival {
     /// The text of a message, or of a batch.
     Text(Bytes),
-    /// The connection is gone, and nothing follows.
+    /// The connection is lost, for this reason. Nothing follows.
     Lost(String),
 }
 
-/// Everything that comes from a server outside of any exchange.
+/// All messages from a server outside of exchanges.
 pub(crate) type Incoming = BoxStream<'static, Arrival>;
 
-/// Why a message did not get through, or its answer did not come.
+/// Failure to send a message or to receive its answer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum TransportError {
-    /// The session at the server is gone, and this message has certainly not been acted on.
+    /// The server's session has ended. The server did not process this message.
     #[error("{0}")]
     Gone(String),
-    /// The server cannot even be connected to, so that this message has certainly not been acted on.
+    /// No connection to the server. It did not receive this message.
     #[error("{0}")]
     Unreachable(String),
-    /// The server turned the message down, and the session goes on.
+    /// The server rejected the message. The session continues.
     #[error("{0}")]
     Refused(String),
-    /// The server wants other credentials.
+    /// The server rejected the credentials.
     #[error("{0}")]
     Denied(String),
-    /// The answer was lost; the message may have been acted on or not.
+    /// The answer was lost. The server may have processed the message.
     #[error("{0}")]
     Lost(String),
-    /// The server cannot take messages at the moment; it may be tried again.
+    /// The server accepts no messages at the moment. A retry is possible.
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// A call was not made and may be made again on a connection that is fresh: why.
+/// The reason why a call was not sent. It may be repeated on a new connection.
 #[derive(Debug, Clone)]
 pub(crate) struct NotSent(pub(crate) String);
 
 impl TransportError {
-    /// The error of a call to this backend that ended so.
+    /// The error of a call to this backend.
     ///
     /// # Errors
     ///
-    /// Where the call has certainly not run.
+    /// If the server did not receive the call.
     pub(crate) fn of_call(self, backend: &BackendId) -> Result<ErrorObject, NotSent> {
         let (message, reason, retry) = match self {
             Self::Gone(reason) | Self::Unreachable(reason) => return Err(NotSent(reason)),
@@ -127,20 +128,20 @@ impl TransportError {
 // === impl Exchange ===
 
 impl Exchange {
-    /// What a request opens on a channel once it is sent: nothing, unless it cannot be.
+    /// The exchange of a request on a channel: an error if it cannot be sent, else no message and no end.
     pub(crate) fn after(sent: impl Future<Output = Result<(), TransportError>> + Send + 'static) -> Self {
         let failed = sent.into_stream().filter_map(async |sent| sent.err().map(Err));
         Self::Own(failed.chain(stream::pending()).boxed())
     }
 }
 
-/// The messages in one text, as [`well_formed`].
+/// Parses one text, as [`well_formed`].
 pub(crate) fn messages(text: &Bytes) -> Vec<Message> {
     well_formed(Frame::parse(text), text)
 }
 
-/// The messages that were read from `text`. What is no message is logged and left out: a server's slips end neither its
-/// session nor other calls.
+/// The valid messages of `text`. Invalid ones are logged and left out, so that they end neither the session nor other
+/// calls.
 pub(crate) fn well_formed(read: Result<Frame, Malformed>, text: &Bytes) -> Vec<Message> {
     let frames = match read {
         Ok(Frame::Single(message)) => return vec![message],

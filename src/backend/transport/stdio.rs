@@ -182,7 +182,7 @@ impl Input {
     }
 }
 
-/// Whether a line may be written later.
+/// True if the line may be written later.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

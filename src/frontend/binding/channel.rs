@@ -32,9 +32,9 @@ use super::{
 use crate::{
     frontend::{
         replay::{ReplayBuffer, ReplayReader},
-        request::{RequestEnvelope, RequestMessages, Served, StatelessRequest},
         session::{RunningCalls, Session, exchange::SessionExchange, inbound::Inbound},
         state::{FrontendState, Sender},
+        stateless_request::{RequestEnvelope, RequestMessages, Served, StatelessRequest},
     },
     mcp::{
         CancelReason, ErrorObject, Message, Method, RequestId,

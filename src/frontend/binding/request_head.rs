@@ -15,8 +15,8 @@ use tokio::{
 use super::refusal::RequestRefusal;
 use crate::{
     frontend::{
-        request::unsupported,
         state::{FrontendState, Sender},
+        stateless_request::unsupported,
     },
     mcp::{
         ErrorObject, Message, Method, Payload, RequestId, Revision, json,

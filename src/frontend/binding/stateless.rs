@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     frontend::{
-        request::{RequestEnvelope, RequestMessages, Served, StatelessRequest},
         state::{FrontendState, Sender},
+        stateless_request::{RequestEnvelope, RequestMessages, Served, StatelessRequest},
     },
     mcp::{CancelReason, ErrorObject, Message, Method, Payload, mirrored::Mirror},
     wire::headers,

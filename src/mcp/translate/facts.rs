@@ -17,7 +17,7 @@ pub struct Facts<'a> {
     /// ([`Payload::of_wrapped_output`]).
     pub schema: OutputSchema,
     /// The transport of the backend.
-    pub transport: Transport,
+    pub transport: MessageCarrier,
     /// The URI of the answered `resources/read`.
     pub uri: Option<&'a str>,
     /// The client: its capabilities limit server requests, and are declared with each request of 2026-07-28. A request
@@ -51,7 +51,7 @@ pub enum Kind {
 
 /// The carrier of the backend's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Transport {
+pub enum MessageCarrier {
     /// Streamable HTTP.
     Http,
     /// A channel: stdio, WebSocket.
@@ -69,7 +69,7 @@ impl<'a> Facts<'a> {
             method,
             profile: Profile::default(),
             schema: OutputSchema::default(),
-            transport: Transport::default(),
+            transport: MessageCarrier::default(),
             uri: None,
             client: None,
             server: None,

@@ -6,7 +6,7 @@ use super::{
     super::{Method, Revision, json::draft::Draft, json::quote, meta},
     content,
     envelope::{self, ResultType},
-    facts::{Kind, Transport},
+    facts::{Kind, MessageCarrier},
     header_params,
     refusal::Untranslatable,
     sampling, schema, tasks,
@@ -71,7 +71,7 @@ fn lower_result(result: &mut Draft<'_>, kind: ResultType, translation: &Translat
     match translation.facts.method {
         Method::ToolsCall | Method::TasksResult => wrap_structured_content(result, translation.schema),
         Method::ToolsList => {
-            let http = translation.from == Revision::V2026_07_28 && translation.facts.transport == Transport::Http;
+            let http = translation.from == Revision::V2026_07_28 && translation.facts.transport == MessageCarrier::Http;
             for tools in result.each("tools") {
                 if http {
                     tools.retain_elements(header_params::are_valid);

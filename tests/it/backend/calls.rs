@@ -8,7 +8,7 @@ use lockkeeper::{
 };
 use serde_json::{Value, json};
 
-use super::peers::{
+use super::scripted_servers::{
     Scripts, call, client, failure, gateway, next, result, started, started_and_lost, text, tool, until,
 };
 

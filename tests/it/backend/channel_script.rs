@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::endpoint::{greeting, text_of};
+use super::scripted_http_server::{greeting, text_of};
 
 /// Era of a scripted server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use lockkeeper::mcp::{Context, Method, Server};
 use serde_json::{Value, json};
 
 use super::{
-    endpoint::{Peer, Seen, named, reply, status},
-    peers::{self, call, client, result, started, text, tool},
+    scripted_http_server::{Peer, Seen, named, reply, status},
+    scripted_servers::{self, call, client, result, started, text, tool},
 };
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn the_level_of_a_request_is_set_while_it_runs() {
     let peer = Peer::start(script).await;
     let (_supervisor, server) = started(peer.spec()).await;
     for (request, level) in [("r1", Some("debug")), ("r2", Some("debug")), ("r3", None)] {
-        let context = Context { requester: peers::request(request), ..client(request, "{}") };
+        let context = Context { requester: scripted_servers::request(request), ..client(request, "{}") };
         let mut params = named("x");
         if let Some(level) = level {
             params["_meta"]["io.modelcontextprotocol/logLevel"] = level.into();

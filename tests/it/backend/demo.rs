@@ -8,7 +8,7 @@ use lockkeeper::{
 };
 use serde_json::{Value, json};
 
-use super::peers::{call, client, failure, gateway, next, result, start, text, tool};
+use super::scripted_servers::{call, client, failure, gateway, next, result, start, text, tool};
 
 fn demo() -> Arc<dyn Server> {
     let spec = BackendSpec::new(BackendId::parse("demo").unwrap(), TransportSpec::Demo);

@@ -14,8 +14,8 @@ use lockkeeper::{
 use serde_json::{Value, json};
 
 use super::{
-    endpoint::{Peer, Seen, greeting, named, open_events, reply, status},
-    peers::{Scripts, client, failure, gateway, mkfifo, next, started, text, tool, until},
+    scripted_http_server::{Peer, Seen, greeting, named, open_events, reply, status},
+    scripted_servers::{Scripts, client, failure, gateway, mkfifo, next, started, text, tool, until},
 };
 
 /// Result of a detection.

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
-    endpoint::{Peer, Seen, event, named, text_of},
     era::{answered, introduction, spec},
-    peers::{Scripts, client, failure, gateway, mkfifo, started, started_and_lost, text, tool, until},
+    scripted_http_server::{Peer, Seen, event, named, text_of},
+    scripted_servers::{Scripts, client, failure, gateway, mkfifo, started, started_and_lost, text, tool, until},
 };
 
 fn unsupported() -> Value {

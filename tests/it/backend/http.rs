@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{
-    endpoint::{Peer, Seen, event, events, greeting, named, open_events, reply, status, text_of},
-    peers::{call, client, failure, gateway, next, result, started, text, tool, until},
+    scripted_http_server::{Peer, Seen, event, events, greeting, named, open_events, reply, status, text_of},
+    scripted_servers::{call, client, failure, gateway, next, result, started, text, tool, until},
 };
 
 #[tokio::test]

@@ -13,8 +13,8 @@ use lockkeeper::{
 use serde_json::{Value, json};
 
 use super::{
-    endpoint::{Peer, Seen, greeting, named, reply, status},
-    peers::{Scripts, call, client, failure, gateway, result, started, text, tool, until},
+    scripted_http_server::{Peer, Seen, greeting, named, reply, status},
+    scripted_servers::{Scripts, call, client, failure, gateway, result, started, text, tool, until},
 };
 
 /// Answers `initialize` by `script`, with the number of the request from 0.
@@ -188,7 +188,7 @@ async fn a_slow_start_over_http_succeeds() {
         response
     }))
     .await;
-    let supervisor = super::peers::start(vec![peer.spec()]);
+    let supervisor = super::scripted_servers::start(vec![peer.spec()]);
     let server = supervisor.servers().remove(0).1;
     let mut discovered = Box::pin(result(call(&server, gateway(), Method::Discover, &Value::Null)));
     let asked = peer.saw("initialize");

@@ -23,8 +23,8 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::{
-    endpoint::{Peer, Seen, event, events, greeting, named, open_events, reply, status, text_of},
-    peers::{call, client, failure, gateway, next, request, result, started, text, tool, until},
+    scripted_http_server::{Peer, Seen, event, events, greeting, named, open_events, reply, status, text_of},
+    scripted_servers::{call, client, failure, gateway, next, request, result, started, text, tool, until},
 };
 
 const NONE: &str = "{}";

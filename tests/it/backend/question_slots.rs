@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{
-    endpoint::{Peer, Seen, event, events, text_of},
-    peers::{
+    scripted_http_server::{Peer, Seen, event, events, text_of},
+    scripted_servers::{
         SOON, Scripts, call, client, failure, next, person, request, result, started, started_and_lost, text, tool,
         until,
     },

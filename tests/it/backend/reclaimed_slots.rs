@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{
-    peers::{self, Scripts, call, client, hold_time, next, pass, person, result, started, tool},
     question_slots::{ASKABLE, answer, quiz, shared},
+    scripted_servers::{self, Scripts, call, client, hold_time, next, pass, person, result, started, tool},
 };
 
 /// The default limits.
@@ -22,7 +22,7 @@ const LINGER: Duration = Duration::from_secs(10);
 
 /// A request of a client without a session.
 fn request(user: &str, name: &str) -> Context {
-    Context { requester: peers::request(name), ..person(user, "none", ASKABLE) }
+    Context { requester: scripted_servers::request(name), ..person(user, "none", ASKABLE) }
 }
 
 /// Answers the server requests of a reply after a while; returns the outcome.

@@ -15,9 +15,9 @@ use lockkeeper::{
 use serde_json::{Value, json};
 
 use super::{
-    endpoint::{Peer, Seen, greeting, named, reply, status},
     era::{answered, introduction, spec},
-    peers::{SOON, Scripts, client, failure, gateway, start_knowing, text, tool, until},
+    scripted_http_server::{Peer, Seen, greeting, named, reply, status},
+    scripted_servers::{SOON, Scripts, client, failure, gateway, start_knowing, text, tool, until},
 };
 
 const HOUR: Duration = Duration::from_hours(1);

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::{
-    endpoint::{Peer, Seen, named, status},
-    peers::{failure, gateway, started, text, tool},
+    scripted_http_server::{Peer, Seen, named, status},
+    scripted_servers::{failure, gateway, started, text, tool},
 };
 
 /// A server whose token is `good`; it tells with 403 that `small` has too few scopes.

@@ -14,8 +14,8 @@ use tokio::{
 
 use super::{
     channel_script::{ScriptedEra, answers},
-    endpoint::named,
-    peers::{client, failure, next, started, text, tool, until},
+    scripted_http_server::named,
+    scripted_servers::{client, failure, next, started, text, tool, until},
 };
 
 /// A scripted server.

@@ -27,8 +27,8 @@ use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
     channel_script::{ScriptedEra, answers},
-    endpoint::named,
-    peers::{client, failure, next, result, started, text, tool, until},
+    scripted_http_server::named,
+    scripted_servers::{client, failure, next, result, started, text, tool, until},
 };
 
 /// First bytes of a stream; the number of its session follows.

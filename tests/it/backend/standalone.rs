@@ -10,8 +10,8 @@ use tokio::{sync::broadcast, task::JoinSet};
 use tokio_stream::wrappers::BroadcastStream;
 
 use super::{
-    endpoint::{Peer, Seen, event, named, open_events, reply, status},
-    peers::{call, client, hold_time, next, pass, result, started, text, tool},
+    scripted_http_server::{Peer, Seen, event, named, open_events, reply, status},
+    scripted_servers::{call, client, hold_time, next, pass, result, started, text, tool},
 };
 
 const ASKABLE: &str = r#"{"elicitation":{}}"#;

@@ -10,8 +10,8 @@ use lockkeeper::{
 use serde_json::{Value, json};
 
 use super::{
-    endpoint::{Peer, Seen, reply},
-    peers::{PROXY_ADVICE, Scripts, call, failure, gateway, mkfifo, result, start, started, text, tool},
+    scripted_http_server::{Peer, Seen, reply},
+    scripted_servers::{PROXY_ADVICE, Scripts, call, failure, gateway, mkfifo, result, start, started, text, tool},
 };
 
 fn echo() -> Value {

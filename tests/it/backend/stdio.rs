@@ -9,7 +9,9 @@ use lockkeeper::{
 };
 use serde_json::{Value, json};
 
-use super::peers::{PROXY_ADVICE, Scripts, call, client, failure, gateway, next, started, text, tool, until};
+use super::scripted_servers::{
+    PROXY_ADVICE, Scripts, call, client, failure, gateway, next, started, text, tool, until,
+};
 
 fn echo() -> Value {
     json!({ "name": "echo", "arguments": { "text": "hi\n\u{2028}é" } })

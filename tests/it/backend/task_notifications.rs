@@ -18,8 +18,8 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::{
-    endpoint::{Peer, event, reply, text_of},
-    peers::{call, client, failure, next, request, result, started, tool, until},
+    scripted_http_server::{Peer, event, reply, text_of},
+    scripted_servers::{call, client, failure, next, request, result, started, tool, until},
 };
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";

@@ -8,7 +8,9 @@ use lockkeeper::{
 };
 use serde_json::{Value, json};
 
-use super::peers::{Scripts, call, client, failure, next, result, started, text, tool, until, without_tasks};
+use super::scripted_servers::{
+    Scripts, call, client, failure, next, result, started, text, tool, until, without_tasks,
+};
 
 const ASKABLE: &str = r#"{"elicitation":{}}"#;
 

@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{
-    endpoint::{Peer, Seen, reply, text_of},
-    peers::{call, client, failure, next, result, started, text, tool, without_tasks},
+    scripted_http_server::{Peer, Seen, reply, text_of},
+    scripted_servers::{call, client, failure, next, result, started, text, tool, without_tasks},
 };
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";

@@ -27,8 +27,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::{
-    endpoint::{Peer, event, reply, text_of},
-    peers::{failure, person, result, started, text},
+    scripted_http_server::{Peer, event, reply, text_of},
+    scripted_servers::{failure, person, result, started, text},
 };
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";

@@ -23,8 +23,8 @@ use tokio::task::JoinSet;
 
 use super::{
     channel_script::{ScriptedEra, answers},
-    endpoint::named,
-    peers::{client, failure, gateway, next, result, started, text, tool, until},
+    scripted_http_server::named,
+    scripted_servers::{client, failure, gateway, next, result, started, text, tool, until},
 };
 
 /// The input of the server: the header of the upgrade, then each message.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper::{
-    gateway::Mount,
+    gateway::ConfiguredBackend,
     mcp::Method,
     model::{Access, RequestNumber, Requester, Rights, SessionId, Share},
 };
@@ -98,7 +98,7 @@ async fn a_notified_client_gets_the_new_list_even_from_a_slow_server() {
 #[tokio::test(start_paused = true)]
 async fn a_shared_list_changes_for_all_clients() {
     let backend = Backend::with_tools(&["a"]);
-    let shared = Mount { share: Share::All, ..mount("b1", &backend) };
+    let shared = ConfiguredBackend { share: Share::All, ..mount("b1", &backend) };
     let client = Client::new(gateway(vec![shared]).merged()).able(r#"{"roots":{}}"#);
     let mut other = client.clone();
     other.context.requester = Requester::Session(SessionId::new("session-2"));

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use insta::assert_snapshot;
 use lockkeeper::{
-    gateway::{Gateway, GatewaySettings, Mount},
+    gateway::{ConfiguredBackend, Gateway, GatewaySettings},
     mcp::{ErrorObject, Method, Revision},
     model::{Access, Naming, Requester, Rights, Share},
 };
@@ -322,7 +322,7 @@ async fn stored_server_information_is_used_until_the_backend_answers() {
     let backend = Backend::with_tools(&["look"]);
     backend.awake.send_replace(false);
     let before = payload(r#"{"capabilities":{"tools":{}},"instructions":"Look first."}"#);
-    let known = Mount { introduction: Some(before.clone()), ..mount("b1", &backend) };
+    let known = ConfiguredBackend { introduction: Some(before.clone()), ..mount("b1", &backend) };
     let (gateway, mut told) = gateway_that_tells(GatewaySettings::default(), vec![known]);
     let client = Client::new(gateway.single(&id("b1")).unwrap());
     assert_eq!(client.ask(Method::Discover, "").await.as_bytes(), before.json());

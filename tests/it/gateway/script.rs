@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use lockkeeper::{
-    gateway::{Gateway, GatewayDeps, GatewaySettings, Mount},
+    gateway::{ConfiguredBackend, Gateway, GatewayDeps, GatewaySettings},
     mcp::{
         Call, CancelReason, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome,
         Payload, Reply, Revision, Server, Step,
@@ -286,8 +286,8 @@ pub(crate) fn id(name: &str) -> BackendId {
     BackendId::parse(name).unwrap()
 }
 
-pub(crate) fn mount(name: &str, backend: &Arc<Backend>) -> Mount {
-    Mount {
+pub(crate) fn mount(name: &str, backend: &Arc<Backend>) -> ConfiguredBackend {
+    ConfiguredBackend {
         id: id(name),
         title: name.to_uppercase(),
         server: Arc::new(Shared(Arc::clone(backend))),
@@ -297,14 +297,14 @@ pub(crate) fn mount(name: &str, backend: &Arc<Backend>) -> Mount {
     }
 }
 
-pub(crate) fn gateway_with(settings: GatewaySettings, mounts: Vec<Mount>) -> Arc<Gateway> {
+pub(crate) fn gateway_with(settings: GatewaySettings, mounts: Vec<ConfiguredBackend>) -> Arc<Gateway> {
     gateway_that_tells(settings, mounts).0
 }
 
 /// A gateway, and the `DiscoverResult` of its backends.
 pub(crate) fn gateway_that_tells(
     settings: GatewaySettings,
-    mounts: Vec<Mount>,
+    mounts: Vec<ConfiguredBackend>,
 ) -> (Arc<Gateway>, watch::Receiver<HashMap<BackendId, Payload>>) {
     let (introductions, told) = watch::channel(HashMap::<BackendId, Payload>::new());
     let observer = Observer::new(move |event| {
@@ -317,6 +317,6 @@ pub(crate) fn gateway_that_tells(
     (Gateway::new(mounts, settings, deps), told)
 }
 
-pub(crate) fn gateway(mounts: Vec<Mount>) -> Arc<Gateway> {
+pub(crate) fn gateway(mounts: Vec<ConfiguredBackend>) -> Arc<Gateway> {
     gateway_with(GatewaySettings::default(), mounts)
 }

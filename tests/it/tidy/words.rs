@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{code, sources};
 
 /// Type names with several definitions, and the exact number. The list only shrinks; only `Inner` may repeat.
-const REPEATED: &[(&str, usize)] = &[("Connector", 2), ("Endpoint", 2), ("Transport", 2)];
+const REPEATED: &[(&str, usize)] = &[];
 
 /// Maximum number of doc lines in each thousand that open with a question word. It only shrinks.
 const MAX_QUESTIONS: usize = 10;

@@ -2,7 +2,7 @@
 
 use lockkeeper::mcp::{
     ErrorObject, Facts, Method, Outcome, Payload, Revision,
-    translate::{Kind, OutputSchema, Profile, Transport, without_invalid_header_params, wrapped_tools},
+    translate::{Kind, MessageCarrier, OutputSchema, Profile, without_invalid_header_params, wrapped_tools},
 };
 use nix::sys::{
     resource::{UsageWho, getrusage},
@@ -34,7 +34,7 @@ fn everywhere(json: &str) {
                 for (profile, schema) in
                     [(Profile::Faithful, OutputSchema::Wrapped), (Profile::Strict, OutputSchema::AsWritten)]
                 {
-                    let transport = Transport::Http;
+                    let transport = MessageCarrier::Http;
                     let question = Some(&question);
                     let facts = Facts { profile, schema, transport, question, ..Facts::new(*kind, method) };
                     let carried = Payload::new(from, json.to_owned().into()).into_revision(to, &facts);
@@ -55,7 +55,7 @@ fn everywhere(json: &str) {
 /// Translates a large text that was made for one rule, within the time limit.
 fn in_time(kind: Kind, method: &Method, from: Revision, to: Revision, json: String) -> Option<Payload> {
     let before = cpu_time();
-    let facts = Facts { transport: Transport::Http, ..Facts::new(kind, method) };
+    let facts = Facts { transport: MessageCarrier::Http, ..Facts::new(kind, method) };
     let carried = Payload::new(from, json.into()).into_revision(to, &facts).ok();
     let cost = cpu_time() - before;
     assert!(cost.num_seconds() < MAX_CPU_SECONDS, "{method} {from} to {to} took {cost}");

@@ -8,7 +8,7 @@
 use bytes::Bytes;
 use lockkeeper::mcp::{
     Capabilities, ClientInfo, ErrorObject, Facts, Message, Method, Outcome, Payload, Revision,
-    translate::{Cause, Kind, Profile, Transport},
+    translate::{Cause, Kind, MessageCarrier, Profile},
 };
 use serde_json::{Value, json};
 
@@ -179,7 +179,7 @@ impl Vector {
     fn facts<'a>(&'a self, kind: Kind, method: &'a Method) -> Facts<'a> {
         Facts {
             profile: if self.is_strict() { Profile::Strict } else { Profile::Faithful },
-            transport: if self.ctx["transport"] == "http" { Transport::Http } else { Transport::Channel },
+            transport: if self.ctx["transport"] == "http" { MessageCarrier::Http } else { MessageCarrier::Channel },
             uri: self.ctx["requested_uri"].as_str(),
             ..Facts::new(kind, method)
         }

@@ -8,7 +8,7 @@ use http_body_util::BodyExt as _;
 use tokio::time::sleep;
 
 use super::{
-    endpoint::Endpoint,
+    endpoint::HttpEndpoint,
     refusal::Refused,
     response::{Response, is_events, is_json, read},
 };
@@ -35,7 +35,7 @@ pub(super) struct Cursor {
 
 /// Posts a request, and returns every message on its exchange.
 pub(super) fn answer(
-    endpoint: Arc<Endpoint>,
+    endpoint: Arc<HttpEndpoint>,
     request: Message,
     mirror: Option<Arc<Mirror>>,
 ) -> impl Stream<Item = Result<Message, TransportError>> + Send {
@@ -89,7 +89,7 @@ pub(super) fn answer(
 
 /// The rest of a stream that ended before the answer: a server may close it and be polled (2025-11-25 transports).
 async fn resumed(
-    endpoint: &Endpoint,
+    endpoint: &HttpEndpoint,
     cursor: &Cursor,
     fruitless: u32,
 ) -> Result<BoxStream<'static, Result<SseEvent, EventsError>>, TransportError> {

@@ -19,7 +19,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::connector::{ClientError, Connector};
+use super::connector::{ClientError, ServerConnector};
 use crate::backend::transport::interface::TransportError;
 
 /// Maximum idle time of a connection.
@@ -35,10 +35,10 @@ const RETRIES: u32 = 2;
 pub(crate) struct Client {
     /// Separate for each thread: a request, and the task that reads its response, wake no other thread.
     connections: Arc<ThreadLocal<Connections>>,
-    connector: Connector,
+    connector: ServerConnector,
 }
 
-type Connections = legacy::Client<Connector, Full<Bytes>>;
+type Connections = legacy::Client<ServerConnector, Full<Bytes>>;
 
 // === impl Client ===
 
@@ -49,10 +49,10 @@ impl Client {
     ///
     /// An error if certificates are missing, or a proxy in the environment is no URL.
     pub(crate) fn new(environment: &BTreeMap<String, String>) -> Result<Self, ClientError> {
-        Connector::new(environment).map(Self::over)
+        ServerConnector::new(environment).map(Self::over)
     }
 
-    fn over(connector: Connector) -> Self {
+    fn over(connector: ServerConnector) -> Self {
         Self { connections: Arc::default(), connector }
     }
 

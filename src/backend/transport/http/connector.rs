@@ -37,9 +37,9 @@ const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(30);
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Tcp = MaybeHttpsStream<TokioIo<TcpStream>>;
 
-/// Connector. Cheap to clone.
+/// Connector to servers. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Connector {
+pub(super) struct ServerConnector {
     direct: HttpsConnector<HttpConnector>,
     /// HTTP/1.1 only: for proxies, and for upgrades to another protocol.
     http1: HttpsConnector<HttpConnector>,
@@ -79,9 +79,9 @@ pub enum ClientError {
 #[error("no connection after {CONNECT_TIMEOUT:?}")]
 struct ConnectTimeout;
 
-// === impl Connector ===
+// === impl ServerConnector ===
 
-impl Connector {
+impl ServerConnector {
     /// Creates a connector with the proxies of `environment`.
     pub(super) fn new(environment: &BTreeMap<String, String>) -> Result<Self, ClientError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -183,7 +183,7 @@ fn proxies(environment: &BTreeMap<String, String>) -> Result<Matcher, ClientErro
     Ok(Matcher::builder().http(url(http)).https(url(https)).no(direct).build())
 }
 
-impl Service<Uri> for Connector {
+impl Service<Uri> for ServerConnector {
     type Response = Stream;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Stream, BoxError>>;

@@ -26,20 +26,20 @@ use crate::{
 const HEADERS: usize = 16;
 
 /// One endpoint, and its session if there is one.
-pub(super) struct Endpoint {
+pub(super) struct HttpEndpoint {
     target: HttpTarget,
     pub(super) session: OnceLock<HeaderValue>,
     pub(super) revision: OnceLock<Revision>,
     pub(super) opening: Opening,
     /// True if a server over HTTP+SSE may have refused `initialize`.
     may_be_http_sse: AtomicBool,
-    /// The result of [`Endpoint::headers_of_posts`], once the handshake is done.
+    /// The result of [`HttpEndpoint::headers_of_posts`], once the handshake is done.
     of_posts: OnceLock<HeaderMap>,
 }
 
-// === impl Endpoint ===
+// === impl HttpEndpoint ===
 
-impl Endpoint {
+impl HttpEndpoint {
     /// Creates the endpoint. `late` is shared by all connections to this server.
     pub(super) fn new(target: HttpTarget, late: &LateStreams) -> Self {
         let (session, revision, of_posts) = (OnceLock::new(), OnceLock::new(), OnceLock::new());

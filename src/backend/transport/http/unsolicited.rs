@@ -6,7 +6,7 @@ use futures_util::{StreamExt as _, future};
 use http_body_util::BodyExt as _;
 use tokio::time::{Instant, sleep};
 
-use super::{answer::Cursor, endpoint::Endpoint, refusal::Refused, response::is_events};
+use super::{answer::Cursor, endpoint::HttpEndpoint, refusal::Refused, response::is_events};
 use crate::{
     backend::transport::interface::{Arrival, Incoming, TransportError},
     wire::events::events,
@@ -23,7 +23,7 @@ const LONG_LIFE: Duration = Duration::from_secs(5);
 const MOST_UNREACHABLE: u32 = 3;
 
 /// The messages of the stream, which is reopened whenever it ends. A server without it is asked once.
-pub(super) fn incoming(endpoint: Arc<Endpoint>) -> Incoming {
+pub(super) fn incoming(endpoint: Arc<HttpEndpoint>) -> Incoming {
     let arrivals = async_stream::stream! {
         endpoint.opening.may_ask().await;
         let mut cursor = Cursor::default();

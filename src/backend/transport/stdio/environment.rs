@@ -60,8 +60,8 @@ const NETWORK: &[&str] = &[
     "UV_DEFAULT_INDEX",
 ];
 
-/// What to do where a child did not start and a setting for the network that the gateway has may be what it lacks; `None`
-/// where it lacks none.
+/// Advice for a child that did not start: the network settings of the gateway's environment that it did not get. `None`
+/// if there are none.
 pub(crate) fn advice(gateway: &BTreeMap<String, String>, configured: &BTreeMap<String, Secret>) -> Option<String> {
     let lacks = |name: &&&str| gateway.contains_key(**name) && !configured.contains_key(**name);
     let lacking: Vec<&str> = NETWORK.iter().filter(lacks).copied().collect();

@@ -27,11 +27,11 @@ use crate::{
     support::{Secret, printable},
 };
 
-/// How many lines of standard error are kept.
+/// Maximum number of lines of standard error that are kept.
 const TAIL_LINES: usize = 100;
-/// How much of each is kept, in bytes.
+/// Maximum length of each, in bytes.
 const TAIL_LINE: usize = 1024;
-/// How long a child may take to end by itself, first after its standard input was closed, then after `SIGTERM`.
+/// Time for a child to end by itself, first after its standard input was closed, then after `SIGTERM`.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A child process that runs.

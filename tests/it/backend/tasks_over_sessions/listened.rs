@@ -4,8 +4,8 @@ use lockkeeper::mcp::{Event, Notification};
 
 use super::*;
 use crate::backend::{
-    endpoint::status,
-    peers::{next, until},
+    scripted_http_server::status,
+    scripted_servers::{next, until},
 };
 
 impl Old {

@@ -139,7 +139,7 @@ fn client(environment: &[(&str, String)]) -> Client {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let tls = tls.with_root_certificates(roots).with_no_client_auth();
-    Client::over(Connector::with_tls(tls, &environment).unwrap())
+    Client::over(ServerConnector::with_tls(tls, &environment).unwrap())
 }
 
 fn target(client: &Client, url: &str) -> HttpTarget {

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    frontend::requests::RequestPermit,
+    frontend::stateless_requests::RequestPermit,
     mcp::{
         Call, ClientInfo, Context, Event, Message, Method, Notification, Payload, RequestId, Server,
         client_translator::ClientTranslator,

@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{sync::Semaphore, task::JoinSet};
 
-use super::peers::until;
+use super::scripted_servers::until;
 use crate::support::strict;
 
 /// One request that the server got.

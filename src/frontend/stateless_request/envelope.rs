@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use crate::{
-    frontend::requests::ClientDescription,
+    frontend::stateless_requests::ClientDescription,
     mcp::{ErrorObject, Level, Method, Revision, json::Object, meta},
 };
 

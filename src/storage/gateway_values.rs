@@ -4,9 +4,9 @@ use super::database::{Database, StorageError};
 
 /// Single values of the gateway.
 #[derive(Debug, Clone, Copy)]
-pub struct FactTable<'a>(pub(super) &'a Database);
+pub struct GatewayValueTable<'a>(pub(super) &'a Database);
 
-impl FactTable<'_> {
+impl GatewayValueTable<'_> {
     /// The value of this name; writes `value` if there is none. If two processes write, both get the value of the
     /// first.
     pub async fn get_or_add(&self, name: &'static str, value: &[u8]) -> Result<Vec<u8>, StorageError> {

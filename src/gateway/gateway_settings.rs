@@ -4,29 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{
-    mcp::{Payload, Server, observer::Observer},
-    model::{BackendId, Naming, Share},
-    support::Random,
-};
-
-/// One backend and the operator's settings for it.
-#[derive(Clone)]
-pub struct Mount {
-    /// Its name on this gateway.
-    pub id: BackendId,
-    /// Its name in front of people.
-    pub title: String,
-    /// The backend itself.
-    pub server: Arc<dyn Server>,
-    /// Sharing of its sessions, and with it of its lists.
-    pub share: Share,
-    /// The tools that a read-only right reaches.
-    pub read_only_tools: Vec<String>,
-    /// Last server information, perhaps from an earlier process of the gateway: given to clients until the backend
-    /// answers (`translation` 6.7).
-    pub introduction: Option<Payload>,
-}
+use crate::{mcp::observer::Observer, model::Naming, support::Random};
 
 /// The presentation of the backends.
 #[derive(Debug, Clone)]

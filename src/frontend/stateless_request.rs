@@ -17,8 +17,8 @@ pub(super) use self::envelope::{RequestEnvelope, unsupported};
 use self::{discover::discover, listen::Listen};
 use crate::{
     frontend::{
-        requests::{RequestKind, RequestPermit},
         state::{FrontendState, Sender},
+        stateless_requests::{RequestKind, RequestPermit},
     },
     mcp::{
         Call, CancelReason, ClientInfo, Context, ErrorObject, Event, Level, Message, Method, Notification, Outcome,

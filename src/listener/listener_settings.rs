@@ -1,21 +1,8 @@
-//! The bounds of connections, and the kind of service that answers on them. Knows nothing of sockets.
+//! Bounds and timeouts of connections. Knows nothing of sockets.
 
-use std::{convert::Infallible, time::Duration};
+use std::time::Duration;
 
-use axum::{extract::Request, response::Response};
 use ipnet::IpNet;
-use tower::Service;
-
-/// A service that answers every request, such as a router.
-pub trait Serve:
-    Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
-{
-}
-
-impl<S> Serve for S where
-    S: Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
-{
-}
 
 /// The bounds of connections.
 #[derive(Debug, Clone)]

@@ -1,0 +1,26 @@
+//! A backend as the operator configured it, given to the gateway. Knows nothing of lists and calls.
+
+use std::sync::Arc;
+
+use crate::{
+    mcp::{Payload, Server},
+    model::{BackendId, Share},
+};
+
+/// One backend and the operator's settings for it.
+#[derive(Clone)]
+pub struct ConfiguredBackend {
+    /// Its name on this gateway.
+    pub id: BackendId,
+    /// Its name in front of people.
+    pub title: String,
+    /// The backend itself.
+    pub server: Arc<dyn Server>,
+    /// Sharing of its sessions, and with it of its lists.
+    pub share: Share,
+    /// The tools that a read-only right reaches.
+    pub read_only_tools: Vec<String>,
+    /// Last server information, perhaps from an earlier process of the gateway: given to clients until the backend
+    /// answers (`translation` 6.7).
+    pub introduction: Option<Payload>,
+}
