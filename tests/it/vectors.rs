@@ -143,7 +143,7 @@ impl Vector {
         let scene = Scene::merged(self, &mut stage, &name);
         if self.conversation() == Some(Conversation::Shutdown) {
             return match self.message()["event"].as_str() {
-                Some(event) if event.contains("stdio") => listening::ends_on_pipes(&scene, stage).await,
+                Some(event) if event.contains("stdio") => listening::ends_on_channels(&scene, stage).await,
                 _ => listening::ends(scene, stage).await,
             };
         }

@@ -2,6 +2,8 @@
 //! never get ends the test: an answer on the stream of another request, a repeated event or server request, a message
 //! that violates the schema of its version.
 
+mod channel;
+mod http;
 mod stateless;
 
 use std::{
@@ -9,16 +11,16 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::mcp::{Era, Revision};
-use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use lockkeeper::{
+    config::Config,
+    mcp::{Era, Revision},
+};
+use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 
-use self::stateless::Legs;
-use super::{
-    Pair,
-    tap::{Event, Tap},
-};
+use self::{channel::Channel, stateless::Legs};
+use super::{Pair, tap::Tap};
 use crate::support::{is_a_start, strict};
 
 /// Time limit for an expected message.
@@ -29,6 +31,8 @@ pub(super) const SOON: Duration = Duration::from_mins(1);
 pub(super) enum Binding {
     Streamable,
     Sse,
+    WebSocket,
+    Stdio,
 }
 
 /// Endpoint and credential of a client.
@@ -39,6 +43,8 @@ pub(super) struct Door<'a> {
     pub(super) url: &'a str,
     pub(super) key: &'a str,
     pub(super) backend: &'a str,
+    /// The configuration with all servers, for a gateway of the client's own.
+    pub(super) config: &'a Config,
 }
 
 /// One client session.
@@ -49,6 +55,8 @@ pub(super) struct Peer {
     http: Client,
     address: String,
     key: String,
+    /// The connection of a binding that is no HTTP.
+    channel: Option<Channel>,
     session: Option<String>,
     inbox: (mpsc::UnboundedSender<Arrived>, mpsc::UnboundedReceiver<Arrived>),
     kept: VecDeque<(Origin, Value)>,
@@ -72,6 +80,8 @@ pub(super) enum Origin {
     Post(Vec<Value>),
     /// A stream without a request.
     Standalone,
+    /// The only stream of a channel.
+    Channel,
 }
 
 /// A received message.
@@ -110,6 +120,7 @@ impl Peer {
             http: door.http.clone(),
             address: format!("{}/mcp/{}", door.url, door.backend),
             key: door.key.to_owned(),
+            channel: None,
             session: None,
             inbox: mpsc::unbounded_channel(),
             kept: VecDeque::new(),
@@ -121,12 +132,14 @@ impl Peer {
             progress: HashMap::new(),
             legs: Legs::of(capabilities),
         };
+        match pair.binding {
+            Binding::Streamable => {}
+            Binding::Sse => peer.connect(&format!("{}/sse/{}", door.url, door.backend), door.url).await,
+            Binding::WebSocket | Binding::Stdio => peer.channel = Some(peer.open_channel(door).await),
+        }
         if peer.is_stateless() {
             peer.greeting = peer.ask("server/discover", json!({})).await["result"].take();
             return peer;
-        }
-        if pair.binding == Binding::Sse {
-            peer.connect(&format!("{}/sse/{}", door.url, door.backend), door.url).await;
         }
         let params = json!({ "protocolVersion": pair.client.as_str(), "capabilities": capabilities,
             "clientInfo": { "name": "matrix", "version": "1" } });
@@ -135,19 +148,6 @@ impl Peer {
         peer.greeting = answer["result"].clone();
         peer.tell("notifications/initialized", Value::Null).await;
         peer
-    }
-
-    /// Opens the connection that is the session (2024-11-05).
-    async fn connect(&mut self, address: &str, url: &str) {
-        let mut tap = Tap::of(self.request(self.http.get(address)).send().await.unwrap());
-        let endpoint = loop {
-            let event = tap.next().await.expect("the endpoint event");
-            if event.name.as_deref() == Some("endpoint") {
-                break event;
-            }
-        };
-        self.address = format!("{url}{}", endpoint.data.unwrap());
-        self.read(Origin::Standalone, tap);
     }
 
     pub(super) fn begin(&mut self, feature: &'static str) {
@@ -162,6 +162,9 @@ impl Peer {
     /// Ends the session.
     pub(super) async fn close(mut self) {
         self.reading.shutdown().await;
+        if let Some(channel) = self.channel.take() {
+            channel.close().await;
+        }
         if self.pair.binding == Binding::Streamable && !self.is_stateless() {
             let ended = self.request(self.http.delete(&self.address)).send().await.unwrap();
             assert_eq!(ended.status(), StatusCode::NO_CONTENT, "{self:?}");
@@ -170,6 +173,9 @@ impl Peer {
 
     /// Posts a message; messages on its exchange go into the inbox.
     pub(super) async fn post(&mut self, message: &Value) {
+        if self.channel.is_some() {
+            return self.send_on_channel(message);
+        }
         let response = self.exchange(message).await;
         assert!(response.status().is_success(), "{self:?}: {message} was answered {}", response.status());
         if response.status() != StatusCode::ACCEPTED {
@@ -177,56 +183,10 @@ impl Peer {
         }
     }
 
-    /// Posts a message, and returns the response.
-    pub(super) async fn exchange(&mut self, message: &Value) -> Response {
+    fn expect_answers(&mut self, message: &Value) {
         for (id, method) in requests(message) {
             self.pending.insert(id.to_string(), method.to_owned());
         }
-        let request = self.http.post(&self.address).header("content-type", "application/json");
-        let response = self.request(request).body(message.to_string()).send().await.unwrap();
-        if let Some(id) = response.headers().get("mcp-session-id") {
-            self.session = Some(id.to_str().unwrap().to_owned());
-        }
-        response
-    }
-
-    /// Opens a standalone stream, or resumes the one of the event `last`.
-    pub(super) async fn resume(&self, last: Option<&str>) -> Tap {
-        let mut request = self.request(self.http.get(&self.address));
-        if let Some(last) = last {
-            request = request.header("last-event-id", last);
-        }
-        let response = request.send().await.unwrap();
-        assert_eq!(response.status(), StatusCode::OK, "{self:?}");
-        Tap::of(response)
-    }
-
-    fn request(&self, request: RequestBuilder) -> RequestBuilder {
-        let request = request.bearer_auth(&self.key).header("accept", "application/json, text/event-stream");
-        match &self.session {
-            Some(session) if self.pair.client >= Revision::V2025_06_18 => {
-                request.header("mcp-session-id", session).header("mcp-protocol-version", self.pair.client.as_str())
-            }
-            Some(session) => request.header("mcp-session-id", session),
-            None => request,
-        }
-    }
-
-    /// Reads a stream into the inbox.
-    pub(super) fn read(&mut self, on: Origin, mut tap: Tap) {
-        let inbox = self.inbox.0.clone();
-        self.reading.spawn(async move {
-            while let Some(Event { id, data, .. }) = tap.next().await {
-                let Some(data) = data.filter(|data| !data.is_empty()) else { continue };
-                let messages = match serde_json::from_str(&data).unwrap() {
-                    Value::Array(messages) => messages,
-                    message => vec![message],
-                };
-                for message in messages {
-                    let _ = inbox.send(Arrived { on: on.clone(), event: id.clone(), message, status: None });
-                }
-            }
-        });
     }
 
     /// Sends a request, and returns its id.

@@ -159,8 +159,8 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         assert_eq!(unknown["error"]["code"], -32002, "{peer:?}: {unknown}");
     }),
     conversation!("what is said in a call and beside it, each on its stream", |peer, pair| {
-        // stdio has one stream, HTTP+SSE too, and 2026-07-28 has no standalone stream
-        if pair.transport == "stdio" || pair.binding == Binding::Sse || pair.server.era() == Era::Modern {
+        // only Streamable HTTP has several streams, and 2026-07-28 has no standalone stream
+        if pair.transport == "stdio" || pair.binding != Binding::Streamable || pair.server.era() == Era::Modern {
             return;
         }
         let changed = |uri: &str| json!({ "level": "alert", "data": uri });
@@ -181,7 +181,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         }
     }),
     conversation!("batches", |peer, pair| {
-        if pair.client == Revision::V2025_03_26 && pair.binding == Binding::Streamable {
+        if pair.client == Revision::V2025_03_26 {
             let ping = |id: &str| json!({ "jsonrpc": "2.0", "id": id, "method": "ping" });
             peer.post(&json!([ping("b1"), ping("b2")])).await;
             for id in ["b1", "b2"] {

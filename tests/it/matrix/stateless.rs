@@ -162,7 +162,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
                 "asked",
             ),
         ] {
-            let mark = format!("{mark} {} {}", pair.transport, pair.server);
+            let mark = format!("{mark} {pair:?}");
             let mut params = script(&steps);
             params["arguments"]["mark"] = mark.as_str().into();
             let call = peer.send("tools/call", params).await;
@@ -215,7 +215,7 @@ pub(super) const UNANSWERED: (&str, Feature) = conversation!("a question that no
         return;
     }
     let mut params = script(&json!([["ask", "q", "roots/list", {}], ["answer", "q"], ["note"]]));
-    let mark = format!("nobody {} {}", pair.transport, pair.server);
+    let mark = format!("nobody {pair:?}");
     params["arguments"]["mark"] = mark.as_str().into();
     let call = peer.send("tools/call", params).await;
     let question = peer.next("roots/list").await;

@@ -10,7 +10,7 @@ use std::{
 
 use lockkeeper::{
     app::App,
-    config::{self, CommandLineOptions, Environment},
+    config::{self, CommandLineOptions, Config, Environment},
     mcp::{Era, Revision},
     telemetry::Telemetry,
 };
@@ -35,6 +35,16 @@ pub(super) struct Behind {
     pub(super) era: &'static str,
     /// Further lines of its section.
     pub(super) options: String,
+    pub(super) served_on: ServedOn,
+}
+
+/// The gateway that has a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ServedOn {
+    /// The one in this process, which every other binding reaches.
+    Network,
+    /// A gateway of the client's own.
+    Pipes,
 }
 
 /// Servers, configuration and data of a gateway, running or not.
@@ -52,6 +62,8 @@ pub(super) struct World {
     pub(super) url: String,
     pub(super) key: String,
     http: Client,
+    /// With the servers of all gateways.
+    config: Config,
     stop: oneshot::Sender<()>,
     served: JoinSet<anyhow::Result<()>>,
 }
@@ -65,7 +77,14 @@ impl Behind {
     /// A server without further options, named after its version.
     pub(super) fn new(transport: &'static str, version: Revision) -> Self {
         let era = if version.era() == Era::Modern { "modern" } else { "legacy" };
-        Self { name: format!("{transport}-{version}"), transport, version, era, options: String::new() }
+        Self {
+            name: format!("{transport}-{version}"),
+            transport,
+            version,
+            era,
+            options: String::new(),
+            served_on: ServedOn::Network,
+        }
     }
 
     /// The same server with an era that the gateway has to detect.
@@ -118,7 +137,7 @@ impl Site {
         fs::create_dir(&received).unwrap();
         let mut text = format!("[limits]\n{limits}\n");
         let mut servers = Vec::new();
-        for Behind { name, transport, version, era, options } in behind {
+        for Behind { name, transport, version, era, options, .. } in behind {
             writeln!(text, "[backends.{name}]\nera = \"{era}\"\n{options}").unwrap();
             if *transport == "http" {
                 let (server, port) = Server::over_http(*version, &received);
@@ -194,7 +213,7 @@ impl World {
         for pair in pairs {
             let name = pair.backend();
             if behind.iter().all(|known| known.name != name) {
-                behind.push(Behind { name, ..Behind::new(pair.transport, pair.server) });
+                behind.push(Behind { name, served_on: pair.served_on(), ..Behind::new(pair.transport, pair.server) });
             }
         }
         Self::of(limits, &behind).await
@@ -211,7 +230,11 @@ impl World {
         let path = std::env::var("PATH").unwrap_or_default();
         let environment: Environment = [("PATH", path.as_str()), ("HOME", "/tmp")].into_iter().collect();
         let config = config::load(&given, &environment, site.folder()).unwrap();
-        let app = Box::pin(App::build(config, Telemetry::detached().unwrap())).await.unwrap();
+        let mut own = config.clone();
+        own.backends.retain(|backend| {
+            behind.iter().any(|one| one.name == backend.id.as_str() && one.served_on == ServedOn::Network)
+        });
+        let app = Box::pin(App::build(own, Telemetry::detached().unwrap())).await.unwrap();
         let url = app.public_url().to_string();
         let key = site.key("ann");
         let (stop, stopped) = oneshot::channel();
@@ -220,12 +243,12 @@ impl World {
             let _ = stopped.await;
         }));
         let http = Client::builder().no_proxy().build().unwrap();
-        Self { site, url, key, http, stop, served }
+        Self { site, url, key, http, config, stop, served }
     }
 
     /// The endpoint of one of its servers, with the first key.
     pub(super) fn door<'a>(&'a self, backend: &'a str) -> Door<'a> {
-        Door { http: &self.http, url: &self.url, key: &self.key, backend }
+        Door { http: &self.http, url: &self.url, key: &self.key, backend, config: &self.config }
     }
 
     pub(super) async fn stop(mut self) {

@@ -1,10 +1,15 @@
 //! Notifications outside of any call, if one side uses `subscriptions/listen` (2026-07-28).
 
+use futures_util::{SinkExt as _, StreamExt as _};
 use lockkeeper::{app::StdioApp, telemetry::Telemetry};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, duplex},
     sync::oneshot,
+};
+use tokio_tungstenite::{
+    connect_async,
+    tungstenite::{Message as Frame, client::IntoClientRequest as _},
 };
 
 use super::{
@@ -95,17 +100,21 @@ pub(super) async fn ends(scene: Scene<'_>, stage: Stage) -> Result<(), String> {
     tokio::join!(told, stage.stop()).0
 }
 
+/// The gateway of a client on a channel stops during its listen.
+pub(super) async fn ends_on_channels(scene: &Scene<'_>, stage: Stage) -> Result<(), String> {
+    ends_on_pipes(scene, &stage).await?;
+    ends_on_a_socket(scene, stage).await
+}
+
 /// The gateway of a client on pipes stops during its listen.
-pub(super) async fn ends_on_pipes(scene: &Scene<'_>, stage: Stage) -> Result<(), String> {
+async fn ends_on_pipes(scene: &Scene<'_>, stage: &Stage) -> Result<(), String> {
     let app = StdioApp::build(&stage.config, Telemetry::detached().unwrap());
     let app = Box::pin(app).await.map_err(|error| error.to_string())?;
     let ((mut input, theirs), (ours, output)) = (duplex(1 << 16), duplex(1 << 16));
     let (stop, stopped) = oneshot::channel::<()>();
-    let steps: Vec<&Value> = scene.vector.steps("client", "out").map(|step| &step["msg"]).collect();
-    let params = json!({ "notifications": { "toolsListChanged": true } });
-    let asked = json!({ "jsonrpc": "2.0", "id": steps[0]["id"], "method": "subscriptions/listen", "params": params });
+    let (asked, steps) = listen_that_ends(scene);
     let told = async {
-        input.write_all(format!("{}\n", scene.card.enveloped(&asked)).as_bytes()).await.unwrap();
+        input.write_all(format!("{asked}\n").as_bytes()).await.unwrap();
         let mut lines = BufReader::new(output).lines();
         let mut next = async || {
             let line = lines.next_line().await.unwrap().ok_or("the output ended")?;
@@ -120,8 +129,44 @@ pub(super) async fn ends_on_pipes(scene: &Scene<'_>, stage: Stage) -> Result<(),
     };
     let serving = app.serve(theirs, ours, async { drop(stopped.await) });
     let (told, ()) = tokio::join!(told, serving);
-    stage.stop().await;
-    told
+    told.map_err(|fault: String| format!("on pipes: {fault}"))
+}
+
+/// The gateway of a client on WebSocket stops during its listen.
+async fn ends_on_a_socket(scene: &Scene<'_>, stage: Stage) -> Result<(), String> {
+    let authority = stage.url.trim_start_matches("http://");
+    let mut request = format!("ws://{authority}/ws").into_client_request().unwrap();
+    for (name, value) in
+        [("authorization", format!("Bearer {}", stage.key)), ("sec-websocket-protocol", "mcp".to_owned())]
+    {
+        request.headers_mut().insert(name, value.parse().unwrap());
+    }
+    let (mut socket, _) = connect_async(request).await.map_err(|error| error.to_string())?;
+    let (asked, steps) = listen_that_ends(scene);
+    socket.send(Frame::text(asked.to_string())).await.unwrap();
+    let mut next = async || loop {
+        match socket.next().await {
+            Some(Ok(Frame::Text(text))) => return Ok(serde_json::from_str::<Value>(&text).unwrap()),
+            Some(Ok(Frame::Ping(_))) => {}
+            other => return Err(format!("the connection ended: {other:?}")),
+        }
+    };
+    acknowledges(&next().await?, &asked)?;
+    let told = async {
+        for step in steps {
+            same(&next().await?, step, At::Client)?;
+        }
+        Ok(())
+    };
+    tokio::join!(told, stage.stop()).0.map_err(|fault: String| format!("on WebSocket: {fault}"))
+}
+
+/// The listen of the vector, and the messages at its end.
+fn listen_that_ends<'a>(scene: &Scene<'a>) -> (Value, Vec<&'a Value>) {
+    let steps: Vec<&Value> = scene.vector.steps("client", "out").map(|step| &step["msg"]).collect();
+    let params = json!({ "notifications": { "toolsListChanged": true } });
+    let asked = json!({ "jsonrpc": "2.0", "id": steps[0]["id"], "method": "subscriptions/listen", "params": params });
+    (scene.card.enveloped(&asked), steps)
 }
 
 async fn listen(client: &mut Client, id: &str, filter: &Value) -> Result<(), String> {

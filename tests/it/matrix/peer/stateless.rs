@@ -1,18 +1,18 @@
-//! The same client in 2026-07-28: every request is self-contained, with client and subject in its headers; server
-//! requests come in results, and the next request brings their answers. For a conversation it is a single call: server
-//! requests look as in a session, and the end is the answer to the first request.
+//! The same client in 2026-07-28: every request is self-contained, over HTTP with client and subject in its headers;
+//! server requests come in results, and the next request brings their answers. For a conversation it is a single call:
+//! server requests look as in a session, and the end is the answer to the first request.
+//!
+//! On a channel each request has a progress token of its own, and a notification ends it.
 //!
 //! Members of a result that belong to the version (type, cache hints, server name) are checked and removed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use lockkeeper::mcp::{Era, Level};
-use reqwest::{RequestBuilder, StatusCode};
 use serde_json::{Map, Value, json};
 use tokio::task::AbortHandle;
 
-use super::{Arrived, Origin, Peer};
+use super::{Arrived, Origin, Peer, http::status_of};
 use crate::{
     matrix::{
         Pair, offers,
@@ -22,7 +22,7 @@ use crate::{
 };
 
 const PREFIX: &str = "io.modelcontextprotocol/";
-const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// Results with cache hints (2026-07-28, caching).
 const CACHEABLE: [&str; 6] =
     ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"];
@@ -40,6 +40,10 @@ pub(super) struct Legs {
     /// The call and the key of each server request, by its id in conversations.
     questions: HashMap<String, (Value, String)>,
     reading: HashMap<String, AbortHandle>,
+    /// Request and original of each progress token on a channel.
+    pub(super) tokens: HashMap<String, (Value, Value)>,
+    /// The requests that were cancelled on a channel.
+    pub(super) left: HashSet<String>,
     /// The last cache hints.
     hints: (Value, Value),
 }
@@ -122,9 +126,16 @@ impl Peer {
     /// Cancels a call and stops reading it.
     pub(in crate::matrix) fn leave(&mut self, call: &Value) {
         let wire = self.wire(call);
-        self.legs.reading.remove(&wire.to_string()).unwrap().abort();
         self.legs.calls.remove(&wire.to_string());
-        self.pending.remove(&wire.to_string());
+        let runs = self.pending.remove(&wire.to_string()).is_some();
+        let Some(channel) = &self.channel else {
+            return self.legs.reading.remove(&wire.to_string()).unwrap().abort();
+        };
+        if runs {
+            let params = json!({ "requestId": wire });
+            channel.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }));
+            self.legs.left.insert(wire.to_string());
+        }
     }
 
     /// Continues a call regardless of unanswered server requests, with parameters modified by `change`.
@@ -180,7 +191,18 @@ impl Peer {
         if let Some(level) = self.legs.level {
             meta[format!("{PREFIX}logLevel")] = level.into();
         }
+        if self.channel.is_some()
+            && let Some(token) = meta.get_mut("progressToken")
+        {
+            let own = json!(format!("{token} of {id}"));
+            self.legs.tokens.insert(own.to_string(), (id.clone(), std::mem::replace(token, own)));
+        }
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": leg.method, "params": params });
+        self.legs.calls.insert(id.to_string(), leg);
+        if self.channel.is_some() {
+            return self.send_on_channel(&message);
+        }
+        self.expect_answers(&message);
         let request = self.mirrored(&message);
         let (on, inbox) = (Origin::Post(vec![id.clone()]), self.inbox.0.clone());
         let reading = self.reading.spawn(async move {
@@ -197,38 +219,6 @@ impl Peer {
             }
         });
         self.legs.reading.insert(id.to_string(), reading);
-        self.pending.insert(id.to_string(), leg.method.clone());
-        self.legs.calls.insert(id.to_string(), leg);
-    }
-
-    /// A request with the headers that mirror it.
-    fn mirrored(&self, message: &Value) -> RequestBuilder {
-        let request = self.http.post(&self.address).bearer_auth(&self.key);
-        let mut request = request
-            .header("accept", "application/json, text/event-stream")
-            .header("content-type", "application/json")
-            .header("mcp-protocol-version", self.pair.client.as_str())
-            .header("mcp-method", message["method"].as_str().unwrap());
-        let params = &message["params"];
-        let name = match message["method"].as_str().unwrap() {
-            "tools/call" | "prompts/get" => params["name"].as_str(),
-            "resources/read" => params["uri"].as_str(),
-            _ => None,
-        };
-        if let Some(name) = name {
-            request = request.header("mcp-name", header_value(name));
-        }
-        if name == Some("mirrored") {
-            for (header, pointer) in [("Region", "/region"), ("Count", "/count"), ("Flag", "/deep/flag")] {
-                let value = match params["arguments"].pointer(pointer) {
-                    None | Some(Value::Null) => continue,
-                    Some(Value::String(text)) => header_value(text),
-                    Some(value) => value.to_string(),
-                };
-                request = request.header(format!("Mcp-Param-{header}"), value);
-            }
-        }
-        request.body(message.to_string())
     }
 
     /// Answers one server request; the call continues once all are answered.
@@ -249,8 +239,11 @@ impl Peer {
     pub(super) fn checked_alone(&mut self, arrived: Arrived) -> Vec<(Origin, Value)> {
         let Arrived { on, event, mut message, status } = arrived;
         assert_eq!(event, None, "{self:?}: {message}");
-        let Origin::Post(ids) = &on else { panic!("{self:?}: a stream without a request") };
-        let wire = ids[0].clone();
+        let wire = match &on {
+            Origin::Post(ids) => ids[0].clone(),
+            Origin::Channel => self.request_on_channel(&mut message),
+            Origin::Standalone => panic!("{self:?}: a stream without a request"),
+        };
         let Some(mut leg) = self.legs.calls.remove(&wire.to_string()) else {
             // sent before the call was cancelled
             return Vec::new();
@@ -377,24 +370,5 @@ impl Peer {
         if !meta.is_empty() {
             result.insert("_meta".to_owned(), meta.into());
         }
-    }
-}
-
-/// The status of a response that is no stream (`translation` 2.2).
-fn status_of(message: &Value) -> StatusCode {
-    match message["error"]["code"].as_i64() {
-        Some(-32601) => StatusCode::NOT_FOUND,
-        Some(-32022..=-32020) => StatusCode::BAD_REQUEST,
-        _ => StatusCode::OK,
-    }
-}
-
-/// A value in a form that a header can carry.
-fn header_value(value: &str) -> String {
-    let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~')) && value.trim() == value;
-    if plain && !value.starts_with("=?base64?") {
-        value.to_owned()
-    } else {
-        format!("=?base64?{}?=", STANDARD.encode(value))
     }
 }
