@@ -28,6 +28,7 @@ mod supervisor;
 mod task_group;
 mod transport;
 mod transport_choice;
+mod upgrade;
 
 pub use demo::Demo;
 pub use error::StartError;

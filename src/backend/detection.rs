@@ -48,18 +48,33 @@ impl Detection<'_> {
     /// Opens the base connection.
     pub(super) async fn open_base(&self) -> Result<Opened, Failure> {
         let client = Arc::new(ClientInfo::gateway());
-        let opened = match self.era.starting_verdict() {
-            None => self.detect(&client).await,
-            Some(verdict) if verdict.is_configured() => self
-                .opener
-                .open(Some(verdict.era), (&ConnectionKey::base(), self.succession()), &client)
-                .await
-                .map(Opened::sure),
+        let mut opened = match self.era.starting_verdict() {
+            Some(verdict) if verdict.is_configured() => self.open_configured(verdict, &client).await,
             Some(verdict) if verdict.era == Era::Modern => self.confirm_modern(verdict, &client).await,
             Some(verdict) => self.confirm_legacy(verdict, &client).await,
+            None => self.detect(&client).await,
         };
+        // ends, since an endpoint over HTTP is not followed elsewhere
+        while let Err(Failure { error: StartError::Upgrade(offer), .. }) = &opened {
+            opened = match self.opener.follow(offer) {
+                Ok(()) => match self.era.starting_verdict().filter(Verdict::is_configured) {
+                    Some(verdict) => self.open_configured(verdict, &client).await,
+                    None => self.detect(&client).await,
+                },
+                Err(refusal) => Err(refusal.into()),
+            };
+        }
+        if opened.is_err() {
+            // the server may have been replaced
+            self.opener.transport.forget();
+        }
         self.opener.count(opened.as_ref().ok().map(|opened| &*opened.connection));
         opened
+    }
+
+    async fn open_configured(&self, verdict: Verdict, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
+        let key = (&ConnectionKey::base(), self.succession());
+        self.opener.open(Some(verdict.era), key, client).await.map(Opened::sure)
     }
 
     /// Stores a detected era, and ends connections of the other era.
@@ -79,7 +94,7 @@ impl Detection<'_> {
                 Ok(Opened::sure(spare.keep()))
             }
             told => {
-                if self.opener.spec.is_channel() && matches!(told, DiscoverOutcome::Nothing(_)) {
+                if self.opener.transport.is_channel() && matches!(told, DiscoverOutcome::Nothing(_)) {
                     // a process of an older server may stay silent
                     self.era.doubt();
                 }
@@ -106,7 +121,7 @@ impl Detection<'_> {
                 tracing::info!(backend = %self.opener.spec.id, reason = %failure.error, "the server's protocol era is detected again");
                 self.detect(client).await
             }
-            StartError::Unreachable(_) | StartError::TimedOut(_) if self.opener.spec.is_channel() => {
+            StartError::Unreachable(_) | StartError::TimedOut(_) if self.opener.transport.is_channel() => {
                 self.era.doubt();
                 Err(failure)
             }
@@ -129,7 +144,7 @@ impl Detection<'_> {
         let told = tokio::select! {
             told = &mut asking => told,
             () = self.opener.context.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
-            () = sleep(self.opener.spec.probe_timeout), if self.opener.spec.is_channel() => return self.detect_between(spare, asking, client).await,
+            () = sleep(self.opener.spec.probe_timeout), if self.opener.transport.is_channel() => return self.detect_between(spare, asking, client).await,
         };
         self.settle(spare, told, client).await
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::upgrade::TransportOffer;
 use crate::{
     mcp::{
         Era, ErrorObject,
@@ -27,6 +28,17 @@ pub enum StartError {
     /// The server reports the other era (`translation` 2.7).
     #[error("{0}: set `era = \"auto\"`, or leave it out")]
     OtherEra(String),
+    /// The server wants to be reached over another transport (`translation` 6.8).
+    #[error("the server wants to be reached at {0}")]
+    Upgrade(TransportOffer),
+    /// That is not followed.
+    #[error("upgrade refused: the server wants to be reached at {offer}, {why}")]
+    UpgradeRefused {
+        /// The endpoint and the transport.
+        offer: TransportOffer,
+        /// The reason.
+        why: &'static str,
+    },
     /// The server cannot be reached, or the connection broke during the handshake.
     #[error("{0}")]
     Unreachable(String),
@@ -55,7 +67,7 @@ pub(crate) enum DispatchError {
 impl StartError {
     /// True if an early retry is useless.
     pub const fn is_lasting(&self) -> bool {
-        matches!(self, Self::NoCommand(_) | Self::Incompatible { .. } | Self::OtherEra(_))
+        matches!(self, Self::NoCommand(_) | Self::Incompatible { .. } | Self::OtherEra(_) | Self::UpgradeRefused { .. })
     }
 
     /// The error of a call to this backend.

@@ -22,6 +22,7 @@ use super::{
     subscriptions::Subscriptions,
     transport::{self, Connector, Incoming, Transport, http::LateStreams},
     transport_choice::TransportChoice,
+    upgrade::TransportOffer,
 };
 use crate::{
     mcp::{Capabilities, ClientInfo, Era, Feature, Revision},
@@ -138,7 +139,7 @@ impl Opener {
                 Ok(Err(HandshakeError::Start(error))) => error,
                 Err(_) => StartError::TimedOut(self.spec.start_timeout),
             };
-            return Err(Failure { error: choice.failed(error, &self.transport), stderr_tail: transport.stderr_tail() });
+            return Err(Failure { error: choice.failed(error), stderr_tail: transport.stderr_tail() });
         }
     }
 
@@ -163,6 +164,18 @@ impl Opener {
         };
         connection.end("it did not say who it is");
         Err(Failure { error, stderr_tail: connection.stderr_tail() })
+    }
+
+    /// Follows the server to another transport, for all connections from now on.
+    ///
+    /// # Errors
+    ///
+    /// The refusal if that is not permitted.
+    pub(super) fn follow(&self, offer: &TransportOffer) -> Result<(), StartError> {
+        let accepted = offer.accept(&self.transport.current(), &self.spec.upgrade_to);
+        let transport = accepted.map_err(|why| StartError::UpgradeRefused { offer: offer.clone(), why })?;
+        self.transport.found(transport);
+        Ok(())
     }
 
     /// Opens a connection of `key` without sending anything.

@@ -39,10 +39,8 @@ impl TransportChoice {
         }
     }
 
-    /// Returns to the configured transport for the next opening. The error is the one of the transport that was tried
-    /// first, which is the newer one.
-    pub(super) fn failed(self, error: StartError, known: &ServerTransport) -> StartError {
-        known.forget();
+    /// The error of the opening, with those of both transports.
+    pub(super) fn failed(self, error: StartError) -> StartError {
         match self.refusal {
             Some(refusal) => StartError::Refused(format!("{refusal}; over HTTP+SSE: {error}")),
             None => error,

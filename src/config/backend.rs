@@ -2,6 +2,8 @@
 
 use std::{path::Path, time::Duration};
 
+use url::Url;
+
 use super::{
     dialect::Dialect,
     problem::{ConfigPlace, ConfigProblem},
@@ -114,6 +116,7 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
     let assume_version = section.choice("assume_version", &LEGACY_VERSIONS.map(|version| (version, version)));
     let parallel = section.count("parallel", 1..=1_000);
     let read_only_tools = section.texts("read_only_tools");
+    let upgrade_to = section.parsed_list("upgrade_to", upgrade_url);
     let eras = [("auto", EraChoice::Auto), ("modern", EraChoice::Modern), ("legacy", EraChoice::Legacy)];
     let era = section.choice("era", &eras);
     let default = BackendSpec::new(id, transport?);
@@ -131,8 +134,17 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
         assume_version,
         parallel: parallel.unwrap_or(default.parallel),
         read_only_tools: read_only_tools.unwrap_or_default(),
+        upgrade_to: upgrade_to.unwrap_or_default(),
         ..default
     })
+}
+
+/// A URL to which a server may move.
+fn upgrade_url(text: &str) -> Result<Url, String> {
+    match ServerUrl::parse(text)? {
+        ServerUrl::Http(url) => Ok(url),
+        ServerUrl::WebSocket(_) | ServerUrl::Socket(_) => Err("this must be a URL with http or https".to_owned()),
+    }
 }
 
 /// The configured protocol version.

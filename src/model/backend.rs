@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use super::{BackendId, Delivery, TransportSpec};
 
@@ -71,6 +72,8 @@ pub struct BackendSpec {
     pub parallel: usize,
     /// The names of the tools that `mcp:<backend>:read` may call.
     pub read_only_tools: Vec<String>,
+    /// The endpoints to which the server may move, with everything below their paths (`translation` 6.8).
+    pub upgrade_to: Vec<Url>,
 }
 
 impl BackendSpec {
@@ -92,6 +95,7 @@ impl BackendSpec {
             assume_version: None,
             parallel: 4,
             read_only_tools: Vec::new(),
+            upgrade_to: Vec::new(),
         }
     }
 }

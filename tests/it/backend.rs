@@ -25,4 +25,5 @@ mod task_notifications;
 mod tasks;
 mod tasks_extension;
 mod tasks_over_sessions;
+mod upgrades;
 mod websocket;

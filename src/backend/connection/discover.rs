@@ -13,7 +13,7 @@ use super::{
     state::ServerConnection,
 };
 use crate::{
-    backend::{error::StartError, transport::TransportError},
+    backend::{error::StartError, transport::TransportError, upgrade::TransportOffer},
     mcp::{Era, ErrorObject, Event, Method, Outcome, Payload, Revision, json::Object},
     model::{BackendId, Delivery},
 };
@@ -112,6 +112,9 @@ fn read(result: Payload, backend: &BackendId) -> DiscoverOutcome {
 
 /// An error proves an older server, whatever its code, unless only 2026-07-28 defines it.
 fn refused(error: &ErrorObject) -> DiscoverOutcome {
+    if let Some(offer) = TransportOffer::in_error(error) {
+        return DiscoverOutcome::Unusable(StartError::Upgrade(offer));
+    }
     match (error.code(), supported(error)) {
         (ErrorObject::UNSUPPORTED_VERSION, Some(names)) => match Versions::among(&names) {
             Versions::Modern(_) => DiscoverOutcome::Unusable(StartError::Malformed(

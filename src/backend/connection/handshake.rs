@@ -18,6 +18,7 @@ use crate::{
     backend::{
         error::StartError,
         transport::{Incoming, NotSent, Transport, TransportError},
+        upgrade::TransportOffer,
     },
     mcp::{ClientInfo, Era, ErrorObject, Event, Feature, Message, Method, Outcome, Payload, Revision, json::Object},
     model::BackendId,
@@ -191,6 +192,9 @@ impl Offer {
 fn read(result: Payload, offer: &Offer, backend: &BackendId) -> Result<ServerInfo, HandshakeError> {
     let malformed = |what: &str| HandshakeError::from(StartError::Malformed(what.to_owned()));
     let object = Object::parse(result.json()).ok_or_else(|| malformed("the result is no object"))?;
+    if let Some(offer) = TransportOffer::of(&object) {
+        return Err(StartError::Upgrade(offer).into());
+    }
     let named = object.string("protocolVersion");
     if named.is_none() && offer.assumed.is_none() {
         return Err(malformed("`protocolVersion` is missing"));
@@ -208,6 +212,9 @@ fn read(result: Payload, offer: &Offer, backend: &BackendId) -> Result<ServerInf
 
 /// Handles an error in answer to `initialize` (`translation` 6.3).
 fn refused(error: &ErrorObject, offered: Revision) -> HandshakeError {
+    if let Some(offer) = TransportOffer::in_error(error) {
+        return StartError::Upgrade(offer).into();
+    }
     let supported = supported(error).unwrap_or_default();
     let common = Revision::ALL.into_iter().rev().filter(|revision| revision.era() == Era::Legacy);
     match common

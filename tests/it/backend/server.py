@@ -34,6 +34,10 @@ def initialize(id, params):
         send({"id": 77777, "result": {}})
         send({"id": "never", "error": {"code": 1, "message": "stray"}})
     offered = params["protocolVersion"]
+    if "upgrade" in options:
+        transport, endpoint = options["upgrade"].split(" ", 1)
+        upgrade = {"endpoint": endpoint, "transport": transport}
+        return send({"id": id, "result": {"protocolVersion": offered, "serverInfo": {"name": "moved", "version": "1"}, "upgrade": upgrade}})
     speaks = options.get("speaks", offered)
     if "refuse" in options:
         data = {"supported": options["refuse"].split(","), "requested": offered}

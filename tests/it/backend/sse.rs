@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -32,11 +32,11 @@ use super::{
 };
 
 /// First bytes of a stream; the number of its session follows.
-const ENDPOINT: &str = "event: endpoint\ndata: /messages?session=";
+pub(super) const ENDPOINT: &str = "event: endpoint\ndata: /messages?session=";
 
 /// A scripted server.
-struct Server {
-    url: String,
+pub(super) struct Server {
+    pub(super) url: String,
     inner: Arc<Inner>,
     _task: JoinSet<()>,
 }
@@ -46,6 +46,8 @@ struct Inner {
     greeting: String,
     /// Status of a POST to the URL of the stream.
     refusal: StatusCode,
+    /// Number of requests with the configured credentials.
+    authorized: AtomicUsize,
     /// Requests: verb, path, message.
     seen: Mutex<Vec<(Verb, String, Value)>>,
     /// The streams, by session.
@@ -55,11 +57,12 @@ struct Inner {
 }
 
 impl Server {
-    async fn start(greeting: &str, refusal: StatusCode) -> Self {
+    pub(super) async fn start(greeting: &str, refusal: StatusCode) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/sse", listener.local_addr().unwrap());
         let (seen, streams, forgets) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        let inner = Arc::new(Inner { greeting: greeting.to_owned(), refusal, seen, streams, forgets });
+        let authorized = AtomicUsize::new(0);
+        let inner = Arc::new(Inner { greeting: greeting.to_owned(), refusal, authorized, seen, streams, forgets });
         let app = Router::new().fallback(serve).with_state(Arc::clone(&inner));
         let mut task = JoinSet::new();
         task.spawn(async move { axum::serve(listener, app).await.unwrap() });
@@ -76,6 +79,11 @@ impl Server {
         self.inner.seen.lock().iter().filter(|(seen, at, _)| seen == verb && at == path).count()
     }
 
+    /// True if no request had credentials.
+    pub(super) fn is_without_credentials(&self) -> bool {
+        self.inner.authorized.load(Ordering::Acquire) == 0
+    }
+
     fn methods(&self) -> Vec<String> {
         let seen = self.inner.seen.lock();
         seen.iter().filter_map(|(_, _, message)| message["method"].as_str()).map(str::to_owned).collect()
@@ -85,7 +93,8 @@ impl Server {
 async fn serve(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let message: Value = serde_json::from_slice(&to_bytes(body, usize::MAX).await.unwrap()).unwrap_or_default();
-    assert_eq!(parts.headers["authorization"], "Bearer configured");
+    let is_authorized = parts.headers.get("authorization").is_some_and(|value| value == "Bearer configured");
+    inner.authorized.fetch_add(usize::from(is_authorized), Ordering::AcqRel);
     let path = parts.uri.path_and_query().unwrap().to_string();
     inner.seen.lock().push((parts.method.clone(), path.clone(), message.clone()));
     let status = |status: StatusCode| Response::builder().status(status).body(Body::empty()).unwrap();
@@ -177,6 +186,7 @@ async fn a_session_lasts_as_long_as_its_stream() {
     assert_eq!(question.method, Method::Elicit);
     drop(reply);
     until("the cancellation", || peer.methods().contains(&"notifications/cancelled".to_owned()).then_some(())).await;
+    assert_eq!(peer.inner.authorized.load(Ordering::Acquire), peer.inner.seen.lock().len());
     // nothing but the stream is asked of its own URL
     assert_eq!(peer.count(&Verb::POST, "/sse"), 0);
     supervisor.shutdown().await;

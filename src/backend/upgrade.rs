@@ -1,0 +1,142 @@
+//! Transport upgrade (`translation` 6.8): a server on a channel without authorization names the endpoint at which it wants to
+//! be reached instead. Knows nothing of connections.
+
+use std::net::IpAddr;
+
+use url::{Host, Url};
+
+use crate::{
+    mcp::{ErrorObject, json::Object},
+    model::{HttpSpec, TransportSpec},
+};
+
+/// Maximum number of characters of an offer that people are shown.
+const SHOWN: usize = 200;
+
+/// The member `upgrade` of a result or of the data of an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransportOffer {
+    endpoint: String,
+    transport: String,
+}
+
+// === impl TransportOffer ===
+
+impl TransportOffer {
+    /// The offer in an object, if it has one.
+    pub(super) fn of(object: &Object<'_>) -> Option<Self> {
+        let offer = Object::parse(object.get("upgrade")?.as_bytes())?;
+        let text = |name| offer.string(name).unwrap_or_default();
+        Some(Self { endpoint: text("endpoint"), transport: text("transport") })
+    }
+
+    /// The offer in the data of an error, if it has one.
+    pub(super) fn in_error(error: &ErrorObject) -> Option<Self> {
+        let object = Object::parse(error.json())?;
+        Self::of(&Object::parse(object.get("data")?.as_bytes())?)
+    }
+
+    /// The transport to follow the offer to, with no credentials: `permitted` are the URLs that the operator permits,
+    /// with everything below their paths; loopback addresses need no permission.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which it is not followed, as a part of a sentence after the offer.
+    pub(super) fn accept(&self, current: &TransportSpec, permitted: &[Url]) -> Result<TransportSpec, &'static str> {
+        if !matches!(current, TransportSpec::Stdio(_) | TransportSpec::Socket(_)) {
+            return Err("and only a program or a socket may offer another transport");
+        }
+        let transport = match self.transport.as_str() {
+            "http+sse" | "sse" => TransportSpec::Sse,
+            "streamable-http" | "streamableHttp" | "http" => TransportSpec::Http,
+            _ => return Err("which is no transport with authorization: `http+sse` and `streamable-http` are"),
+        };
+        let url = Url::parse(&self.endpoint).map_err(|_| "which is no URL")?;
+        if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some() {
+            return Err("which is no HTTP URL without credentials");
+        }
+        if !is_loopback(&url) && !permitted.iter().any(|permitted| is_below(&url, permitted)) {
+            return Err("which is not permitted: add that URL to `upgrade_to` if you trust it");
+        }
+        Ok(transport(HttpSpec::new(url)))
+    }
+}
+
+impl std::fmt::Display for TransportOffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown = |text: &str| text.chars().take(SHOWN).flat_map(char::escape_debug).collect::<String>();
+        write!(f, "`{}` over `{}`", shown(&self.endpoint), shown(&self.transport))
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => IpAddr::V4(address).is_loopback(),
+        Some(Host::Ipv6(address)) => IpAddr::V6(address).is_loopback(),
+        None => false,
+    }
+}
+
+/// True if `url` is `permitted`, or below its path.
+fn is_below(url: &Url, permitted: &Url) -> bool {
+    let path = permitted.path().trim_end_matches('/');
+    let rest = url.path().strip_prefix(path);
+    url.origin() == permitted.origin() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::model::StdioSpec;
+
+    fn accepted(endpoint: &str, transport: &str) -> Result<String, String> {
+        let offer = TransportOffer { endpoint: endpoint.to_owned(), transport: transport.to_owned() };
+        let stdio = StdioSpec { command: "x".to_owned(), args: Vec::new(), env: BTreeMap::new(), cwd: None };
+        let permitted = ["https://mcp.example.com/a".parse().unwrap()];
+        let accepted = offer.accept(&TransportSpec::Stdio(stdio), &permitted);
+        accepted.map(|transport| transport.name().to_owned()).map_err(|why| format!("{offer}, {why}"))
+    }
+
+    #[test]
+    fn an_offer_is_followed_to_loopback_and_to_permitted_endpoints() {
+        for endpoint in
+            ["http://127.0.0.1:7000/mcp", "http://[::1]/x", "http://localhost/", "https://mcp.example.com/a/sse"]
+        {
+            assert_eq!(accepted(endpoint, "streamable-http").as_deref(), Ok("streamable-http"), "{endpoint}");
+            assert_eq!(accepted(endpoint, "http+sse").as_deref(), Ok("http+sse"), "{endpoint}");
+        }
+    }
+
+    #[test]
+    fn any_other_offer_is_refused_with_the_endpoint_and_the_reason() {
+        let cases = [
+            ("https://mcp.example.com/ab", "http+sse", "`upgrade_to`"),
+            ("https://mcp.example.com.evil.test/a", "http+sse", "`upgrade_to`"),
+            ("http://mcp.example.com/a", "http+sse", "`upgrade_to`"),
+            ("http://localhost.evil.test/", "http+sse", "`upgrade_to`"),
+            ("http://127.0.0.1@evil.test/", "http+sse", "without credentials"),
+            ("file:///etc/passwd", "http+sse", "no HTTP URL"),
+            ("http://127.0.0.1/", "stdio", "no transport with authorization"),
+            ("", "http+sse", "no URL"),
+        ];
+        for (endpoint, transport, reason) in cases {
+            let refusal = accepted(endpoint, transport).unwrap_err();
+            assert!(refusal.contains(endpoint) && refusal.contains(reason), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_server_over_http_may_not_offer_anything() {
+        let offer =
+            TransportOffer { endpoint: "http://127.0.0.1/mcp".to_owned(), transport: "streamable-http".to_owned() };
+        let http = HttpSpec::new("http://127.0.0.1/sse".parse().unwrap());
+        for current in
+            [TransportSpec::Http(http.clone()), TransportSpec::Sse(http.clone()), TransportSpec::WebSocket(http)]
+        {
+            assert!(offer.accept(&current, &[]).unwrap_err().contains("only a program"));
+        }
+    }
+}
