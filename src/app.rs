@@ -90,9 +90,8 @@ impl App {
     /// Listens, opens the database, starts the backends. Returns before the backends are ready.
     pub async fn build(config: Config, telemetry: Telemetry) -> anyhow::Result<Self> {
         let connections = module_settings::listener(&config);
-        let listener = TcpListener::bind(config.listen)
-            .await
-            .with_context(|| format!("nothing can listen on {}: is another gateway running there?", config.listen))?;
+        let listener =
+            TcpListener::bind(config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
         let bound = listener.local_addr()?;
         let public_url = config.public_url(bound);
         let world = World::new(telemetry);

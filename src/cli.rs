@@ -38,21 +38,21 @@ pub use self::{
 
 const EXAMPLES: &str = "\
 Examples:
-  lockkeeper serve                             a demonstration on http://127.0.0.1:8080
-  lockkeeper serve --config lockkeeper.toml    your servers
-  lockkeeper serve --config .mcp.json          the servers of another client's configuration
+  lockkeeper serve                            a demonstration on 127.0.0.1:8080
+  lockkeeper serve --config lockkeeper.toml   your servers
+  lockkeeper serve --config .mcp.json         the servers of a client's file
   lockkeeper serve -- npx -y @modelcontextprotocol/server-everything
-  lockkeeper stdio --config lockkeeper.toml    your servers, for one local client
-  lockkeeper connect https://a.example/mcp     a remote server, for one local client
-  lockkeeper check                             checks configuration and servers
-  lockkeeper keys create laptop                an API key to log in with
-  lockkeeper status                            shows backends and sessions
+  lockkeeper stdio --config lockkeeper.toml   your servers, for one local client
+  lockkeeper connect https://a.example/mcp    a remote server, for one client
+  lockkeeper check --config lockkeeper.toml   tests configuration and servers
+  lockkeeper keys create laptop               an API key to log in with
+  lockkeeper status                           shows servers and clients
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
 
 /// An OAuth-protected gateway for the Model Context Protocol: one URL and one login for all your servers.
 #[derive(Debug, Parser)]
-#[command(name = "lockkeeper", version, after_help = EXAMPLES, disable_help_subcommand = true, max_term_width = 100)]
+#[command(name = "lockkeeper", version, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Cli {
     /// Subcommand.
     #[command(subcommand)]
@@ -64,13 +64,13 @@ pub struct Cli {
 pub enum Command {
     /// Runs the gateway
     Serve(serve::ServeArgs),
-    /// Serves the same servers to one local client on standard input and output
+    /// Serves the configured servers to one local client on standard input and output
     Stdio(stdio::StdioArgs),
-    /// Connects a stdio client to a remote MCP server, with the login by the browser
+    /// Connects one local client to a remote MCP server, with the login in the browser
     Connect(Box<connect::ConnectArgs>),
     /// Checks the configuration, starts every server once, and reports what each offers
     Check(check::CheckArgs),
-    /// Shows the backends and sessions of the running gateway
+    /// Shows the servers and clients of the running gateway
     Status(status::StatusArgs),
     /// Shows the client sessions of the running gateway
     #[command(subcommand)]
@@ -136,5 +136,22 @@ impl Command {
                 Ok(())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn examples_fit_a_terminal_of_80_columns() {
+        fn long_lines(command: &clap::Command) -> Vec<String> {
+            let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let own = examples.lines().filter(|line| line.chars().count() > 80).map(str::to_owned);
+            own.chain(command.get_subcommands().flat_map(long_lines)).collect()
+        }
+        assert_eq!(long_lines(&Cli::command()), Vec::<String>::new());
     }
 }

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{failure::CommandFailure, process::ProcessContext};
-use crate::config::{self, CommandLineOptions, Config, Environment, LogFormat};
+use crate::{
+    config::{self, CommandLineOptions, Config, ConfigSource, Environment, LogFormat},
+    model::TransportSpec,
+};
 
 /// Configuration file, and options that override it.
 #[derive(Debug, Clone, Default, Args)]
@@ -40,7 +43,7 @@ pub struct DataArgs {
 /// A single server.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SingleServerArgs {
-    /// Serves only this Streamable HTTP server, without name prefixes
+    /// Serves only the server at this URL, without name prefixes
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     pub url: Option<String>,
     /// Serves only this program, without name prefixes
@@ -97,6 +100,19 @@ impl DataArgs {
         };
         Ok(config::data_dir(&given, &process.environment, &process.folder)?)
     }
+}
+
+/// Advice about settings that are valid, and perhaps not meant.
+pub fn warnings(config: &Config) -> Vec<String> {
+    let demonstration = match (&config.source, &config.backends[..]) {
+        (ConfigSource::Named(file) | ConfigSource::Adjacent(file), [only])
+            if matches!(only.transport, TransportSpec::Demo) =>
+        {
+            Some(format!("{} has no servers: only the built-in demonstration is served", file.display()))
+        }
+        _ => None,
+    };
+    demonstration.into_iter().chain(config.proxy_warning()).collect()
 }
 
 /// Loads the configuration and reports every error.

@@ -60,9 +60,12 @@ impl CheckArgs {
             serve::install(&config.log, process)?;
         }
         process.output.remark(&format!("configuration: {}", config.source));
-        if let Some(warning) = config.proxy_warning() {
+        for warning in arguments::warnings(&config) {
             process.output.remark(&format!("warning: {warning}"));
         }
+        let (count, longest) = (config.backends.len(), config.backends.iter().map(|spec| spec.start_timeout).max());
+        let servers = if count == 1 { "1 server".to_owned() } else { format!("{count} servers") };
+        process.output.remark(&format!("starting {servers}: {} s at most", longest.unwrap_or_default().as_secs()));
         let probe = Probe::start(&config)?;
         let looked = tokio::select! {
             backends = probe.look(&config.backends) => Some(backends),

@@ -25,15 +25,19 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   lockkeeper connect https://mcp.example.com/mcp
-  lockkeeper connect https://mcp.example.com/mcp --login        log in now, before a client needs it
-  lockkeeper connect https://mcp.example.com/mcp --logout       forget the login on this computer
-  lockkeeper connect https://mcp.example.com/mcp --header 'Authorization: Bearer ${MCP_TOKEN}'
+  lockkeeper connect https://mcp.example.com/mcp --login    logs in now
+  lockkeeper connect https://mcp.example.com/mcp --logout   forgets the login
+  lockkeeper connect https://mcp.example.com/mcp \\
+      --header 'Authorization: Bearer ${MCP_TOKEN}'
 
-In a client's configuration:
-  { \"mcpServers\": { \"example\": { \"command\": \"lockkeeper\", \"args\": [\"connect\", \"https://mcp.example.com/mcp\"] } } }
+In a client's configuration, with a full path:
+  { \"mcpServers\": { \"example\": {
+      \"command\": \"/home/ada/.cargo/bin/lockkeeper\",
+      \"args\": [\"connect\", \"https://mcp.example.com/mcp\"] } } }
 
-When the server asks for a login, your browser opens. All processes share the login of a server; it is kept in the data
-folder, in a file that only you can read. Logs and the URL of the login go to standard error.
+When the server asks for a login, your browser opens. All processes share the
+login of a server; it is kept in the data folder, in a file that only you can
+read. Logs and the URL of the login go to standard error.
 
 Exit codes: 0 the client has ended, 1 failed, 2 wrong usage.";
 
@@ -45,7 +49,7 @@ const START_TIMEOUT: Duration = Duration::from_mins(11);
 #[command(after_help = EXAMPLES)]
 pub struct ConnectArgs {
     /// The server: a Streamable HTTP or HTTP+SSE endpoint
-    #[arg(value_name = "URL")]
+    #[arg(value_name = "URL", value_parser = server_url)]
     url: String,
     /// Logs in now, and serves no client
     #[arg(long, conflicts_with = "logout")]
@@ -207,6 +211,11 @@ fn log_out(file: &LoginFile, server: &Url, process: &mut ProcessContext) -> Resu
     let text = if file.remove().map_err(cannot)? { "Logged out of" } else { "There is no login at" };
     process.output.print(&format!("{text} {server}"));
     Ok(())
+}
+
+fn server_url(text: &str) -> Result<String, String> {
+    let is_http = Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+    if is_http { Ok(text.to_owned()) } else { Err("it must be a URL such as https://mcp.example.com/mcp".to_owned()) }
 }
 
 fn redirect_uri(text: &str) -> Result<LoopbackUri, String> {

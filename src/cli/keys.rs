@@ -18,11 +18,13 @@ use crate::model::{Access, BackendId, Direct, KeyId, NewKey, Rights, UserId};
 
 const CREATE_EXAMPLES: &str = "\
 Examples:
-  lockkeeper keys create laptop                       all backends, for a login in the browser
-  lockkeeper keys create ci --direct --expires 90d    a bearer token for a program without a browser
+  lockkeeper keys create laptop               all servers, to log in with
+  lockkeeper keys create ci --direct --expires 90d
+                                              a program's bearer token
   lockkeeper keys create guest --backend docs --backend git:read
-  lockkeeper keys create desktop --user ann            one of ann's keys, which share sessions, quotas and apps
-  KEY=$(lockkeeper keys create ci --direct)           standard output has only the key";
+                                              two servers, one of them read-only
+  lockkeeper keys create desktop --user ann   another key of the user ann
+  KEY=$(lockkeeper keys create ci --direct)   standard output has only the key";
 
 /// Subcommands of `keys`.
 #[derive(Debug, Subcommand)]

@@ -1,5 +1,7 @@
 //! `lockkeeper serve`: builds and runs the gateway, and prints the start message.
 
+use std::io;
+
 use super::{
     arguments,
     failure::CommandFailure,
@@ -16,14 +18,18 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  lockkeeper serve                                     lockkeeper.toml in the working directory, else a demonstration
+  lockkeeper serve        lockkeeper.toml in this folder, else a demonstration
   lockkeeper serve --config ~/.config/Claude/claude_desktop_config.json
   lockkeeper serve -- npx -y @modelcontextprotocol/server-filesystem ~/notes
   lockkeeper serve --url https://docs.example.com/mcp
   lockkeeper serve --listen 0.0.0.0:8080 --public-url https://mcp.example.com
 
-Environment variables: LOCKKEEPER_CONFIG, LOCKKEEPER_LISTEN, LOCKKEEPER_PUBLIC_URL, LOCKKEEPER_DATA_DIR,
-LOCKKEEPER_LOG. Options override variables, variables override the file.";
+Environment variables: LOCKKEEPER_CONFIG, LOCKKEEPER_LISTEN,
+LOCKKEEPER_PUBLIC_URL, LOCKKEEPER_DATA_DIR, LOCKKEEPER_LOG. Options override
+variables, variables override the file.";
+
+/// Advice if the port is taken.
+const OTHER_PORT: &str = "stop the program that has the port, or choose another one: `--listen 127.0.0.1:8081`";
 
 /// `serve`.
 #[derive(Debug, clap::Args)]
@@ -96,7 +102,7 @@ fn log_start(config: &Config) {
         names = if config.naming == Naming::Plain { "plain" } else { "prefixed" },
         "starting"
     );
-    if let Some(warning) = config.proxy_warning() {
+    for warning in arguments::warnings(config) {
         tracing::warn!("{warning}");
     }
 }
@@ -105,7 +111,11 @@ fn log_start(config: &Config) {
 async fn run_app(config: Config, telemetry: Telemetry, process: &mut ProcessContext) -> Result<(), CommandFailure> {
     let (source, data_dir) = (config.source.clone(), config.data_dir.clone());
     let backends: Vec<String> = config.backends.iter().map(|spec| spec.id.to_string()).collect();
-    let cannot = |error: anyhow::Error| CommandFailure::failed("the gateway cannot run").why(format!("{error:#}"));
+    let cannot = |error: anyhow::Error| {
+        let taken = error.chain().any(is_address_in_use);
+        let failure = CommandFailure::failed("the gateway cannot run").why(format!("{error:#}"));
+        if taken { failure.advise(OTHER_PORT) } else { failure }
+    };
     let mut app = App::build(config, telemetry).await.map_err(cannot)?;
     let first_key = app.take_first_key();
     let message = StartMessage {
@@ -118,6 +128,10 @@ async fn run_app(config: Config, telemetry: Telemetry, process: &mut ProcessCont
     message.print(&mut process.output);
     drop(first_key);
     app.serve(shutdown_signal()).await.map_err(cannot)
+}
+
+fn is_address_in_use(cause: &(dyn std::error::Error + 'static)) -> bool {
+    cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::AddrInUse)
 }
 
 /// Waits for SIGTERM or SIGINT.
@@ -170,13 +184,17 @@ impl StartMessage<'_> {
 
     fn next_steps(&self, url: &str, style: Style) -> String {
         let own = match self.source {
-            ConfigSource::Demo => "write lockkeeper.toml (see lockkeeper.example.toml), then restart",
-            _ => "`lockkeeper check` tests them, `lockkeeper status` shows them at run time",
+            ConfigSource::Demo => "write lockkeeper.toml (see lockkeeper.example.toml), then restart".to_owned(),
+            ConfigSource::Named(file) => {
+                format!("`lockkeeper check --config {}` tests them, `lockkeeper status` shows them", file.display())
+            }
+            ConfigSource::Adjacent(_) => "`lockkeeper check` tests them, `lockkeeper status` shows them".to_owned(),
+            ConfigSource::CommandLine => "`lockkeeper status` shows its state".to_owned(),
         };
         let steps = [
             ("Connect a client", format!("claude mcp add --transport http lockkeeper {url}")),
             ("Log in", "the client opens your browser: paste the API key there, then approve".to_owned()),
-            ("Your servers", own.to_owned()),
+            ("Your servers", own),
         ];
         let step = |(index, (what, how)): (usize, &(&str, String))| {
             format!("  {} {what:<18} {how}\n", style.paint(Emphasis::Strong, &format!("{}.", index + 1)))

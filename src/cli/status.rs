@@ -97,7 +97,7 @@ pub(super) fn versions(backends: &[BackendStatus], style: Style) -> String {
     }
     let mut text = String::new();
     for (backend, ids) in told {
-        text.extend(["\n", &style.paint(Emphasis::Strong, &ids.join(", ")), "\n"]);
+        text.extend(["\n", &style.paint(Emphasis::Strong, &ids.join(", ")), ": protocol version (for its authors)\n"]);
         for notice in &backend.notices {
             text.extend(["  ", notice, "\n"]);
         }
@@ -232,7 +232,7 @@ mod tests {
           | Traceback?[31m
           | ImportError: mcp
 
-        git, slow, flaky, gone
+        git, slow, flaky, gone: protocol version (for its authors)
           MCP 2025-06-18 is final
           without: icons, cache hints
 

@@ -22,16 +22,19 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  lockkeeper stdio                                     lockkeeper.toml in the working directory, else a demonstration
-  lockkeeper stdio --config ~/lockkeeper.toml          all servers of a configuration, as one server
-  lockkeeper stdio --url https://docs.example.com/mcp  a remote server for a client that knows stdio alone
+  lockkeeper stdio         lockkeeper.toml in this folder, else a demonstration
+  lockkeeper stdio --config ~/lockkeeper.toml   several servers as one
   lockkeeper stdio -- npx -y @modelcontextprotocol/server-everything
 
-In a client's configuration:
-  { \"mcpServers\": { \"lockkeeper\": { \"command\": \"lockkeeper\", \"args\": [\"stdio\", \"--config\", \"/path/lockkeeper.toml\"] } } }
+In a client's configuration, with full paths:
+  { \"mcpServers\": { \"lockkeeper\": {
+      \"command\": \"/home/ada/.cargo/bin/lockkeeper\",
+      \"args\": [\"stdio\", \"--config\", \"/home/ada/lockkeeper.toml\"] } } }
 
-Ends when the client closes standard input, and on SIGTERM or SIGINT. Logs go to standard error. Nothing listens on the
-network, and nothing is written to the data folder.
+The client needs no login: it is the program that started this one. Nothing
+listens on the network, and nothing is written to the data folder. Logs go to
+standard error. Ends when the client closes standard input, and on SIGTERM or
+SIGINT. For a remote server that asks for a login: `lockkeeper connect`.
 
 Exit codes: 0 the client has ended, 1 failed, 2 wrong usage or configuration.";
 
@@ -64,6 +67,9 @@ impl StdioArgs {
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let config = self.config(process)?;
         let telemetry = install(&config.log, process)?;
+        for warning in arguments::warnings(&config) {
+            tracing::warn!("{warning}");
+        }
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             configuration = %config.source,

@@ -15,13 +15,16 @@ use crate::mcp::{
 };
 
 const EXAMPLES: &str = "\
-Each line of standard input is a whole JSON-RPC message, or its `params` or `result` alone, which need --method.
-Each line of standard output is a translated message; standard error names messages that are not delivered.
+Each line of standard input is a whole JSON-RPC message, or its `params` or
+`result` alone, which need --method. Each line of standard output is a
+translated message; standard error names messages that are not delivered.
 
 Examples:
   echo '{\"content\":[{\"type\":\"audio\",\"data\":\"\",\"mimeType\":\"audio/wav\"}]}' |
-      lockkeeper translate --from 2025-11-25 --to 2024-11-05 --as result --method tools/call
-  lockkeeper translate --from 2024-11-05 --to 2026-07-28 --as request < messages.jsonl
+      lockkeeper translate --from 2025-11-25 --to 2024-11-05 \\
+          --as result --method tools/call
+  lockkeeper translate --from 2024-11-05 --to 2026-07-28 \\
+      --as request < messages.jsonl
 
 Exit codes: 0 every line was valid, 1 some were not, 2 wrong usage.";
 

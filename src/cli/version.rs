@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{arguments::FormatArgs, process::ProcessContext};
-use crate::mcp::{Era, Revision};
+use crate::mcp::Revision;
 
 /// `version`.
 #[derive(Debug, clap::Args)]
@@ -16,8 +16,7 @@ impl VersionArgs {
     /// Prints the version.
     pub fn run(self, process: &mut ProcessContext) {
         let version = env!("CARGO_PKG_VERSION");
-        let carried: Vec<&str> =
-            Revision::ALL.into_iter().filter(|revision| revision.era() == Era::Legacy).map(Revision::as_str).collect();
+        let carried = Revision::ALL.map(Revision::as_str);
         if self.form.json {
             process.output.json(&json!({ "version": version, "protocol_versions": carried }));
         } else {

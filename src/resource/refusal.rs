@@ -95,7 +95,7 @@ impl ResourceRefusal {
             Self::InvalidToken => (
                 StatusCode::UNAUTHORIZED,
                 "invalid_token",
-                "the credential is unknown, ended, revoked or for another endpoint; authorize again",
+                "the credential is unknown, ended, revoked, for another endpoint, or a key without --direct; authorize again",
             ),
             Self::Ambiguous => (
                 StatusCode::BAD_REQUEST,

@@ -131,7 +131,8 @@ impl From<AuthorizationError> for Problem {
                 "Unknown app",
                 vec![
                     "Claude Code: /mcp, then clear the authentication. VS Code: “Authentication: Remove Dynamic \
-                     Authentication Providers”. mcp-remote: delete the folder ~/.mcp-auth.",
+                     Authentication Providers”. lockkeeper connect: once with --logout. \
+                     mcp-remote: delete the folder ~/.mcp-auth.",
                 ],
             ),
             _ => (

@@ -46,10 +46,10 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
 
     Commands:
       serve        Runs the gateway
-      stdio        Serves the same servers to one local client on standard input and output
-      connect      Connects a stdio client to a remote MCP server, with the login by the browser
+      stdio        Serves the configured servers to one local client on standard input and output
+      connect      Connects one local client to a remote MCP server, with the login in the browser
       check        Checks the configuration, starts every server once, and reports what each offers
-      status       Shows the backends and sessions of the running gateway
+      status       Shows the servers and clients of the running gateway
       sessions     Shows the client sessions of the running gateway
       keys         Creates, lists, rotates and revokes API keys
       clients      Shows and revokes OAuth clients
@@ -57,21 +57,22 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
       translate    Shows a message as a client or server of another protocol version gets it
       healthcheck  Exits with 0 if the running gateway answers (for containers)
       version      Shows the version and the supported protocol versions
+      help         Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help
       -V, --version  Print version
 
     Examples:
-      lockkeeper serve                             a demonstration on http://127.0.0.1:8080
-      lockkeeper serve --config lockkeeper.toml    your servers
-      lockkeeper serve --config .mcp.json          the servers of another client's configuration
+      lockkeeper serve                            a demonstration on 127.0.0.1:8080
+      lockkeeper serve --config lockkeeper.toml   your servers
+      lockkeeper serve --config .mcp.json         the servers of a client's file
       lockkeeper serve -- npx -y @modelcontextprotocol/server-everything
-      lockkeeper stdio --config lockkeeper.toml    your servers, for one local client
-      lockkeeper connect https://a.example/mcp     a remote server, for one local client
-      lockkeeper check                             checks configuration and servers
-      lockkeeper keys create laptop                an API key to log in with
-      lockkeeper status                            shows backends and sessions
+      lockkeeper stdio --config lockkeeper.toml   your servers, for one local client
+      lockkeeper connect https://a.example/mcp    a remote server, for one client
+      lockkeeper check --config lockkeeper.toml   tests configuration and servers
+      lockkeeper keys create laptop               an API key to log in with
+      lockkeeper status                           shows servers and clients
 
     Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
     --- err
@@ -212,12 +213,54 @@ fn the_version_names_the_protocol_versions() {
     0
     --- out
     lockkeeper 0.1.0
-    protocol versions: 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25
+    protocol versions: 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28
     --- err
     "#);
     let output = lockkeeper(folder.path(), &["version", "--json"], &[]);
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn a_taken_port_is_reported_with_the_way_to_choose_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = lockkeeper(folder.path(), &["serve", "--listen", &address, "--log", "error"], &[]);
+    assert_snapshot!(shown(folder.path(), &output).replace(&address, "ADDRESS"), @r"
+    1
+    --- out
+    --- err
+    error: the gateway cannot run
+      cannot listen on ADDRESS: Address already in use (os error 98)
+    help: stop the program that has the port, or choose another one: `--listen 127.0.0.1:8081`
+    ");
+}
+
+#[test]
+fn a_file_without_servers_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("servers.json"), r#"{"mcpServers": {}}"#).unwrap();
+    let output = lockkeeper(folder.path(), &["check", "--config", "servers.json"], &[]);
+    assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r"
+    configuration: servers.json
+    warning: servers.json has no servers: only the built-in demonstration is served
+    starting 1 server: 60 s at most
+    ");
+}
+
+#[test]
+fn a_url_that_is_none_is_reported_under_its_own_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lockkeeper(folder.path(), &["connect", "localhost:8080/mcp"], &[]);
+    assert_snapshot!(shown(folder.path(), &output), @r"
+    2
+    --- out
+    --- err
+    error: invalid value 'localhost:8080/mcp' for '<URL>': it must be a URL such as https://mcp.example.com/mcp
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]

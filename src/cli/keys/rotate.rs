@@ -15,12 +15,12 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  lockkeeper keys rotate 7fGh29xKq1                    the old key ends at once
-  lockkeeper keys rotate 7fGh29xKq1 --overlap 24h      programs have a day to switch
-  lockkeeper keys rotate 7fGh29xKq1 --own-user         it leaves the other keys of its user
+  lockkeeper keys rotate 7fGh29xKq1                the old key ends at once
+  lockkeeper keys rotate 7fGh29xKq1 --overlap 24h  the old key ends in a day
+  lockkeeper keys rotate 7fGh29xKq1 --own-user     with a user of its own
 
-Apps that were connected with the old key stay connected. Programs that send the old key itself need the new one
-and start new sessions.";
+Apps that were connected with the old key stay connected. Programs that send
+the old key itself need the new one and start new sessions.";
 
 /// `keys rotate`.
 #[derive(Debug, clap::Args)]

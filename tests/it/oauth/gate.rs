@@ -72,7 +72,7 @@ async fn a_wrong_token_is_refused_the_same_way_each_time() {
     // N-105, OA-111
     let authority = Authority::new().await;
     let first = knock(&authority, "/mcp", Some("Bearer garbage")).await;
-    assert_snapshot!(first.header("www-authenticate").unwrap(), @r#"Bearer error="invalid_token", scope="mcp:use", resource_metadata="https://gw.example/.well-known/oauth-protected-resource/mcp", error_description="the credential is unknown, ended, revoked or for another endpoint; authorize again""#);
+    assert_snapshot!(first.header("www-authenticate").unwrap(), @r#"Bearer error="invalid_token", scope="mcp:use", resource_metadata="https://gw.example/.well-known/oauth-protected-resource/mcp", error_description="the credential is unknown, ended, revoked, for another endpoint, or a key without --direct; authorize again""#);
     let second = knock(&authority, "/mcp", Some("Bearer in valid")).await;
     assert_eq!(first.header("www-authenticate"), second.header("www-authenticate"));
     let twice = Request::post("/mcp").header("authorization", "Bearer a").header("authorization", "Bearer b");

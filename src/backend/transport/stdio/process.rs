@@ -140,6 +140,9 @@ async fn until_late(over: &CancellationToken, task: impl Future<Output = ()>) {
 
 fn cannot_run(command: &str, error: &io::Error) -> StartError {
     let text = match error.kind() {
+        io::ErrorKind::NotFound if command.contains(char::is_whitespace) => {
+            format!("the command `{command}` was not found: put its arguments into `args`")
+        }
         io::ErrorKind::NotFound => {
             format!("the command `{command}` was not found: install it, or give its full path in `command`")
         }
