@@ -237,6 +237,7 @@ impl Foundation<'_> {
             state_key: self.state_key.clone(),
             known: &self.known,
             connections: self.connections,
+            gateway: module_settings::gateway(self.config),
         };
         let path = deps.build(&world)?;
         let status = self.status(&path, &*world.clock);

@@ -16,7 +16,7 @@ use crate::{
     config::Config,
     crossing::{self, Crossing},
     frontend::{self, EndpointServers, Frontend, Routes},
-    gateway::{self, ConfiguredBackend, Gateway},
+    gateway::{self, ConfiguredBackend, Gateway, GatewaySettings},
     mcp::Server,
     model::{BackendId, BackendSpec, SessionId, Target},
     storage::Storage,
@@ -47,6 +47,8 @@ pub(super) struct CallPathDeps<'a> {
     pub(super) known: &'a ServerRecords,
     /// Maximum number of client connections.
     pub(super) connections: usize,
+    /// Settings of the gateway.
+    pub(super) gateway: GatewaySettings,
 }
 
 /// The parts between a client and a server.
@@ -136,7 +138,7 @@ impl CallPathDeps<'_> {
             tracker: world.tracker.clone(),
             cancel: world.cancel.child_token(),
         };
-        Gateway::new(backends, module_settings::gateway(self.config), deps)
+        Gateway::new(backends, self.gateway.clone(), deps)
     }
 
     fn crossing(&self, world: &World) -> Crossing {

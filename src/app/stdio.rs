@@ -13,6 +13,7 @@ use super::{
 use crate::{
     config::Config,
     frontend::UpgradeOffer,
+    gateway::GatewaySettings,
     listener::descriptors,
     model::{Caller, Naming, Target},
     resource::{Authorized, StreamLease},
@@ -25,6 +26,10 @@ use crate::{
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of connections, from which the number of listens derives: there is one client.
 const CONNECTIONS: usize = 1_024;
+
+/// Maximum wait of a list for servers that have not answered yet, if others have. The servers start with the client, and
+/// many clients list once, at the start.
+const LIST_BUDGET: Duration = Duration::from_secs(10);
 
 /// A gateway for one local client.
 pub struct StdioApp(LocalService);
@@ -87,6 +92,7 @@ impl LocalServers {
             state_key: SealingKey::ephemeral(&*world.random),
             known: &ServerRecords::default(),
             connections: CONNECTIONS,
+            gateway: GatewaySettings { cold_list_budget: LIST_BUDGET, ..module_settings::gateway(config) },
         };
         let path = deps.build(&world)?;
         Ok(Self { path, storage, world, target: target(config) })

@@ -6,6 +6,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{mcp::observer::Observer, model::Naming, support::Random};
 
+/// The wait for backends that have not answered yet.
+const COLD_BUDGET: Duration = Duration::from_secs(2);
+
 /// The presentation of the backends.
 #[derive(Debug, Clone)]
 pub struct GatewaySettings {
@@ -13,8 +16,10 @@ pub struct GatewaySettings {
     pub naming: Naming,
     /// Maximum number of entries on one page.
     pub page_size: usize,
-    /// Maximum wait of a list for backends that have not been listed yet, if others have.
+    /// Maximum wait of a merged answer for backends that have not answered yet, if others have.
     pub cold_budget: Duration,
+    /// The same for a list.
+    pub cold_list_budget: Duration,
     /// The age at which a list is refreshed in the background.
     pub refresh: Duration,
 }
@@ -40,7 +45,8 @@ impl Default for GatewaySettings {
         Self {
             naming: Naming::Prefixed,
             page_size: 1_000,
-            cold_budget: Duration::from_secs(2),
+            cold_budget: COLD_BUDGET,
+            cold_list_budget: COLD_BUDGET,
             refresh: Duration::from_mins(1),
         }
     }

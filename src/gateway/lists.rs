@@ -71,7 +71,7 @@ pub(crate) async fn serve(
         Err(error) => return Outcome::Failed(error),
     };
     let asked = seen.iter().map(|one| one.entry.catalog.list(&call.context, kind)).collect();
-    let given = gather(asked, shared.settings.cold_budget, WaitPolicy::UntilOne).await;
+    let given = gather(asked, shared.settings.cold_list_budget, WaitPolicy::UntilOne).await;
     if let Some(error) = none_of(seen, &given) {
         return Outcome::Failed(error);
     }

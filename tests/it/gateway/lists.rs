@@ -111,6 +111,21 @@ async fn a_silent_backend_delays_lists_briefly_and_is_listed_once_it_answers() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_longer_budget_for_lists_delays_no_handshake() {
+    let (one, two) = (Backend::with_tools(&["look"]), Backend::with_tools(&["look"]));
+    one.awake.send_replace(false);
+    let settings = GatewaySettings { cold_list_budget: Duration::from_secs(10), ..GatewaySettings::default() };
+    let client = Client::new(gateway_with(settings, vec![mount("b1", &one), mount("b2", &two)]).merged());
+    let began = tokio::time::Instant::now();
+    client.ask(Method::Discover, "").await;
+    assert!(began.elapsed() <= Duration::from_secs(2));
+    let list = background(async move { client.tools().await });
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    one.awake.send_replace(true);
+    assert_eq!(list.await.unwrap(), "b1__look b2__look");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_single_backend_is_awaited() {
     let backend = Backend::with_tools(&["look"]);
     backend.awake.send_replace(false);
