@@ -1,13 +1,28 @@
-"""The Python SDK answering what the everything server asks, over a server on stdio and one on HTTP."""
+"""The Python SDK answering what the everything server asks, over a server on stdio and one on HTTP, and through
+`lockkeeper stdio`."""
+
+import os
+import sys
 
 import anyio
 import mcp.types as types
 from case import check, contains, context, equal, finish
-from mcp import ClientSession
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamablehttp_client
 
 HEADERS = {"Authorization": f"Bearer {context['directKey']}"}
-WAYS = {"stdio": ("/mcp/everything", ""), "http": ("/mcp/everything-http", ""), "merged": ("/mcp", "everything-http__")}
+LOCAL = StdioServerParameters(command=context["binary"], args=["stdio", "--config", context["config"]], env=dict(os.environ))
+WAYS = {
+    "stdio": (lambda: over_http("/mcp/everything"), ""),
+    "http": (lambda: over_http("/mcp/everything-http"), ""),
+    "merged": (lambda: over_http("/mcp"), "everything-http__"),
+    "lockkeeper stdio": (lambda: stdio_client(LOCAL, errlog=sys.stderr), "everything-http__"),
+}
+
+
+def over_http(path):
+    return streamablehttp_client(context["url"] + path, headers=HEADERS)
 
 
 class Answers:
@@ -39,9 +54,13 @@ async def until(what, probe):
             await anyio.sleep(0.05)
 
 
-async def converse(way, path, prefix):
-    answers = Answers()
-    async with streamablehttp_client(context["url"] + path, headers=HEADERS) as (read, write, _):
+async def converse(way, transport, prefix):
+    answers, steps = Answers(), []
+
+    async def progress(step, total, message):
+        steps.append(step)
+
+    async with transport() as (read, write, *_):
         session = ClientSession(
             read, write, sampling_callback=answers.sampling, elicitation_callback=answers.elicitation,
             list_roots_callback=answers.roots, logging_callback=answers.logging, message_handler=answers.message,
@@ -59,6 +78,12 @@ async def converse(way, path, prefix):
                 contains(await call("trigger-elicitation-request"), "Ada")
             with check(f"{way}: the server looks at the roots"):
                 contains(await call("get-roots-list"), "file:///interop")
+            with check(f"{way}: tools are listed, and progress comes"):
+                contains([tool.name for tool in (await session.list_tools()).tools], f"{prefix}echo")
+                name, arguments = f"{prefix}trigger-long-running-operation", {"duration": 0.4, "steps": 2}
+                contains((await session.call_tool(name, arguments, progress_callback=progress)).content[0].text, "completed")
+                await until("both steps", lambda: len(steps) == 2)
+                equal(steps, [1, 2])
             with check(f"{way}: log messages come"):
                 await session.set_logging_level("debug")
                 await call("toggle-simulated-logging")
@@ -73,7 +98,7 @@ async def converse(way, path, prefix):
                 await call("toggle-subscriber-updates")
 
 
-for way, (path, prefix) in WAYS.items():
+for way, (transport, prefix) in WAYS.items():
     with check(f"{way}: the conversation comes to its end"):
-        anyio.run(converse, way, path, prefix)
+        anyio.run(converse, way, transport, prefix)
 finish()

@@ -2,15 +2,22 @@
 
 import assert from 'node:assert/strict';
 import { Client, StreamableHTTPClientTransport } from 'client-2';
+import { StdioClientTransport } from 'client-2/stdio';
 import { check, context, finish, textOf } from '../harness/case.mjs';
 
+const requestInit = { headers: { Authorization: `Bearer ${context.directKey}` } };
+const over = (path) => () => new StreamableHTTPClientTransport(new URL(context.url + path), { requestInit });
+const args = ['stdio', '--config', context.config];
 const WAYS = {
-  stdio: ['/mcp/everything', '', ''],
-  http: ['/mcp/everything-http', '', ''],
-  merged: ['/mcp', 'everything-http__', 'everything-http+'],
+  stdio: [over('/mcp/everything'), '', ''],
+  http: [over('/mcp/everything-http'), '', ''],
+  merged: [over('/mcp'), 'everything-http__', 'everything-http+'],
+  'lockkeeper stdio': [
+    () => new StdioClientTransport({ command: context.binary, args, env: process.env }), 'everything-http__', 'everything-http+',
+  ],
 };
 
-async function connect(path) {
+async function connect(transport) {
   const capabilities = { sampling: {}, elicitation: { form: {} }, roots: {} };
   const client = new Client({ name: 'interop-2', version: '1' }, { capabilities, versionNegotiation: { mode: 'auto' } });
   client.setRequestHandler('sampling/createMessage', () => (
@@ -18,14 +25,13 @@ async function connect(path) {
   ));
   client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: { name: 'Ada', check: true } }));
   client.setRequestHandler('roots/list', () => ({ roots: [{ uri: 'file:///interop', name: 'interop' }] }));
-  const requestInit = { headers: { Authorization: `Bearer ${context.directKey}` } };
-  await client.connect(new StreamableHTTPClientTransport(new URL(context.url + path), { requestInit }));
+  await client.connect(transport());
   assert.equal(client.getNegotiatedProtocolVersion(), '2026-07-28');
   return client;
 }
 
-for (const [way, [path, tool, resource]] of Object.entries(WAYS)) {
-  const client = await connect(path);
+for (const [way, [transport, tool, resource]] of Object.entries(WAYS)) {
+  const client = await connect(transport);
   const call = async (name, args = {}, options) => textOf(await client.callTool({ name: tool + name, arguments: args }, options));
 
   await check(`${way}: the TypeScript client of 2026-07-28 lists, reads and calls`, async () => {

@@ -64,6 +64,14 @@ def node_modules(name, pins, beside):
     return installed
 
 
+def inspector():
+    """The Inspector's command line, with the Node that it needs."""
+    pins = [SUITE / "inspector" / name for name in ("package.json", "package-lock.json", ".npmrc")]
+    modules = node_modules("npm-inspector", pins, SUITE / "inspector")
+    [node] = modules.glob("node-linux-*/bin/node")
+    return [str(node), str(modules / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"), "--cli"]
+
+
 def python(name):
     """The interpreter of one environment."""
     pins = SUITE / "python" / f"{name}.txt"
